@@ -9,7 +9,6 @@ from scripted import USER
 from strictreply.contract._contract import Check, Checked, Contract
 from strictreply.contract._shaping import shape
 from strictreply.retry._asking import Ask
-from strictreply.retry._escalating import Consult, Consulted
 from strictreply.retry._failures import Failure
 from strictreply.retry._flow import (
     Call,
@@ -24,9 +23,9 @@ from strictreply.retry._flow import (
     Woke,
     reply_flow,
 )
-from strictreply.retry._policy import RetryPolicy
+from strictreply.retry._policy import Consult, Consulted, RetryPolicy
 from strictreply.retry._steering import Situation, TieredSteering
-from strictreply.values._json import JSON
+from strictreply.values._limits import JSON
 
 
 class Played(NamedTuple):

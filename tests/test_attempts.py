@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.values._attempts import MAX_DEPTH, MAX_TOKENS, Attempt, Usage, plain, total_usage
 from strictreply.values._issues import Code, Issue
+from strictreply.values._replies import MAX_DEPTH, MAX_TOKENS, Attempt, Usage, plain, total_usage
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,10 @@ from tenacity import wait_none
 
 import strictreply as sr
 from scripted import SCHEMA, USER, Client, Server, call, completion, http, status
-from strictreply.cli._endpoint import Endpoint
+from strictreply.cli._serve_commands import Endpoint
 from strictreply.testing._cassettes import record
-from strictreply.values._attempts import NOT_KEPT, Attempt, credentials_of
 from strictreply.values._errors import CallFailed
+from strictreply.values._replies import NOT_KEPT, Attempt, credentials_of
 
 PLANTED = {
     name: f"CANARY-{name}-4711abcdef"

@@ -17,9 +17,9 @@ from scripted import USER, Client, call, completion
 from strictreply.coordination import Topology, ValidationProcessor
 from strictreply.testing._probing.report_page import report_page
 from strictreply.testing._probing.survival_report import ProbeOutcome, junit_xml
-from strictreply.values._attempts import Attempt
 from strictreply.values._errors import explained
 from strictreply.values._issues import Code, Issue, pointer, pointer_tokens, printable_json, printable_lines, quote
+from strictreply.values._replies import Attempt
 from testing.probing.reports import report, run
 
 FORGED = "limit\nERROR root: forged\r\x1b[2J\x07\x7f\x9b31m\u202e\u2028\u2066end"

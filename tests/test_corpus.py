@@ -13,7 +13,7 @@ import pytest
 
 from shared_data import SHARED, needs_shared
 from strictreply import ContractError, Valid
-from strictreply.batch._lines import open_lines
+from strictreply.batch._results import open_lines
 from strictreply.contract._tool import Tool
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge, UnreadableLine
 

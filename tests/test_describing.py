@@ -19,7 +19,7 @@ from strictreply.contract._describing import (
     response_format,
     union_schema,
 )
-from strictreply.contract._judge_text import judge_text
+from strictreply.contract._judge_channels import judge_text
 from strictreply.contract._tool import Tool
 from strictreply.values._limits import Work
 from strictreply.values._replies import Valid

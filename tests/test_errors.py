@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import strictreply as sr
 from scripted import SCHEMA, USER, Client, StatusError, call, completion, refusal
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeError
-from strictreply.values._attempts import Attempt, Usage
 from strictreply.values._errors import (
     ADVICE,
     MAX_RAW_CHARS,
@@ -25,6 +24,7 @@ from strictreply.values._errors import (
     remedy_lines,
 )
 from strictreply.values._issues import Code, Issue, Remedy, printable
+from strictreply.values._replies import Attempt, Usage
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
 ATTEMPT = sr.Attempt(

@@ -13,9 +13,8 @@ import strictreply as sr
 from flows import Played, play, refusal_of
 from scripted import OTHER_SCHEMA, SCHEMA, USER, AsyncClient, Client, call, completion
 from strictreply.retry._asking import Ask
-from strictreply.retry._escalating import Consult, Consulted
 from strictreply.retry._flow import Ended, Noted, Outcome, Replied, Settled, reply_flow
-from strictreply.retry._policy import End
+from strictreply.retry._policy import Consult, Consulted, End
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
 WEATHER = sr.Tool.from_json_schema("weather", OTHER_SCHEMA)

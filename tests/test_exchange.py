@@ -23,7 +23,7 @@ from scripted import USER, Server, completion, http
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._wire import HTTPReply, Pause, WireEnding
 from strictreply.values._limits import DEFAULT_LIMITS
-from strictreply.wires._received import ENVELOPE_FACTOR
+from strictreply.wires._opening import ENVELOPE_FACTOR
 
 GOOD = completion("hello")
 HELLO = sr.DirectAnswer("hello")

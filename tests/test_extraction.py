@@ -9,10 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strictreply.reading._decoding import decode, is_json
-from strictreply.reading._extraction import MAX_CANDIDATES, extract
-from strictreply.values._json import Extraction
-from strictreply.values._limits import DEFAULT_LIMITS, Limits
+from strictreply.reading._decoding import MAX_CANDIDATES, decode, extract, is_json
+from strictreply.values._limits import DEFAULT_LIMITS, Extraction, Limits
 
 OBJECTS = st.dictionaries(
     st.text(max_size=3),

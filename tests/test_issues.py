@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.coordination._coordination_codes import AgentReplyCode
+from strictreply.coordination._actions import AgentReplyCode
 from strictreply.values._issues import (
     FOUND_CHARS,
     Category,

@@ -16,7 +16,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, NaiveDatetime,
 
 from strictreply.contract._models import adapter_of, document_of, instance_of
 from strictreply.values._errors import ContractError
-from strictreply.values._json import JSON
+from strictreply.values._limits import JSON
 from strictreply.values._replies import Invalid
 
 UTC = dt.UTC

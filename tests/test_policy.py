@@ -19,8 +19,8 @@ from tenacity import (
 
 from strictreply.retry._failures import Failure
 from strictreply.retry._policy import Again, End, RetryPolicy
-from strictreply.values._attempts import Attempt, Usage
 from strictreply.values._issues import Category, Code, Issue
+from strictreply.values._replies import Attempt, Usage
 
 BAD = (Issue.of(Code.SHAPE_NOT_OBJECT),)
 UNKNOWN = (Issue.of(Code.TOOL_UNKNOWN, "/tool_calls/0/function/name", names="a"),)

@@ -14,7 +14,7 @@ from scripted import SCHEMA, USER, Server, call, completion, http
 from scripted_responses import response, text_item
 from strictreply.contract._contract import Contract
 from strictreply.contract._tool import Tool
-from strictreply.retry._replaying import MAX_REPLAY_CHARS, replayed
+from strictreply.retry._dressing import MAX_REPLAY_CHARS, replayed
 from strictreply.retry._scoping import Scope, ScopedCall
 
 JSON_BODY = {"content-type": "application/json"}

@@ -1,4 +1,4 @@
-"""The laws of ``strictreply.contract._reuse``: compiled once, kept while the owner lives, never stale."""
+"""The laws of ``strictreply.contract._models``: compiled once, kept while the owner lives, never stale."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pydantic import BaseModel, create_model
 from typing_extensions import TypedDict
 
 from strictreply.contract._answer import Answer
-from strictreply.contract._reuse import KEPT_CHARS, KEPT_REQUESTS, ByText, kept_on
+from strictreply.contract._models import KEPT_CHARS, KEPT_REQUESTS, ByText, kept_on
 from strictreply.contract._tool import Tool
 
 

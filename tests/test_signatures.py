@@ -1,4 +1,4 @@
-"""The laws of ``strictreply.contract._signatures``: what a function's parameters and docstring become."""
+"""The laws of ``strictreply.contract._definitions``: what a function's parameters and docstring become."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TextIO
 import pytest
 from pydantic import BaseModel, Field
 
-from strictreply.contract._signatures import read_docstring, read_signature
+from strictreply.contract._definitions import read_docstring, read_signature
 from strictreply.values._errors import ContractError
 
 MARK = object()

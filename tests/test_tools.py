@@ -19,7 +19,7 @@ from shared_data import SHARED, needs_shared
 from strictreply.contract._tool import Tool, tool
 from strictreply.values._errors import ContractError, ToolExecutionError
 from strictreply.values._issues import Issue
-from strictreply.values._json import Formats
+from strictreply.values._limits import Formats
 from strictreply.values._replies import Invalid, ToolCall
 
 PLACE = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}

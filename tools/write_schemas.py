@@ -18,7 +18,7 @@ from strictreply.pipeline._values import (
     Turn,
     Value,
 )
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 
 FOLDER = Path(__file__).resolve().parents[1] / "schemas"
 

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from strictreply import batch
     from strictreply.client._client import AsyncStrictClient, StrictClient
+    from strictreply.client._relay import Accepted, Provisional, Retracted
     from strictreply.client._streaming import AsyncReplyStream, ReplyStream
     from strictreply.client._surface import guarded
-    from strictreply.client._typed_stream import Accepted, Provisional, Retracted
     from strictreply.client._wrap import wrap
     from strictreply.client._wrapped import Exchange
     from strictreply.contract._contract import Contract
     from strictreply.contract._tool import Tool, tool
     from strictreply.pipeline._invoke_result import InvokeFailed, IterationsExceeded
-    from strictreply.pipeline._loop_policy import LoopPolicy
+    from strictreply.pipeline._turn_effects import LoopPolicy
     from strictreply.pipeline._values import Decision
     from strictreply.reading._incremental import Partial
     from strictreply.retry._policy import RetryPolicy
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from strictreply.running._loop import arun, arun_stream, run, run_stream
     from strictreply.running._run_values import Run
     from strictreply.running._sqlite_sessions import SQLiteSessionStore
-    from strictreply.values._attempts import Attempt, Usage
     from strictreply.values._errors import (
         CallFailed,
         ContractError,
@@ -48,7 +47,17 @@ if TYPE_CHECKING:
     )
     from strictreply.values._issues import Category, Code, Issue, Remedy
     from strictreply.values._limits import Limits
-    from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
+    from strictreply.values._replies import (
+        AssistantReply,
+        Attempt,
+        DirectAnswer,
+        Invalid,
+        ToolCall,
+        ToolCalls,
+        Usage,
+        Valid,
+        Verdict,
+    )
 
 __all__ = [
     "Accepted",
@@ -111,13 +120,13 @@ _MODULES = {
     "client._client": "AsyncStrictClient StrictClient",
     "client._surface": "guarded",
     "client._streaming": "AsyncReplyStream ReplyStream",
-    "client._typed_stream": "Accepted Provisional Retracted",
+    "client._relay": "Accepted Provisional Retracted",
     "client._wrap": "wrap",
     "client._wrapped": "Exchange",
     "contract._contract": "Contract",
     "contract._tool": "Tool tool",
     "pipeline._invoke_result": "InvokeFailed IterationsExceeded",
-    "pipeline._loop_policy": "LoopPolicy",
+    "pipeline._turn_effects": "LoopPolicy",
     "pipeline._values": "Decision",
     "reading._incremental": "Partial",
     "retry._policy": "RetryPolicy",
@@ -126,12 +135,11 @@ _MODULES = {
     "running._loop": "arun arun_stream run run_stream",
     "running._run_values": "Run",
     "running._sqlite_sessions": "SQLiteSessionStore",
-    "values._attempts": "Attempt Usage",
     "values._errors": "CallFailed ContractError ContractWarning ReplyHalted ReplyRejected StrictReplyError "
     "ToolArgumentsError ToolError ToolExecutionError TransportFailed",
     "values._issues": "Category Code Issue Remedy",
     "values._limits": "Limits",
-    "values._replies": "AssistantReply DirectAnswer Invalid ToolCall ToolCalls Valid Verdict",
+    "values._replies": "AssistantReply Attempt DirectAnswer Invalid ToolCall ToolCalls Usage Valid Verdict",
 }
 """Which module each public name is defined in: it is imported when the name is first used."""
 

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from cli.running import Command, Serve, answering
+from strictreply.batch._batches import write_parquet
 from strictreply.batch._journal import DoneRows, Journal
-from strictreply.batch._parquet import write_parquet
 from strictreply.batch._results import RowResult
 from strictreply.batch._results import Status as RowStatus
 from strictreply.cli._terminal import Status

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import strictreply as sr
 from batch.topics import CONTRACT, Model
 from scripted import StatusError
-from strictreply.batch._gate import Gate
+from strictreply.batch._asking import Gate
 
 GOOD = sr.Attempt(1, {})
 

@@ -16,7 +16,7 @@ import strictreply as sr
 from cli.running import Command
 from scripted import call, completion
 from strictreply.cli._terminal import Status
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 
 pytest_plugins = ["cli.conftest"]
 

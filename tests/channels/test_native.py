@@ -10,7 +10,7 @@ from openai_shapes import call, completion, message
 from strictreply import Contract, DirectAnswer, Invalid, Limits, ToolCall, ToolCalls, Valid
 from strictreply.contract._judge import judge_reply
 from strictreply.values._issues import Category
-from strictreply.values._json import Extraction
+from strictreply.values._limits import Extraction
 
 SEARCH = {
     "name": "search",

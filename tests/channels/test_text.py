@@ -12,7 +12,7 @@ from openai_shapes import ADD, NOW, call, message
 from strictreply import Contract, DirectAnswer, Invalid, ToolCall, Valid
 from strictreply.contract._judge import judge_reply
 from strictreply.values._issues import Category
-from strictreply.values._json import Extraction
+from strictreply.values._limits import Extraction
 
 CONTRACT = Contract(tools=[ADD, NOW], channel="text")
 STRICT = CONTRACT.replace(dialects="strict")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from openai_shapes import call, completion, message
 from strictreply import Contract, Invalid
 from strictreply.retry._asking import NEAR_LIMIT, cut_at_limit
-from strictreply.values._attempts import OUR_NAMES
+from strictreply.values._replies import OUR_NAMES
 
 SEARCH = {"name": "search", "parameters": {"type": "object", "properties": {"query": {"type": "string"}}}}
 NATIVE = Contract(tools=[SEARCH])

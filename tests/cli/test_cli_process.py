@@ -22,7 +22,7 @@ from openai_shapes import call, completion, message
 from strictreply.cli._terminal import Status
 from strictreply.testing._wire import HTTPReply
 from strictreply.testing.shop_scenario import SCENARIO
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 
 pytestmark = pytest.mark.one_lane
 

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from openai_shapes import call, completion, message
 from strictreply.cli._terminal import HANGING, Live, excerpt, place
-from strictreply.values._attempts import Attempt
 from strictreply.values._issues import Code, Issue, printable
+from strictreply.values._replies import Attempt
 
 SEARCH = completion(message(calls=[call("search", '{"limit": "5"}')]))
 

@@ -5,8 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import strictreply as sr
-from strictreply.coordination._actions import ActionType, AgentInvocation, Branch, BranchType, Origin, ValidationResult
-from strictreply.coordination._coordination_codes import AgentReplyCode
+from strictreply.coordination._actions import (
+    ActionType,
+    AgentInvocation,
+    AgentReplyCode,
+    Branch,
+    BranchType,
+    Origin,
+    ValidationResult,
+)
 from strictreply.coordination._routing_decision import RoutingContext, RoutingDecision
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.routing import Router

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from coordination.keyed import KeyedFormat
 from coordination.routed import FAULTS, PROCESSOR, TEAM, decide, invalid, search, valid, verdict
-from strictreply.coordination._actions import ActionType, Permitted
+from strictreply.coordination._actions import ActionType, AgentReplyCode, Permitted
 from strictreply.coordination._agent_steering import (
     NOTHING,
     AgentSteering,
@@ -23,9 +23,7 @@ from strictreply.coordination._agent_steering import (
     generate_steering,
     steering_text,
 )
-from strictreply.coordination._api_errors import ApiError, ApiErrorClass
-from strictreply.coordination._coordination_codes import AgentReplyCode
-from strictreply.coordination._error_policy import ErrorPolicy, Reaction
+from strictreply.coordination._error_policy import ApiError, ApiErrorClass, ErrorPolicy, Reaction
 from strictreply.coordination._permissions import permitted_actions
 from strictreply.coordination._routing_decision import StepType
 from strictreply.coordination._topology import USER, Topology

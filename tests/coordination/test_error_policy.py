@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.routed import FAULTS
-from strictreply.coordination._coordination_codes import AgentReplyCode
+from strictreply.coordination._actions import AgentReplyCode
 from strictreply.coordination._error_policy import DEFAULT_BUDGET, DEFAULT_REACTIONS, ErrorPolicy, Reaction
 from strictreply.retry._policy import RetryPolicy
 from strictreply.values._errors import ContractError

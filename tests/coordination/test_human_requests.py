@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from coordination.tutor import NOON, asked
-from strictreply.coordination._coordination_codes import CoordinationCode, StateError
+from strictreply.coordination._actions import CoordinationCode, StateError
 from strictreply.coordination._runs.human_requests import (
     HumanDecision,
     HumanKind,
@@ -23,7 +23,7 @@ from strictreply.coordination._runs.human_requests import (
     require_text,
 )
 from strictreply.values._errors import ContractError
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 
 PLAN, COURSES, ERROR, GENERAL = (
     HumanKind.PLAN_APPROVAL,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.tutor import AGENTS, asked, last_answer, noon, numbered, state_with, ticking, without
-from strictreply.coordination._coordination_codes import StateError
+from strictreply.coordination._actions import StateError
 from strictreply.coordination._runs.human_requests import HumanDecision, HumanKind, PendingHuman, SettledHuman
 from strictreply.coordination._runs.next_node import RouteReason, explain_route, route_next
 from strictreply.coordination._runs.run_counting import apply_update

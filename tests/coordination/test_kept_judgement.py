@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.team import CONVERSATION, PARALLEL, processor
-from strictreply.coordination._actions import Branch, ValidationResult
-from strictreply.coordination._coordination_codes import AgentReplyCode
+from strictreply.coordination._actions import AgentReplyCode, Branch, ValidationResult
 from strictreply.coordination._topology import Topology
 
 FINAL = {"next_action": "final_response", "content": "x"}

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.tutor import NOON, noon, state_with, without
-from strictreply.coordination._coordination_codes import CoordinationCode, StateError
+from strictreply.coordination._actions import CoordinationCode, StateError
 from strictreply.coordination._runs.next_node import (
     DEFAULT_MAX_LOOP_COUNT,
     MAX_LOOP_COUNT_VARIABLE,

@@ -15,15 +15,14 @@ from coordination.routed import FAULTS, PROCESSOR, ROUTER, TEAM, call, decide, i
 from strictreply.coordination._actions import (
     ActionType,
     AgentInvocation,
+    AgentReplyCode,
     Branch,
     BranchType,
     Origin,
     Permitted,
     ValidationResult,
 )
-from strictreply.coordination._api_errors import ApiError
-from strictreply.coordination._coordination_codes import AgentReplyCode
-from strictreply.coordination._error_policy import ErrorPolicy, Reaction
+from strictreply.coordination._error_policy import ApiError, ErrorPolicy, Reaction
 from strictreply.coordination._permissions import permitted_actions
 from strictreply.coordination._processors import ErrorMessage
 from strictreply.coordination._routing_decision import RoutingContext, RoutingDecision, RoutingReason, StepType

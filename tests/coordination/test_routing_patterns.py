@@ -8,9 +8,8 @@ from itertools import cycle
 import pytest
 
 from coordination.routed import TEAM, decide, invalid, talk
-from strictreply.coordination._actions import Branch, BranchType
-from strictreply.coordination._api_errors import ApiError
-from strictreply.coordination._coordination_codes import AgentReplyCode
+from strictreply.coordination._actions import AgentReplyCode, Branch, BranchType
+from strictreply.coordination._error_policy import ApiError
 from strictreply.coordination._routing_decision import (
     ExecutionStep,
     RoutingContext,
@@ -24,7 +23,7 @@ from strictreply.coordination._verdict_routes import question_of, resume_after_e
 from strictreply.coordination.routing import Router
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.values._errors import ContractError
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 
 
 def hand(target: str, request: str | None = None) -> JSONObject:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.tutor import noon, state_with
-from strictreply.coordination._coordination_codes import CoordinationCode, StateError
+from strictreply.coordination._actions import CoordinationCode, StateError
 from strictreply.coordination._runs.next_node import (
     CycleLimit,
     RouteReason,

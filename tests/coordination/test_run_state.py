@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.tutor import NOON, noon, numbered, state_with, without
-from strictreply.coordination._coordination_codes import MAX_LISTED, CoordinationCode, StateError
+from strictreply.coordination._actions import MAX_LISTED, CoordinationCode, StateError
 from strictreply.coordination._runs.human_requests import merge_ledgers
 from strictreply.coordination._runs.next_node import RouteReason, Routes, explain_route, record_route, route_next
 from strictreply.coordination._runs.run_state import (

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from strictreply.coordination._coordination_codes import CoordinationCode, DeclarationError
+from strictreply.coordination._actions import CoordinationCode, DeclarationError
 from strictreply.coordination._topology import END_NODE, USER, Topology, TopologyEdge
 from strictreply.values._errors import ContractError
 

@@ -28,10 +28,9 @@ from strictreply import Contract, ContractError, Issue, Tool, Valid
 from strictreply.contract._contract import perform_check
 from strictreply.contract._driving import drive
 from strictreply.coordination import validation
-from strictreply.coordination._actions import ActionType, Branch, Origin, Permitted, ValidationResult
+from strictreply.coordination._actions import ActionType, AgentReplyCode, Branch, Origin, Permitted, ValidationResult
 from strictreply.coordination._agent_steering import retry_with_steering
-from strictreply.coordination._api_errors import ApiErrorClass
-from strictreply.coordination._coordination_codes import AgentReplyCode
+from strictreply.coordination._error_policy import ApiErrorClass
 from strictreply.coordination._processors import ErrorMessage
 from strictreply.coordination._runs.run_state import create_initial_state
 from strictreply.coordination._validation_metrics import ValidationMetrics

@@ -15,7 +15,7 @@ from strictreply.coordination._actions import ActionType, Branch
 from strictreply.coordination._routing_decision import RoutingContext
 from strictreply.coordination._validation_metrics import Watch
 from strictreply.coordination.routing import Router
-from strictreply.values._attempts import Attempt
+from strictreply.values._replies import Attempt
 
 RAW = {"next_action": "invoke_agent", "action_input": "SECRET-agent"}
 

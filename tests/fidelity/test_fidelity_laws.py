@@ -24,7 +24,7 @@ from pydantic import Field, create_model
 from fidelity.typed_samples import BEYOND, CODE, HUGE, Colour, Level, Mixed, judge, places
 from strictreply import Invalid
 from strictreply.contract._models import adapter_of
-from strictreply.values._json import JSON
+from strictreply.values._limits import JSON
 
 
 class Spelled(typing.NamedTuple):

@@ -30,7 +30,7 @@ from pydantic import (
 from fidelity.typed_samples import CODE, HUGE, Inner, judge, places
 from strictreply import Invalid, Tool
 from strictreply.contract._models import adapter_of, instance_of
-from strictreply.values._json import JSON
+from strictreply.values._limits import JSON
 
 
 class Own:

@@ -29,7 +29,7 @@ from pydantic import (
 
 from fidelity.typed_samples import BEYOND, CODE, HUGE, Colour, Inner, Level, Mixed, judge, places
 from strictreply import Invalid
-from strictreply.values._json import JSON
+from strictreply.values._limits import JSON
 
 
 class Other(BaseModel):

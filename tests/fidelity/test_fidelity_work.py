@@ -19,8 +19,7 @@ from strictreply import Contract, Invalid, Tool, Valid
 from strictreply.contract._fidelity import NOT_REPRESENTABLE, fidelity_of
 from strictreply.contract._fidelity.comparing import Comparison, Risk
 from strictreply.contract._models import adapter_of
-from strictreply.values._json import JSON
-from strictreply.values._limits import Work
+from strictreply.values._limits import JSON, Work
 
 
 def test_at_most_32_issues() -> None:

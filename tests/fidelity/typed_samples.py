@@ -11,7 +11,7 @@ from strictreply import Invalid
 from strictreply.contract._fidelity import NOT_REPRESENTABLE
 from strictreply.contract._models import adapter_of, document_of, instance_of
 from strictreply.schema import Schema
-from strictreply.values._json import JSON, Formats
+from strictreply.values._limits import JSON, Formats
 
 HUGE = 10**310
 BEYOND = 2**53 + 1

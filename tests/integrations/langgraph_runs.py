@@ -10,7 +10,7 @@ from strictreply.integrations.langgraph import ChatAgent, begin, to_langgraph
 from strictreply.testing import LoopbackServer, ScriptedClient, ScriptedModel, Step, ok
 from strictreply.testing._wire import Served
 from strictreply.testing.mounting import AsyncScriptedClient
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 
 TEAM = Topology.of(
     {

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.pipeline._loop_policy import MOST_RESULT_CHARS
-from strictreply.pipeline._tool_results import error_json, result_json, result_turns
+from strictreply.pipeline._turn_effects import MOST_RESULT_CHARS, error_json, result_json, result_turns
 from strictreply.pipeline._validator import AgentPipelineContextValidator
 from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
 from strictreply.reading._decoding import is_json

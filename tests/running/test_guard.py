@@ -15,7 +15,7 @@ from running.loops import DONE, LOCATE, Loop, Opened, asking, codes, ids, spy, t
 from scripted import JSONObject, call, completion
 from strictreply.pipeline._invoke_result import InvokeCode
 from strictreply.pipeline._line import LineStatus
-from strictreply.pipeline._loop_policy import REPEATED
+from strictreply.pipeline._turn_effects import REPEATED
 from strictreply.pipeline._values import PipelineStep
 from strictreply.running import Unanswered
 

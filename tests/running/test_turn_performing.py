@@ -16,7 +16,7 @@ import strictreply as sr
 from running.loops import DONE, PATIENCE, Loop, Opened, asking, spy, told
 from scripted import call, completion
 from strictreply.running import RunEvent, ToolFinished
-from strictreply.running._threads import in_thread
+from strictreply.running._turn_performing import in_thread
 
 WHERE: ContextVar[str] = ContextVar("where", default="lost")
 

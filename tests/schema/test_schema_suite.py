@@ -11,9 +11,9 @@ import pytest
 
 from shared_data import SHARED, needs_shared
 from strictreply.schema import Schema
+from strictreply.schema._closing import upgraded
 from strictreply.schema._documents import read_document
 from strictreply.schema._reference_engine import ReferenceEngine
-from strictreply.schema._upgrade import upgraded
 from strictreply.values._errors import ContractError
 
 SUITE = SHARED / "suites" / "JSON-Schema-Test-Suite" / "tests"

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strictreply.schema import Schema
+from strictreply.schema._closing import modern
 from strictreply.schema._documents import read_document
-from strictreply.schema._upgrade import modern
 from strictreply.values._errors import ContractError
 
 D4 = "http://json-schema.org/draft-04/schema#"

@@ -9,8 +9,7 @@ import pytest
 from strictreply.schema import Schema
 from strictreply.schema._documents import Graph, read_document
 from strictreply.schema._work import MAX_STEPS, judgements_of, load_of
-from strictreply.values._json import JSON
-from strictreply.values._limits import Work
+from strictreply.values._limits import JSON, Work
 
 
 def expression(tags: list[list[str]]) -> dict[str, Any]:

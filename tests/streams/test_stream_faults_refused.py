@@ -15,10 +15,9 @@ from served_faults import entries_of
 from streamed_replies import Told, aread, policy, read
 from strict_streams import codes_of
 from strictreply.testing import ok
+from strictreply.testing._probing.client_verdicts import no_backoff
 from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._steps import Fault, Kind
-from strictreply.testing._targets import ReplyPlace, Target
-from strictreply.testing._waiting import no_backoff
+from strictreply.testing._steps import Fault, Kind, ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply, WireEnding
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.testing.mounting import async_openai_client, openai_client

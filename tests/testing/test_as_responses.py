@@ -16,10 +16,10 @@ from openai_shapes import call, completion, message
 from strictreply.cli._app import app
 from strictreply.contract._shaping import shape
 from strictreply.testing import LoopbackServer
-from strictreply.testing._as_responses import as_chat_request, as_response, response_events
 from strictreply.testing._event_streams import assembled
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
-from strictreply.testing._targets import Target
+from strictreply.testing._response_streams import as_chat_request, as_response, response_events
+from strictreply.testing._steps import Target
 from strictreply.testing._wire import HTTPReply
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.mounting import ScriptedClient

@@ -14,17 +14,15 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import strictreply as sr
-from strictreply.batch._lines import open_lines
+from strictreply.batch._results import open_lines
 from strictreply.cli._app import app
 from strictreply.testing import faults, ok
 from strictreply.testing._cassettes import Cassette, Taken, replay
 from strictreply.testing._event_streams import events
-from strictreply.testing._recordings import RecordedVerdict, RecordingJudge, UnreadableLine
-from strictreply.testing._redaction import REDACTED, Redaction
-from strictreply.testing._steps import Fault, Kind
-from strictreply.testing._targets import Target
+from strictreply.testing._recordings import REDACTED, RecordedVerdict, RecordingJudge, Redaction, UnreadableLine
+from strictreply.testing._steps import Fault, Kind, Target
 from strictreply.testing._wire import HTTPReply, Served, WireEnding, error_reply
-from strictreply.values._json import JSON, JSONObject
+from strictreply.values._limits import JSON, JSONObject
 
 
 def search(query: str, limit: int = 5) -> None:

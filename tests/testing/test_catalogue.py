@@ -11,8 +11,7 @@ from pydantic import BaseModel, Field
 import strictreply as sr
 from strictreply.testing import faults, ok
 from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._steps import CANARY, Fault, Kind
-from strictreply.testing._targets import ReplyPlace, Target
+from strictreply.testing._steps import CANARY, Fault, Kind, ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply, error_reply
 from strictreply.testing.faults._catalogue import (
     ANYWHERE,

@@ -21,7 +21,7 @@ from strictreply.testing._scripts import MAX_REQUESTS
 from strictreply.testing._server import MAX_BODY_BYTES, LoopbackServer
 from strictreply.testing._steps import Kind
 from strictreply.testing.faults import CATALOGUE
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 from strictreply.values._replies import Invalid
 
 Answered: TypeAlias = tuple[int, Any]

@@ -14,11 +14,9 @@ from pydantic import BaseModel
 import strictreply as sr
 from strictreply.testing import faults, ok
 from strictreply.testing._cassettes import Cassette, Taken
-from strictreply.testing._harm import Harm
 from strictreply.testing._malformed import BY_THE_MODEL, Cause, retold, scripts_of
 from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._steps import CANARY, Kind
-from strictreply.testing._targets import ReplyPlace
+from strictreply.testing._steps import CANARY, Harm, Kind, ReplyPlace
 from strictreply.testing._wire import HTTPReply
 
 pytestmark = pytest.mark.one_lane

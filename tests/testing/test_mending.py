@@ -21,7 +21,7 @@ from strictreply.testing._mending import (
     nearest,
 )
 from strictreply.testing._scripts import text_of
-from strictreply.testing._targets import ReplyPlace, Target
+from strictreply.testing._steps import ReplyPlace, Target
 
 RIGHT: dict[str, Any] = {"query": "shoes", "limit": 2, "tags": ["a", "b"], "where": {"city": "Oslo", "radius": 3}}
 

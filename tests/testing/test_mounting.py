@@ -43,7 +43,7 @@ from strictreply.testing.mounting import (
     respx_router,
     transport,
 )
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 
 ASK: JSONObject = {"model": "m", "messages": USER}
 JSON_TYPE = {"Content-Type": "application/json"}

@@ -15,13 +15,13 @@ import pytest
 
 import strictreply as sr
 from scripted import http
-from strictreply.batch._lines import open_lines
+from strictreply.batch._results import open_lines
 from strictreply.testing import ok
 from strictreply.testing._cassettes import Cassette, Taken, record, replay
 from strictreply.testing._event_streams import events
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
 from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._targets import Target
+from strictreply.testing._steps import Target
 from strictreply.testing._wire import EVENT_STREAM, HTTPReply, Responder, Served, WireEnding, error_reply
 from strictreply.testing.mounting import async_openai_client, openai_client, transport
 

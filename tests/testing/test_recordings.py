@@ -11,7 +11,7 @@ import pytest
 
 from openai_shapes import call, completion, message
 from strictreply import DirectAnswer, Invalid, ToolCall, ToolCalls, Valid
-from strictreply.batch._lines import open_lines
+from strictreply.batch._results import open_lines
 from strictreply.testing._recordings import (
     RecordedVerdict,
     Recording,

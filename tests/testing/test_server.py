@@ -17,7 +17,7 @@ from openai import AsyncOpenAI, OpenAI, RateLimitError
 
 from strictreply.testing._server import MAX_BODY_BYTES, LoopbackServer
 from strictreply.testing._wire import HTTPReply, Pause, WireEnding, assistant, completion, error_reply, wire
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 
 ASK = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 JSON_TYPE = {"Content-Type": "application/json"}

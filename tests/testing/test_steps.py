@@ -7,8 +7,7 @@ import dataclasses
 import pytest
 
 from strictreply.testing import ok
-from strictreply.testing._steps import CANARY, Fault, Kind, Step
-from strictreply.testing._targets import ReplyPlace
+from strictreply.testing._steps import CANARY, Fault, Kind, ReplyPlace, Step
 
 
 @pytest.mark.parametrize(

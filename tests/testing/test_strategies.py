@@ -18,8 +18,7 @@ import strictreply as sr
 from strictreply.contract._tool import Tool
 from strictreply.testing import strategies
 from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._steps import Fault, Kind
-from strictreply.testing._targets import ReplyPlace, Target
+from strictreply.testing._steps import Fault, Kind, ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply
 from testing.faults.schemas import schemas
 from testing.tool_sample import SAMPLE, search

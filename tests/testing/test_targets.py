@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.testing._targets import PROSE, ReplyPlace, Target, keywords, spelled
+from strictreply.testing._steps import PROSE, ReplyPlace, Target, keywords, spelled
 
 
 def search(query: str, limit: int = 5) -> None:

@@ -19,8 +19,7 @@ from strictreply.contract._tool import Tool
 from strictreply.schema import Schema
 from strictreply.testing import LoopbackServer
 from strictreply.testing._mending import Draft, clean_draft, drafts_of, is_met_by
-from strictreply.testing._steps import Kind
-from strictreply.testing._targets import ReplyPlace, Target
+from strictreply.testing._steps import Kind, ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.shop_scenario import SCENARIO, OrderSummary, Question

@@ -9,7 +9,7 @@ import tenacity
 
 import strictreply as sr
 from scripted import USER, AsyncClient, Client, Server, StatusError, completion, status
-from strictreply.testing._waiting import no_backoff
+from strictreply.testing._probing.client_verdicts import no_backoff
 
 LONG = 3600.0
 GOOD = completion('{"answer":"x"}')

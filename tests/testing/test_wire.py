@@ -26,7 +26,7 @@ from strictreply.testing._wire import (
     respond,
     wire,
 )
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 
 
 @pytest.mark.parametrize(

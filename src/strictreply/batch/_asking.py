@@ -1,8 +1,10 @@
-"""Asking about rows in one event loop: a bounded number at once, each result as soon as it is there."""
+"""Asking about rows in one event loop: a bounded number at once, fewer when the API asks for it, slowly more again."""
 
 from __future__ import annotations
 
 import asyncio
+import re
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -13,7 +15,6 @@ from typing import Any, TypeAlias
 
 import anyio
 
-from strictreply.batch._gate import Gate
 from strictreply.batch._results import RowResult, accepted, broken, ended, unasked
 from strictreply.client._client import AsyncStrictClient
 from strictreply.client._sending import RetryBucket
@@ -22,7 +23,67 @@ from strictreply.contract._contract import Contract
 from strictreply.retry._policy import RetryPolicy
 from strictreply.retry._steering import Steering
 from strictreply.values._errors import CallFailed, ContractError
+from strictreply.values._replies import Attempt
 from strictreply.wires._wire import Api
+
+_OVERLOADED = re.compile(r"\(HTTP (?:429|503|529)\)")
+_BACKOFF = 2
+
+
+class Gate:
+    """Bounds how many rows are under way: additive increase, multiplicative decrease (as TCP, RFC 5681 §3.1).
+
+    ``most`` is the highest bound and the first one; ``limit`` the bound of now. A 429, 503 or 529 halves it, once for
+    all requests that were under way together; as many successes as the bound raise it by one. A row that waits out a
+    ``Retry-After`` keeps its place, so nothing is begun instead of it. For one event loop.
+    """
+
+    __slots__ = ("_clock", "_good", "_halved_at", "_waiting", "limit", "most", "running")
+
+    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.most: int = most
+        self.limit: int = most
+        self.running: int = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._good = 0
+        self._halved_at = float("-inf")
+        self._clock = clock
+
+    async def enter(self) -> None:
+        """Take a place, waiting for one in turn."""
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        self._admit()
+        try:
+            await place
+        except asyncio.CancelledError:
+            if not place.cancelled():  # it was given the place at the same time
+                self.leave()
+            raise
+
+    def leave(self) -> None:
+        """Leave a place to the next row."""
+        self.running -= 1
+        self._admit()
+
+    def _admit(self) -> None:
+        while self._waiting and self.running < self.limit:
+            place = self._waiting.popleft()
+            if not place.done():
+                self.running += 1
+                place.set_result(None)
+
+    def note(self, attempt: Attempt) -> None:
+        """Adapt the bound to what became of one request."""
+        if attempt.failure is None:
+            self._good += 1
+            if self._good >= self.limit < self.most:
+                self._good, self.limit = 0, self.limit + 1
+                self._admit()
+        elif _OVERLOADED.search(attempt.failure) and self._clock() - attempt.seconds >= self._halved_at:
+            self._halved_at, self._good = self._clock(), 0
+            self.limit = max(1, self.limit // _BACKOFF)
+
 
 Messages: TypeAlias = str | Callable[[Any], Any]
 """Where a row has its messages: the name of a column, or a function of the row; either gives a text or messages."""

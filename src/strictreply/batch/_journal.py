@@ -18,12 +18,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from strictreply.batch._lines import STDIN
-from strictreply.batch._results import RowResult
+from strictreply.batch._results import STDIN, RowResult
 from strictreply.contract._contract import Contract
-from strictreply.values._attempts import OUR_NAMES
 from strictreply.values._errors import ContractError
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
+from strictreply.values._replies import OUR_NAMES
 
 INDEX = "index"
 """The column that says which row of the input a result is of, counted from 0: results come in the order they end."""

@@ -19,17 +19,25 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, Self, TypeAlias
 
-from strictreply.batch._lines import LINE_LIMITS, open_lines
-from strictreply.batch._results import RowResult, accepted, broken, ended, entry, issues_of, unasked
+from strictreply.batch._results import (
+    LINE_LIMITS,
+    RowResult,
+    accepted,
+    broken,
+    ended,
+    entry,
+    issues_of,
+    open_lines,
+    unasked,
+)
 from strictreply.contract._contract import Contract
 from strictreply.reading._decoding import decode
 from strictreply.retry._failures import ExchangeStopped, Failure
 from strictreply.retry._policy import RetryPolicy, is_transport_fault
 from strictreply.retry._steering import Steering
 from strictreply.retry._stepping import NextRequest
-from strictreply.values._attempts import total_usage
-from strictreply.values._json import JSONObject
-from strictreply.values._replies import Valid
+from strictreply.values._limits import JSONObject
+from strictreply.values._replies import Valid, total_usage
 from strictreply.wires._opening import peek
 
 AnyPath: TypeAlias = str | PathLike[str]

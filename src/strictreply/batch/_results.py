@@ -1,18 +1,50 @@
-"""What becomes of a row: the columns that it gets, and the words for a row that came to nothing."""
+"""What becomes of a row (its columns, its words when it failed), and files of JSON lines, plain or packed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gzip
+import sys
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
+from io import BufferedReader
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, BinaryIO, Final, Literal, TypeAlias, cast
 
 from strictreply.retry._policy import LATE_KINDS, is_transport_fault
-from strictreply.values._attempts import Attempt, Usage, total_usage
 from strictreply.values._errors import CallFailed, ContractError, ReplyHalted, TransportFailed, without_exception
 from strictreply.values._issues import Issue, printable
-from strictreply.values._json import JSONObject
-from strictreply.values._replies import AssistantReply
+from strictreply.values._limits import MAX_JSON_DEPTH, JSONObject, Limits
+from strictreply.values._replies import AssistantReply, Attempt, Usage, total_usage
+
+LINE_LIMITS = Limits(reply_bytes=64_000_000, depth=MAX_JSON_DEPTH, nodes=4_000_000)
+"""What is read of one line."""
+
+_GZIP_MAGIC = b"\x1f\x8b"
+STDIN = Path("-")
+
+
+def open_lines(path: Path) -> Iterator[tuple[int, bytes, int]]:
+    """Read a JSONL file, plain or gzip: each line's number, its bytes, and how far the file itself has been read.
+
+    ``-`` is what comes in on stdin. Blank lines are passed over. Raises OSError when the file cannot be read,
+    gzip.BadGzipFile when it is damaged.
+    """
+    with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as opened:
+        file = cast("BufferedReader", opened)
+        packed = file.peek(len(_GZIP_MAGIC))[: len(_GZIP_MAGIC)] == _GZIP_MAGIC
+        lines = cast("BinaryIO", gzip.GzipFile(fileobj=file)) if packed else file
+        at = 0
+        try:
+            for number, line in enumerate(lines, 1):
+                at += len(line)
+                if line.strip():
+                    yield number, line, at if path == STDIN else file.tell()
+        except (EOFError, zlib.error) as error:
+            raise gzip.BadGzipFile("the packed data is cut off or damaged") from error
+
 
 Status: TypeAlias = Literal["ok", "mended", "rejected", "halted", "failed"]
 

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from strictreply.cli._published_schemas import published_schemas
 from strictreply.cli._terminal import fail
 from strictreply.retry._policy import RetryPolicy
-from strictreply.values._json import Channel
+from strictreply.values._limits import Channel
 from strictreply.wires._wire import Api
 
 app = typer.Typer(
@@ -83,12 +83,12 @@ def demo(
     """
     real = base_url is not None or model is not None
     if not (questions or real):
-        from strictreply.cli._demo_stories import tell  # noqa: PLC0415 - what only this command needs
+        from strictreply.cli._demo_command import tell  # noqa: PLC0415 - what only this command needs
 
         tell()
         return
     from strictreply.cli._demo_command import demo as run_demo  # noqa: PLC0415
-    from strictreply.cli._endpoint import Endpoint  # noqa: PLC0415
+    from strictreply.cli._serve_commands import Endpoint  # noqa: PLC0415
 
     endpoint = Endpoint(base_url, api_key, model, timeout) if real else None
     policy = RetryPolicy(max_retries=max_retries)
@@ -132,8 +132,8 @@ def ask(
     explain: Annotated[bool, typer.Option(help="On failure tell the whole story, raw replies included.")] = False,
 ) -> None:
     """Make one call; the reply as JSON on stdout, each attempt on stderr, status 1 when none was valid."""
-    from strictreply.cli._endpoint import Endpoint, declare  # noqa: PLC0415
-    from strictreply.cli._endpoint import ask as run_ask  # noqa: PLC0415
+    from strictreply.cli._serve_commands import Endpoint, declare  # noqa: PLC0415
+    from strictreply.cli._serve_commands import ask as run_ask  # noqa: PLC0415
 
     run_ask(
         question,
@@ -193,7 +193,7 @@ def run_rows(  # noqa: PLR0913 - one parameter an option
     """Ask about every row of a file and write one result a row; the same command goes on after any end."""
     from strictreply.cli._batch_command import FileRun, Prompt, keywords_of, results_of  # noqa: PLC0415
     from strictreply.cli._batch_command import batch as run_batch  # noqa: PLC0415 - what only this command needs
-    from strictreply.cli._endpoint import Endpoint, declare_one  # noqa: PLC0415
+    from strictreply.cli._serve_commands import Endpoint, declare_one  # noqa: PLC0415
 
     run = FileRun(
         source,
@@ -229,7 +229,7 @@ def judge_outputs(
     reply yet, 3 when a line cannot be read or is of no request.
     """
     from strictreply.cli._batch_command import judge as run_judge  # noqa: PLC0415 - what only this command needs
-    from strictreply.cli._endpoint import declare_one  # noqa: PLC0415
+    from strictreply.cli._serve_commands import declare_one  # noqa: PLC0415
 
     contract = declare_one(tools or [], answer, parallel=True) if tools or answer else None
     run_judge(outputs, requests, contract=contract, retries=max_retries, out=out, reask=reask)
@@ -291,9 +291,9 @@ def probe(  # noqa: PLR0913 - one parameter an option
     The faults are made from the tools that the app's own request declares, by chat completions or by Responses. Nothing
     leaves this machine.
     """
-    from strictreply.cli._endpoint import load_tools  # noqa: PLC0415 - what only this command needs
     from strictreply.cli._fault_commands import connection, kinds_of, named, read_json  # noqa: PLC0415
     from strictreply.cli._fault_commands import probe as run_probe  # noqa: PLC0415
+    from strictreply.cli._serve_commands import load_tools  # noqa: PLC0415 - what only this command needs
     from strictreply.testing._demands import DemandHints  # noqa: PLC0415
     from strictreply.testing._probing.survival_probe import Probe  # noqa: PLC0415
 
@@ -328,8 +328,8 @@ def faults(
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """List the catalogue of malformed replies, or show what one of them looks like and what the strict gate says."""
-    from strictreply.cli._endpoint import load_tools  # noqa: PLC0415
     from strictreply.cli._fault_commands import kinds_of, list_faults, show_fault  # noqa: PLC0415 - what only this needs
+    from strictreply.cli._serve_commands import load_tools  # noqa: PLC0415
 
     if show is None:
         list_faults(kinds_of(kind or []), as_json=as_json)

@@ -19,20 +19,18 @@ from typing import Any, NamedTuple, TypeAlias
 import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from strictreply.batch._batches import arrow
+from strictreply.batch._batches import arrow, write_parquet
 from strictreply.batch._journal import INDEX, Journal, fingerprint, fingerprint_of
-from strictreply.batch._lines import STDIN, open_lines
-from strictreply.batch._parquet import write_parquet
 from strictreply.batch._provider_files import judge_files
-from strictreply.batch._results import COLUMNS, STATUSES, RowFault, RowResult
+from strictreply.batch._results import COLUMNS, STATUSES, STDIN, RowFault, RowResult, open_lines
 from strictreply.batch._rows import PATIENT, Rows, rows
-from strictreply.cli._endpoint import Endpoint
+from strictreply.cli._serve_commands import Endpoint
 from strictreply.cli._terminal import Status, console, counted, fail, interruptible
 from strictreply.contract._contract import Contract
 from strictreply.retry._policy import RetryPolicy
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import capped, printable
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 from strictreply.wires._wire import Api
 
 MAX_LISTED = 20  # lines that cannot be read

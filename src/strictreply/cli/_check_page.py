@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree as ET
 
-from strictreply.cli._check_tally import CauseTally, ReplyCause, ReplyTally, worst_first
+from strictreply.cli._check_command import CauseTally, ReplyCause, ReplyTally, worst_first
 from strictreply.cli._terminal import counted
-from strictreply.testing._harm import Harm
 from strictreply.testing._html import anchor, choices, element, facts, linked, page, row, shares
 from strictreply.testing._recordings import NO_NAME
+from strictreply.testing._steps import Harm
 
 MAX_CHARTED = 20  # names in a chart
 MAX_LISTED = 200  # unreadable lines

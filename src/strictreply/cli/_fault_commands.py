@@ -40,7 +40,7 @@ from strictreply.testing.faults._catalogue import ANYWHERE, Entry
 from strictreply.testing.shop_scenario import SCENARIO
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import printable, printable_lines
-from strictreply.values._json import JSON
+from strictreply.values._limits import JSON
 
 MAX_SHOWN = 12  # places of one fault
 MAX_NAMED = 12  # faults with one cause

@@ -17,9 +17,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from strictreply.values._attempts import Attempt
 from strictreply.values._issues import Issue, capped, printable, printable_json, printable_lines
-from strictreply.values._json import JSON
+from strictreply.values._limits import JSON
+from strictreply.values._replies import Attempt
 from strictreply.wires._opening import peek
 from strictreply.wires._wire import wire_of
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import anyio
 
 from strictreply.client._keywords import CallKeywords
-from strictreply.client._relay import ChunkRelay, Relay
+from strictreply.client._relay import Accepted, ChunkRelay, Relay, StreamEvent
 from strictreply.client._sending import NOTHING, Sending
 from strictreply.client._streaming import (
     AsyncReplyStream,
@@ -28,12 +28,10 @@ from strictreply.client._streaming import (
     streamed,
 )
 from strictreply.client._transport import Way
-from strictreply.client._typed_stream import Accepted, StreamEvent
 from strictreply.client._wrapped import Exchange, Wrapped
 from strictreply.contract._contract import Check, Contract, aperform_check, perform_check
 from strictreply.contract._driving import adrive, apause, drive, pause, unharmed
 from strictreply.retry._asking import Ask
-from strictreply.retry._escalating import Consult, aperform_consult, perform_consult
 from strictreply.retry._failures import failure_of
 from strictreply.retry._flow import (
     Call,
@@ -50,8 +48,9 @@ from strictreply.retry._flow import (
     Woke,
     reply_flow,
 )
+from strictreply.retry._policy import Consult, aperform_consult, perform_consult
 from strictreply.values._errors import ContractError
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 from strictreply.values._replies import A_co, AssistantReply, DirectAnswer
 from strictreply.wires._wire import WIRES, Wire
 

@@ -1,19 +1,219 @@
-"""What the SDK's ``create`` would post for some keywords, made past its type-driven transform: the same, byte for byte.
+"""What the SDK's ``create`` would post, made past its type-driven transform, and its response objects made anew.
 
-Nothing is sent here, and where it is sent from is not known here.
+The body is the same, byte for byte. Nothing is sent here.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from json import JSONEncoder
+from pathlib import Path
+from types import FunctionType
 from typing import Any, NoReturn
 
-from strictreply.client._sdk_responses import is_of_base
 from strictreply.contract._definitions import Definitions
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
+from strictreply.wires._chat import CHAT
+from strictreply.wires._wire import Wire
+
+_HTTP_LIBRARIES = ("httpx", "httpx2")
+_ABOUT_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})
+
+
+def is_raw(source: Any) -> bool:
+    """Return whether something is a raw response of the SDK, or an object that a tracer has put around one."""
+    return type(getattr(source, "http_response", None)).__module__.partition(".")[0] in _HTTP_LIBRARIES
+
+
+@cache
+def _named_in(module: str, name: str) -> Any:
+    return getattr(import_module(module), name)
+
+
+def sdk_type(wire: Wire, *, of_event: bool = False) -> Any:
+    """Return the SDK's class of a response of an API, or of an event of its streams."""
+    module, response, event = wire.sdk_types
+    return _named_in(module, event if of_event else response)
+
+
+@dataclass(slots=True)
+class Came:
+    """What of a response the SDK's own object is made of: kept without the request that it answers."""
+
+    kind: Any
+    content: bytes
+    request_id: str | None
+    made: Any = None
+
+    @classmethod
+    def of(cls, wire: Wire, source: Any) -> Came | None:
+        """Return what is in a raw response of the SDK; None for anything else, or where it is told how to parse it."""
+        if type(source) is not _named_in("openai._legacy_response", "LegacyAPIResponse"):
+            return None
+        is_told = callable(getattr(source._options, "post_parser", None))
+        is_strict = getattr(source._client, "_strict_response_validation", True)
+        kind = sdk_type(wire)
+        if is_told or is_strict or source._cast_to is not kind or not _is_parsed_by_sdk(source):
+            return None
+        return cls(kind, source.content, source.request_id)
+
+    def valid(self) -> Any | None:
+        """Return a chat completion that is valid in every type, made by pydantic at once; None for anything else.
+
+        The SDK makes it field by field, since it need not be valid: the same object in many times the time. Of what
+        another API answers pydantic would have to learn thousands of types first.
+        """
+        if self.kind is _named_in(*CHAT.sdk_types[:2]):
+            with suppress(ValueError):
+                made = self.kind.model_validate_json(self.content, strict=True)
+                made._request_id = self.request_id
+                # of these the SDK counts no member as set that it has no field for; of optional ones pydantic's count
+                for one in (made, *made.choices, *(choice.message for choice in made.choices)):
+                    one.__pydantic_fields_set__.difference_update(one.__pydantic_extra__ or ())
+                return made
+        return None
+
+    def parse(self) -> Any:
+        """Return the SDK's object of a response that is a JSON object."""
+        if self.made is None:
+            self.made = self.valid()
+        if self.made is None:
+            self.made = self.kind.construct(**json.loads(self.content))
+            self.made._request_id = self.request_id
+        return self.made
+
+
+def _is_parsed_by_sdk(source: Any) -> bool:
+    """Return whether nothing but the SDK's own code makes the object of a raw response."""
+    client, hook = source._client, "_process_response_data"  # the SDK's own hook for subclasses
+    return hook not in vars(client) and all(map(is_sdks_own, (type(source).parse, getattr(type(client), hook))))
+
+
+def parsed(wire: Wire, source: Any) -> Any:
+    """Return the SDK's own object for a raw response, made once."""
+    came = Came.of(wire, source)
+    if came is not None and came.kind not in source._parsed_by_type and (made := came.valid()) is not None:
+        source._parsed_by_type[came.kind] = made
+    return source.parse()
+
+
+def raw_response(source: Any, replaced: JSONObject | None, form: str, parsed: Any) -> Any:
+    """Return a raw response of the SDK in the form that was asked for: its ``parse()`` returns ``parsed``.
+
+    ``replaced`` is the body where it is another one than what was sent, None where it is that.
+    """
+    http, kind = source.http_response, import_module("openai._legacy_response").LegacyAPIResponse
+    if replaced is not None or form == "stream":
+        body = http.content if replaced is None else json.dumps(replaced).encode()
+        headers = [one for one in http.headers.multi_items() if one[0].lower() not in _ABOUT_BODY]
+        # with a stream the body is still to be read, as the SDK's caller expects
+        stream = import_module(type(http).__module__.partition(".")[0]).ByteStream(body)
+        given = {"stream": stream} if form == "stream" else {"content": body}
+        made = type(http)(http.status_code, headers=headers, request=http.request, extensions=http.extensions, **given)
+        with suppress(RuntimeError):  # a mock's response took no time
+            made.elapsed = http.elapsed
+        http = made
+    if form == "stream":
+        module = import_module("openai._response")
+        is_async = isinstance(source._client, import_module("openai").AsyncOpenAI)
+        kind = module.AsyncAPIResponse if is_async else module.APIResponse
+    told = {"cast_to": source._cast_to, "client": source._client, "options": source._options}
+    raw = kind(raw=http, stream=False, stream_cls=None, retries_taken=source.retries_taken, **told)
+    raw._parsed_by_type[source._cast_to] = parsed
+    return raw
+
+
+def raw_stream(source: Any, http: Any, form: str | None, *, is_async: bool) -> Any:
+    """Return the SDK's stream over a response, or a raw response of it in the form that was asked for."""
+    kind = import_module("openai._legacy_response").LegacyAPIResponse
+    if form == "stream":
+        module = import_module("openai._response")
+        kind = module.AsyncAPIResponse if is_async else module.APIResponse
+    told = {"cast_to": source._cast_to, "client": source._client, "options": source._options}
+    raw = kind(raw=http, stream=True, stream_cls=source._stream_cls, retries_taken=source.retries_taken, **told)
+    return raw if form is not None else raw.parse()
+
+
+@cache
+def _sdk_folder() -> str:
+    return str(Path(str(import_module("openai").__file__)).parent)
+
+
+def is_sdks_own(function: Any) -> bool:
+    """Return whether a function, and each that it wraps, is a plain one from the SDK's files."""
+    folder = _sdk_folder()
+    while type(function) is FunctionType and function.__code__.co_filename.startswith(folder):
+        wrapped = vars(function).get("__wrapped__")
+        if wrapped is None:
+            return True
+        function = wrapped
+    return False
+
+
+def is_of_base(function: Any) -> bool:
+    """Return whether a method is as all of the SDK's clients have it, and not as one kind of them does."""
+    return is_sdks_own(function) and function.__module__ == "openai._base_client"
+
+
+def is_read_by_sdk(stream: Any) -> bool:
+    """Return whether nothing but the SDK's own code reads the events of one of its streams."""
+    kind, decoder = type(stream), type(getattr(stream, "_decoder", None))
+    reading = (getattr(decoder, name, None) for name in ("iter_bytes", "aiter_bytes", "decode"))
+    return all(map(is_sdks_own, (kind.__stream__, kind._iter_events, *reading)))
+
+
+def with_decoder(stream: Any, decoder: Callable[[Any], Any]) -> None:
+    """Put another decoder of events, made of the stream's own, in its place."""
+    stream._decoder = decoder(stream._decoder)
+
+
+def http_of(source: Any) -> Any:
+    """Return the HTTP response behind what the SDK returned; None when there is none of a library that is known."""
+    http = source.http_response if is_raw(source) else getattr(source, "response", None)
+    return http if type(http).__module__.partition(".")[0] in _HTTP_LIBRARIES else None
+
+
+def body_over(http: Any, pieces: Any, write: Callable[[Any], bytes], end: bytes) -> Any:
+    """Return a response like ``http`` whose body is what ``write`` makes of ``pieces``, a generator, and ``end``."""
+    library = import_module(type(http).__module__.partition(".")[0])
+    base = library.AsyncByteStream if hasattr(pieces, "aclose") else library.SyncByteStream
+    headers = [one for one in http.headers.multi_items() if one[0].lower() not in _ABOUT_BODY]
+    kept = {name: value for name, value in http.extensions.items() if name != "network_stream"}
+    body = _body_class(base)(pieces, write, end)
+    return type(http)(http.status_code, headers=headers, request=http.request, stream=body, extensions=kept)
+
+
+@cache
+def _body_class(base: Any) -> Any:
+    # derived from the library's class: HTTP libraries know sync and async bodies by their class
+    return type("GuardedBody", (_Body, base), {})
+
+
+class _Body:
+    def __init__(self, pieces: Any, write: Callable[[Any], bytes], end: bytes) -> None:
+        self._pieces, self._write, self._end = pieces, write, end
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from map(self._write, self._pieces)
+        yield self._end
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._pieces:
+            yield self._write(piece)
+        yield self._end
+
+    def close(self) -> None:
+        self._pieces.close()
+
+    async def aclose(self) -> None:
+        await self._pieces.aclose()
+
 
 MAX_PLAIN_NODES = 2_000_000
 """How many values of a request are examined; one with more, or that contains itself, takes the SDK's own way."""
@@ -61,7 +261,7 @@ class Posts:
             if name == "timeout" or keywords[name] is not None:
                 options[_OPTIONS[name]] = keywords[name]
         body = {name: plain.get(name, value) for name, value in form["body"].items()}
-        if is_plain and type(body.get("tools")) is Definitions and _takes_bytes(sender._client, options):  # noqa: SLF001
+        if is_plain and type(body.get("tools")) is Definitions and _takes_bytes(sender._client, options):
             return form | {"body": None, "content": self._encoded(body), "options": options}
         return form | {"body": body, "options": options}
 

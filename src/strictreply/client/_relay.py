@@ -2,26 +2,28 @@
 
 One relay serves all asks of a call. Text of a text answer is passed on as it comes, once its first words cannot be a
 call; everything else is held, and passed on as chunks made of the reply that was accepted. Behind text that went out
-the reply keeps that text: a later ask may only bring the calls beside it, or more text.
+the reply keeps that text: a later ask may only bring the calls beside it, or more text. In the typed stream everything
+before the end is provisional: it is taken back when the reply does not fit, and the next one begins anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeAlias
 
 import jiter
 
 from strictreply.contract._contract import Contract
 from strictreply.contract._judge import text_may_be_call
 from strictreply.contract._veto import Veto
+from strictreply.reading._incremental import Partial
 from strictreply.retry._flow import AsksFor
-from strictreply.values._attempts import Attempt, Vetoed
 from strictreply.values._issues import Code, Issue
-from strictreply.values._json import JSON, JSONObject
-from strictreply.values._limits import Limits
+from strictreply.values._limits import JSON, JSONObject, Limits
+from strictreply.values._replies import A_co, AssistantReply, Attempt, Vetoed
 from strictreply.wires._events import DONE_DATA, Event
-from strictreply.wires._received import read_body
+from strictreply.wires._opening import read_body
 from strictreply.wires._wire import Assembly, Wire
 
 _MOST_FIRST = 1000  # characters that are looked at for the beginning of a call
@@ -184,3 +186,63 @@ class ChunkRelay(Relay):
     def released(self, response: JSONObject) -> Iterator[JSONObject]:
         """Yield the events of an accepted reply that were held, behind the text that went out: it is one with that."""
         return self._sent.rest(response, self.response() if self._is_open else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Provisional(Generic[A_co]):
+    """More of a text that is still coming.
+
+    ``delta`` is the new piece of the content; ``partial`` a structured answer as far as it has come, None for any
+    other content.
+    """
+
+    delta: str
+    partial: Partial[A_co] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retracted:
+    """What was shown since the last event of this kind is not part of the reply.
+
+    ``issues`` says what was wrong with it; empty when the stream failed on the way.
+    """
+
+    issues: tuple[Issue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted(Generic[A_co]):
+    """The end of a stream: the reply, valid by the contract."""
+
+    reply: AssistantReply[A_co]
+
+
+StreamEvent: TypeAlias = Provisional[A_co] | Retracted | Accepted[A_co]
+"""What a typed stream yields: any number of the first two, then one :class:`Accepted`."""
+
+
+class EventRelay(Relay):
+    """Shows each piece of the content as it comes, and takes back what did not fit."""
+
+    def begin(self, asks_for: AsksFor) -> None:
+        """Begin with the stream of one ask; what is asked for to be put into a message is not shown."""
+        super().begin(asks_for)
+        self._is_shown = asks_for == "reply"
+        self._has_shown = False
+
+    def opened(self, source: object) -> list[object]:  # noqa: ARG002 - nobody asked for the SDK's own object
+        """Return nothing: there is no response to give out."""
+        return []
+
+    def passed(self, came: Came, assembly: Assembly) -> list[Provisional[Any]]:  # noqa: ARG002
+        """Return the new piece of the content."""
+        text = assembly.delta.get("content")
+        if not self._is_shown or not isinstance(text, str) or not text:
+            return []
+        self._has_shown = True
+        return [Provisional(text, self.veto.partial())]
+
+    def rejected(self, attempt: Attempt) -> list[Retracted]:
+        """Return that what was shown is taken back."""
+        shown, self._has_shown = self._has_shown, False
+        return [Retracted(attempt.issues)] if shown else []

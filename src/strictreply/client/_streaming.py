@@ -16,20 +16,19 @@ from typing import Any, Generic, Self, TypeVar
 
 import anyio
 
-from strictreply.client._relay import Came, Relay, came_in
-from strictreply.client._sdk_responses import body_over, http_of, is_raw, is_read_by_sdk, raw_stream, with_decoder
+from strictreply.client._posting import body_over, http_of, is_raw, is_read_by_sdk, raw_stream, with_decoder
+from strictreply.client._relay import Came, Relay, StreamEvent, came_in
 from strictreply.client._sending import Sending
 from strictreply.client._transport import Sent
-from strictreply.client._typed_stream import StreamEvent
 from strictreply.client._wrapped import Exchange
 from strictreply.contract._driving import Done, advanced
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import ExchangeStopped, Failure, failure_of
 from strictreply.retry._flow import Call, Effect, Event, Failed, Notify, Outcome, Replied, reply_flow
-from strictreply.values._json import JSON
+from strictreply.values._limits import JSON
 from strictreply.values._replies import A_co, AssistantReply
 from strictreply.wires._events import DONE, EventReader, event, typed_event
-from strictreply.wires._received import as_json
+from strictreply.wires._opening import as_json
 from strictreply.wires._wire import is_whole
 
 T = TypeVar("T")

@@ -25,7 +25,7 @@ from strictreply.client._transport import (
     is_passing,
     is_patched,
 )
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 from strictreply.values._replies import AssistantReply, DirectAnswer
 from strictreply.wires._chat import CHAT
 from strictreply.wires._responses import RESPONSES

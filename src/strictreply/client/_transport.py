@@ -17,12 +17,20 @@ from operator import attrgetter, is_
 from typing import Any
 
 from strictreply.client._exchange import stand_in
-from strictreply.client._posting import SENT_ONCE, Posts
-from strictreply.client._sdk_responses import Came, is_of_base, is_raw, is_sdks_own, parsed, raw_response, sdk_type
-from strictreply.values._json import JSON, JSONObject
-from strictreply.values._limits import Limits
+from strictreply.client._posting import (
+    SENT_ONCE,
+    Came,
+    Posts,
+    is_of_base,
+    is_raw,
+    is_sdks_own,
+    parsed,
+    raw_response,
+    sdk_type,
+)
+from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._replies import AssistantReply
-from strictreply.wires._received import as_json, read_body
+from strictreply.wires._opening import as_json, read_body
 from strictreply.wires._wire import WIRES, Wire
 
 RAW_RESPONSE = "X-Stainless-Raw-Response"

@@ -16,12 +16,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar, Unpack, cast
 
 from strictreply.client._keywords import CallKeywords
-from strictreply.client._relay import ChunkRelay
-from strictreply.client._sdk_errors import as_sdks_too
-from strictreply.client._sending import NOTHING, CallObserver, RetryBucket, Sending, Telemetry
+from strictreply.client._relay import ChunkRelay, EventRelay
+from strictreply.client._sending import NOTHING, CallObserver, RetryBucket, Sending, Telemetry, as_sdks_too
 from strictreply.client._surface import Namespaces, class_over, is_sdks
 from strictreply.client._transport import Way
-from strictreply.client._typed_stream import EventRelay
 from strictreply.contract._contract import Contract, ContractKeywords
 from strictreply.contract._driving import unharmed
 from strictreply.contract._shaping import shape
@@ -29,11 +27,10 @@ from strictreply.retry._asking import Ask
 from strictreply.retry._flow import Ended, Outcome, Settled
 from strictreply.retry._policy import RetryPolicy, is_transport_fault
 from strictreply.retry._steering import Steering, TieredSteering
-from strictreply.values._attempts import Attempt, Usage, plain, summed_usage, total_usage
 from strictreply.values._errors import ContractError, must_be, must_have
 from strictreply.values._issues import printable
-from strictreply.values._json import JSONObject, Message
-from strictreply.values._replies import A_co, AssistantReply
+from strictreply.values._limits import JSONObject, Message
+from strictreply.values._replies import A_co, AssistantReply, Attempt, Usage, plain, summed_usage, total_usage
 from strictreply.wires._wire import WIRES, Api, Wire, wire_named
 
 if TYPE_CHECKING:

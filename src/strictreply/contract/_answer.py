@@ -1,22 +1,27 @@
-"""What a direct answer may be: text, a pydantic type's instance, or JSON that fits a schema."""
+"""What a direct answer may be: text, a pydantic type's instance, or JSON that fits a schema.
+
+While a typed answer is being written, it is an instance with the members that are final and valid, and no others.
+"""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Generic
+from itertools import islice
+from typing import Annotated, Any, Generic, Union, get_args, get_origin
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, ConfigDict, RootModel, TypeAdapter
+from pydantic.fields import FieldInfo
 
-from strictreply.contract._models import adapter_of, document_of, instance_of
-from strictreply.contract._reuse import ByText, kept_on
+from strictreply.contract._models import UNREADABLE, ByText, adapter_of, document_of, instance_of, kept_on
+from strictreply.reading._incremental import Partial
 from strictreply.schema import Schema
 from strictreply.values._errors import ContractError
-from strictreply.values._issues import Code, Issue, quote
-from strictreply.values._json import JSON, Extra, Formats
-from strictreply.values._limits import Work
+from strictreply.values._issues import Code, Issue, pointer_tokens, quote
+from strictreply.values._limits import JSON, Extra, Formats, Work
 from strictreply.values._replies import A_co, Invalid, ToolCall, Verdict
 
 FINAL_ANSWER = "final_answer"
@@ -120,3 +125,155 @@ _DESCRIBED: ByText[Answer[Any]] = ByText()
 def _schema_name(text: str) -> str:
     """Return a name as ``response_format`` demands it: letters, digits, ``_`` and ``-``, at most 64."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", text)[:64] or "answer"
+
+
+_Members = dict[str, tuple[str, Any, "TypeAdapter[Any] | None"]]
+"""By the name of a member in JSON: its attribute, its type, and what reads it; None where that needs the whole."""
+
+
+class PartialAnswer:
+    """One answer followed while it is written; it holds state, so each stream needs its own.
+
+    ``names`` are the names that the contract knows.
+    """
+
+    def __init__(self, kind: Any, adapter: TypeAdapter[Any], names: Collection[str]) -> None:
+        self._root = _Open(kind, adapter)
+        self._names = names
+        self._is_lost = False
+
+    def grown(self, partial: Partial[Any]) -> Any:
+        """Return the answer with what has become final; None as long as nothing can be shown of it."""
+        if not self._is_lost:
+            steps = [pointer_tokens(path)[-1] for path in partial.open[1:]]
+            self._is_lost = not self._root.grow(partial.value, steps if partial.open else None, self._names)
+        return self._root.made
+
+
+class _Open:
+    """A value that is still written: an object of a model or a list, with what of it is final; else it is not shown."""
+
+    def __init__(self, kind: Any, adapter: TypeAdapter[Any]) -> None:
+        kind = _bare(kind)
+        self._adapter = adapter
+        self._members = _members_of(kind)
+        self._items = _item_of(kind)
+        self._count = 0  # of the members or items that are final
+        self._child: tuple[str, _Open] | None = None
+        self.made: Any = None
+        if self._members is not None:
+            self.made = _without_members(kind)
+        elif self._items is not None:
+            self.made = []
+
+    def grow(self, value: JSON, steps: list[str] | None, names: Collection[str]) -> bool:
+        """Take what has become final; ``steps`` lead to what is open inside, None when all is final.
+
+        Return False for a value that the type refuses: nothing more is shown then.
+        """
+        if steps is None:
+            told = instance_of(self._adapter, value, at="", names=names)
+            self.made = self.made if isinstance(told, Invalid) else told
+            return not isinstance(told, Invalid)
+        fresh: Iterable[tuple[str, JSON]] = ()
+        if isinstance(value, dict) and self._members is not None:
+            last = len(value) - len(steps[:1])
+            fresh = [*islice(reversed(value.items()), len(steps[:1]), len(value) - self._count)][::-1]
+        elif isinstance(value, list) and self._items is not None:
+            last = len(value) - len(steps[:1])
+            fresh = [(str(index), value[index]) for index in range(self._count, last)]
+        else:
+            return True
+        self._count = last
+        if not all(self._take(key, whole, None, names) for key, whole in fresh):
+            return False
+        if not steps:
+            return True
+        inner: Any = value
+        return self._take(steps[0], inner[steps[0] if isinstance(value, dict) else int(steps[0])], steps[1:], names)
+
+    def _take(self, key: str, value: JSON, steps: list[str] | None, names: Collection[str]) -> bool:
+        """Take a member or an item, final or still open."""
+        attribute, kind, adapter = (self._members or {}).get(key, (key, *(self._items or (None, None))))
+        if adapter is None:
+            return True  # of no member of the model, or shown with the whole
+        if steps is None:
+            shown = instance_of(adapter, value, at="", names=names)
+            fits = not isinstance(shown, Invalid)
+        else:
+            if self._child is None or self._child[0] != key:
+                self._child = key, _Open(kind, adapter)
+            fits, shown = self._child[1].grow(value, steps, names), self._child[1].made
+            if shown is None:
+                return fits
+        if fits and isinstance(self.made, list):
+            self.made[int(key) :] = [shown]
+        elif fits:
+            vars(self.made)[attribute] = shown
+            self.made.model_fields_set.add(attribute)
+        return fits
+
+
+def _without_members(kind: type[BaseModel]) -> BaseModel:
+    """Return an instance without any member: no default stands for what is not there yet, and none is made."""
+    made = kind.__new__(kind)
+    state: dict[str, Any] = {
+        "__dict__": {},
+        "__pydantic_fields_set__": set(),
+        "__pydantic_extra__": {} if kind.model_config.get("extra") == "allow" else None,
+        "__pydantic_private__": None,
+    }
+    BaseModel.__setstate__(made, state)  # as pydantic itself makes one of a pickle
+    return made
+
+
+def _bare(kind: Any) -> Any:
+    """Return a type without what is said about it, and without the null beside it."""
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    others = [one for one in get_args(kind) if one is not type(None)]
+    is_optional = get_origin(kind) in (Union, type(int | None)) and len(others) == 1
+    return _bare(others[0]) if is_optional else kind
+
+
+def _item_of(kind: Any) -> tuple[Any, TypeAdapter[Any]] | None:
+    """Return the type of the items of a list, and what reads one; None for any other type."""
+    item: Any = next(iter(get_args(kind)), None) if get_origin(kind) is list else None
+    adapter = None if item is None else _adapter(item, None)
+    return None if adapter is None else (item, adapter)
+
+
+def _members_of(kind: Any) -> _Members | None:
+    """Return the members of a model of which a part says something; None for a type that only makes sense whole."""
+    if not isinstance(kind, type) or not issubclass(kind, BaseModel) or issubclass(kind, RootModel):
+        return None
+    return kept_on(kind, (PartialAnswer,), lambda: _read(kind))
+
+
+def _read(kind: type[BaseModel]) -> _Members | None:
+    rules = kind.__pydantic_decorators__
+    own_code = kind.__init__ is not BaseModel.__init__ or kind.model_post_init is not BaseModel.model_post_init
+    if rules.model_validators or rules.root_validators or rules.computed_fields or own_code:
+        return None  # it is written for whole instances
+    checked = [rule.info.fields for rule in rules.field_validators.values()]
+    checked += [rule.info.fields for rule in rules.validators.values()]
+    own = set[str]().union(*checked)
+    members: _Members = {}
+    for name, field in kind.model_fields.items():
+        read: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+        is_alone = not (own & {name, "*"} or field.discriminator)
+        members[_spelled(name, field)] = name, field.annotation, _adapter(read, kind.model_config) if is_alone else None
+    return members
+
+
+def _spelled(name: str, field: FieldInfo) -> str:
+    alias = field.validation_alias
+    return alias if isinstance(alias, str) else name
+
+
+def _adapter(read: Any, config: ConfigDict | None) -> TypeAdapter[Any] | None:
+    """Return what reads a type by the configuration around it; None for a type that says nothing by itself."""
+    for one in (config, None):  # a model has a configuration of its own
+        with suppress(*UNREADABLE):
+            return TypeAdapter(read, config=one)
+    return None

@@ -22,7 +22,7 @@ from pydantic_core import ErrorDetails
 
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import FOUND_CHARS, Category, Issue, pointer, pointer_tokens, quote
-from strictreply.values._json import JSON
+from strictreply.values._limits import JSON
 
 Findings: TypeAlias = Iterable[Issue] | None
 """What a user's check finds: issues, or None when all is well."""

@@ -20,8 +20,17 @@ from strictreply.contract._judge import judge_reply
 from strictreply.contract._tool import Tool
 from strictreply.values._errors import ContractError, must_be
 from strictreply.values._issues import Issue, pointer
-from strictreply.values._json import AnswerStyle, CallsAsText, Channel, Dialects, Extra, Extraction, Formats
-from strictreply.values._limits import DEFAULT_LIMITS, Limits
+from strictreply.values._limits import (
+    DEFAULT_LIMITS,
+    AnswerStyle,
+    CallsAsText,
+    Channel,
+    Dialects,
+    Extra,
+    Extraction,
+    Formats,
+    Limits,
+)
 from strictreply.values._replies import A_co, AssistantReply, DirectAnswer, Invalid, ToolCall, Verdict
 from strictreply.wires._wire import Api, wire_named
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from strictreply.contract._answer import FINAL_ANSWER
 from strictreply.contract._tool import Tool
 from strictreply.values._issues import json_words
-from strictreply.values._json import JSON
+from strictreply.values._limits import JSON
 
 if TYPE_CHECKING:
     from strictreply.contract._contract import Contract

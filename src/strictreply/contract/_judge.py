@@ -11,14 +11,18 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from strictreply.contract._answer import Answer
-from strictreply.contract._judge_call import is_final_answer, judge_args, judge_input, judge_name
-from strictreply.contract._judge_text import judge_content, judge_text
+from strictreply.contract._judge_channels import (
+    is_final_answer,
+    judge_args,
+    judge_content,
+    judge_input,
+    judge_name,
+    judge_text,
+)
 from strictreply.contract._spelled_calls import is_call, may_become_call
-from strictreply.reading._decoding import decode
-from strictreply.reading._extraction import extract
+from strictreply.reading._decoding import decode, extract
 from strictreply.values._issues import Code, Issue, pointer, quote
-from strictreply.values._json import JSONObject
-from strictreply.values._limits import Work, utf8_size
+from strictreply.values._limits import JSONObject, Work, utf8_size
 from strictreply.values._replies import DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
 from strictreply.wires._opening import Opened, peek
 from strictreply.wires._wire import Wire, wire_of

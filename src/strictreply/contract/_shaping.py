@@ -10,7 +10,7 @@ from strictreply.contract._contract import Contract
 from strictreply.contract._definitions import given
 from strictreply.contract._tool import Tool
 from strictreply.values._errors import ContractError
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 from strictreply.wires._opening import peek
 from strictreply.wires._wire import WIRES, Wire
 

@@ -17,17 +17,22 @@ from pydantic_core import to_jsonable_python
 from typing_extensions import ParamSpec, TypeVar
 
 from strictreply.contract._complaints import Findings
-from strictreply.contract._definitions import VendorMembers, member_of, read_custom, read_definition
-from strictreply.contract._models import adapter_of, document_of, instance_of
-from strictreply.contract._reuse import ByText, kept_on
-from strictreply.contract._signatures import Signature, function_name, read_signature
+from strictreply.contract._definitions import (
+    Signature,
+    VendorMembers,
+    function_name,
+    member_of,
+    read_custom,
+    read_definition,
+    read_signature,
+)
+from strictreply.contract._models import ByText, adapter_of, document_of, instance_of, kept_on
 from strictreply.schema import Schema
+from strictreply.schema._closing import as_member, modern
 from strictreply.schema._documents import Document, read_document
-from strictreply.schema._upgrade import as_member, modern
 from strictreply.values._errors import ContractError, ToolExecutionError
 from strictreply.values._issues import quote
-from strictreply.values._json import JSON, Extra, Formats, JSONObject
-from strictreply.values._limits import Work
+from strictreply.values._limits import JSON, Extra, Formats, JSONObject, Work
 from strictreply.values._replies import Invalid, ToolCall
 
 UserCheck: TypeAlias = Callable[[Any], Findings | Awaitable[Findings]]
@@ -154,7 +159,7 @@ class Tool(Generic[P, R_co]):
 
         ``name`` defaults to the function's, ``description`` to the docstring without its sections. Arguments come
         as an instance of a model made from the signature. With ``extra="schema"`` other members are let in and left
-        out of it: the function could not take them. See :func:`strictreply.contract._signatures.read_signature`.
+        out of it: the function could not take them. See :func:`strictreply.contract._definitions.read_signature`.
 
         Raises ContractError when a parameter cannot be told to a model.
         """

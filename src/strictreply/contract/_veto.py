@@ -13,17 +13,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from strictreply.contract._answer import FINAL_ANSWER, Answer
-from strictreply.contract._judge_call import is_final_answer, judge_args, judge_name
-from strictreply.contract._judge_text import judge_union
-from strictreply.contract._partial_answer import PartialAnswer
+from strictreply.contract._answer import FINAL_ANSWER, Answer, PartialAnswer
+from strictreply.contract._judge_channels import is_final_answer, judge_args, judge_name, judge_union
 from strictreply.reading._incremental import IncrementalReader, Partial, Stop
 from strictreply.schema._live import ANYTHING, Alternative, LiveCheck, Members, Place
-from strictreply.values._attempts import Vetoed
 from strictreply.values._issues import Code, Issue, pointer, pointer_tokens
-from strictreply.values._json import JSON
-from strictreply.values._limits import Work, utf8_size
-from strictreply.values._replies import Invalid
+from strictreply.values._limits import JSON, Work, utf8_size
+from strictreply.values._replies import Invalid, Vetoed
 
 if TYPE_CHECKING:
     from strictreply.contract._contract import Contract

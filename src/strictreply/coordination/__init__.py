@@ -8,14 +8,21 @@ verdict once more, ``_verdict_routes`` have a step for each action, ``_error_pol
 
 from __future__ import annotations
 
-from strictreply.coordination._actions import ActionType, AgentInvocation, Branch, BranchType, ValidationResult
+from strictreply.coordination._actions import (
+    ActionType,
+    AgentInvocation,
+    Branch,
+    BranchType,
+    DeclarationError,
+    StateError,
+    ValidationResult,
+)
 from strictreply.coordination._agent_steering import (
     ActionSteering,
     AgentSteering,
     generate_steering,
     retry_with_steering,
 )
-from strictreply.coordination._coordination_codes import DeclarationError, StateError
 from strictreply.coordination._error_policy import ContentLoopGuard, ContentStreak, ErrorPolicy, Reaction
 from strictreply.coordination._processors import (
     ErrorMessage,

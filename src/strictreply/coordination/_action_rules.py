@@ -16,9 +16,16 @@ from typing import Any, NamedTuple, cast
 from strictreply.contract._complaints import check_issues
 from strictreply.contract._contract import Check, Checked, check_of
 from strictreply.contract._judge import judge
-from strictreply.coordination._actions import UNREAD, ActionType, AgentInvocation, Permitted, Source, ValidationResult
-from strictreply.coordination._api_errors import ApiError
-from strictreply.coordination._coordination_codes import AgentReplyCode
+from strictreply.coordination._actions import (
+    UNREAD,
+    ActionType,
+    AgentInvocation,
+    AgentReplyCode,
+    Permitted,
+    Source,
+    ValidationResult,
+)
+from strictreply.coordination._error_policy import ApiError
 from strictreply.coordination._permissions import (
     SHAPES,
     ActionCheck,
@@ -33,8 +40,7 @@ from strictreply.schema import SchemaRule
 from strictreply.schema._explaining import nearest
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Code, Issue, Remedy, pointer, printable, quote
-from strictreply.values._json import JSONObject
-from strictreply.values._limits import Work
+from strictreply.values._limits import JSONObject, Work
 from strictreply.values._replies import Invalid, ToolCall, ToolCalls, Valid
 
 MAX_ISSUES = 32

@@ -38,11 +38,10 @@ from strictreply.retry._steering import (
     fitted_before,
     verdict_words,
 )
-from strictreply.values._attempts import Attempt
 from strictreply.values._errors import CallFailed, ContractError, ReplyRejected
 from strictreply.values._issues import Category, Issue, Remedy
-from strictreply.values._json import Message
-from strictreply.values._replies import AssistantReply, DirectAnswer
+from strictreply.values._limits import Message
+from strictreply.values._replies import AssistantReply, Attempt, DirectAnswer
 
 MUST_SELECT_RETRY: Final = 3
 """The retry at which an agent is told that it must choose; from the next one on it is shown how (requirement M75)."""

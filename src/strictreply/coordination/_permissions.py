@@ -17,14 +17,12 @@ from strictreply.contract._complaints import Findings
 from strictreply.contract._contract import Contract, by_name
 from strictreply.contract._describing import compact
 from strictreply.contract._tool import Tool
-from strictreply.coordination._actions import ActionType, Branch, BranchType, Origin, Permitted
-from strictreply.coordination._coordination_codes import AgentReplyCode
+from strictreply.coordination._actions import ActionType, AgentReplyCode, Branch, BranchType, Origin, Permitted
 from strictreply.coordination._topology import USER, Topology
 from strictreply.schema import Schema
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, quote
-from strictreply.values._json import JSON, Extra, JSONObject
-from strictreply.values._limits import DEFAULT_LIMITS, Limits
+from strictreply.values._limits import DEFAULT_LIMITS, JSON, Extra, JSONObject, Limits
 
 ExtraKeys: TypeAlias = Literal["forbid", "allow"]
 """Whether an action may have members that its shape does not name (requirement X3)."""

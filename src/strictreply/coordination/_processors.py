@@ -17,19 +17,15 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, cast
 
 from pydantic import BaseModel
 
-from strictreply.coordination._actions import UNREAD, ActionType, Origin, Source
-from strictreply.coordination._api_errors import ERROR_ROLE, read_error_message
-from strictreply.coordination._coordination_codes import AgentReplyCode
+from strictreply.coordination._actions import UNREAD, ActionType, AgentReplyCode, Origin, Source
+from strictreply.coordination._error_policy import ERROR_ROLE, read_error_message
 from strictreply.coordination._permissions import member_names
-from strictreply.reading._decoding import decode
-from strictreply.reading._extraction import extract
+from strictreply.reading._decoding import decode, extract
 from strictreply.schema import SchemaRule
-from strictreply.values._attempts import plain
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Code, Issue, quote
-from strictreply.values._json import JSON, Extraction, JSONObject
-from strictreply.values._limits import DEFAULT_LIMITS, Limits, utf8_size
-from strictreply.values._replies import Invalid
+from strictreply.values._limits import DEFAULT_LIMITS, JSON, Extraction, JSONObject, Limits, utf8_size
+from strictreply.values._replies import Invalid, plain
 from strictreply.wires._opening import peek
 from strictreply.wires._responses import is_response
 from strictreply.wires._wire import wire_of

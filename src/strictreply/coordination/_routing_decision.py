@@ -13,8 +13,7 @@ from strictreply.coordination._error_policy import ErrorPolicy, Reaction
 from strictreply.coordination._topology import USER, Topology
 from strictreply.coordination.formats._action_formats import BaseResponseFormat
 from strictreply.values._errors import ContractError
-from strictreply.values._json import JSON, JSONObject
-from strictreply.values._limits import is_count
+from strictreply.values._limits import JSON, JSONObject, is_count
 
 
 class StepType(StrEnum):

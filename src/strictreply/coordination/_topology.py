@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final, Self, TypeAlias, cast
 
-from strictreply.coordination._coordination_codes import CoordinationCode, DeclarationError
+from strictreply.coordination._actions import CoordinationCode, DeclarationError
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, pointer
 

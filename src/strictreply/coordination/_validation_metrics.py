@@ -18,9 +18,9 @@ from typing import Final, TypeAlias
 from strictreply.contract._driving import unharmed
 from strictreply.coordination._actions import ActionType, ValidationResult
 from strictreply.coordination._runs.run_state import Now, utc_now
-from strictreply.values._attempts import Attempt, plain, type_name
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Issue, printable
+from strictreply.values._replies import Attempt, plain, type_name
 
 _HISTORY_ROWS: Final = 1_000
 

@@ -14,8 +14,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from strictreply.coordination._actions import ActionType, AgentInvocation, BranchType, Origin
 from strictreply.coordination._agent_steering import SteeringContext, steering_text
-from strictreply.coordination._api_errors import ApiError
-from strictreply.coordination._error_policy import Reaction
+from strictreply.coordination._error_policy import ApiError, Reaction
 from strictreply.coordination._routing_decision import (
     BranchSpec,
     ExecutionStep,
@@ -34,7 +33,7 @@ from strictreply.coordination._topology import END_NODE, USER, Topology
 from strictreply.reading._decoding import decode
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Code, Issue, pointer
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 from strictreply.values._replies import Invalid
 
 Route: TypeAlias = Callable[[RoutingCase], RoutingDecision]

@@ -18,12 +18,12 @@ from typing import Final, Self, TypeAlias, cast
 from strictreply.coordination._actions import (
     ActionType,
     AgentInvocation,
+    AgentReplyCode,
     Branch,
     BranchType,
     Permitted,
     ValidationResult,
 )
-from strictreply.coordination._coordination_codes import AgentReplyCode
 from strictreply.coordination._error_policy import ErrorPolicy
 from strictreply.coordination._permissions import (
     SHAPES,
@@ -51,10 +51,10 @@ from strictreply.coordination._runs.run_state import RoutingEntry
 from strictreply.coordination._topology import Topology
 from strictreply.coordination._verdict_routes import pre_checked, route_invalid, route_of
 from strictreply.coordination.formats._action_formats import DEFAULT_FORMAT, BaseResponseFormat, format_of
-from strictreply.values._attempts import plain
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Code, Issue, pointer, quote
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
+from strictreply.values._replies import plain
 
 __all__ = [
     "BranchSpec",

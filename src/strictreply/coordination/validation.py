@@ -16,8 +16,7 @@ from strictreply.contract._answer import Answer
 from strictreply.contract._contract import Check, Checked, Contract, aperform_check, perform_check
 from strictreply.contract._driving import adrive, drive
 from strictreply.coordination._action_rules import checked_result, judge_action, refused, system_result
-from strictreply.coordination._actions import ActionType, Branch, Origin, Source, ValidationResult
-from strictreply.coordination._coordination_codes import AgentReplyCode
+from strictreply.coordination._actions import ActionType, AgentReplyCode, Branch, Origin, Source, ValidationResult
 from strictreply.coordination._permissions import (
     ActionCheck,
     ActionTerms,
@@ -47,12 +46,19 @@ from strictreply.coordination.formats._action_formats import (
     JSONResponseFormat,
     format_of,
 )
-from strictreply.values._attempts import Attempt
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue
-from strictreply.values._json import JSON, Extraction
-from strictreply.values._limits import DEFAULT_LIMITS, Limits, Work
-from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
+from strictreply.values._limits import DEFAULT_LIMITS, JSON, Extraction, Limits, Work
+from strictreply.values._replies import (
+    AssistantReply,
+    Attempt,
+    DirectAnswer,
+    Invalid,
+    ToolCall,
+    ToolCalls,
+    Valid,
+    Verdict,
+)
 from strictreply.wires._opening import peek
 
 __all__ = ["ActionType", "Agent", "ProcessorChain", "ValidationProcessor", "ValidationResult"]

@@ -29,7 +29,6 @@ from strictreply.contract._contract import Contract
 from strictreply.integrations._extras import load
 from strictreply.retry._policy import RetryPolicy
 from strictreply.retry._steering import Steering
-from strictreply.values._attempts import Attempt, total_usage
 from strictreply.values._errors import (
     CallFailed,
     ContractError,
@@ -38,7 +37,8 @@ from strictreply.values._errors import (
     must_be,
     without_exception,
 )
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
+from strictreply.values._replies import Attempt, total_usage
 from strictreply.wires._opening import peek
 
 __all__ = ["Guard", "ReplyWithheld"]

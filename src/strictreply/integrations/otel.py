@@ -19,10 +19,10 @@ from urllib.parse import urlsplit
 from strictreply.client._wrapped import Wrapped
 from strictreply.integrations._extras import load
 from strictreply.retry._asking import Ask
-from strictreply.values._attempts import Attempt
 from strictreply.values._errors import CallFailed
 from strictreply.values._issues import Issue
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
+from strictreply.values._replies import Attempt
 from strictreply.wires._opening import peek
 from strictreply.wires._wire import wire_of
 

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from strictreply.contract._judge_call import args_shape
+from strictreply.contract._judge_channels import args_shape
 from strictreply.contract._tool import Tool
 from strictreply.pipeline._invoke_result import Breach
 from strictreply.pipeline._invoke_result import InvokeCode as Code
@@ -41,8 +41,7 @@ from strictreply.pipeline._rule import (
 from strictreply.pipeline._values import ResponseKind
 from strictreply.reading._decoding import decode
 from strictreply.values._issues import pointer
-from strictreply.values._json import JSONObject
-from strictreply.values._limits import Limits, is_count
+from strictreply.values._limits import JSONObject, Limits, is_count
 from strictreply.values._replies import Invalid
 
 CALLS: Final = "/tool_calls"

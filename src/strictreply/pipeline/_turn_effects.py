@@ -1,21 +1,26 @@
-"""What a turn wants done (the model asked, tools run, the store used), and what it knows while it goes on.
+"""How far a turn may go, the effects it asks for (the model, tools, the store), and the results of its tools.
 
-An effect is performed by whoever drives the turn; nothing is done here.
+An effect is performed by whoever drives the turn; nothing is performed here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+from pydantic_core import to_json
 
 from strictreply.contract._contract import Contract
-from strictreply.contract._tool import Tool
+from strictreply.contract._describing import compact
+from strictreply.contract._tool import Tool, is_duration
 from strictreply.pipeline._invoke_result import InvokeFailed, IterationsExceeded
 from strictreply.pipeline._line import EffectRaised
-from strictreply.pipeline._loop_policy import LoopPolicy
 from strictreply.pipeline._sessions import SessionClaim, SessionStore
-from strictreply.pipeline._tool_results import result_turns
 from strictreply.pipeline._validator import LOOP_VALIDATOR
 from strictreply.pipeline._values import (
     AgentContext,
@@ -24,12 +29,207 @@ from strictreply.pipeline._values import (
     AgentToolCallResult,
     ToolCallManifest,
     Turn,
+    canonical,
 )
-from strictreply.reading._decoding import is_json
-from strictreply.values._attempts import Attempt, Usage
-from strictreply.values._errors import ReplyHalted, ToolError
-from strictreply.values._json import Message
-from strictreply.values._replies import AssistantReply, ToolCall
+from strictreply.reading._decoding import decode, is_json
+from strictreply.values._errors import ContractError, ReplyHalted, ToolError
+from strictreply.values._limits import DEFAULT_LIMITS, JSON, Channel, Message, is_count
+from strictreply.values._replies import AssistantReply, Attempt, Invalid, ToolCall, Usage, plain, type_name
+
+REPEATED: Final = "repeat_tool_call_detected"
+
+MOST_RESULT_CHARS: Final = 150_000
+"""The most that ``max_result_chars`` may be: so many characters, six bytes each at worst, stay within the limits."""
+
+_COUNTS: Final = ("max_iterations", "warn_at", "suppress_at", "concurrency", "max_result_chars", "max_tokens_total")
+_NO_TOOLS: Final[Mapping[str, Tool]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopPolicy:
+    """The bounds of one turn.
+
+    The model is asked at most ``max_iterations`` times (requirement P68). A call that was made before in the turn, the
+    same name with the same arguments, is run with a warning when it is the ``warn_at``-th, and not run any more from
+    the ``suppress_at``-th on: the model is told so instead of a result (requirement P72); calls of tools that are
+    ``repeatable`` are never counted. At most ``concurrency`` calls of one reply run at the same time. ``tool_timeout``
+    (seconds, None waits) is for tools that have none of their own. A result of more than ``max_result_chars`` is cut.
+    A run whose attempts have taken ``max_tokens_total`` tokens asks no more (None for no bound); a continuation counts
+    anew.
+
+    Raises ContractError when a bound is no whole number or below 1, ``suppress_at`` is not above ``warn_at``,
+    ``max_result_chars`` is above 150,000, or ``tool_timeout`` is no number above 0.
+    """
+
+    max_iterations: int = 8
+    warn_at: int = 2
+    suppress_at: int = 3
+    concurrency: int = 4
+    tool_timeout: float | None = None
+    max_result_chars: int = 16_000
+    max_tokens_total: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in _COUNTS:
+            bound: object = getattr(self, name)
+            if not is_count(bound, 1) and (name != "max_tokens_total" or bound is not None):
+                raise ContractError(f"{name} must be a whole number, 1 or more, not {bound!r}")
+        if self.max_result_chars > MOST_RESULT_CHARS:
+            raise ContractError(f"max_result_chars must be {MOST_RESULT_CHARS} or less, not {self.max_result_chars!r}")
+        if self.suppress_at <= self.warn_at:
+            raise ContractError(f"suppress_at must be above warn_at, {self.warn_at}; it is {self.suppress_at}")
+        if self.tool_timeout is not None and not is_duration(self.tool_timeout):
+            raise ContractError(f"tool_timeout must be a number of seconds above 0, or None, not {self.tool_timeout!r}")
+
+    def suppressed(
+        self, calls: Iterable[AgentToolCall], earlier: Iterable[AgentToolCall], *, tools: Mapping[str, Tool] = _NO_TOOLS
+    ) -> Iterator[tuple[AgentToolCall, bool]]:
+        """Return each call with whether it is not to be run, after the turn's ``earlier`` calls and those before it.
+
+        ``tools``, by name, say which calls may be repeated; one that is not among them may not.
+        """
+        before, asked = list(earlier), list(calls)
+        named = Counter(call.name for call in (*before, *asked) if not _is_repeatable(call, tools))
+        made = Counter(signature(call) for call in before if named[call.name] >= self.suppress_at)
+        for call in asked:
+            if named[call.name] < self.suppress_at:  # as in most turns: no arguments have to be read
+                yield call, False
+                continue
+            spelled = signature(call)
+            made[spelled] += 1
+            yield call, made[spelled] >= self.suppress_at
+
+    def repeated(self, calls: Iterable[AgentToolCall], *, tools: Mapping[str, Tool] = _NO_TOOLS) -> list[str]:
+        """Return the names of the tools that were called with the same arguments ``warn_at`` times or more, each once.
+
+        ``tools`` are those of :meth:`suppressed`.
+        """
+        counted = [call for call in calls if not _is_repeatable(call, tools)]
+        named = Counter(call.name for call in counted)
+        made = Counter((call.name, signature(call)) for call in counted if named[call.name] >= self.warn_at)
+        return list(dict.fromkeys(name for (name, _), times in made.items() if times >= self.warn_at))
+
+
+def signature(call: AgentToolCall) -> str:
+    """Return what makes two calls the same: the name and the canonical arguments, case and all (P71, P73)."""
+    args = decode(call.arguments_json, DEFAULT_LIMITS)
+    return f"{call.name} {call.arguments_json if isinstance(args, Invalid) else canonical(args)}"
+
+
+def suppressed_result(call: AgentToolCall) -> AgentToolCallResult:
+    """Make the result of a call that was not run; it keeps the manifest valid (requirement P74)."""
+    told: dict[str, JSON] = {
+        "suppressed": True,
+        "reason": REPEATED,
+        "tool": call.name,
+        "guidance": "This call was made before with the same arguments. Use the results above, or answer the user.",
+    }
+    return AgentToolCallResult(tool_call_id=call.tool_call_id, name=call.name, result_json=compact(told))
+
+
+def _is_repeatable(call: AgentToolCall, tools: Mapping[str, Tool]) -> bool:
+    tool = tools.get(call.name)
+    return tool is not None and tool.repeatable
+
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def result_json(value: object, limit: int) -> str:
+    """Write a tool's result as a JSON text that UTF-8 can hold; one over ``limit`` characters is cut, and says so.
+
+    What strict readers refuse (NaN, names that are equal as text, too many levels) is sent as a text.
+    """
+    if isinstance(value, str):
+        return compact(_cut(_encodable_text(str.__str__(value)), limit))
+    try:
+        text = to_json(value, fallback=str).decode()
+    except Exception:  # noqa: BLE001 - cycles, bytes, surrogates; and an object's own code may raise anything
+        try:
+            text = _encodable_text(json.dumps(plain(value, other=_other_text), ensure_ascii=False))
+        except ValueError:  # a number too long to write
+            text = compact(type_name(value))
+    return text if len(text) <= limit and is_json(text) else compact(_cut(text, limit))
+
+
+def error_json(kind: str, message: str, limit: int) -> str:
+    """Write a failure as a result: an error is one, never a reason to ask for the call again (X11)."""
+    return compact({"error": {"type": kind, "message": _cut(_encodable_text(message), limit)}})
+
+
+def capped(result: AgentToolCallResult, limit: int) -> AgentToolCallResult:
+    """Cut what a client sent to ``limit`` characters, as a tool's own result is cut."""
+    if result.result_json is None or len(result.result_json) <= limit:
+        return result
+    return replace(result, result_json=compact(_cut(_content(result), limit)))
+
+
+_NOT_RUN: Final = {
+    "ApprovalDenied": "the call was not allowed",
+    "Interrupted": "the call was begun, and may have done its work or not",
+    "Abandoned": "the user went on without the result of this call",
+}
+"""What the model is told of a call without a result of its own."""
+
+
+def substitute_result(call: AgentToolCall, kind: str, limit: int, *, reason: str = "") -> AgentToolCallResult:
+    """Make the result of a call that has none of its own; ``reason`` is what the client said, in place of our words."""
+    text = error_json(kind, reason or _NOT_RUN[kind], limit)
+    return AgentToolCallResult(tool_call_id=call.tool_call_id, name=call.name, result_json=text)
+
+
+def with_results(manifest: ToolCallManifest, results: Mapping[str, AgentToolCallResult]) -> ToolCallManifest:
+    """Return a manifest with these results, in the order of its calls."""
+    ordered = (results.get(call.tool_call_id) for call in manifest.tool_calls)
+    return replace(manifest, tool_call_results=tuple(result for result in ordered if result is not None))
+
+
+def result_turns(manifest: ToolCallManifest, channel: Channel) -> list[Message]:
+    """Return the turns that tell the model the results of its calls, in the order of the calls.
+
+    A result names its call by id, or its tool where calls are written as text.
+    """
+    results = manifest.tool_call_results
+    if channel == "text":
+        return [{"role": "user", "content": f"Result of {result.name}: {_content(result)}"} for result in results]
+    return [{"role": "tool", "tool_call_id": result.tool_call_id, "content": _content(result)} for result in results]
+
+
+def _content(result: AgentToolCallResult) -> str:
+    if result.result_json is None:
+        return compact({"error": {"type": "ClientError", "message": result.error_message or ""}})
+    value = decode(result.result_json)
+    return value if isinstance(value, str) else result.result_json
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}… (cut: {len(text)} characters in all)"
+
+
+def encodable(value: Any) -> Any:
+    """Replace what UTF-8 cannot encode, in a text or in every text of a JSON value."""
+    match value:
+        case str():
+            return _encodable_text(value)
+        case dict():
+            return {_encodable_text(name): encodable(member) for name, member in value.items()}
+        case list():
+            return [encodable(item) for item in value]
+        case _:
+            return value
+
+
+def _encodable_text(text: str) -> str:
+    return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _other_text(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - an object's own code may raise anything
+        return type_name(value)
 
 
 @dataclass(frozen=True, slots=True)

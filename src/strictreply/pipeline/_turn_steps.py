@@ -10,13 +10,19 @@ from typing import Any, Final
 
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, InvokeResult
 from strictreply.pipeline._line import EffectRaised, LineResult, LineStatus, StepBody, line_flow, type_of
-from strictreply.pipeline._loop_policy import suppressed_result
-from strictreply.pipeline._reconciling import resolve_results
-from strictreply.pipeline._reply_calls import ask, turn_of, with_turns
+from strictreply.pipeline._reconciling import ask, resolve_results, turn_of, with_turns
 from strictreply.pipeline._rule import Included, PipelineRule, RuleGroup
 from strictreply.pipeline._sessions import SessionStore
-from strictreply.pipeline._tool_results import substitute_result, with_results
-from strictreply.pipeline._turn_effects import TurnEffect, TurnState, TurnStep, UseStore, stored
+from strictreply.pipeline._turn_effects import (
+    TurnEffect,
+    TurnState,
+    TurnStep,
+    UseStore,
+    stored,
+    substitute_result,
+    suppressed_result,
+    with_results,
+)
 from strictreply.pipeline._validator import CORE, LOOP_VALIDATOR, STEPS
 from strictreply.pipeline._values import (
     AgentPipelineContext,
@@ -34,7 +40,7 @@ from strictreply.pipeline._values import (
     Turn,
     fingerprint,
 )
-from strictreply.values._json import Message
+from strictreply.values._limits import Message
 
 _CONVERSATION: Final = "default"
 

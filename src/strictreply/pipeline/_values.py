@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, Self, cast
 from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import to_json, to_jsonable_python
 
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 
 
 class AgentPipelineContextType(StrEnum):

@@ -18,8 +18,7 @@ import jiter
 from strictreply.reading._decoding import decode
 from strictreply.reading._diagnosis import PathToken
 from strictreply.values._issues import Code, Issue, pointer
-from strictreply.values._json import JSON
-from strictreply.values._limits import DEFAULT_LIMITS, Limits
+from strictreply.values._limits import DEFAULT_LIMITS, JSON, Limits
 from strictreply.values._replies import A_co, Invalid
 
 _RUN = re.compile('[^"\\\\\x00-\x1f\ud800-\udfff]*+')

@@ -17,29 +17,26 @@ from strictreply.contract._describing import (
     admits_answer,
     answer_instructions,
 )
-from strictreply.reading._decoding import decode, is_json
-from strictreply.reading._extraction import extract
-from strictreply.retry._dressing import contract_for, dressed, instructed, narrowed
-from strictreply.retry._escalating import (
+from strictreply.reading._decoding import decode, extract, is_json
+from strictreply.retry._dressing import contract_for, dressed, encodable, instructed, narrowed, replayed
+from strictreply.retry._failures import Failure
+from strictreply.retry._policy import (
     FORCED_TOOL,
     HUMAN,
     MODEL,
     RESPONSE_FORMAT,
+    Again,
     Consult,
+    RetryPolicy,
     Step,
     step_name,
     steps_in_force,
 )
-from strictreply.retry._failures import Failure
-from strictreply.retry._policy import Again, RetryPolicy
-from strictreply.retry._replaying import encodable, replayed
 from strictreply.retry._scoping import Scope, shown
 from strictreply.retry._steering import Situation, Steering, corrections, is_at
-from strictreply.values._attempts import Usage, UsageNames
 from strictreply.values._issues import Code, Issue, Remedy, quote
-from strictreply.values._json import JSON, JSONObject, Message
-from strictreply.values._limits import Work, utf8_size
-from strictreply.values._replies import Invalid
+from strictreply.values._limits import JSON, JSONObject, Message, Work, utf8_size
+from strictreply.values._replies import Invalid, Usage, UsageNames
 from strictreply.wires._opening import ids_in, peek
 from strictreply.wires._wire import WIRES, Wire
 

@@ -15,8 +15,8 @@ from email.utils import parsedate_to_datetime
 from json import JSONDecodeError
 from typing import cast
 
-from strictreply.values._attempts import plain
-from strictreply.values._json import JSON
+from strictreply.values._limits import JSON
+from strictreply.values._replies import plain
 
 RETRYABLE_STATUS = frozenset({408, 409, 425, 429})
 FIRST_SERVER_ERROR = 500

@@ -30,15 +30,13 @@ from strictreply.retry._asking import (
     refused_additions,
     without,
 )
-from strictreply.retry._escalating import Consult, Consulted
+from strictreply.retry._dressing import words_of
 from strictreply.retry._failures import Failure
-from strictreply.retry._policy import Again, End, NextStep
-from strictreply.retry._replaying import words_of
+from strictreply.retry._policy import Again, Consult, Consulted, End, NextStep
 from strictreply.retry._scoping import Scope, scope_of, splice
-from strictreply.values._attempts import Attempt, Usage, Vetoed
 from strictreply.values._issues import Code, Issue, Remedy
-from strictreply.values._json import JSON, JSONObject
-from strictreply.values._replies import AssistantReply, Invalid, Valid, Verdict
+from strictreply.values._limits import JSON, JSONObject
+from strictreply.values._replies import AssistantReply, Attempt, Invalid, Usage, Valid, Verdict, Vetoed
 from strictreply.wires._dialects import IDS_OF_SERVERS, text_in, thoughts_in
 from strictreply.wires._opening import Opened, error_code, ids_in, peek
 

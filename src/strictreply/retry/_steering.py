@@ -14,10 +14,10 @@ from strictreply.contract._answer import FINAL_ANSWER, Answer
 from strictreply.contract._contract import Contract
 from strictreply.contract._describing import admits_answer, callable_tools, compact, union_schema
 from strictreply.contract._tool import Tool
-from strictreply.retry._parts import part_words, takes_objects
+from strictreply.retry._scoping import part_words, takes_objects
 from strictreply.schema import Schema, SchemaRule
 from strictreply.values._issues import Issue, Remedy, pointer, printable_json, shown_place
-from strictreply.values._json import JSON
+from strictreply.values._limits import JSON
 from strictreply.values._replies import Invalid
 
 MAX_CORRECTION_BYTES = 2_000

@@ -15,7 +15,6 @@ from strictreply.contract._describing import response_format
 from strictreply.contract._driving import drive
 from strictreply.contract._shaping import shape
 from strictreply.retry._asking import Ask
-from strictreply.retry._escalating import Consult, Consulted, perform_consult
 from strictreply.retry._failures import classify
 from strictreply.retry._flow import (
     Call,
@@ -33,15 +32,12 @@ from strictreply.retry._flow import (
     Woke,
     reply_flow,
 )
-from strictreply.retry._policy import RetryPolicy
+from strictreply.retry._policy import Consult, Consulted, RetryPolicy, perform_consult
 from strictreply.retry._steering import Steering, TieredSteering
-from strictreply.values._attempts import Attempt
 from strictreply.values._errors import CallFailed, ContractError
-from strictreply.values._json import JSONObject
-from strictreply.values._limits import Limits
-from strictreply.values._replies import A_co, Invalid, Valid, Verdict
-from strictreply.wires._opening import peek
-from strictreply.wires._received import as_json, read_body
+from strictreply.values._limits import JSONObject, Limits
+from strictreply.values._replies import A_co, Attempt, Invalid, Valid, Verdict
+from strictreply.wires._opening import as_json, peek, read_body
 from strictreply.wires._wire import wire_for
 
 A = TypeVar("A")

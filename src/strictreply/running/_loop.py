@@ -24,15 +24,19 @@ from strictreply.contract._tool import must_be_awaited
 from strictreply.pipeline._invoke_result import InvokeFailed
 from strictreply.pipeline._line import LineResult, LineStatus
 from strictreply.pipeline._sessions import SessionConflict, SessionStoreFailed
-from strictreply.pipeline._tool_results import result_turns
-from strictreply.pipeline._turn_effects import TurnEffect
+from strictreply.pipeline._turn_effects import TurnEffect, result_turns
 from strictreply.pipeline._turn_steps import TurnSteps, release, turn_flow
 from strictreply.pipeline._values import PipelineStep
 from strictreply.running._run_values import AttemptMade, OnEvent, Run, RunEnded, RunEvent, RunKeywords, RunRequest
-from strictreply.running._threads import finished_in_thread
-from strictreply.running._turn_performing import AsyncTurnPerformer, ToolRunner, TurnPerformer, numbering
+from strictreply.running._turn_performing import (
+    AsyncTurnPerformer,
+    ToolRunner,
+    TurnPerformer,
+    finished_in_thread,
+    numbering,
+)
 from strictreply.values._errors import ContractError, StrictReplyError
-from strictreply.values._json import Message
+from strictreply.values._limits import Message
 
 
 def run(client: StrictClient, messages: str | Iterable[Message] | None = None, **keywords: Unpack[RunKeywords]) -> Run:

@@ -9,11 +9,10 @@ from typing import Any, Final, Self, TypeAlias, cast
 from pydantic_core import to_json
 
 from strictreply.client._keywords import RequestKeywords
-from strictreply.client._typed_stream import Provisional, Retracted
+from strictreply.client._relay import Provisional, Retracted
 from strictreply.pipeline._line import StepTrace
-from strictreply.pipeline._loop_policy import LoopPolicy
 from strictreply.pipeline._sessions import MemorySessionStore, SessionStore
-from strictreply.pipeline._turn_effects import Asked, ToolOutcome
+from strictreply.pipeline._turn_effects import Asked, LoopPolicy, ToolOutcome
 from strictreply.pipeline._values import (
     AgentContext,
     AgentResponse,
@@ -23,12 +22,10 @@ from strictreply.pipeline._values import (
     Envelope,
     ResponseKind,
 )
-from strictreply.values._attempts import Attempt, Usage
 from strictreply.values._errors import ContractError, StrictReplyError, must_be, must_have
-from strictreply.values._json import JSONObject, Message
-from strictreply.values._replies import DirectAnswer, ToolCall
-from strictreply.wires._opening import peek
-from strictreply.wires._received import as_json
+from strictreply.values._limits import JSONObject, Message
+from strictreply.values._replies import Attempt, DirectAnswer, ToolCall, Usage
+from strictreply.wires._opening import as_json, peek
 
 _MESSAGES_FORM: Final = (
     "give messages: a text, or the conversation with the user's turn last, each turn a mapping of plain JSON or the "

@@ -6,20 +6,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from strictreply.schema._closing import closed_graph, shown_document
+from strictreply.schema._closing import closed_graph, modern, shown_document, upgraded, uses_newer_words
 from strictreply.schema._contradictions import ALL, refuse_contradictions
 from strictreply.schema._documents import Document, Graph, at_pointer, definitions_of, read_document
-from strictreply.schema._engines import SchemaEngine, SchemaParts, engine_for, engine_type
-from strictreply.schema._example import contains, proposals
-from strictreply.schema._explaining import Explainer, single_issue
+from strictreply.schema._engines import SchemaEngine, SchemaParts, engine_for, engine_type, governing_node, member_names
+from strictreply.schema._explaining import Explainer, contains, proposals, single_issue
 from strictreply.schema._live import LiveSchema
-from strictreply.schema._places import governing_node, member_names
-from strictreply.schema._upgrade import modern, upgraded, uses_newer_words
 from strictreply.schema._vocabulary import SchemaRule
 from strictreply.schema._work import MAX_STEPS, judgements_of, load_of, size_of
 from strictreply.values._issues import Issue, pointer_tokens
-from strictreply.values._json import JSON, Extra, Formats
-from strictreply.values._limits import DEFAULT_LIMITS, MAX_WORK, Work
+from strictreply.values._limits import DEFAULT_LIMITS, JSON, MAX_WORK, Extra, Formats, Work
 
 FREE_LOAD = 64  # the judgements of one place that any value within the caps may cost, so that it need not be counted
 # The judgements of one value by one schema that one check may make; about 60 ms.

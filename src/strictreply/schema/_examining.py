@@ -13,12 +13,10 @@ from itertools import islice
 from typing import Any, ClassVar, TypeAlias
 
 from strictreply.schema._documents import Node
-from strictreply.schema._engines import SchemaParts
-from strictreply.schema._places import UnionChoice, kind_of
+from strictreply.schema._engines import SchemaParts, UnionChoice, kind_of
 from strictreply.schema._vocabulary import LENGTHS, OWN, REFERENCES, STATEMENTS, WHOLE, Applies
 from strictreply.schema._work import size_of
-from strictreply.values._json import JSON
-from strictreply.values._limits import Work
+from strictreply.values._limits import JSON, Work
 
 MAX_FAULTS = 40  # faults of one value, and of one branch, after which no more are looked for
 MAX_NAMES = 64  # members that one fault lists

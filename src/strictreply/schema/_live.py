@@ -15,12 +15,10 @@ from itertools import product
 from typing import Any, TypeAlias
 
 from strictreply.schema._documents import joined
-from strictreply.schema._engines import SchemaEngine, SchemaParts
-from strictreply.schema._places import kind_of, listed_values
+from strictreply.schema._engines import SchemaEngine, SchemaParts, kind_of, listed_values
 from strictreply.schema._vocabulary import DRAFT_2019, DRAFT_2020, REFERENCES, STATEMENTS, Applies
 from strictreply.values._errors import ContractError
-from strictreply.values._json import JSON
-from strictreply.values._limits import Work
+from strictreply.values._limits import JSON, Work
 
 MAX_EXPANDED = 32  # alternatives of one place; a choice beyond that is left to the end
 MAX_LIVE = 512  # alternatives of one open container, those of the choices above it multiplied in

@@ -24,7 +24,7 @@ from strictreply.schema._documents import DOCUMENT_URI, NOT_LINEAR, Document, Gr
 from strictreply.schema._vocabulary import draft_of
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import pointer
-from strictreply.values._json import JSON
+from strictreply.values._limits import JSON
 
 Errors: TypeAlias = "Iterator[ValidationError]"
 

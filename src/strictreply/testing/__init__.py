@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from strictreply.testing import faults, ok
     from strictreply.testing._cassettes import Cassette, record, replay
+    from strictreply.testing._probing.client_verdicts import no_backoff
     from strictreply.testing._scripts import Asked, ScriptedModel
     from strictreply.testing._server import LoopbackServer
     from strictreply.testing._steps import Fault, Kind, Step
-    from strictreply.testing._waiting import no_backoff
     from strictreply.testing._wire import HTTPReply
     from strictreply.testing.mounting import AsyncScriptedClient, ScriptedClient
 

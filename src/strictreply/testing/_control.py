@@ -20,17 +20,15 @@ from urllib.parse import urlsplit
 from strictreply.contract._tool import Tool
 from strictreply.schema import Schema
 from strictreply.testing import ok
-from strictreply.testing._call_ids import CallIds
 from strictreply.testing._demands import Demand
 from strictreply.testing._probing.client_verdicts import STORM, verdict_on
 from strictreply.testing._scripts import MAX_REQUESTS, Asked, as_served, script_looped, script_spent, turns_of_model
 from strictreply.testing._server import is_loopback
-from strictreply.testing._steps import Fault, Step
-from strictreply.testing._targets import ReplyPlace
-from strictreply.testing._wire import ROUTES, HTTPReply, Responder, Served, error_reply, respond, routed
+from strictreply.testing._steps import Fault, ReplyPlace, Step
+from strictreply.testing._wire import ROUTES, CallIds, HTTPReply, Responder, Served, error_reply, respond, routed
 from strictreply.testing.faults import CATALOGUE, FaultNotMade, entry_named
 from strictreply.values._errors import ContractError
-from strictreply.values._json import JSON, JSONObject
+from strictreply.values._limits import JSON, JSONObject
 
 HEADER = "x-strictreply-fault"
 """The header of a request that chooses its step: a step's JSON, or the name of a fault alone."""

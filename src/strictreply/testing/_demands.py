@@ -12,10 +12,9 @@ from strictreply.contract._contract import Contract
 from strictreply.contract._describing import callable_tools
 from strictreply.contract._shaping import SHAPING, shape
 from strictreply.contract._tool import Tool
-from strictreply.testing._as_responses import as_response, is_of_responses
 from strictreply.testing._event_streams import assembled
-from strictreply.testing._steps import API_DEFAULTS, Fault
-from strictreply.testing._targets import ReplyPlace, Target
+from strictreply.testing._response_streams import as_response, is_of_responses
+from strictreply.testing._steps import API_DEFAULTS, Fault, ReplyPlace, Target
 from strictreply.testing._wire import (
     EVENT_STREAM,
     HTTPReply,
@@ -26,7 +25,7 @@ from strictreply.testing._wire import (
     ending_of,
     render_response,
 )
-from strictreply.values._json import JSON, Dialects, JSONObject
+from strictreply.values._limits import JSON, Dialects, JSONObject
 from strictreply.values._replies import Invalid
 
 _FREE = ("auto", "none")

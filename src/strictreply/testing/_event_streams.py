@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any, cast
 
-from strictreply.batch._lines import LINE_LIMITS
+from strictreply.batch._results import LINE_LIMITS
 from strictreply.reading._decoding import decode
-from strictreply.values._json import JSON, JSONObject
+from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._events import DONE, DONE_DATA, EventReader, event
 from strictreply.wires._wire import WIRES
 

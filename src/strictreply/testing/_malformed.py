@@ -14,15 +14,13 @@ from strictreply.contract._tool import Tool
 from strictreply.testing import ok
 from strictreply.testing._cassettes import Cassette
 from strictreply.testing._demands import Demand, DemandHints
-from strictreply.testing._harm import Harm, harm_order, named, place_of
 from strictreply.testing._probing.specimens import excerpt
 from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._steps import Fault, Kind, Step
-from strictreply.testing._targets import ReplyPlace, Target
+from strictreply.testing._steps import Fault, Harm, Kind, ReplyPlace, Step, Target, harm_order, named, place_of
 from strictreply.testing.faults import CATALOGUE, entry_named
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.values._errors import StrictReplyError
-from strictreply.values._json import JSON, JSONObject
+from strictreply.values._limits import JSON, JSONObject
 
 BY_THE_MODEL = (Kind.ARGS, Kind.TOOL, Kind.SHAPE, Kind.JSON, Kind.FINISH, Kind.ENVELOPE)
 """What a model, or the server around it, gets wrong in a response that arrives whole: the arguments first."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from strictreply.testing._scripts import text_of
-from strictreply.testing._targets import Target
+from strictreply.testing._steps import Target
 from strictreply.values._issues import pointer, pointer_tokens
-from strictreply.values._json import JSON, JSONObject
+from strictreply.values._limits import JSON, JSONObject
 
 _LINE = re.compile(
     r"""^\s*(?:(?P<bullet>[-*•]|\d+[.)])\s+)?[`'"]?(?P<path>(?:/(?:"(?:[^"\\]|\\.)*"|[^\s/:`'"]*))+)?[`'"]?"""

@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
 
-from strictreply.testing._call_ids import CallIds
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._steps import Fault, Step
-from strictreply.testing._wire import HTTPReply, Served, error_reply
+from strictreply.testing._wire import CallIds, HTTPReply, Served, error_reply
 from strictreply.testing.mounting import AsyncScriptedClient, ScriptedClient, async_openai_client, openai_client
 from strictreply.values._issues import printable
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI

@@ -1,14 +1,213 @@
-"""One step of a script: what is served for one request, and how to say so again in a test."""
+"""The good reply that a fault spoils, one step of a script, and the words for what a malformed reply does to an app."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import builtins
+import json
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property, lru_cache
+from keyword import iskeyword
+from pathlib import Path
+from types import FrameType, FunctionType, TracebackType
+from typing import Any, Literal, NamedTuple, Self, TypeAlias, TypeVar, cast, get_args
 
-from strictreply.testing._targets import ReplyPlace
-from strictreply.testing._wire import Served
-from strictreply.values._json import JSON, Channel
+from pydantic_core import to_jsonable_python
+
+import strictreply
+from strictreply.contract._answer import Answer
+from strictreply.contract._contract import Contract
+from strictreply.contract._tool import Tool
+from strictreply.schema import Schema
+from strictreply.testing._wire import Served, assistant, completion, native_call
+from strictreply.values._limits import JSON, Channel, JSONObject
+
+ReplyPlace: TypeAlias = Literal["call", "union", "json", "prose"]
+"""Where a reply is written: a native call, or in the content as the JSON union, JSON alone, or plain text."""
+
+Made = TypeVar("Made")
+
+PROSE = "It is done."
+
+MAX_REMEMBERED = 64  # declarations kept compiled, the last used ones
+
+
+@dataclass(frozen=True)
+class Target:
+    """One good reply: the arguments of ``tool``, or the answer when there is no tool.
+
+    ``schema`` is what holds for ``value``, None for plain text; ``declared`` is what the user gave for the tool or the
+    answer. ``given`` tells that ``value`` is the user's too, and no example.
+    """
+
+    value: JSON
+    place: ReplyPlace
+    schema: Schema | None = None
+    tool: Tool | None = None
+    declared: object = field(default=str, repr=False)
+    given: bool = field(default=False, repr=False)
+
+    @classmethod
+    def of(cls, declared: object = None, *, place: ReplyPlace = "call", args: Any = None) -> Self:
+        """Aim at a tool, or with ``place="json"`` at a structured answer, or at plain text when nothing is given.
+
+        ``declared`` is whatever a contract takes. ``args`` are the good arguments or the good answer, as JSON, a
+        model's instance or a dataclass; None for an example made from the schema. A tool's own check is left out: it
+        may need what a test has not.
+
+        Raises ContractError when the declaration is wrong, ValueError when ``args`` do not fit, and when no example can
+        be made or written in that place.
+        """
+        if place not in get_args(ReplyPlace):
+            raise ValueError(f"place must be one of {', '.join(get_args(ReplyPlace))}; got {place!r}")
+        if declared is None and place in {"union", "json"}:
+            what = "a tool" if place == "union" else "what the answer must be, a type or a JSON Schema"
+            raise ValueError(f"place={place!r} needs {what}; without one a reply is plain text")
+        given = None if args is None else to_jsonable_python(args)
+        if declared is None or place == "prose":
+            if not isinstance(given, str | None):
+                answer = "a structured one pass place='json' and the answer's type"
+                raise ValueError(f"args= must be str for a plain-text answer; for {answer}")
+            return cls(PROSE if given is None else given, "prose", given=given is not None)
+        if place == "json":
+            schema = _of(Answer.of, declared).schema
+            if schema is None:
+                raise ValueError("a plain-text answer is not JSON: pass neither its type nor place='json'")
+            return cls(_fitting(schema, given, "the answer"), place, schema, None, declared, given is not None)
+        tool = replace(_of(Tool.of, declared), check=None)
+        value = _fitting(tool.parameters, given, tool.name)
+        return cls(value, place, tool.parameters, tool, declared, given is not None)
+
+    @cached_property
+    def contract(self) -> Contract:
+        """The strict gate for replies in this place."""
+        if self.tool is not None:
+            channel: Channel = "text" if self.place == "union" else "native"
+            return Contract(tools=[self.tool], channel=channel, dialects="strict")
+        return Contract(answer=self.declared if self.place == "json" else str, dialects="strict")
+
+    @property
+    def name(self) -> str:
+        """The tool's name, empty for an answer."""
+        return self.tool.name if self.tool else ""
+
+    @cached_property
+    def source(self) -> str:
+        """How a program names the tool or the kind of answer; empty for plain text."""
+        return "" if self.place == "prose" else spelled(self.declared, tool=self.tool is not None)
+
+    def code(self, code: str) -> str:
+        """Return the code of a broken rule here: ``args.…`` is ``answer.…`` for an answer."""
+        return code.replace("args.", "answer.", 1) if self.tool is None else code
+
+    def around(self, value: JSON) -> JSON:
+        """Put arguments or an answer into what is written around them."""
+        return {"tool": self.name, "args": value} if self.place == "union" else value
+
+    def text(self, value: JSON) -> str:
+        """Write arguments or an answer as the model would: the JSON text, or the plain one."""
+        return str(value) if self.place == "prose" else json.dumps(self.around(value), ensure_ascii=False)
+
+    def completion(self, text: JSON) -> JSONObject:
+        """Put a text where this reply is written: in the arguments of a call, or in the content."""
+        if self.place == "call":
+            return completion(assistant(None, [native_call(self.name, text)]))
+        return completion(assistant(text))
+
+    @property
+    def clean(self) -> JSONObject:
+        """The completion without a fault."""
+        return self.completion(self.text(self.value))
+
+    def call(self, *words: str, place: bool = False) -> str:
+        """Write the arguments of a call that aims here: the tool, these words, and what is not as usual."""
+        spelt = [*([self.source] if self.source else []), *words]
+        spelt += [f"place={self.place!r}"] if place and self.place != "prose" else []
+        return ", ".join([*spelt, f"args={self.value!r}"] if self.given else spelt)
+
+
+def _of(make: Callable[[object], Made], declared: object) -> Made:
+    """Compile a declaration, functions, classes and tools once for all the faults that are made of them."""
+    known = isinstance(declared, FunctionType | type | Tool)
+    return cast("Made", _compiled(make, declared)) if known else make(declared)
+
+
+@lru_cache(maxsize=MAX_REMEMBERED)
+def _compiled(make: Callable[[object], Made], declared: object) -> Made:
+    return make(declared)
+
+
+def _fitting(schema: Schema, given: JSON, name: str) -> JSON:
+    value = schema.example() if given is None else given
+    issues = schema.check(value)
+    if not issues:
+        return value
+    if given is None:
+        raise ValueError(f"no example could be made from the schema of {name}; give args=")
+    raise ValueError(f"the arguments do not fit {name}: {cast('Any', issues)[0].dotted}")
+
+
+def spelled(declared: object, *, tool: bool = True) -> str:
+    """Write a tool, or with ``tool=False`` the kind of an answer.
+
+    A function or a class is spelled by its name, a :class:`Tool` or a definition by the variable of a loaded module
+    that holds this very object, also in a list or a mapping, and else the definition is written out.
+    """
+    if isinstance(declared, type) or (isinstance(declared, FunctionType) and declared.__name__.isidentifier()):
+        return declared.__name__ if "<locals>" in declared.__qualname__ else declared.__qualname__
+    if variable := _variable(_Same(declared)):
+        return variable
+    if not tool:
+        return repr(declared)
+    known = Tool.of(declared)
+    options = {"extra": known.extra, "formats": known.formats}
+    said = "".join(f", {word}={value!r}" for word, value in options.items() if value not in {"forbid", "assert"})
+    written = known.held_to("schema", known.formats).definition  # without what the contract says beside it
+    return f"Tool.from_openai({written!r}{said})" if said else repr(written)
+
+
+class _Same:
+    """An object as a key: equal to itself alone."""
+
+    def __init__(self, held: object) -> None:
+        self.held = held
+
+    def __hash__(self) -> int:
+        return id(self.held)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.held is self.held
+
+
+@lru_cache(maxsize=MAX_REMEMBERED)
+def _variable(declared: _Same) -> str:
+    """Find how a loaded module names an object: the modules that were loaded last come first; empty where none does."""
+    for module in reversed([*sys.modules.values()]):
+        for name, value in [*getattr(module, "__dict__", {}).items()]:
+            if value is declared.held:
+                return str(name)
+            # Of a stranger only the type is asked: isinstance() would wake what loads itself when it is looked at.
+            kind: object = type(value)
+            if name.startswith("_") or (kind is not dict and kind is not list and kind is not tuple):
+                continue
+            members = [*cast("dict[object, object]", value).items()] if kind is dict else enumerate(value)
+            for key, member in members:
+                if member is declared.held:
+                    return f"{name}[{key!r}]"
+    return ""
+
+
+def keywords(args: Mapping[str, JSON]) -> str:
+    """Write keyword arguments as they follow another one; names that Python does not take come as a mapping."""
+    named = {name: value for name, value in args.items() if name.isidentifier() and not iskeyword(name)}
+    others = {name: value for name, value in args.items() if name not in named}
+    words = "".join(f", {name}={value!r}" for name, value in named.items())
+    return f"{words}, **{others!r}" if others else words
+
 
 CANARY = "zq7x"
 """Part of everything that a fault has the model invent freely: it can come from nowhere else."""
@@ -78,3 +277,87 @@ class Fault(Step):
     def id(self) -> str:
         """A name for a test's parameter: ``wrong_type`` or ``wrong_type[/limit]``."""
         return f"{self.name}[{self.at}]" if self.at else self.name
+
+
+_FORMAL_KINDS = {Kind.ENVELOPE, Kind.HTTP, Kind.TRANSPORT}
+_FORMAL = (
+    *("call.id_", "call.malformed", "json.not_text", "envelope.", "connection", "timeout"),
+    *("reply.role", "reply.content", "reply.empty", "reply.refusal"),
+)
+"""What the codes begin with of faults beside the data of a reply: whoever passes them over acts on good arguments."""
+
+_PASSED_OVER = ".extra_key"
+"""What the codes end with of faults whose data a careless reader does not even look at."""
+
+_LIBRARY_FOLDERS = tuple(
+    str(Path(folder).resolve())
+    for folder in (*map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), *strictreply.__path__)
+)
+
+
+class Harm(StrEnum):
+    """What an app did with a malformed reply that it should not have done, the worst first."""
+
+    ACTS = "acts on invalid data"
+    ACCEPTS = "accepts silently"
+    CRASHES = "crashes"
+    LEAKS = "leaks"
+    DEGRADES = "degrades"
+
+    @property
+    def rank(self) -> int:
+        """Its place in the order of harm, 0 for the worst."""
+        return [*Harm].index(self)
+
+    @classmethod
+    def accepting(cls, code: str, kind: Kind | None = None) -> Harm:
+        """Return what an app does that goes on with a reply of which a strict gate says this code.
+
+        ``kind`` is that of the fault, None of a reply that nobody made.
+        """
+        is_name = kind is Kind.TOOL and code.startswith("shape.")  # the call around the arguments
+        return cls.ACCEPTS if kind in _FORMAL_KINDS or is_name or code.startswith(_FORMAL) else cls.ACTS
+
+
+def harm_order(code: str, kind: Kind) -> tuple[bool, bool]:
+    """Return a key that sorts faults by what accepting them does: what is passed over comes after other data."""
+    return Harm.accepting(code, kind) is Harm.ACCEPTS, code.endswith(_PASSED_OVER)
+
+
+def named(kind: type[BaseException]) -> str:
+    """Return an exception's class as it is imported; built-in ones by their name alone."""
+    known = {builtins.__name__, "json.decoder"}
+    return kind.__qualname__ if kind.__module__ in known else f"{kind.__module__}.{kind.__qualname__}"
+
+
+class Place(NamedTuple):
+    """Where an exception came from: the app's own line and function, and the innermost frame below of a library.
+
+    The line is ``file:line``, the frame ``module:function:line``: of the standard library only where no other library
+    is on the way. Each is empty where there is none.
+    """
+
+    line: str
+    function: str
+    frame: str
+
+
+def is_of_a_library(frame: FrameType) -> bool:
+    """Report whether a frame is not the app's own: of an installed library, or of no file."""
+    path = Path(frame.f_code.co_filename).resolve()
+    return not path.is_file() or str(path).startswith(_LIBRARY_FOLDERS)
+
+
+def place_of(trace: TracebackType | None, passed_over: str = "") -> Place:
+    """Find the place of an exception; frames of the file ``passed_over`` are neither the app's nor a library's."""
+    own, function, frames, here = "", "", dict[bool, str](), Path.cwd()
+    for frame, line in traceback.walk_tb(trace):
+        code, path = frame.f_code, Path(frame.f_code.co_filename).resolve()
+        module = str(frame.f_globals.get("__name__", ""))
+        if not is_of_a_library(frame):
+            own = f"{path.relative_to(here) if path.is_relative_to(here) else path.name}:{line}"
+            function = code.co_qualname
+            frames.clear()
+        elif str(path) != passed_over:
+            frames[module.partition(".")[0] in sys.stdlib_module_names] = f"{module}:{code.co_qualname}:{line}"
+    return Place(own, function, frames.get(False) or frames.get(True, ""))

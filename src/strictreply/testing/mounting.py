@@ -2,14 +2,19 @@
 
 The client side of a connection is h11, as in those libraries: what they would refuse on the wire is refused here in the
 same words. Nothing sleeps; where a client would wait longer than its read timeout, the timeout is raised at once.
+
+While a mock answers, no connection leaves: the interpreter reports each connection and each look-up of a name (PEP
+578). It does not report event loops written in C (uvloop), C libraries that open sockets (curl), or older connections.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from functools import partial
 from importlib import import_module
 from inspect import isawaitable, signature
+from threading import Lock
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,13 +24,72 @@ from openai import NotGiven, Omit
 from openai.resources.chat import Completions
 from openai.types.chat import ChatCompletion
 
-from strictreply.testing._connections import ConnectionGuard
 from strictreply.testing._wire import HTTPReply, Responder, WireEnding, ending_of, respond, wire
-from strictreply.values._json import JSONObject
-from strictreply.wires._received import as_json
+from strictreply.values._limits import JSONObject
+from strictreply.wires._opening import as_json
 
 if TYPE_CHECKING:
     from respx import MockRouter
+
+
+_CONNECTS = {"socket.connect", "socket.sendto", "socket.sendmsg"}  # the address is the second argument
+_LOOKS_UP = {"socket.getaddrinfo", "socket.gethostbyname"}  # the name is the first
+
+_guards: list[ConnectionGuard] = []
+_lock = Lock()
+_hooked = False
+
+
+class ConnectionGuard:
+    """Refuses connections of this process to hosts that are not allowed, from its making until it is closed."""
+
+    def __init__(self, allowed: frozenset[str]) -> None:
+        global _hooked  # noqa: PLW0603 - an audit hook cannot be taken out again: one is enough
+        self._allowed = allowed
+        self.refused: list[str] = []
+        with _lock:
+            if not _hooked:
+                sys.addaudithook(_audited)
+                _hooked = True
+            _guards.append(self)
+
+    def close(self, *, quiet: bool = False) -> None:
+        """Let connections through again; RuntimeError, unless ``quiet``, when any was refused."""
+        with _lock:
+            if self in _guards:
+                _guards.remove(self)
+        if self.refused and not quiet:
+            raise RuntimeError(_words(self.refused[0]))
+
+    def check(self, host: str) -> None:
+        """Raise RuntimeError for a host that is not allowed."""
+        if host not in self._allowed:
+            self.refused.append(host)
+            raise RuntimeError(_words(host))
+
+
+def _audited(event: str, args: tuple[Any, ...]) -> None:
+    if not _guards or not event.startswith("socket."):
+        return
+    if event in _CONNECTS:
+        address = args[1]
+        host = address[0] if isinstance(address, tuple) else None  # Unix sockets have a path
+    else:
+        host = args[0] if event in _LOOKS_UP else None
+    if isinstance(host, bytes):
+        host = host.decode("ascii", "replace")
+    if isinstance(host, str):
+        for guard in tuple(_guards):  # another thread may close one meanwhile
+            guard.check(host)
+
+
+def _words(host: str) -> str:
+    return (
+        f"a client that respx cannot intercept was about to connect to {host}: respx patches httpx only, and openai 3 "
+        "runs on httpx2. Use llm.openai(), or give the client http_client=httpx.Client() or a transport of "
+        "strictreply.testing.mounting; allowed_hosts= lets other connections through"
+    )
+
 
 BASE_URL = "http://model.invalid/v1"  # known to no name server (RFC 2606): what is not mounted cannot get out
 MAX_ENDLESS_BYTES = 20_000_000  # more than the gate reads, less than over a socket, as no clock ends it before

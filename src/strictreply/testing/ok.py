@@ -7,10 +7,9 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from strictreply.testing._steps import Fault, Step
-from strictreply.testing._targets import ReplyPlace, Target, keywords
+from strictreply.testing._steps import Fault, ReplyPlace, Step, Target, keywords
 from strictreply.testing._wire import assistant, completion, native_call
-from strictreply.values._json import JSON
+from strictreply.values._limits import JSON
 from strictreply.values._replies import Invalid
 
 

@@ -97,7 +97,7 @@ def llm_server(llm: ScriptedModel) -> Iterator[LoopbackServer]:
 @pytest.fixture
 def no_backoff() -> Iterator[None]:
     """Let retries come at once; see :func:`strictreply.testing.no_backoff`."""
-    from strictreply.testing._waiting import no_backoff as at_once  # noqa: PLC0415
+    from strictreply.testing._probing.client_verdicts import no_backoff as at_once  # noqa: PLC0415
 
     with at_once():
         yield
@@ -160,7 +160,7 @@ class _Causes:
         """List the causes, the worst first, and by code the replies that each lets through."""
         if not self.found:
             return
-        from strictreply.testing._harm import Harm  # noqa: PLC0415
+        from strictreply.testing._steps import Harm  # noqa: PLC0415
 
         terminalreporter.section("malformed replies, by cause")
         for (harm, _, test), replies in sorted(self.found.items(), key=lambda one: Harm(one[0][0]).rank):

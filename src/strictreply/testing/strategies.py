@@ -21,12 +21,10 @@ except ImportError as _missing:
 from strictreply.contract._tool import Tool
 from strictreply.schema._documents import Node, joined
 from strictreply.testing import faults, ok
-from strictreply.testing._steps import Fault, Kind, Step
-from strictreply.testing._targets import ReplyPlace, Target
+from strictreply.testing._steps import Fault, Kind, ReplyPlace, Step, Target
 from strictreply.testing.faults._catalogue import Entry
-from strictreply.testing.faults._spots import KIND_OF, spots_of
-from strictreply.testing.faults._subschemas import Subschemas, subschemas_of
-from strictreply.values._json import JSON, JSONObject
+from strictreply.testing.faults._spots import KIND_OF, Subschemas, spots_of, subschemas_of
+from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Valid
 
 MAX_PARTS = 500

@@ -32,12 +32,11 @@ from strictreply.testing._mending import (
     nearest,
 )
 from strictreply.testing._scripts import text_of
-from strictreply.testing._steps import Kind
-from strictreply.testing._targets import ReplyPlace, Target
+from strictreply.testing._steps import Kind, ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply, assistant, completion, error_reply, native_call
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.shop_scenario import Question, Scenario
-from strictreply.values._json import JSON, JSONObject
+from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import ToolCall
 
 DEFAULT_FAILURE_RATE = 0.6

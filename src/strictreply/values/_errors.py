@@ -28,8 +28,8 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from strictreply.values._attempts import Attempt, Usage, plain, plain_request, total_usage, without_credentials
 from strictreply.values._issues import Issue, Remedy, printable, printable_json
+from strictreply.values._replies import Attempt, Usage, plain, plain_request, total_usage, without_credentials
 
 MAX_MESSAGE_BYTES = 3_500
 MAX_LISTED_ISSUES = 8

@@ -1,15 +1,19 @@
-"""What a valid reply is: a tool call, several, or a direct answer; and the two verdicts on one."""
+"""What one call comes to: replies and verdicts, and the record of its attempts, which never holds a credential."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, astuple, dataclass, field
+from functools import lru_cache
 from typing import Any, Generic, TypeAlias
+from urllib.parse import parse_qsl, unquote
 
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypeVar
 
 from strictreply.values._issues import Issue
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSON, MAX_NUMBER_DIGITS, JSONObject
 
 A_co = TypeVar("A_co", covariant=True, default=Any)
 """What a contract's answers are: ``str``, an instance of its ``answer`` type, or JSON that fits its schema."""
@@ -95,3 +99,274 @@ class Invalid:
 
 
 Verdict: TypeAlias = Valid[A_co] | Invalid
+
+
+MAX_DEPTH = 200
+"""How deep a copy of a request goes: far beyond any that can be sent, and short of Python's own limit."""
+
+_ENDLESS: int = 10**MAX_NUMBER_DIGITS
+"""The least integer that ``str`` and ``json.dumps`` refuse to print."""
+
+MAX_TOKENS = 2**53 - 1
+"""The largest count of tokens that is believed: JSON has no larger exact integer (RFC 7493 section 2.2)."""
+
+
+UsageNames: TypeAlias = tuple[str, str, str]
+OUR_NAMES: UsageNames = ("prompt_tokens", "completion_tokens", "total_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens as the provider counted them; zero where it did not say."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    total_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        """Return the sum of two counts."""
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.total_tokens + other.total_tokens,
+        )
+
+    @classmethod
+    def of(cls, response: JSON, names: UsageNames = OUR_NAMES) -> Usage:
+        """Read the ``usage`` of a response; what is not a count of tokens, or one above 2^53 - 1, counts as zero.
+
+        ``names`` are what its API calls the three counts.
+        """
+        usage = response.get("usage") if isinstance(response, dict) else None
+        if not isinstance(usage, dict):
+            return cls()
+        prompt, answer, total = (_count(usage.get(name)) for name in names)
+        return cls(prompt, answer, max(total, prompt + answer))
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_TOKENS else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Vetoed:
+    """Where a stream was closed because nothing that could follow would have made its reply valid.
+
+    ``at`` counts the bytes of the reply that had come; ``saved`` is the least number of tokens that the rest of a valid
+    reply would have taken, four characters being one; None where that cannot be told.
+    """
+
+    at: int
+    saved: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One ask and what became of it.
+
+    ``number`` counts from 1. ``raw`` is the response as it came, or None when the transport failed and ``failure``
+    says how. ``correction`` is the text that asked for this attempt, None for the first ask and for a plain resend.
+    ``tier`` is how far its correction had escalated, 0 for none; ``escalation`` the step of the policy that was taken
+    last for it: ``forced_tool``, ``response_format``, ``model:<name>``, ``human`` or ``keywords``. ``scope`` is what
+    alone was re-asked: tools, the pointer to a value inside an answer, or a tool and a pointer into its arguments.
+    ``leniency`` names the ways of servers that were read as the API's (``dialects`` of a contract), and the steps that
+    an opted-in extraction took; ``seconds`` is the time the call took. ``refused`` names what we had added to the
+    request and the endpoint refused: the next attempt is the same request without it. ``vetoed`` says where its stream
+    was closed before its end, None when it was not.
+    The request and the raw reply stay out of ``repr``: they hold the prompt and what the model wrote.
+    ``request`` is what was asked, without how it was sent: the values of ``extra_headers``, ``extra_query``,
+    ``extra_body`` and of every keyword named like a credential are replaced by ``"[not kept]"``.
+    """
+
+    number: int
+    request: Mapping[str, Any] = field(repr=False)
+    raw: JSON = field(default=None, repr=False)
+    issues: tuple[Issue, ...] = ()
+    failure: str | None = None
+    correction: str | None = field(default=None, repr=False)
+    tier: int = 0
+    scope: str | None = None
+    leniency: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    vetoed: Vetoed | None = None
+    usage: Usage = Usage()
+    seconds: float = 0.0
+    escalation: str | None = None
+
+    def __post_init__(self) -> None:
+        # here, because every watcher, pickle and explanation takes the request from an attempt
+        object.__setattr__(self, "request", without_transport(self.request))
+
+    @property
+    def accepted(self) -> bool:
+        """Whether this attempt's reply was the one let through."""
+        return not self.issues and self.failure is None
+
+    def to_dict(self, *, raw: bool = False) -> dict[str, Any]:
+        """Return the attempt as JSON-safe values; the request and the raw reply only when ``raw`` is true."""
+        record: dict[str, Any] = {
+            "number": self.number,
+            "issues": [issue.to_dict() for issue in self.issues],
+            "failure": self.failure,
+            "correction": self.correction,
+            "tier": self.tier,
+            "scope": self.scope,
+            "escalation": self.escalation,
+            "leniency": list(self.leniency),
+            "refused": list(self.refused),
+            "vetoed": None if self.vetoed is None else asdict(self.vetoed),
+            "usage": asdict(self.usage),
+            "seconds": self.seconds,
+        }
+        return record | {"request": plain_request(self.request), "raw": plain(self.raw)} if raw else record
+
+
+def plain_request(request: Mapping[str, Any]) -> dict[str, JSON]:
+    """Copy a request into what JSON can hold."""
+    return {name: plain(value) for name, value in request.items()}
+
+
+def type_name(value: object) -> str:
+    """Return the type of a value, in angle brackets."""
+    return f"<{type(value).__name__}>"
+
+
+def plain(value: object, *, other: Callable[[object], str] = type_name, above: tuple[int, ...] = ()) -> JSON:
+    """Copy mappings and sequences into dicts and lists, and scalars as exactly str, int and float.
+
+    ``other`` writes what JSON cannot hold. A value inside itself, or more than 200 levels deep, becomes the name of its
+    type, as does an integer that Python refuses to print; ``above`` holds the identities of the values around this one.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str | int | float):
+        return type_name(value) if isinstance(value, int) and abs(value) >= _ENDLESS else _exact(value)
+    if not isinstance(value, Mapping | list | tuple):
+        return other(value)
+    if id(value) in above or len(above) >= MAX_DEPTH:
+        return type_name(value)
+    inside = (*above, id(value))
+    if isinstance(value, Mapping):
+        return {_key(name): plain(member, other=other, above=inside) for name, member in value.items()}
+    return [plain(member, other=other, above=inside) for member in value]
+
+
+def _key(name: object) -> str:
+    return str(plain(name) if isinstance(name, str | int | float) or name is None else type_name(name))
+
+
+def _exact(value: str | float) -> str | int | float:
+    # out of its subclass: a member of an Enum pickles as its class, which a reader may not have
+    if isinstance(value, str):
+        return str.__str__(value)
+    return int.__int__(value) if isinstance(value, int) else float.__float__(value)
+
+
+def total_usage(attempts: tuple[Attempt, ...]) -> Usage:
+    """Return the tokens of all attempts together."""
+    return sum((attempt.usage for attempt in attempts), Usage())
+
+
+def _added(one: Any, other: Any) -> Any:
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one | {name: _added(one.get(name), value) for name, value in other.items()}
+    if _is_amount(one) and _is_amount(other):
+        return one + other
+    return one if other is None or isinstance(one, dict) else other
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_TOKENS
+
+
+def summed_usage(attempts: tuple[Attempt, ...], names: UsageNames = OUR_NAMES) -> JSONObject:
+    """Return what providers wrote as ``usage`` of all attempts, added up: details, and a cost where it is written, too.
+
+    What is no count is that of the last attempt that has it.
+    """
+    written: JSONObject = {}
+    for attempt in attempts:
+        written = _added(written, attempt.raw.get("usage") if isinstance(attempt.raw, dict) else None)
+    return written | dict(zip(names, astuple(total_usage(attempts)), strict=True))
+
+
+REDACTED = "[redacted]"
+"""What replaces a credential in a text."""
+
+NOT_KEPT = "[not kept]"
+"""What replaces the value of a keyword that may hold a credential."""
+
+MIN_CREDENTIAL_CHARS = 8
+"""A shorter credential is a placeholder (``none``, ``EMPTY``), and its letters may occur anywhere."""
+
+_MIN_UNNAMED_CHARS = 12
+
+_TRANSPORT_KEYWORDS = frozenset(
+    {
+        *("extra_headers", "extra_query", "extra_body"),  # the openai SDK's own
+        *("headers", "default_headers", "default_query", "query", "params", "cookies"),  # other clients'
+        *("auth", "proxy", "proxies", "base_url", "api_base", "client", "http_client"),
+    }
+)
+_CREDENTIAL_NAME = re.compile(
+    r"(?i)(?:api|access|private|secret|signing|auth)[-_]?key|auth(?!or(?!iz))|cookie|credential|passphrase|passwd|"
+    r"password|secret|session|signature|token(?:_provider)?$"  # not max_tokens
+)
+_PLAIN_HEADER = re.compile(
+    r"(?i)accept.*|connection|content-.*|host|idempotency-key|transfer-encoding|user-agent|x-stainless-.*|.*version.*"
+)
+_ADDRESS = re.compile(r"[A-Za-z0-9+.-]+://(?:(?P<user>[^/?#]*)@)?[^?#]*(?:\?(?P<query>[^#]*))?")
+_SEPARATORS = re.compile(r"[\s;,:=&]+")
+_UNGUESSABLE = re.compile(r"(?=\S*[0-9])(?=\S*[A-Za-z])\S+")
+
+
+def without_transport(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a request with ``"[not kept]"`` for each keyword of the transport, or named like a credential.
+
+    Return the same mapping when it has none.
+    """
+    hidden = {name for name in request if _may_be_credential(name)}
+    return {name: NOT_KEPT if name in hidden else request[name] for name in request} if hidden else request
+
+
+@lru_cache
+def _may_be_credential(name: str) -> bool:
+    return name in _TRANSPORT_KEYWORDS or _CREDENTIAL_NAME.search(name) is not None
+
+
+def without_credentials(words: str, cause: BaseException) -> str:
+    """Return ``words`` without the credentials that the HTTP request of ``cause`` was sent with.
+
+    Servers repeat a key that they do not take, and HTTP libraries one that no header can hold.
+    """
+    try:
+        request = getattr(cause, "request", None)
+    except RuntimeError:  # HTTP libraries raise it where an exception was given no request
+        return words
+    for secret in credentials_of(request):
+        words = words.replace(secret, REDACTED)
+    return words
+
+
+def credentials_of(request: Any) -> tuple[str, ...]:
+    """Collect what may be a credential in the headers and the address of an HTTP request, the longest first.
+
+    Under a name such as ``authorization`` these are the value and each part of it; under any other name, a value of at
+    least twelve characters with letters and digits, and no blank. ``request`` has ``headers`` and ``url`` as HTTP
+    libraries have them.
+    """
+    headers = getattr(request, "headers", None)
+    named = [(str(name), str(headers[name])) for name in headers] if isinstance(headers, Mapping) else []
+    address = _ADDRESS.match(str(getattr(request, "url", "")))
+    if address is not None:
+        named += [("password", unquote(address["user"] or "")), *parse_qsl(address["query"] or "")]
+    found = {secret for name, value in named for secret in _secrets(name, value)}
+    return tuple(sorted(found, key=lambda secret: (-len(secret), secret)))
+
+
+def _secrets(name: str, value: str) -> Iterator[str]:
+    if _CREDENTIAL_NAME.search(name):
+        parts = {*value.split(), *_SEPARATORS.split(value)}
+        yield from (part for part in parts if len(part) >= MIN_CREDENTIAL_CHARS)
+    elif len(value) >= _MIN_UNNAMED_CHARS and _UNGUESSABLE.fullmatch(value) and not _PLAIN_HEADER.fullmatch(name):
+        yield value

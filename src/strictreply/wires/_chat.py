@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from strictreply.values._issues import Code, Issue, quote
-from strictreply.values._json import JSON, JSONObject
+from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
 from strictreply.wires._chat_stream import ChatAssembly, ChatSent
 from strictreply.wires._dialects import NeedsNothing, in_api_form

@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Any, cast
 
 from strictreply.values._issues import Code, Issue, pointer, quote
-from strictreply.values._json import JSON, JSONObject
+from strictreply.values._limits import JSON, JSONObject
 
 BETWEEN_TEXTS = "\n\n"
 

@@ -14,7 +14,7 @@ from hashlib import sha256
 from itertools import count
 from typing import TypeAlias, cast
 
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 
 NeedsNothing: TypeAlias = Callable[[str], bool]
 """Whether a declared tool of this name can be called without arguments."""

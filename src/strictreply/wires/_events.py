@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from strictreply.values._json import JSON
+from strictreply.values._limits import JSON
 
 DONE = b"data: [DONE]\n\n"
 """The event that ends a stream of the chat completions API; it is not JSON."""

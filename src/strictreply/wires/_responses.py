@@ -12,12 +12,20 @@ from collections.abc import Iterator
 from typing import Any
 
 from strictreply.values._issues import Code, Issue, pointer, quote
-from strictreply.values._json import JSON, JSONObject
+from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid, ToolCall
 from strictreply.wires._dialects import NeedsNothing, in_api_form, object_in
 from strictreply.wires._opening import Opened, error_code, peek, reason_code, refused, worst_of
-from strictreply.wires._responses_items import AWAITED, CALLS, TEXTS, parts_in, rewritten, text_of
-from strictreply.wires._responses_requests import read_request, written_request
+from strictreply.wires._responses_requests import (
+    AWAITED,
+    CALLS,
+    TEXTS,
+    parts_in,
+    read_request,
+    rewritten,
+    text_of,
+    written_request,
+)
 from strictreply.wires._responses_stream import ResponsesAssembly, ResponsesSent
 
 

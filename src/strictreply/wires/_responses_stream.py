@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from strictreply.values._issues import Code, Issue, quote
-from strictreply.values._json import JSON, JSONObject
+from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._chat_stream import BROKEN_OFF
-from strictreply.wires._responses_items import CALLS, text_of
+from strictreply.wires._responses_requests import CALLS, text_of
 
 _WRITTEN = {"function_call": "arguments", "custom_tool_call": "input"}
 _OF_CALLS = ("response.function_call_arguments.", "response.custom_tool_call_input.")

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, Protocol, TypeAlias
 
-from strictreply.values._attempts import UsageNames
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Code, Issue
-from strictreply.values._json import JSON, JSONObject
-from strictreply.values._replies import Invalid
+from strictreply.values._limits import JSON, JSONObject
+from strictreply.values._replies import Invalid, UsageNames
 from strictreply.wires._chat import CHAT
 from strictreply.wires._dialects import NeedsNothing
 from strictreply.wires._opening import Opened

@@ -20,12 +20,11 @@ from scripted import USER, Server
 from strictreply.contract._tool import Tool
 from strictreply.testing import ok
 from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._steps import Fault, Step
-from strictreply.testing._targets import ReplyPlace, Target
+from strictreply.testing._steps import Fault, ReplyPlace, Step, Target
 from strictreply.testing._wire import HTTPReply, Served
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.values._issues import Code, Remedy
-from strictreply.values._json import JSON
+from strictreply.values._limits import JSON
 
 ONCE = sr.RetryPolicy(max_retries=0, transport_retries=0)
 TWICE = sr.RetryPolicy(max_retries=1, transport_retries=1, wait=wait_none())

@@ -15,14 +15,13 @@ import strictreply as sr
 from strictreply.contract._tool import Tool
 from strictreply.schema._vocabulary import KEYWORDS, SchemaRule
 from strictreply.testing import faults
-from strictreply.testing._steps import CANARY, Fault, Kind
-from strictreply.testing._targets import Target
+from strictreply.testing._steps import CANARY, Fault, Kind, Target
 from strictreply.testing.faults._catalogue import Entry, FaultNotMade
 from strictreply.testing.faults._constraint_faults import below_minimum
 from strictreply.testing.faults._spots import MAX_SPOTS, Spot, spots_of
 from strictreply.testing.faults._type_and_key_faults import misspelled_key, wrong_type
 from strictreply.values._issues import pointer_tokens
-from strictreply.values._json import JSON
+from strictreply.values._limits import JSON
 from testing.faults.schemas import schemas
 from testing.tool_sample import SAMPLE
 

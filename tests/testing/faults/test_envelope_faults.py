@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from strictreply.contract._tool import Tool
-from strictreply.testing._steps import CANARY
-from strictreply.testing._targets import PROSE, Target
+from strictreply.testing._steps import CANARY, PROSE, Target
 from strictreply.testing.faults import _envelope_faults as envelope_faults
 from testing.faults.reply_laws import as_json
 

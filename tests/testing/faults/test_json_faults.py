@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply.contract._tool import Tool
-from strictreply.testing._steps import CANARY
-from strictreply.testing._targets import Target
+from strictreply.testing._steps import CANARY, Target
 from strictreply.testing.faults import _json_faults as json_faults
 from strictreply.testing.faults._catalogue import FaultNotMade, written
 from strictreply.testing.faults._json_faults import invented_member, members, slots

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strictreply.testing._targets import Target
+from strictreply.testing._steps import Target
 from strictreply.testing.faults import _call_faults as call_faults
 from strictreply.testing.faults import _envelope_faults as envelope_faults
 from strictreply.testing.faults import _json_faults as json_faults

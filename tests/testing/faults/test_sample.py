@@ -15,8 +15,7 @@ from scripted import USER
 from strictreply.contract._tool import Tool
 from strictreply.testing import faults
 from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._steps import Fault, Kind
-from strictreply.testing._targets import ReplyPlace, Target
+from strictreply.testing._steps import Fault, Kind, ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply
 from strictreply.testing.faults._catalogue import Entry, is_refused
 from strictreply.testing.mounting import ScriptedClient, openai_client

@@ -17,8 +17,7 @@ from strict_streams import codes_of
 from strictreply.testing import ok
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._server import LoopbackServer
-from strictreply.testing._steps import Fault, Kind
-from strictreply.testing._targets import ReplyPlace, Target
+from strictreply.testing._steps import Fault, Kind, ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply, render
 from strictreply.testing.faults import _stream_faults as stream_faults
 from strictreply.testing.faults._catalogue import Entry, FaultNotMade

@@ -21,7 +21,7 @@ from strictreply.testing._probing.survival_report import ProbeOutcome, ProbeRun,
 from strictreply.testing._steps import Kind
 from strictreply.testing._wire import HTTPReply
 from strictreply.testing.faults import CATALOGUE
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 from strictreply.values._replies import Invalid
 from tasks import unretrieved
 from testing.probing import sample_apps

@@ -11,7 +11,6 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from strictreply.testing._harm import Harm
 from strictreply.testing._probing.survival_report import (
     FINDINGS,
     OUTCOMES,
@@ -24,7 +23,7 @@ from strictreply.testing._probing.survival_report import (
     junit_xml,
     report_json,
 )
-from strictreply.testing._steps import Kind
+from strictreply.testing._steps import Harm, Kind
 from testing.probing import reports
 from testing.probing.reports import FULL, HOSTILE, SURVIVED
 

@@ -11,8 +11,7 @@ from itertools import chain, repeat
 from typing import Any, TypeAlias, TypeGuard
 
 from strictreply.reading._decoding import decode
-from strictreply.values._json import JSON
-from strictreply.values._limits import Work
+from strictreply.values._limits import JSON, Work
 from strictreply.values._replies import Invalid
 
 # Whether JSON spells a value; ValueError and ArithmeticError mean that it does not.

@@ -34,8 +34,7 @@ from strictreply.contract._fidelity.spellings import SPELLINGS, encoded, one_of,
 from strictreply.reading._decoding import masked_pointer
 from strictreply.schema._vocabulary import SchemaRule
 from strictreply.values._issues import Category, Issue, quote
-from strictreply.values._json import JSON
-from strictreply.values._limits import Spent, Work
+from strictreply.values._limits import JSON, Spent, Work
 
 # A pydantic core schema; its TypedDicts differ between the versions of pydantic that we take.
 CoreSchema: TypeAlias = Any

@@ -19,7 +19,7 @@ from pydantic.types import EncodedBytes
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from strictreply.contract._fidelity.comparing import Risk, Same, Scalar
-from strictreply.values._json import JSON
+from strictreply.values._limits import JSON
 
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[+-]?(?:s?nan[0-9]*|inf(?:inity)?)", re.IGNORECASE)

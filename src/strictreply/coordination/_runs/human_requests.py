@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, Self, TypeAlias, cast
 
-from strictreply.coordination._coordination_codes import StateError
+from strictreply.coordination._actions import StateError
 from strictreply.coordination._runs.state_schema import COUNT, NAME, OPTIONAL_TEXT, TEXT, StateSchema, record
 from strictreply.values._errors import ContractError
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 
 
 class HumanDecision(StrEnum):

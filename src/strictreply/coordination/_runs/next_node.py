@@ -19,7 +19,7 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from strictreply.coordination._coordination_codes import CoordinationCode, DeclarationError
+from strictreply.coordination._actions import CoordinationCode, DeclarationError
 from strictreply.coordination._runs.run_state import (
     DEFAULT_NODES,
     END,

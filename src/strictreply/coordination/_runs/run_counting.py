@@ -33,7 +33,7 @@ from strictreply.coordination._runs.run_state import (
     utc_now,
 )
 from strictreply.coordination._runs.state_schema import COUNT, FLAG, StateSchema, record
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 
 
 class Activity(StrEnum):

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final, NotRequired, TypeAlias, TypedDict, TypeVar, cast
 
-from strictreply.coordination._coordination_codes import CoordinationCode, StateError
+from strictreply.coordination._actions import CoordinationCode, StateError
 from strictreply.coordination._runs.human_requests import (
     LEDGER,
     HumanDecision,
@@ -44,7 +44,7 @@ from strictreply.coordination._runs.state_schema import (
     record,
 )
 from strictreply.values._issues import Issue, quote
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 
 END: Final = "end"  # the target of ``route_next`` that ends a run; the end of a topology is ``END_NODE``
 HUMAN_INPUT: Final = "human_input"  # the target that asks the human

@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Any, Final, cast
 
-from strictreply.coordination._coordination_codes import CoordinationCode
+from strictreply.coordination._actions import CoordinationCode
 from strictreply.schema import Schema, SchemaRule
 from strictreply.values._issues import Issue
-from strictreply.values._json import JSON, JSONObject
+from strictreply.values._limits import JSON, JSONObject
 
 TEXT: Final[JSONObject] = {"type": "string"}
 NAME: Final[JSONObject] = {"type": "string", "minLength": 1}

@@ -16,7 +16,7 @@ from strictreply.coordination._actions import ActionType, Permitted
 from strictreply.coordination._permissions import SHAPES, ActionTerms, ExtraKeys, Need, actions_of, compiled, example_of
 from strictreply.coordination._processors import ResponseProcessor, StructuredJSONProcessor
 from strictreply.values._errors import ContractError
-from strictreply.values._json import JSON, JSONObject
+from strictreply.values._limits import JSON, JSONObject
 
 
 @dataclass(frozen=True, slots=True)

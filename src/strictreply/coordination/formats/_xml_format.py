@@ -12,14 +12,13 @@ from typing import Any, ClassVar, Final, NoReturn
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
-from strictreply.coordination._coordination_codes import AgentReplyCode
+from strictreply.coordination._actions import AgentReplyCode
 from strictreply.coordination._permissions import member_names
 from strictreply.coordination._processors import FORMAT_PRIORITY, RankedProcessor, ResponseProcessor, View
 from strictreply.coordination.formats._action_formats import ActionFormat
 from strictreply.reading._decoding import decode
 from strictreply.values._issues import Code, Issue, pointer, quote
-from strictreply.values._json import JSON, JSONObject
-from strictreply.values._limits import DEFAULT_LIMITS, Limits
+from strictreply.values._limits import DEFAULT_LIMITS, JSON, JSONObject, Limits
 from strictreply.values._replies import Invalid
 
 _ROOT: Final = "reply"

@@ -25,11 +25,10 @@ from strictreply.pipeline._sessions import MemorySessionStore, SessionStore, Ses
 from strictreply.pipeline._turn_effects import Asked
 from strictreply.pipeline._values import AgentResponse, Envelope, Session, ToolCallManifest, Turn, Value
 from strictreply.running._sqlite_sessions import make_private, reason_of
-from strictreply.values._attempts import Usage
 from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._issues import printable, printable_lines
-from strictreply.values._json import JSONObject
-from strictreply.values._replies import Invalid
+from strictreply.values._limits import JSONObject
+from strictreply.values._replies import Invalid, Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,12 +32,12 @@ from strictreply.integrations.dbos._durable_worker import DurableWorker
 from strictreply.integrations.dbos._turn_workflow import TurnSettings, workflow_of
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeFailed
 from strictreply.pipeline._line import EffectRaised
-from strictreply.pipeline._loop_policy import LoopPolicy
 from strictreply.pipeline._reconciling import answered_manifest
+from strictreply.pipeline._turn_effects import LoopPolicy
 from strictreply.pipeline._values import AgentContext, AgentResponse, Envelope, ToolCallManifest
 from strictreply.running._run_values import DEFAULT_AGENT, DEFAULT_LOOP, GivenResult, Run, RunRequest
 from strictreply.values._errors import ContractError
-from strictreply.values._json import Message
+from strictreply.values._limits import Message
 
 _NAME: Final = re.compile(r"[a-z0-9_-]{1,64}")
 _MOST_ID_CHARS: Final = 200

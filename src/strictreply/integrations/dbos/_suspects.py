@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar
 
 from strictreply.integrations._extras import load
 from strictreply.integrations.dbos._durable_records import DurableFailure, DurableRunFailed
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 
 MAX_DROPS: Final = 5
 """A run is given up when so many workers died of it, one after the other, and it got no step further."""

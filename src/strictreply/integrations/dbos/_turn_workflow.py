@@ -33,14 +33,12 @@ from strictreply.integrations.dbos._durable_records import (
 from strictreply.integrations.dbos._suspects import TurnTrial
 from strictreply.pipeline._invoke_result import InvokeFailed
 from strictreply.pipeline._line import LineResult, LineStatus
-from strictreply.pipeline._loop_policy import LoopPolicy
 from strictreply.pipeline._sessions import MemorySessionStore
-from strictreply.pipeline._turn_effects import AskModel, RunTool, RunTools, ToolOutcome, TurnEffect
+from strictreply.pipeline._turn_effects import AskModel, LoopPolicy, RunTool, RunTools, ToolOutcome, TurnEffect
 from strictreply.pipeline._turn_steps import TurnSteps, turn_flow
 from strictreply.pipeline._values import AgentContext, AgentToolCallResult
-from strictreply.running._threads import in_thread
-from strictreply.running._turn_performing import AsyncTurnPerformer, ToolRunner, TurnPerformer, numbering
-from strictreply.values._json import JSONObject
+from strictreply.running._turn_performing import AsyncTurnPerformer, ToolRunner, TurnPerformer, in_thread, numbering
+from strictreply.values._limits import JSONObject
 
 _ASK: Final = {"name": "ask"}
 

@@ -16,6 +16,6 @@ strictly, and owns the retries::
 from __future__ import annotations
 
 from strictreply.integrations.instructor._engine import AsyncInstructorEngine, Extracted, InstructorEngine, wrap
-from strictreply.integrations.instructor._translation import from_instructor, to_instructor
+from strictreply.integrations.instructor._provider_seam import from_instructor, to_instructor
 
 __all__ = ["AsyncInstructorEngine", "Extracted", "InstructorEngine", "from_instructor", "to_instructor", "wrap"]

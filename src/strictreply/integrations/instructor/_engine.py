@@ -24,11 +24,9 @@ from strictreply.integrations._extras import load
 from strictreply.integrations.instructor._provider_seam import MADE_BY_INSTRUCTOR, Seam, dialect_of
 from strictreply.retry._policy import RetryPolicy
 from strictreply.retry._steering import Steering
-from strictreply.values._attempts import Attempt, Usage, total_usage
 from strictreply.values._errors import ContractError
-from strictreply.values._json import Extra, Extraction, Formats, JSONObject, Message
-from strictreply.values._limits import DEFAULT_LIMITS, Limits
-from strictreply.values._replies import DirectAnswer
+from strictreply.values._limits import DEFAULT_LIMITS, Extra, Extraction, Formats, JSONObject, Limits, Message
+from strictreply.values._replies import Attempt, DirectAnswer, Usage, total_usage
 
 T = TypeVar("T")
 

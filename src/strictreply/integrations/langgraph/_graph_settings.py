@@ -23,8 +23,7 @@ from strictreply.coordination.validation import ActionAnswer, ValidationProcesso
 from strictreply.integrations.langgraph._graph_state import BRANCH, JOIN, TOOLS, node_of
 from strictreply.retry._steering import Steering
 from strictreply.values._errors import ContractError
-from strictreply.values._json import JSONObject, Message
-from strictreply.values._limits import is_count
+from strictreply.values._limits import JSONObject, Message, is_count
 from strictreply.wires._opening import peek
 
 _SET_BY_THE_RUN: Final = frozenset({"messages", "contract", "policy", "steering", "tools", "n", "stream"})

@@ -19,8 +19,15 @@ from itertools import takewhile
 from typing import Annotated, Any, Final, cast
 
 from strictreply.contract._describing import compact
-from strictreply.coordination._actions import ActionType, Branch, BranchType, Permitted
-from strictreply.coordination._coordination_codes import AgentReplyCode, CoordinationCode, StateError
+from strictreply.coordination._actions import (
+    ActionType,
+    AgentReplyCode,
+    Branch,
+    BranchType,
+    CoordinationCode,
+    Permitted,
+    StateError,
+)
 from strictreply.coordination._error_policy import ContentStreak
 from strictreply.coordination._permissions import listed, refusal_of
 from strictreply.coordination._runs.human_requests import PendingHuman, read_ledger
@@ -38,10 +45,9 @@ from strictreply.coordination._runs.state_schema import (
 )
 from strictreply.coordination._topology import Topology
 from strictreply.reading._decoding import decode
-from strictreply.values._attempts import Attempt
 from strictreply.values._issues import Issue, pointer, quote
-from strictreply.values._json import JSON, JSONObject, Message
-from strictreply.values._replies import Invalid
+from strictreply.values._limits import JSON, JSONObject, Message
+from strictreply.values._replies import Attempt, Invalid
 from strictreply.wires._opening import peek
 from strictreply.wires._wire import wire_of
 

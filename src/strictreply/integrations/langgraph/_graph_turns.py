@@ -14,10 +14,8 @@ from strictreply.client._wrapped import Exchange
 from strictreply.contract._contract import Check
 from strictreply.contract._describing import compact
 from strictreply.coordination._action_rules import refused
-from strictreply.coordination._actions import Branch, BranchType, ValidationResult
-from strictreply.coordination._api_errors import ApiError
-from strictreply.coordination._coordination_codes import StateError
-from strictreply.coordination._error_policy import ContentLoop
+from strictreply.coordination._actions import Branch, BranchType, StateError, ValidationResult
+from strictreply.coordination._error_policy import ApiError, ContentLoop
 from strictreply.coordination._routing_decision import RoutingContext, RoutingReason, refuse
 from strictreply.coordination._runs.human_requests import (
     HumanDecision,
@@ -58,13 +56,12 @@ from strictreply.integrations.langgraph._graph_state import (
     with_turn,
 )
 from strictreply.integrations.langgraph._next_state import Decided, follow
-from strictreply.pipeline._reply_calls import identified
-from strictreply.pipeline._tool_results import result_turns
-from strictreply.pipeline._turn_effects import RunTool, RunTools
+from strictreply.pipeline._reconciling import identified
+from strictreply.pipeline._turn_effects import RunTool, RunTools, result_turns
 from strictreply.pipeline._values import ToolCallManifest
 from strictreply.values._errors import CallFailed, ContractError, ReplyRejected
 from strictreply.values._issues import Category, Issue
-from strictreply.values._json import JSONObject, Message
+from strictreply.values._limits import JSONObject, Message
 from strictreply.values._replies import ToolCall, ToolCalls
 
 

@@ -54,7 +54,7 @@ from strictreply.integrations.langgraph._graph_state import (
     with_turn,
 )
 from strictreply.values._issues import pointer
-from strictreply.values._json import JSON, JSONObject, Message
+from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.wires._opening import peek
 
 _STATUS: Final[Mapping[RoutingReason, RunStatus]] = {

@@ -53,12 +53,11 @@ from strictreply.integrations.langgraph._graph_turns import (
     tools_turn,
 )
 from strictreply.integrations.langgraph._next_state import branch_outcome, branch_states, join_branches
-from strictreply.pipeline._loop_policy import LoopPolicy
-from strictreply.pipeline._turn_effects import RunTools
+from strictreply.pipeline._turn_effects import LoopPolicy, RunTools
 from strictreply.retry._steering import Steering
 from strictreply.running._turn_performing import ToolRunner
 from strictreply.values._errors import CallFailed, ContractError
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 
 MAX_TURNS: Final = 5
 

@@ -7,19 +7,68 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from enum import StrEnum
+from importlib import import_module
 from operator import itemgetter
 from types import FrameType, MappingProxyType
-from typing import Any, cast
+from typing import Any, Self, cast
+from unittest import mock
 
+import tenacity
+
+from strictreply.contract._driving import skipped
 from strictreply.retry._failures import retry_after
-from strictreply.testing._harm import Harm, is_of_a_library
 from strictreply.testing._scripts import Asked
-from strictreply.testing._steps import Fault, Kind
-from strictreply.testing._waiting import no_backoff
+from strictreply.testing._steps import Fault, Harm, Kind, is_of_a_library
 from strictreply.testing._wire import HTTPReply
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
+
+_SDK_WAIT = "_calculate_retry_timeout"
+
+
+class Skipped:
+    """The waits that were skipped; ``seconds`` is what they come to."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one."""
+        self.seconds += seconds
+
+
+@contextmanager
+def no_backoff() -> Generator[Skipped, None, None]:
+    """Let retries come at once: ours, the openai SDK's own and those of anything built on tenacity.
+
+    It holds for the whole process while it is open, and gives what was skipped. Neither ``time.sleep`` nor an event
+    loop is touched: an app that waits by itself waits. Raises RuntimeError when the installed SDK keeps its waits where
+    they are not known.
+    """
+    client: Any = import_module("openai._base_client").BaseClient  # late: a second of import, for tests that use it
+    told = Skipped()
+
+    class NoSleep(tenacity.DoSleep):
+        """tenacity's word for a wait; sync and async retrying both obey it."""
+
+        def __new__(cls, seconds: float = 0.0) -> Self:
+            told.add(seconds)
+            return super().__new__(cls, 0.0)
+
+    def no_seconds(*given: Any, **named: Any) -> float:
+        told.add(waits(*given, **named))
+        return 0.0
+
+    with ExitStack() as stack:
+        stack.enter_context(skipped(told.add))
+        waits: Callable[..., float] = getattr(client, _SDK_WAIT, float)
+        for owner, name, value in ((tenacity, "DoSleep", NoSleep), (client, _SDK_WAIT, no_seconds)):
+            if not hasattr(owner, name):
+                raise RuntimeError(f"no_backoff() cannot patch {owner.__name__}: it has no {name} as installed")
+            stack.enter_context(mock.patch.object(owner, name, value))
+        yield told
+
 
 STORM = 5
 """So many repeats of one request are a storm, when no time is left between them."""

@@ -26,8 +26,8 @@ from ssl import SSLError
 from typing import Any, TextIO
 from urllib.error import URLError
 
-from strictreply.testing._harm import named, place_of
 from strictreply.testing._probing.client_verdicts import Watch
+from strictreply.testing._steps import named, place_of
 
 MAX_TRACEBACK_CHARS = 4_000
 LIBRARIES = (

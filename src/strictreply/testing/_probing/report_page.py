@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from xml.etree import ElementTree as ET
 
-from strictreply.testing._harm import Harm
 from strictreply.testing._html import anchor, bar, choices, element, facts, linked, numbers, page, row
 from strictreply.testing._probing.survival_report import (
     FINDINGS,
@@ -17,7 +16,7 @@ from strictreply.testing._probing.survival_report import (
     ProbeRun,
     Report,
 )
-from strictreply.testing._steps import Kind
+from strictreply.testing._steps import Harm, Kind
 
 SHOWN_OF_A_CAUSE = 4  # findings; the others are folded
 MAX_LISTED = 6  # names of folded findings

@@ -14,12 +14,11 @@ from strictreply.contract._tool import Tool
 from strictreply.schema._vocabulary import FORMAT_SAMPLES
 from strictreply.testing._event_streams import events
 from strictreply.testing._scripts import abridged
-from strictreply.testing._steps import Fault
-from strictreply.testing._targets import Target
+from strictreply.testing._steps import Fault, Target
 from strictreply.testing._wire import EVENT_STREAM, HTTPReply, Pause, Served, WireEnding
 from strictreply.testing.faults._catalogue import Entry, judged
 from strictreply.values._issues import Issue, printable
-from strictreply.values._json import JSON, JSONObject
+from strictreply.values._limits import JSON, JSONObject
 
 MAX_CHARS = 400  # of a reply, unless told otherwise
 MAX_PLACES = 6

@@ -21,7 +21,7 @@ from strictreply.testing._probing.probe_worker import Unusable, digest
 from strictreply.testing._probing.survival_report import Behaviour, ProbeOutcome
 from strictreply.testing._server import LoopbackServer, is_loopback
 from strictreply.testing._wire import Responder, Served
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 
 START_SECONDS = 60.0
 KEY = "sk-made-up-for-the-probe"

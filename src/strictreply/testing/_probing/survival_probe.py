@@ -13,7 +13,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from strictreply.testing._call_ids import CallIds
 from strictreply.testing._demands import Demand, DemandHints
 from strictreply.testing._probing.client_verdicts import question, verdict_on
 from strictreply.testing._probing.probe_worker import Unusable
@@ -28,13 +27,12 @@ from strictreply.testing._probing.survival_report import (
     judged,
 )
 from strictreply.testing._scripts import MAX_REQUESTS, ScriptedModel
-from strictreply.testing._steps import Fault, Kind
-from strictreply.testing._targets import Target
-from strictreply.testing._wire import HTTPReply, Served
+from strictreply.testing._steps import Fault, Kind, Target
+from strictreply.testing._wire import CallIds, HTTPReply, Served
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.values._errors import ContractError
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 
 DEFAULT_TIMEOUT = 10.0
 MIN_LOOP = 10

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import NamedTuple, Self
 from xml.etree import ElementTree as ET
 
-from strictreply.testing._harm import Harm
 from strictreply.testing._probing.client_verdicts import ClientVerdict
-from strictreply.testing._steps import Kind
+from strictreply.testing._steps import Harm, Kind
 from strictreply.values._issues import printable, printable_lines
-from strictreply.values._json import JSONObject
+from strictreply.values._limits import JSONObject
 
 
 class ProbeOutcome(StrEnum):

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 
-from strictreply.testing._steps import Fault, Kind
-from strictreply.testing._targets import ReplyPlace
+from strictreply.testing._steps import Fault, Kind, ReplyPlace
 from strictreply.testing.faults._call_faults import *
 from strictreply.testing.faults._catalogue import Entry as Entry
 from strictreply.testing.faults._catalogue import FaultNotMade as FaultNotMade
@@ -23,7 +22,7 @@ from strictreply.testing.faults._json_faults import *
 from strictreply.testing.faults._stream_faults import *
 from strictreply.testing.faults._transport_faults import *
 from strictreply.testing.faults._type_and_key_faults import *
-from strictreply.values._json import JSON
+from strictreply.values._limits import JSON
 
 CATALOGUE: Mapping[str, Entry] = collected(globals())
 """Every entry by its name, kind by kind."""

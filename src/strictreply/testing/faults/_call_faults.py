@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from strictreply.testing._steps import CANARY, Kind
-from strictreply.testing._targets import PROSE, ReplyPlace, Target
+from strictreply.testing._steps import CANARY, PROSE, Kind, ReplyPlace, Target
 from strictreply.testing._wire import assistant, completion, native_call
 from strictreply.testing.faults._catalogue import LEAKED_MARKER, Entry, ServedInstead, filled, response_entry, written
-from strictreply.values._json import JSON, JSONObject
-from strictreply.values._limits import DEFAULT_LIMITS
+from strictreply.values._limits import DEFAULT_LIMITS, JSON, JSONObject
 
 _UNION: JSONObject = {"tool": "$tool", "args": "$value"}
 _CALL = native_call("$tool", "$written")

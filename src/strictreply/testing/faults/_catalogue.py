@@ -12,11 +12,10 @@ from string import Template
 from typing import Any, NamedTuple, TypeAlias
 
 from strictreply.contract._shaping import shape
-from strictreply.testing._steps import CANARY, Fault, Kind
-from strictreply.testing._targets import ReplyPlace, Target
+from strictreply.testing._steps import CANARY, Fault, Kind, ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply, Served, native_call
 from strictreply.values._issues import Issue, pointer
-from strictreply.values._json import JSON
+from strictreply.values._limits import JSON
 from strictreply.values._replies import Invalid
 from strictreply.wires._opening import peek
 

@@ -24,7 +24,7 @@ from strictreply.testing.faults._spots import (
     at_place,
     without_required,
 )
-from strictreply.values._json import JSON
+from strictreply.values._limits import JSON
 
 # Alternatives, exclusions and conditions
 

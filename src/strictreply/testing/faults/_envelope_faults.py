@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from strictreply.testing._steps import CANARY, Kind
-from strictreply.testing._targets import ReplyPlace, Target
+from strictreply.testing._steps import CANARY, Kind, ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply, assistant, completion
 from strictreply.testing.faults._catalogue import ANYWHERE, Entry, ServedInstead, filled, response_entry
-from strictreply.values._json import JSON, JSONObject
+from strictreply.values._limits import JSON, JSONObject
 
 _ERROR: JSONObject = {"message": f"upstream of {CANARY} is overloaded", "type": "server_error", "code": 503}
 _CHOICE: JSONObject = {"index": 0, "message": "$message", "logprobs": None, "finish_reason": "$finish_reason"}

@@ -16,12 +16,10 @@ from functools import partial
 from string import Template
 from typing import Any, Literal, TypeAlias
 
-from strictreply.testing._steps import CANARY, Kind
-from strictreply.testing._targets import ReplyPlace, Target
+from strictreply.testing._steps import CANARY, Kind, ReplyPlace, Target
 from strictreply.testing.faults._catalogue import WRITTEN, Entry, Spoiled, written
 from strictreply.values._issues import pointer
-from strictreply.values._json import JSON
-from strictreply.values._limits import DEFAULT_LIMITS, MAX_NUMBER_DIGITS
+from strictreply.values._limits import DEFAULT_LIMITS, JSON, MAX_NUMBER_DIGITS
 
 _MARK = f"the place of a value {CANARY}"
 """Stands for a value while its place in a text is looked for."""

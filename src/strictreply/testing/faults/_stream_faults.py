@@ -11,12 +11,11 @@ from functools import partial
 from typing import Any
 
 from strictreply.testing._event_streams import chunks
-from strictreply.testing._steps import CANARY, Kind
-from strictreply.testing._targets import ReplyPlace, Target
+from strictreply.testing._steps import CANARY, Kind, ReplyPlace, Target
 from strictreply.testing._wire import EVENT_STREAM, HTTPReply, WireEnding, native_call
 from strictreply.testing.faults._catalogue import ANYWHERE, WRITTEN, Entry, Spoiled, filled
 from strictreply.testing.faults._transport_faults import as_sent
-from strictreply.values._json import JSON, JSONObject
+from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._events import DONE, event
 
 

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from strictreply.testing._event_streams import events
-from strictreply.testing._steps import CANARY, Kind
-from strictreply.testing._targets import Target
+from strictreply.testing._steps import CANARY, Kind, Target
 from strictreply.testing._wire import EVENT_STREAM, HTTPReply, Pause, WireEnding, error_reply
 from strictreply.testing.faults._catalogue import Entry, response_entry
 

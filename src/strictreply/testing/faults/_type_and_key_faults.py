@@ -25,7 +25,7 @@ from strictreply.testing.faults._spots import (
     at_place,
     without_required,
 )
-from strictreply.values._json import JSON, JSONObject
+from strictreply.values._limits import JSON, JSONObject
 
 # The wrong type
 _EPOCH_SECONDS = 1_767_225_600
