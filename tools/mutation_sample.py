@@ -93,16 +93,20 @@ def sample(count: int, seed: int) -> list[Mutant]:
 
 
 def tests_of(path: Path) -> list[Path]:
-    """List the test files of a module: those of its name or that import it, else its package's."""
-    named, importing = [], []
+    """List the test files of a module: those of its name or that import it, else that import its package, else all."""
+    named, importing, around = [], [], []
     module = ".".join(path.relative_to("src").with_suffix("").parts).removesuffix(".__init__")
+    parent = module.rpartition(".")[0]
     for test in sorted((ROOT / "tests").rglob("test_*.py")):
         if path.stem.strip("_") in test.stem:
             named.append(test)
         elif f"{module} import" in (source := test.read_text("utf-8")) or f"import {module}\n" in source:
             importing.append(test)
+        elif parent != "strictreply" and f"{parent} import" in source:
+            around.append(test)
     package = ROOT / "tests" / path.relative_to(PACKAGE).parts[0]
-    found = [*named, *importing] or sorted((package if package.is_dir() else ROOT / "tests").glob("test_*.py"))
+    whole = package if package.is_dir() else package.parent
+    found = [*named, *importing] or around or sorted(whole.glob("test_*.py"))
     return [test.relative_to(ROOT) for test in found]
 
 
