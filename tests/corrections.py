@@ -54,7 +54,7 @@ def situation(contract: Contract, message: Any, tier: int = 1) -> Situation:
 
 
 def said(content: str | None = None, calls: Any = ()) -> dict[str, Any]:
-    """Spell a bare assistant message."""
+    """Return a bare assistant message."""
     return dict(completion(content, calls)["choices"][0]["message"])
 
 

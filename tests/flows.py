@@ -73,6 +73,6 @@ def _performed(effect: Effect, left: list[Any], played: Played, said: str | None
 
 
 def refusal_of(name: str) -> Failed:
-    """Spell an endpoint's refusal of something that we added to a request."""
+    """Return an endpoint's refusal of a field that we added to a request."""
     error: JSON = {"message": f"{name} is not supported"}
     return Failed(Failure("invalid_request", retryable=False, status_code=400, error=error))

@@ -141,7 +141,7 @@ def calls() -> Iterator[HostileInput]:
     """Call more than anybody would."""
 
     def many(count: int, name: str, arguments: str = "{}") -> Callable[[], object]:
-        """Spell the same call many times, under ids of their own."""
+        """Return the same call many times, each under an id of its own."""
         return lambda: message(None, [call(name, arguments, f"id{n}") for n in range(count)])
 
     yield HostileInput("128 calls", NATIVE, many(128, "search"), None)

@@ -18,19 +18,19 @@ NOW = {"name": "now"}
 
 
 def call(name: object, arguments: object, id_: object = "call_1") -> dict[str, Any]:
-    """Spell one native tool call; arguments that are no text are written as JSON."""
+    """Return one native tool call; arguments other than text are written as JSON."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
     return {"id": id_, "type": "function", "function": {"name": name, "arguments": text}}
 
 
 def message(content: object = None, calls: Iterable[object] = (), **more: object) -> dict[str, Any]:
-    """Spell an assistant message."""
+    """Return an assistant message."""
     listed = list(calls)
     return {"role": "assistant", "content": content} | ({"tool_calls": listed} if listed else {}) | more
 
 
 def completion(of: object, finish_reason: object = None) -> dict[str, Any]:
-    """Spell a completion that carries one message; the finish reason is the usual one unless given."""
+    """Return a completion that carries one message; the finish reason is the usual one unless given."""
     usual = "tool_calls" if isinstance(of, dict) and of.get("tool_calls") else "stop"
     return {
         "id": "chatcmpl-1",

@@ -48,12 +48,12 @@ class Page:
                 value.close()
 
     def table(self, heading: str) -> list[list[str]]:
-        """Give the cells of the first table below a heading, row by row, without its head."""
+        """Return the cells of the first table below a heading, row by row, without its head."""
         lines = iter(self.text.partition(heading)[2].splitlines())
         first = next(line for line in lines if line.startswith("|"))
         rows = [first, *takewhile(lambda line: line.startswith("|"), lines)]
         return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
 
     def blocks(self, language: str) -> list[str]:
-        """Give the fenced blocks of a language."""
+        """Return the fenced blocks of a language."""
         return re.findall(rf"```{language}\n(.*?)```", self.text, flags=re.DOTALL)

@@ -29,7 +29,7 @@ OTHER_SCHEMA: JSONObject = {"type": "object", "properties": {"city": {"type": "s
 
 
 def call(name: str, arguments: object, id_: str = "call_a") -> JSONObject:
-    """Spell one native tool call; arguments that are no text are written as JSON."""
+    """Return one native tool call; arguments other than text are written as JSON."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
     return {"id": id_, "type": "function", "function": {"name": name, "arguments": text}}
 
@@ -42,7 +42,7 @@ def completion(
     tokens: tuple[int, int] = (10, 5),
     **message: Any,
 ) -> JSONObject:
-    """Spell a whole chat completion around one assistant message; ``message`` holds further members of it."""
+    """Return a whole chat completion around one assistant message; ``message`` holds further members of it."""
     turn: JSONObject = {"role": "assistant", "content": content, **message}
     if calls:
         turn["tool_calls"] = list(calls)
@@ -88,7 +88,7 @@ class Client:
         self.chat = SimpleNamespace(completions=SimpleNamespace(create=self.create))
 
     def create(self, **request: Any) -> JSONObject:
-        """Give the next step."""
+        """Return the next step."""
         return self.script.take(request)
 
 
@@ -101,7 +101,7 @@ class AsyncClient:
         self.chat = SimpleNamespace(completions=SimpleNamespace(create=self.create))
 
     async def create(self, **request: Any) -> JSONObject:
-        """Give the next step."""
+        """Return the next step."""
         return self.script.take(request)
 
 
@@ -111,7 +111,7 @@ class StatusError(Exception):
     def __init__(
         self, status: int, headers: dict[str, str] | None = None, code: str | None = None, body: object = None
     ) -> None:
-        """Carry the status, the headers, and what the body says of the error."""
+        """Store the status, the headers, and the error in the body."""
         super().__init__(f"HTTP {status}")
         self.status_code = status
         self.code = code
@@ -168,21 +168,21 @@ def _options(given: JSONObject) -> JSONObject:
 
 
 def status(code: int, body: object = None, **headers: str) -> Any:
-    """Spell a response with an HTTP status; ``_`` in a header's name stands for ``-``."""
+    """Return a response with an HTTP status; ``_`` in a header's name stands for ``-``."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return http.Response(code, json=body, headers=named)
 
 
 def truncated(text: str = '{"answer":"so f') -> JSONObject:
-    """Spell a reply that was cut at the token limit."""
+    """Return a reply that was cut at the token limit."""
     return completion(text, finish_reason="length")
 
 
 def refusal(words: str = "I will not") -> JSONObject:
-    """Spell a refusal."""
+    """Return a refusal."""
     return completion(None, refusal=words)
 
 
 def filtered() -> JSONObject:
-    """Spell a reply that the provider's content filter stopped."""
+    """Return a reply that the provider's content filter stopped."""
     return completion("", finish_reason="content_filter")

@@ -30,7 +30,7 @@ def wrap(client: Any, **keywords: Any) -> Any:
 
 
 def text_item(text: str, *, phase: str | None = None, status: str | None = "completed", **members: Any) -> JSONObject:
-    """Spell a message item with one text."""
+    """Return a message item with one text."""
     item = {
         "id": f"msg_{next(_numbers)}",
         "type": "message",
@@ -42,19 +42,19 @@ def text_item(text: str, *, phase: str | None = None, status: str | None = "comp
 
 
 def call_item(name: str, arguments: object, call_id: str = "call_a", **members: Any) -> JSONObject:
-    """Spell a call; arguments that are no text are written as JSON."""
+    """Return a call; arguments other than text are written as JSON."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
     item = {"id": f"fc_{next(_numbers)}", "type": "function_call", "call_id": call_id, "name": name, "arguments": text}
     return item | {"status": "completed"} | members
 
 
 def reasoning_item(**members: Any) -> JSONObject:
-    """Spell a reasoning item."""
+    """Return a reasoning item."""
     return {"id": f"rs_{next(_numbers)}", "type": "reasoning", "summary": []} | members
 
 
 def response(*items: JSONObject, status: str | None = "completed", **members: Any) -> JSONObject:
-    """Spell a whole response around its items."""
+    """Return a whole response around its items."""
     return {
         "id": f"resp_{next(_numbers)}",
         "object": "response",

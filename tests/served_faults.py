@@ -48,7 +48,7 @@ async def ask_async(client: Any, transport_retries: int = 0) -> Any:
 
 
 def _numbered(reply: Any) -> Any:
-    """Give a call the id of the first: a script gives a new one in every reply."""
+    """Set the first call's id on a call: a script uses a new one in every reply."""
     return replace(reply, id="call_1") if isinstance(reply, sr.ToolCall) else reply
 
 
@@ -60,5 +60,5 @@ def ask_in_memory(model: ScriptedModel, transport_retries: int = 0, *, asynchron
 
 
 def codes_of(error: sr.TransportFailed) -> list[str]:
-    """Give what a failed call says: the kind of its failure, and the issues of the response."""
+    """Return the codes of a failed call: the kind of its failure, and the issues of the response."""
     return [error.reason, *(issue.code for issue in error.attempts[-1].issues)]

@@ -26,7 +26,7 @@ class Refused(Exception):
 
 
 def codes_of(reply: HTTPReply, contract: sr.Contract) -> list[str]:
-    """Give the codes that a strict gate says of a streamed response; none when it is valid."""
+    """Return the codes that a strict gate reports for a streamed response; none when it is valid."""
     try:
         message = read(reply)
     except Refused as refused:
@@ -54,7 +54,7 @@ def read(reply: HTTPReply) -> dict[str, Any]:
 
 
 def _events(reply: HTTPReply) -> Iterator[str]:
-    """Give the data of each event; comments and unknown fields are passed over."""
+    """Yield the data of each event; comments and unknown fields are skipped."""
     kind, data = "", list[str]()
     for line in _lines(reply):
         name, _, value = line.partition(":")
@@ -71,7 +71,7 @@ def _events(reply: HTTPReply) -> Iterator[str]:
 
 
 def _lines(reply: HTTPReply) -> Iterator[str]:
-    """Give the lines as they come, until the connection ends."""
+    """Yield the lines as they arrive, until the connection ends."""
     pending = b""
     for part in _parts(reply):
         *lines, pending = (pending + part).split(b"\n")
@@ -85,7 +85,7 @@ def _lines(reply: HTTPReply) -> Iterator[str]:
 
 
 def _parts(reply: HTTPReply) -> Iterator[bytes]:
-    """Give the bytes, of an endless response as many as are looked at."""
+    """Yield the bytes, of an endless response only as many as are read."""
     parts = [part for part in reply.parts if isinstance(part, bytes)]
     again = repeat(parts[-1], MOST_BYTES // len(parts[-1])) if reply.endless else ()
     return chain(parts, again)

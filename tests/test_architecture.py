@@ -103,7 +103,7 @@ class Import:
 
 
 def module_name(path: Path) -> str:
-    """Give the dotted name of a source file."""
+    """Return the dotted name of a source file."""
     parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -126,7 +126,7 @@ def statements(node: ast.AST, *, typing_only: bool = False) -> Iterator[tuple[as
 
 
 def targets(node: ast.AST, module: str) -> Iterator[str]:
-    """Name the modules that one import statement loads; a name that is no module counts as its module."""
+    """Return the modules that one import statement loads; an imported name that is no module counts as its module."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     if isinstance(node, ast.ImportFrom):

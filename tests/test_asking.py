@@ -48,7 +48,7 @@ def corrected(ask: Ask, message: dict[str, Any], tier: int = 1) -> Turn:
 
 
 def message(content: str | None = None, calls: Any = ()) -> dict[str, Any]:
-    """Spell a bare assistant message."""
+    """Return a bare assistant message."""
     return dict(completion(content, calls)["choices"][0]["message"])
 
 
@@ -193,7 +193,7 @@ def test_requests_hold_the_conversation_and_one_correction() -> None:
 
 
 def judge_issues(ask: Ask, bad: dict[str, Any]) -> Any:
-    """Give the faults of a bad message."""
+    """Return the faults of a bad message."""
     verdict = judge(ask.contract, bad)
     assert isinstance(verdict, Invalid)
     return verdict.issues

@@ -57,14 +57,14 @@ WRONG = completion(calls=[call("search", {"query": 1})])
 
 
 def clean(*texts: object) -> None:
-    """Hold texts to contain none of what was planted."""
+    """Check that texts contain none of the planted canaries."""
     for text in texts:
         found = [name for name, secret in PLANTED.items() if secret in str(text)]
         assert found == []
 
 
 def outlets(error: BaseException) -> Iterator[object]:
-    """Spell an error in every way in which one leaves a program."""
+    """Yield an error in every form in which one leaves a program."""
     yield from (str(error), repr(error), "".join(traceback.format_exception(error)), vars(error).keys())
     if isinstance(error, sr.StrictReplyError):
         yield from (error.explain(), json.dumps(error.to_dict()))

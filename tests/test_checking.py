@@ -50,7 +50,7 @@ def reply(order: object = "a1") -> dict[str, Any]:
 
 
 def faults(verdict: object) -> list[tuple[str, str]]:
-    """Give the code and path of every fault of a refused reply."""
+    """Return the code and path of every fault of a refused reply."""
     assert isinstance(verdict, Invalid)
     return [(issue.code, issue.path) for issue in verdict.issues]
 
@@ -239,18 +239,18 @@ class Unspeakable(ValueError):
 
 
 class Endless(ValueError):
-    """A ValueError that says 100 MB."""
+    """A ValueError whose text has 100 MB."""
 
     def __str__(self) -> str:
-        """Say too much."""
+        """Return a text that echoes too much."""
         return "word " * 20_000_000
 
 
 class NoText(ValueError):
-    """A ValueError whose text is none."""
+    """A ValueError whose ``__str__`` returns no text."""
 
     def __str__(self) -> str:
-        """Give a number."""
+        """Return a number, which is no text."""
         return 7  # type: ignore[return-value] # noqa: PLE0307 - what is tested
 
 
@@ -265,10 +265,10 @@ class Sly(str):
 
 
 class Odd(ValueError):
-    """A ValueError that says a text of its own kind."""
+    """A ValueError whose text is of a subclass of str."""
 
     def __str__(self) -> str:
-        """Say it."""
+        """Return the text."""
         return Sly("not now")
 
 

@@ -449,7 +449,7 @@ SCRIPTS = st.lists(st.sampled_from(sorted(STEPS)), max_size=8)
 
 
 def outcome_of(make: Callable[[], sr.Exchange]) -> Any:
-    """Tell an exchange or an error in comparable terms: everything but the seconds."""
+    """Return an exchange or an error in comparable terms: everything but the seconds."""
     try:
         exchange = make()
     except sr.CallFailed as error:
@@ -458,7 +458,7 @@ def outcome_of(make: Callable[[], sr.Exchange]) -> Any:
 
 
 def untimed(attempt: sr.Attempt) -> dict[str, Any]:
-    """Tell an attempt without its seconds."""
+    """Return an attempt without its seconds."""
     return attempt.to_dict(raw=True) | {"seconds": 0}
 
 
@@ -681,7 +681,7 @@ def test_an_async_client_is_told_by_its_create() -> None:
         """Called like an async function."""
 
         async def __call__(self, **request: Any) -> Any:
-            """Give the reply."""
+            """Return the reply."""
             return GOOD
 
     for create in (AsyncClient(GOOD).create, functools.partial(AsyncClient(GOOD).create), Create()):
@@ -703,7 +703,7 @@ class Plainly:
     """A steering of one sentence."""
 
     def correction(self, situation: sr.Situation) -> str:
-        """Say how many faults there are."""
+        """Return a correction that counts the faults."""
         return f"{len(situation.issues)} faults"
 
 

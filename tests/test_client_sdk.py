@@ -371,7 +371,7 @@ CUT = completion("so f", finish_reason="length")
 
 
 def served(answer: Any) -> Any:
-    """Spell an answer anew for each server: a status with its body, or a completion."""
+    """Return a new answer for each server: a status with its body, or a completion."""
     return status(*answer) if isinstance(answer, tuple) else answer
 
 

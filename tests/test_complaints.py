@@ -30,7 +30,7 @@ EXEMPT = {"the", "and", "not", "for", "are", "can", "may", "its", "was", "has"}
 
 
 def leaves(value: Any) -> Iterator[str]:
-    """Give every string, key and number of a value as text."""
+    """Yield every string, key and number of a value as text."""
     if isinstance(value, dict):
         for key, member in value.items():
             yield key
@@ -43,7 +43,7 @@ def leaves(value: Any) -> Iterator[str]:
 
 
 def complain(text: str, args: object, **keywords: Any) -> str:
-    """Give the message made of a ValueError with this text."""
+    """Return the message made of a ValueError with this text."""
     (issue,) = check_issues(ValueError(text), args, **keywords)
     return issue.message
 
@@ -230,7 +230,7 @@ class Order(BaseModel):
 
 
 def refused(args: dict[str, Any]) -> ValidationError:
-    """Let pydantic refuse arguments."""
+    """Validate arguments that pydantic refuses."""
     with pytest.raises(ValidationError) as caught:
         Order.model_validate(args)
     return caught.value

@@ -53,7 +53,7 @@ CONTRACTS = {
 
 
 def tight(**caps: int) -> Contract:
-    """Give the terms of the text channel with other caps."""
+    """Return the terms of the text channel with other caps."""
     return Contract(tools=[ADD, NOW], channel="text", limits=Limits(**caps))
 
 
@@ -151,7 +151,7 @@ def greet(name: str, times: int = 1) -> str:
 
 
 def runs_of_add(*replies: dict[str, Any]) -> list[tuple[float, float]]:
-    """Give what a tool was run with, when the model gives these replies one after the other and is given up on."""
+    """Return what a tool was run with when the model sends these replies and the call then fails."""
     ran: list[tuple[float, float]] = []
 
     def add(a: float, b: float) -> float:

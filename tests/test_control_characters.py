@@ -47,7 +47,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def assert_harmless(text: str, lines: int | None = None) -> None:
-    """Hold a text to be printable line by line, and to have no line more than it should."""
+    """Check that a text is printable line by line and has no line more than it should."""
     assert all(line.isprintable() for line in lines_of(text))
     assert "ERROR root: forged" not in [line.strip() for line in lines_of(text)]
     assert lines is None or len(lines_of(text)) == lines

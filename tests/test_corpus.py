@@ -62,7 +62,7 @@ def documented() -> set[str]:
 
 
 def definitions() -> set[str]:
-    """Give every tool definition of the corpus once, as JSON."""
+    """Return every distinct tool definition of the corpus as JSON."""
     return {json.dumps(tool) for one in compared() for tool in one.record["tools"] or ()}
 
 
@@ -81,7 +81,7 @@ def test_verdicts_are_the_labels() -> None:
 
 
 def names(one: Compared) -> set[str]:
-    """Give the names of a record's tools."""
+    """Return the names of a record's tools."""
     return {tool["function"]["name"] for tool in one.record["tools"] or ()}
 
 

@@ -40,18 +40,18 @@ SMALL = Limits(reply_bytes=400, depth=3, nodes=8)
 
 
 def named(value: object) -> str:
-    """Name a row of a table by its text, short and in ASCII."""
+    """Return a row's text, short and in ASCII, as its test id."""
     return ascii(value)[:20] if isinstance(value, str | bytes | bytearray) else type(value).__name__
 
 
 def issues(text: object, limits: Limits = DEFAULT_LIMITS, **options: Any) -> list[tuple[str, str]]:
-    """Give the codes and paths of a refusal, none for an accepted text."""
+    """Return the codes and paths of a refusal, none for an accepted text."""
     verdict = decode(text, limits, **options)
     return [(issue.code, issue.path) for issue in verdict.issues] if isinstance(verdict, Invalid) else []
 
 
 def codes(text: object, limits: Limits = DEFAULT_LIMITS) -> list[str]:
-    """Give the codes of a refusal, none for an accepted text."""
+    """Return the codes of a refusal, none for an accepted text."""
     return [code for code, _ in issues(text, limits)]
 
 
@@ -97,7 +97,7 @@ def mutated(text: str, at: int, cut: int, put: str) -> str:
 
 
 def agree(text: str, limits: Limits) -> None:
-    """Hold the reader to the reference on one text, as str and as bytes."""
+    """Check the reader against the reference on one text, as str and as bytes."""
     try:
         expected = reference(text, limits)
     except ValueError:

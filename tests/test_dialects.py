@@ -36,13 +36,13 @@ PAGE = Path(__file__).parents[1] / "docs" / "verdicts.md"
 
 
 def turn(*calls: Any, content: Any = None, **more: Any) -> dict[str, Any]:
-    """Spell an assistant message; ``role=...`` in ``more`` leaves the role out."""
+    """Return an assistant message; ``role=...`` in ``more`` leaves the role out."""
     message = {"role": "assistant", "content": content, **({"tool_calls": list(calls)} if calls else {}), **more}
     return {name: value for name, value in message.items() if value is not ...}
 
 
 def made(name: str, arguments: Any, **more: Any) -> dict[str, Any]:
-    """Spell a call; a member of ``more``, or arguments, that are ``...`` are left out."""
+    """Return a call; a member of ``more``, or arguments, that are ``...`` are left out."""
     function = {"name": name, "arguments": arguments}
     function = {key: value for key, value in function.items() if value is not ...}
     whole = {"id": "call_1", "type": "function", "function": function, **more}
@@ -50,7 +50,7 @@ def made(name: str, arguments: Any, **more: Any) -> dict[str, Any]:
 
 
 def body(message: dict[str, Any]) -> dict[str, Any]:
-    """Spell a completion around a message."""
+    """Return a completion around a message."""
     whole = completion()
     whole["choices"][0] |= {"message": message, "finish_reason": "tool_calls" if "tool_calls" in message else "stop"}
     return whole
@@ -404,7 +404,7 @@ ODD_TURNS = st.fixed_dictionaries(
 
 
 def needs_nothing(name: str) -> bool:
-    """Say that one tool can be called without arguments."""
+    """Return whether a tool can be called without arguments."""
     return name == "now"
 
 

@@ -37,7 +37,7 @@ ATTEMPT = sr.Attempt(
 
 
 def raised(*steps: Any, **fields: Any) -> CallFailed:
-    """Let a scripted call fail, and give its error."""
+    """Run a scripted call that fails, and return its error."""
     client = sr.wrap(Client(*steps), tools=[SEARCH], policy=sr.RetryPolicy(transport_retries=0, **fields))
     with pytest.raises(CallFailed) as caught:
         client.reply(model="m", messages=USER)

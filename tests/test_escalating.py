@@ -26,7 +26,7 @@ REQUEST: dict[str, Any] = {"model": "small", "messages": USER}
 
 
 def bad(number: int) -> dict[str, Any]:
-    """Spell a reply of a tool that does not exist, another one for each number."""
+    """Return a call of a tool that does not exist, a different one for each number."""
     return completion(calls=[call(f"tool_{number}", {})])
 
 
@@ -38,7 +38,7 @@ def run(
 
 
 def steps(outcome: Outcome) -> list[str | None]:
-    """Give the step that each attempt took."""
+    """Return the step that each attempt took."""
     return [attempt.escalation for attempt in outcome.attempts]
 
 

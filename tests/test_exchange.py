@@ -166,7 +166,7 @@ def compressed(make: Any, before: bytes) -> bytes:
 
 
 def bombs() -> Iterator[tuple[str, HTTPReply]]:
-    """Spell bodies that are endless, or small and large."""
+    """Return bodies that are endless, or small when compressed and large when read."""
     plain = zlib.compressobj(wbits=-15)
     packed = compressed(zlib.compressobj(wbits=31), BODY)
     yield "endless", HTTPReply(200, JSON_TYPE, (BODY, b" " * 65_536), WireEnding.CUT, "chunked", endless=True)
@@ -234,7 +234,7 @@ twins = pytest.mark.parametrize("call", [create, acreate], ids=["sync", "async"]
 
 
 def redirect(status: int, location: str) -> Any:
-    """Spell a redirect."""
+    """Return a redirect."""
     return http.Response(status, headers={"location": location})
 
 

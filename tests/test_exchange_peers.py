@@ -76,7 +76,7 @@ def test_v4_a_pause_before_connecting_again_is_within_the_deadline() -> None:
 
 
 def _url(bound: socket.socket) -> str:
-    """Spell where a socket is bound."""
+    """Return the URL of a socket."""
     return f"http://127.0.0.1:{bound.getsockname()[1]}/v1"
 
 
@@ -113,7 +113,7 @@ class Around(http.BaseTransport):  # type: ignore[misc]  # of the one HTTP libra
     """A program's own transport around others, as those for retries, caches, balancing and tracing are."""
 
     def __init__(self, held: Any) -> None:
-        """Hold a transport, or a list or a mapping of them."""
+        """Store a transport, or a list or a mapping of them."""
         self.held = held
 
     def handle_request(self, request: Any) -> Any:

@@ -22,7 +22,7 @@ ALL: tuple[Extraction, ...] = ("after_think", "fenced", "first_object")
 
 
 def first_object(text: str, limits: Limits = DEFAULT_LIMITS) -> str | None:
-    """Give the object found, None when the text was left as it was."""
+    """Return the object found, None when the text was left as it was."""
     found, steps = extract(text, ("first_object",), limits)
     assert steps == (() if found == text else ("first_object",))
     return found if steps else None

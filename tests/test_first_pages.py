@@ -56,7 +56,7 @@ def told_by_pytest(pytester: pytest.Pytester, program: str, *options: str, name:
 
 
 def shown_by_pytest(page: Page = TUTORIAL) -> list[list[str]]:
-    """Give the lines that a page shows of each run of pytest, without the command."""
+    """Return the lines that a page shows of each run of pytest, without the command."""
     runs = re.findall(r"```console\n\$ pytest.*\n((?:.*\n)+?)```", page.text)
     return [[line for line in run.splitlines() if line != "…"] for run in runs]
 

@@ -477,7 +477,7 @@ BAD_REQUEST = Failure("invalid_request", retryable=False, status_code=400)
 
 
 def failed(error: Any = None, failure: Failure = BAD_REQUEST) -> Failed:
-    """Spell a call that ended with an error of the API."""
+    """Return a call that ended with an error of the API."""
     return Failed(replace(failure, error=error))
 
 
@@ -488,7 +488,7 @@ def cut_flow(limit: int = 4096, policy: RetryPolicy | None = None, **declared: A
 
 
 def limits(effects: list[Any]) -> list[int]:
-    """Give the token limit of each request."""
+    """Return the token limit of each request."""
     return [made.request["max_tokens"] for made in calls(effects)]
 
 

@@ -45,12 +45,12 @@ def recorded(*layers: str) -> list[dict[str, Any]]:
 
 
 def by_mode(cases: list[dict[str, Any]]) -> list[Any]:
-    """Give one parameter set for each case in each mode it applies to."""
+    """Return one parameter set for each case in each mode it applies to."""
     return [pytest.param(case, mode, id=f"{case['id']}-{mode}") for case in cases for mode in case["modes"]]
 
 
 def response_of(case: dict[str, Any], mode: str) -> Any:
-    """Give what the model or the server sent: a text in the place that the mode names, or the whole response."""
+    """Return what the model or the server sent: a text in the place that the mode names, or the whole response."""
     if case["layer"] == "envelope":
         return case["body"]
     text = case["body"]
@@ -64,7 +64,7 @@ def expected(case: dict[str, Any], mode: str) -> str:
 
 
 def value_of(verdict: Valid) -> object:
-    """Give an accepted call as the hostile cases spell it: the union."""
+    """Return an accepted call as the hostile cases write it: the union."""
     assert isinstance(verdict.reply, ToolCall)
     called = verdict.reply
     return called.args if called.tool == "Call" else {"tool": called.tool, "args": called.args}

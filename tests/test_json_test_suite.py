@@ -26,12 +26,12 @@ pytestmark = needs_shared
 
 
 def suite_files(prefix: str) -> list[Path]:
-    """Give the files of the parsing suite whose verdict is ``y``, ``n`` or ``i``."""
+    """Return the files of the parsing suite whose verdict is ``y``, ``n`` or ``i``."""
     return [path for path in PARSING if path.name.startswith(prefix)]
 
 
 def codes(text: object) -> list[str]:
-    """Give the codes of a refusal, none for an accepted text."""
+    """Return the codes of a refusal, none for an accepted text."""
     verdict = decode(text)
     return [issue.code for issue in verdict.issues] if isinstance(verdict, Invalid) else []
 

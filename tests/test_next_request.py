@@ -197,7 +197,7 @@ def test_a_request_from_here_knows_how_to_go_on() -> None:
     """The policy and the steering that made it hold for what follows; others that are given take their place."""
 
     class Curt:
-        """Says the same of everything."""
+        """A steering that returns the same correction for every fault."""
 
         def correction(self, situation: sr.Situation) -> str:
             """Return our words."""

@@ -81,7 +81,7 @@ PRICES = {"type": "object", "properties": {"prices": {"type": "object", "additio
 
 
 def is_place(value: Any, path: str) -> bool:
-    """Tell whether a pointer leads to a place in a value; ``*`` stands for any member."""
+    """Return whether a pointer leads to a place in a value; ``*`` stands for any member."""
     places = [value]
     for token in pointer_tokens(path):
         below: list[Any] = []
@@ -100,7 +100,7 @@ def parent(path: str) -> str:
 
 
 def is_true(issue: Issue, value: Any) -> bool:
-    """Tell whether an issue is about a place of the value, or about a member that an object there lacks."""
+    """Return whether an issue is about a place of the value, or about a member that an object there lacks."""
     return is_place(value, parent(issue.path) if issue.code.endswith("required") else issue.path)
 
 

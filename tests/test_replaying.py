@@ -31,7 +31,7 @@ WORDS = "our correction"
 
 
 def message(content: str | None = None, calls: Any = ()) -> dict[str, Any]:
-    """Spell a bare assistant message."""
+    """Return a bare assistant message."""
     return dict(completion(content, calls)["choices"][0]["message"])
 
 
@@ -150,7 +150,7 @@ def test_half_a_surrogate_pair_does_not_go_back(api: Any, written: str) -> None:
     """What the SDK read of an escape, no request can carry: it is asked again, and nothing foreign is raised."""
 
     def patched(client: Any) -> Any:
-        """Stand between, as tracers do: what comes is the SDK's object then, and not the bytes."""
+        """Return the SDK's object in place of the bytes, as a tracer that patches ``create`` does."""
         place = client.chat.completions if api == "chat" else client.responses
         inner = place.create
         place.create = partial(inner)

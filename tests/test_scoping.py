@@ -31,7 +31,7 @@ def scoped(terms: Contract, message: dict[str, Any]) -> Scope | None:
 
 
 def said(*calls: Any, content: str | None = None) -> dict[str, Any]:
-    """Spell an assistant message."""
+    """Return an assistant message."""
     return {"role": "assistant", "content": content, "tool_calls": list(calls)}
 
 

@@ -68,7 +68,7 @@ SPHINX = """Find things.
 
 
 def properties(function: Callable[..., object]) -> dict[str, Any]:
-    """Give the member schemas of a function's model."""
+    """Return the member schemas of a function's model."""
     schema: dict[str, Any] = read_signature(function).model.model_json_schema()
     return schema["properties"]  # type: ignore[no-any-return]
 
@@ -197,7 +197,7 @@ class Service:
     """An object with every kind of method."""
 
     def __init__(self) -> None:
-        """Hold something to add."""
+        """Store a number to add."""
         self.base = 10
 
     def add(self, n: int) -> int:
@@ -211,7 +211,7 @@ class Service:
 
     @staticmethod
     def same(n: int) -> int:
-        """Give back."""
+        """Return the argument."""
         return n
 
     def __call__(self, n: int) -> int:
@@ -279,7 +279,7 @@ def named(**rest: int) -> None:
 
 
 def unknown_name(x: Nowhere) -> None:  # type: ignore[name-defined]  # noqa: F821
-    """Name a type that is not."""
+    """Annotate a parameter with an unknown type."""
 
 
 def no_json(x: TextIO) -> None:

@@ -156,7 +156,7 @@ def broken(draw: st.DrawFn, depth: int = 3) -> tuple[dict[str, Any], Any, Any]:
 
 
 def resolves(value: Any, tokens: list[str]) -> bool:
-    """Tell whether a value has a part at a place; ``*`` is any member."""
+    """Return whether a value has a part at a place; ``*`` is any member."""
     if not tokens:
         return True
     first, *rest = tokens

@@ -38,7 +38,7 @@ class Invoice(BaseModel):
 
 
 def sync_ways(client: Any) -> dict[str, Callable[[], Any]]:
-    """Give every way of the SDK to a completion; each ends in the completion."""
+    """Return every way of the SDK to obtain a completion; each returns the completion."""
 
     def streamed(holder: Any) -> Any:
         with holder.create(**ASK) as response:
@@ -71,7 +71,7 @@ async def parsed(response: Awaitable[Any]) -> Any:
 
 
 def async_ways(client: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
-    """Give the ways of the async twin."""
+    """Return the same ways of the async client."""
     completions = client.chat.completions
     return {
         "create": lambda: completions.create(**ASK),

@@ -22,12 +22,12 @@ FIRST_LINES = 15
 
 
 def words(cell: str) -> list[str]:
-    """Give what stands in a cell as code."""
+    """Return the names set as code in a cell."""
     return re.findall(r"`(\w+)`", cell)
 
 
 def find_order(number: int) -> str:
-    """Stand for the page's tool."""
+    """Do nothing: a placeholder for the page's tool."""
     return str(number)
 
 

@@ -71,7 +71,7 @@ DEFINITION = {"type": "function", "function": FUNCTION}
 
 
 def codes(built: object) -> list[str]:
-    """Give the codes of a refusal."""
+    """Return the codes of a refusal."""
     assert isinstance(built, Invalid)
     return [issue.code for issue in built.issues]
 
@@ -432,7 +432,7 @@ def test_interrupts_pass(kind: type[BaseException]) -> None:
 
 
 async def later(n: int) -> int:
-    """Give back."""
+    """Return the argument."""
     return n
 
 
@@ -440,7 +440,7 @@ class Called:
     """An object called like an async function."""
 
     async def __call__(self, n: int) -> int:
-        """Give back."""
+        """Return the argument."""
         return n
 
 
@@ -490,7 +490,7 @@ def test_checks_say_whether_they_are_async() -> None:
 
 
 def recorded_definitions() -> list[dict[str, Any]]:
-    """Give each different tool definition of the recorded replies once."""
+    """Return each distinct tool definition of the recorded replies."""
     with gzip.open(SHARED / "corpus" / "replies.jsonl.gz", "rt", encoding="utf-8") as lines:
         tools = (tool for line in lines for tool in json.loads(line).get("tools") or ())
         return list({json.dumps(tool, sort_keys=True): tool for tool in tools}.values())

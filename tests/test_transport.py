@@ -30,7 +30,7 @@ class Unset:
 
 
 def requests_of(api: str = "chat", **keywords: Any) -> tuple[Any, Any]:
-    """Give the request that we send, and the one that the SDK's own ``create`` sends for the same keywords."""
+    """Return the request that we send, and the one that the SDK's own ``create`` sends for the same keywords."""
     ours, theirs = Server(completion("x")), Server(completion("x"))
     Transport(ours.client(), WIRES[api]).send({"model": "m", **keywords}, None)
     resource = theirs.client().chat.completions if api == "chat" else theirs.client().responses
@@ -39,7 +39,7 @@ def requests_of(api: str = "chat", **keywords: Any) -> tuple[Any, Any]:
 
 
 def same_request(api: str = "chat", **keywords: Any) -> dict[str, Any]:
-    """Hold what we send for these keywords to what the SDK sends, and give its body."""
+    """Check that we send what the SDK sends for these keywords, and return the body."""
     ours, theirs = requests_of(api, **keywords)
     assert ours.content == theirs.content
     assert (ours.method, ours.url) == (theirs.method, theirs.url)
@@ -264,13 +264,13 @@ COMPLETIONS = st.fixed_dictionaries(
 
 
 def raws(body: bytes) -> list[Any]:
-    """Give raw responses of the SDK with a body."""
+    """Return raw responses of the SDK with a body."""
     client = Server(http.Response(200, content=body, headers={"content-type": "application/json"})).client()
     return [client.chat.completions.with_raw_response.create(model="m", messages=USER) for _ in range(3)]
 
 
 def set_in(value: Any) -> Any:
-    """Tell what counts as set at every level of an object of the SDK's."""
+    """Return the fields that are set at every level of an SDK object."""
     if isinstance(value, list):
         return [set_in(one) for one in value]
     if not isinstance(value, BaseModel):

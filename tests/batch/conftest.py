@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
-    """Let Ctrl-C act: a shell starts background jobs with it ignored, and what is ignored is inherited."""
+    """Restore the default action of Ctrl-C, which jobs started in the background of a shell ignore."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -93,14 +93,14 @@ PROVIDERS: list[tuple[str, dict[str, Any], Code, str]] = [
 
 
 def ended(of: object = GOOD, **choice: Any) -> dict[str, Any]:
-    """Spell a completion whose choice says this of its end."""
+    """Return a completion whose choice has this finish reason."""
     response = completion(of)
     response["choices"][0] |= choice
     return response
 
 
 def only(verdict: object) -> tuple[str, str]:
-    """Give the code and the path of the one fault of a refused reply."""
+    """Return the code and the path of the only fault of a refused reply."""
     assert isinstance(verdict, Invalid)
     (issue,) = verdict.issues
     return issue.code, issue.path

@@ -24,7 +24,7 @@ GOOD = message(None, [call("search", {"query": "x"})])
 
 
 def only(verdict: object) -> tuple[str, str, Remedy]:
-    """Give the code, path and remedy of the one fault of a refused reply."""
+    """Return the code, path and remedy of the only fault of a refused reply."""
     assert isinstance(verdict, Invalid)
     (issue,) = verdict.issues
     return issue.code, issue.path, issue.remedy

@@ -30,7 +30,7 @@ ARGUMENTS = "/tool_calls/0/function/arguments"
 
 
 def faults(contract: Contract, reply: object) -> list[tuple[str, str]]:
-    """Give the code and path of every fault, none when the reply is valid."""
+    """Return the code and path of every fault, none when the reply is valid."""
     verdict = contract.check(reply)
     return [(issue.code, issue.path) for issue in verdict.issues] if isinstance(verdict, Invalid) else []
 

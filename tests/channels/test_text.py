@@ -20,14 +20,14 @@ FINAL = Contract(tools=[ADD, NOW], channel="text", answer_style="tool")
 
 
 def faults(contract: Contract, text: object) -> list[tuple[str, str]]:
-    """Give the code and path of every fault of a reply that must be refused."""
+    """Return the code and path of every fault of a reply that must be refused."""
     verdict = contract.check(text)
     assert isinstance(verdict, Invalid)
     return [(issue.code, issue.path) for issue in verdict.issues]
 
 
 def spelled(value: object) -> str:
-    """Spell a value as JSON."""
+    """Return a value as JSON."""
     return json.dumps(value)
 
 
@@ -260,7 +260,7 @@ replies = st.builds(lambda text: {"answer": text + "."}, st.text()) | st.builds(
 
 
 def without_surrogates(value: object) -> bool:
-    """Tell whether a value can be spelled as strict JSON."""
+    """Return whether a value can be written as strict JSON."""
     return not any("\ud800" <= char <= "\udfff" for char in json.dumps(value, ensure_ascii=False))
 
 

@@ -23,12 +23,12 @@ BROKEN = message(None, [call("search", '{"query": "x')])
 
 
 def used(of: dict[str, Any], tokens: object) -> dict[str, Any]:
-    """Spell a completion that says it took so many tokens."""
+    """Return a completion whose usage reports this number of tokens."""
     return completion(of) | {"usage": {"prompt_tokens": 1, "completion_tokens": tokens, "total_tokens": 1}}
 
 
 def is_cut(contract: Contract, of: dict[str, Any], tokens: object, **request: Any) -> bool:
-    """Tell whether a message counts as cut, of so many tokens under this request."""
+    """Return whether a message of this many tokens counts as cut under this request."""
     cut = cut_at_limit(contract, of, request, used(of, tokens), OUR_NAMES)
     if cut is not None:
         assert isinstance(cut, Invalid)

@@ -29,7 +29,7 @@ CHOSEN = [*(word for name in SOME for word in ("--fault", name)), "--jobs", "1"]
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a worker import the library and the sample apps."""
+    """Make the library and the sample apps importable in a worker."""
     folders = [SAMPLES, Path(strictreply.__file__).parents[1]]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, folders)))
 

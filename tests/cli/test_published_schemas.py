@@ -25,7 +25,7 @@ CHECK = Draft202012Validator.FORMAT_CHECKER
 
 
 def fits(name: str, value: object) -> bool:
-    """Hold a value to a published schema, as it stands in its file."""
+    """Check a value against a published schema, as it stands in its file."""
     schema = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     return Draft202012Validator(schema, format_checker=CHECK).is_valid(json.loads(json.dumps(value)))
 

@@ -39,7 +39,7 @@ class RaisingMapping(Mapping[str, Any]):
         raise OSError(key)
 
     def __iter__(self) -> Iterator[str]:
-        """Name members."""
+        """Iterate over the members."""
         return iter(["next_action", "content"])
 
     def __len__(self) -> int:

@@ -28,7 +28,7 @@ class KeyedProcessor(ResponseProcessor):
 
 
 class KeyedFormat(ActionFormat):
-    """Spells the name of an action as the key of its members."""
+    """An action format that writes the name of the action as the key of its members."""
 
     name = "keyed"
 

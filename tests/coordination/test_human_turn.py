@@ -31,7 +31,7 @@ from strictreply.values._errors import ContractError
 
 
 def answered(state: AgentState, answer: str, **options: Any) -> AgentState:
-    """Hand an answer to the state and take the human's turn."""
+    """Pass an answer to the state and take the human's turn."""
     return human_input(give_human_feedback(state, answer), now=noon, **options)
 
 

@@ -65,7 +65,7 @@ def code(reply: object, agent: str = "Coordinator", branch: Branch | None = None
 
 
 def names(kind: Any) -> set[str]:
-    """Name the fields of a dataclass."""
+    """Return the names of the fields of a dataclass."""
     return {field.name for field in fields(kind)}
 
 

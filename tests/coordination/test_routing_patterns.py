@@ -40,7 +40,7 @@ class Team:
         self.processor, self.router = ValidationProcessor(topology), Router(topology)
 
     def turn(self, agent: str, branch: Branch | None = None) -> RoutingDecision:
-        """Let an agent reply, and decide what follows."""
+        """Pass an agent's reply to the state and return what follows."""
         result = self.processor.validate(self.replies[agent], agent, branch)
         assert result.is_valid
         return self.router.decide(result, branch or Branch(), RoutingContext())

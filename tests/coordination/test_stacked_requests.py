@@ -47,7 +47,7 @@ class Tale:
         self.asked.append({"id": f"q-{len(self.asked) + self.ended + 1}", "resume": retry, "skip": skip, "kind": kind})
 
     def end(self, how: str) -> None:
-        """Let one question end, and say where the run is going now."""
+        """End one question and return where the run goes next."""
         behind = how == "expire" and len(self.asked) > 1
         one = self.asked.pop(1 if behind else 0)
         self.ended += 1
@@ -62,7 +62,7 @@ class Tale:
         self.answered = True
 
     def check(self, *, kept: bool = False) -> None:
-        """Hold the state to the law, ``kept`` after it was written and read."""
+        """Check the state against the law, ``kept`` after it was written and read."""
         self.state = json.loads(json.dumps(self.state)) if kept else self.state
         assert [request.id for request in pending_requests(self.state)] == [one["id"] for one in self.asked]
         assert self.state["requires_human_input"] is bool(self.asked)

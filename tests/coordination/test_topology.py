@@ -30,7 +30,7 @@ class Digraph:
     """What networkx.DiGraph looks like from outside: ``nodes``, ``edges`` with attributes, ``is_directed``."""
 
     def __init__(self, edges: Iterable[tuple[Any, ...]], nodes: Iterable[Any] = (), *, directed: bool = True) -> None:
-        """Hold pairs or triples with attributes."""
+        """Store pairs or triples with attributes."""
         self._edges = [(*edge, {})[:3] for edge in edges]
         self.nodes = dict.fromkeys([*nodes, *(end for edge in self._edges for end in edge[:2])])
         self._directed = directed

@@ -766,14 +766,14 @@ def switched() -> ValidationResult:
 
 
 def failed() -> ValidationResult:
-    """Let a check break."""
+    """Run a check that raises."""
     made = processor()
     made.register_action_validator("final_response", lambda action, _permitted: action["nothing"])
     return made.validate(FINAL, "Coordinator")
 
 
 def broken() -> ValidationResult:
-    """Let a processor break, and nobody else read the reply."""
+    """Run a processor that raises, with no other processor to read the reply."""
 
     class Broken(TextResponseProcessor):
         """A processor with a bug."""

@@ -41,7 +41,7 @@ def module_of(name: str) -> ModuleType:
 
 
 def shown() -> list[str]:
-    """Give the names that the pages of the reference show, in order."""
+    """Return the names that the pages of the reference show, in order."""
     text = "".join(path.read_text("utf-8") for path in sorted((DOCS / "reference").glob("*.md")))
     return re.findall(r"^::: (\S+)$", text, flags=re.MULTILINE)
 
@@ -56,7 +56,7 @@ def looked_up(name: str) -> Any:
 
 
 def members(module: ModuleType) -> list[Any]:
-    """Give what a module without ``__all__`` makes public."""
+    """Return what a module without ``__all__`` makes public."""
     return [
         value
         for name, value in vars(module).items()

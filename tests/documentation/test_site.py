@@ -79,7 +79,7 @@ class _Handler(SimpleHTTPRequestHandler):
     server: _Site
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the base class names it
-        """Say nothing."""
+        """Log nothing."""
 
     def do_GET(self) -> None:
         """Serve a file, or what looks at a page of them."""

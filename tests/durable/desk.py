@@ -47,7 +47,7 @@ class Kill:
     token: Path
 
     def take(self) -> bool:
-        """Tell whether this process is the one to die."""
+        """Return whether this process is the one to die."""
         try:
             self.token.touch(exist_ok=False)
         except FileExistsError:
@@ -97,12 +97,12 @@ class DeskModel:
     """
 
     def __init__(self, shape: Shape) -> None:
-        """Give each call an id of its own."""
+        """Count the calls, so that each has an id of its own."""
         self.asked: Counter[str] = Counter()
         self._replies = {order: self._replies_about(order, shape) for order in (ORDER, POISON)}
 
     def __call__(self, body: Any) -> Served:
-        """Give what follows the results that are told."""
+        """Return the reply that follows the results in the messages."""
         told = sum(message["role"] == "tool" for message in body["messages"])
         self.asked[f"ask {told}"] += 1
         order = POISON if str(POISON) in body["messages"][0]["content"] else ORDER

@@ -19,7 +19,7 @@ NOT_INSTALLED = 3
 
 @contextmanager
 def postgres_server() -> Iterator[str]:
-    """Give the URL of a server: STRICTREPLY_TEST_POSTGRES, or one of Debian's package; skip where there is neither."""
+    """Return a server's URL: STRICTREPLY_TEST_POSTGRES, or one of Debian's package; skip where there is neither."""
     given = os.environ.get("STRICTREPLY_TEST_POSTGRES")
     if given:
         yield given

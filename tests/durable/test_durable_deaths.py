@@ -35,7 +35,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def ended(run: DurableRun) -> str | None:
-    """Tell the answer of a run, or the kind of its failure; None while it is under way."""
+    """Return the answer of a run, or the kind of its failure; None while it is under way."""
     try:
         told = run.look()
     except DurableRunFailed as failed:
@@ -110,12 +110,12 @@ def test_v12_several_poison_runs_take_nobody_with_them(tmp_path: Path) -> None:
 
 
 class Clock:
-    """Tells the time that it is told."""
+    """A clock that returns the time it was set to."""
 
     now = 0.0
 
     def __call__(self) -> float:
-        """Say what time it is."""
+        """Return the time."""
         return self.now
 
 

@@ -83,7 +83,7 @@ def served(shape: Shape) -> Iterator[tuple[DeskModel, str]]:
 
 
 def ledger(run: DurableRun) -> list[tuple[int, str, str, int]]:
-    """Give the steps that are recorded: number, name, what they came to and when."""
+    """Return the recorded steps: number, name, result and time."""
     steps = run.runs.database.list_workflow_steps(run.turn_id(0))
     keys = ("function_id", "function_name", "output", "completed_at_epoch_ms")
     return sorted(tuple(step[key] for key in keys) for step in steps)
@@ -100,7 +100,7 @@ def assert_told(run: sr.Run, shape: Shape) -> None:
 
 
 def expected(shape: Shape, number: int, moment: Moment) -> Counter[str]:
-    """Say what was done in all: each step once, and the one that was not recorded twice."""
+    """Return what must have been done in all: each step once, and the one that was not recorded twice."""
     again = [STEPS[shape][number - 1]] if moment == "unrecorded" else []
     return Counter([*STEPS[shape], *again])
 

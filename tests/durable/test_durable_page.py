@@ -26,17 +26,17 @@ INTERNAL = {"told", "database", "enqueue", "workflow", "end", "turn_id", "runs"}
 
 
 def find_order(number: int) -> str:
-    """Stand for the page's tool."""
+    """Do nothing: a placeholder for the page's tool."""
     return str(number)
 
 
 def calls(cell: str) -> dict[str, str]:
-    """Give the names that stand in a cell as code, each with what stands in brackets behind it."""
+    """Return the names set as code in a cell, each with the text in brackets behind it."""
     return dict(re.findall(r"`(\w+)(?:\(([^`]*)\))?`", cell))
 
 
 def signature(member: object) -> str:
-    """Spell the parameters of a method as the page does."""
+    """Return the parameters of a method as the page writes them."""
     given = [one for one in inspect.signature(member).parameters.values() if one.name != "self"]  # type: ignore[arg-type]
     return ", ".join(
         one.name if one.default is inspect.Parameter.empty else f"{one.name}={one.default!r}" for one in given

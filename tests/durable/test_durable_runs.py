@@ -102,12 +102,12 @@ def desk(url: str) -> Callable[..., Desk]:
 
 
 def result(call: Any, text: str) -> dict[str, str]:
-    """Give a client's result."""
+    """Return a client's result."""
     return {"tool_call_id": call.tool_call_id, "name": call.name, "result_json": text}
 
 
 def results(run: sr.Run) -> list[str]:
-    """Give what the model was told of its calls."""
+    """Return the results of its calls that the model received."""
     return [str(message["content"]) for message in run.transcript if message["role"] == "tool"]
 
 

@@ -100,12 +100,12 @@ def named(prefix: str) -> str:
 
 
 def arrays(item: Spelled, kind: Any) -> Spelled:
-    """Spell arrays of a kind; sets of what has no hash are left out by the caller."""
+    """Draw arrays of a kind; the caller leaves out sets of unhashable values."""
     return Spelled(kind[item.kind], st.lists(item.good, max_size=3), st.lists(item.near, max_size=3))
 
 
 def objects(members: list[Spelled], make: Callable[[dict[str, Any]], Any]) -> Spelled:
-    """Spell objects of named members."""
+    """Draw objects of named members."""
     names = [f"m{index}" for index in range(len(members))]
     kind = make({name: member.kind for name, member in zip(names, members, strict=True)})
     good = st.fixed_dictionaries({name: member.good for name, member in zip(names, members, strict=True)})
@@ -130,7 +130,7 @@ def a_typed_dict(members: dict[str, Any]) -> Any:
 
 
 def a_union(branches: list[Spelled], mode: Literal["smart", "left_to_right"]) -> Spelled:
-    """Spell a union of types."""
+    """Draw a union of types."""
     kind = functools.reduce(lambda one, other: typing.Union[one, other], [branch.kind for branch in branches])  # noqa: UP007
     good = st.one_of([branch.good for branch in branches])
     near = st.one_of([branch.near for branch in branches])
@@ -140,7 +140,7 @@ def a_union(branches: list[Spelled], mode: Literal["smart", "left_to_right"]) ->
 
 
 def a_dict(key: Spelled, value: Spelled) -> Spelled:
-    """Spell an object with keys of a type."""
+    """Draw an object with keys of a type."""
     good = st.dictionaries(key.good, value.good, max_size=3)
     return Spelled(dict[key.kind, value.kind], good, st.dictionaries(key.near, value.near, max_size=3))  # type: ignore[name-defined]
 

@@ -37,7 +37,7 @@ class Own:
     """A type that reads itself."""
 
     def __init__(self, text: str) -> None:
-        """Hold a text."""
+        """Store a text."""
         self.text = text
 
     @classmethod
@@ -189,7 +189,7 @@ def test_unions_by_a_function() -> None:
     """A discriminator of the user's own chooses; the value is still held to what it chose."""
 
     def told(value: Any) -> str:
-        """Tell numbers from the rest."""
+        """Return the tag of a value: numbers apart from the rest."""
         return "number" if isinstance(value, int | float) else "text"
 
     kind = Annotated[

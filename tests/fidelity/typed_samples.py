@@ -57,6 +57,6 @@ def judge(kind: Any, judged: JSON, *, formats: Formats = "assert") -> Any:
 
 
 def places(outcome: object) -> list[tuple[str, str]]:
-    """Give the code and the path of each issue."""
+    """Return the code and the path of each issue."""
     assert isinstance(outcome, Invalid), outcome
     return [(issue.code, issue.path) for issue in outcome.issues]

@@ -77,7 +77,7 @@ class Upstream:
         return self.answer(ScriptedModel(*steps, then=then))
 
     def answer(self, responder: Callable[[Any], Any]) -> str:
-        """Let a function answer one conversation; return the text that begins it."""
+        """Register a function that answers one conversation; return the text that begins it."""
         with self._lock:
             key = f"conversation {len(self._scripts)}"
             self._scripts[key], self._asked[key] = responder, []

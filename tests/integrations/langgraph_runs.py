@@ -80,11 +80,11 @@ class Cast:
         return {name: len(model.requests) for name, model in self.models.items()}
 
     def told(self, agent: str, number: int = -1) -> str:
-        """Give the last turn that one request of an agent ended with."""
+        """Return the last message of one request of an agent."""
         return str(self.models[agent].requests[number].messages[-1]["content"])
 
     def serve(self) -> LoopbackServer:
-        """Give a loopback server of the scripts."""
+        """Return a loopback server of the scripts."""
         return LoopbackServer(self)
 
 

@@ -37,7 +37,7 @@ ADA = {"name": "Ada", "age": 36}
 
 
 def reply(mode: str, value: object, tool: str = "User") -> JSONObject:
-    """Spell a completion that says ``value`` in one of instructor's modes; a text is taken as it is."""
+    """Return a completion that carries ``value`` in one of instructor's modes; a text is used as it is."""
     text = value if isinstance(value, str) else json.dumps(value)
     if mode == "TOOLS":
         return completion(calls=[call(tool, text)])
@@ -92,7 +92,7 @@ class AnthropicServer:
 
 
 def blocks(*content: JSONObject, stop_reason: str = "tool_use") -> JSONObject:
-    """Spell a message of Anthropic's."""
+    """Return an Anthropic message of these blocks."""
     return {
         "id": "msg_1",
         "type": "message",
@@ -106,15 +106,15 @@ def blocks(*content: JSONObject, stop_reason: str = "tool_use") -> JSONObject:
 
 
 def text(words: str) -> JSONObject:
-    """Spell a block of text."""
+    """Return a block of text."""
     return {"type": "text", "text": words}
 
 
 def use(value: object, tool: str = "User") -> JSONObject:
-    """Spell the use of a tool."""
+    """Return a block that uses a tool."""
     return {"type": "tool_use", "id": "toolu_1", "name": tool, "input": value}
 
 
 def codes(attempts: Sequence[Any]) -> list[list[str]]:
-    """Give the codes of each attempt."""
+    """Return the codes of each attempt."""
     return [[issue.code for issue in attempt.issues] for attempt in attempts]

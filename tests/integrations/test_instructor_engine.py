@@ -38,7 +38,7 @@ def twin(request: pytest.FixtureRequest) -> Twin:
 
 
 def sent(server: Server) -> list[dict[str, Any]]:
-    """Give what was sent, as JSON."""
+    """Return what was sent, as JSON."""
     return [json.loads(body) for body in server.bodies]
 
 

@@ -18,7 +18,7 @@ BAD = {"name": "Ada", "age": "canary"}
 
 
 def given_up(*answers: Any, mode: str = "TOOLS", **keywords: Any) -> sr.CallFailed:
-    """Let instructor itself give up, and give the error of ours that stands for its exception."""
+    """Run instructor until it stops retrying; return our error that replaces its exception."""
     client = SYNC.client(Server(*answers), mode)
     with pytest.raises(instructor.core.InstructorError) as caught:
         client.create(response_model=User, messages=QUESTION, **{"max_retries": 1, **keywords})
@@ -26,7 +26,7 @@ def given_up(*answers: Any, mode: str = "TOOLS", **keywords: Any) -> sr.CallFail
 
 
 def failed(answer: Any) -> sr.CallFailed:
-    """Let an engine give up."""
+    """Run an engine until it fails and return its error."""
     engine = wrap(SYNC.client(Server(answer)), policy=sr.RetryPolicy(max_retries=1, transport_retries=0))
     with pytest.raises(sr.CallFailed) as caught:
         engine.create(response_model=User, messages=QUESTION)

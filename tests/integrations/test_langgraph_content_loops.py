@@ -21,7 +21,7 @@ WORDS = "Let me think about it."
 
 
 def patient(retries: int) -> ErrorPolicy:
-    """Give a policy that corrects a reply so often."""
+    """Return a policy that corrects a reply this many times."""
     return ErrorPolicy(budget=RetryPolicy(max_retries=retries, transport_retries=0))
 
 

@@ -31,17 +31,17 @@ ASK = act("ask_user", question="Sure?")
 
 
 def said(state: Any, agent: str) -> list[str]:
-    """Give what an agent was told on the line of the run, its own turns left out."""
+    """Return the messages that an agent received in the run, without its own turns."""
     return [turn["content"] for turn in state["threads"].get(agent, []) if turn["role"] == "user"]
 
 
 def asked_of(state: Any) -> list[str]:
-    """Give the ids of the questions that interrupt a run."""
+    """Return the ids of the questions that interrupt a run."""
     return [one.value["id"] for one in state["__interrupt__"]]
 
 
 def decisions(state: Any) -> list[str | None]:
-    """Give what became of the requests in a ledger, None for one that is pending."""
+    """Return the decision on each request in a ledger, None for one that is pending."""
     return [entry.get("decision") for entry in state["human_requests"]]
 
 
@@ -206,7 +206,7 @@ def test_an_awaited_run_refuses_alike() -> None:
     compiled = to_langgraph(TEAM, team, policy=ONE_RETRY).compile(checkpointer=InMemorySaver())
 
     async def story() -> Any:
-        """Give two answers that are none, then one."""
+        """Send two invalid answers, then a valid one."""
         await compiled.ainvoke(begin(TEAM, "Plan."), CONFIG)
         for answer in (5, "abort"):
             with pytest.raises(sr.ContractError):

@@ -132,7 +132,7 @@ class Story:
 
     @property
     def requests(self) -> list[tuple[str, list[str]]]:
-        """Give every request to a model, in whatever branch: the agent, and what it had been told."""
+        """Return every request to a model in any branch: the agent and the messages it received."""
         return [
             (name, [str(turn["content"]) for turn in request.messages if turn["role"] == "user"])
             for name, model in self.cast.models.items()
@@ -141,7 +141,7 @@ class Story:
 
     @property
     def told(self) -> tuple[Any, ...]:
-        """Say how it went, without a name."""
+        """Return the outcome of a run, without a name."""
         outcome = outcome_of(self.state)
         branches = [(one["status"], one["reason"], one["spent"]) for one in self.state["outcomes"].values()]
         return outcome["status"], outcome["reason"], self.state["loop_count"], [*self.cast.asked().values()], branches

@@ -37,7 +37,7 @@ WAIT = act("wait_and_aggregate")
 
 
 def team(**scripts: list[Step]) -> Cast:
-    """Give the published team scripts; the coordinator opens both branches, and the aggregator finishes."""
+    """Return the published team scripts; the coordinator opens both branches, and the aggregator finishes."""
     return Cast(**{"Coordinator": [BOTH], "Aggregator": [final("all of it")], **scripts})
 
 

@@ -43,7 +43,7 @@ def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 
 
 def _search(topic: str) -> list[str]:
-    """Stand for the page's tool."""
+    """Do nothing: a placeholder for the page's tool."""
     return [topic]
 
 

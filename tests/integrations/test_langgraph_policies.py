@@ -25,7 +25,7 @@ BUDGET = sr.RetryPolicy(max_retries=3, transport_retries=3, wait=wait_none())
 
 @sr.tool
 def broken(number: int) -> int:
-    """Give a number."""
+    """Return a number."""
     raise RuntimeError(number)
 
 

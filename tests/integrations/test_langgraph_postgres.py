@@ -51,7 +51,7 @@ def database() -> Iterator[str]:
 
 @pytest.fixture
 def gate() -> Iterator[Gate]:
-    """Give the models, and let go of whoever still waits in the end."""
+    """Yield the models, and release every waiting call at the end."""
     gate = Gate()
     yield gate
     gate.over.set()

@@ -69,7 +69,7 @@ class Gate:
 
 @pytest.fixture
 def gate() -> Iterator[Gate]:
-    """Give the models, and let go of whoever still waits in the end."""
+    """Yield the models, and release every waiting call at the end."""
     gate = Gate()
     yield gate
     gate.over.set()
@@ -94,7 +94,7 @@ class Processes:
 
 @pytest.fixture
 def processes(tmp_path: Path) -> Iterator[Processes]:
-    """Give a way to start processes; none is left behind."""
+    """Yield a function that starts processes; end those that still run."""
     processes = Processes(tmp_path / "runs.sqlite")
     yield processes
     for process in processes.started:

@@ -143,7 +143,7 @@ def test_a_poll_whose_result_changes_is_no_circle(stuck: bool, reason: str) -> N
 
     @sr.tool
     def status(job: str) -> str:
-        """Tell how far a job is."""
+        """Return the progress of a job."""
         polls.append(1)
         return f"{job}: {25 if stuck else 10 * len(polls)}%"
 

@@ -58,7 +58,7 @@ from strictreply.values._issues import Category
 
 
 def values(state: Any) -> Any:
-    """Give every value inside a state."""
+    """Return every value inside a state."""
     yield state
     children = state.values() if isinstance(state, dict) else state if isinstance(state, list) else ()
     for child in children:

@@ -86,7 +86,7 @@ def short(action: dict[str, Any], permitted: Any) -> None:
 
 
 def reasons(state: Any) -> list[str]:
-    """Give why each hop was made."""
+    """Return the reason of each hop."""
     return [entry["reason"] for entry in state["routing_history"]]
 
 
@@ -387,7 +387,7 @@ def test_the_words_of_steering_may_be_the_application_s() -> None:
         """Words of one's own."""
 
         def correction(self, situation: Any) -> str:
-            """Name the first fault."""
+            """Return a correction that names the first fault."""
             return f"Please mind {situation.issues[0].code}."
 
     cast = Cast(lead=[NONSENSE, final()])

@@ -160,7 +160,7 @@ class Line:
         self.first = context(asking())
 
     def replace(self, step: PipelineStep, function: Callable[[AgentPipelineContext], Any]) -> None:
-        """Let a step do something else."""
+        """Replace the action of a step."""
         self.bodies[step] = effect_of(function)
 
     def run(self, validator: AgentPipelineContextValidator = LOOP, **options: Any) -> LineResult:

@@ -21,7 +21,7 @@ VALIDATOR = AgentPipelineContextValidator()
 
 
 def fits(name: str, value: object) -> bool:
-    """Hold a value to a published schema, as it stands in its file."""
+    """Check a value against a published schema, as it stands in its file."""
     schema = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     return Draft202012Validator(schema).is_valid(json.loads(json.dumps(value)))
 

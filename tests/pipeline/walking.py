@@ -168,7 +168,7 @@ class App:
         return replace(ctx, outgoing_manifest=None, response_type=ResponseType.NOT_READY)
 
     def ask(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
-        """Let the model say what comes next."""
+        """Ask the model for the next step."""
         said, turn = self.says.pop(0), ctx.turn or Turn(id="")
         turn = replace(turn, iterations=turn.iterations + 1)
         if isinstance(said, str):

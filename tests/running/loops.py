@@ -61,12 +61,12 @@ def spy(name: str, ran: list[str], **options: Any) -> sr.Tool:
 
 
 def asking(*queries: str, tool: str = "search", **ids: str) -> JSONObject:
-    """Spell a reply that calls one tool with each query; the call's id is the query, or what ``ids`` says."""
+    """Return a reply that calls one tool with each query; the call's id is the query unless ``ids`` maps it."""
     return completion(calls=[call(tool, {"query": query}, ids.get(query, query)) for query in queries])
 
 
 def told(run: sr.Run) -> list[tuple[str, Any]]:
-    """Give the results that the model was told, by the ids of their calls; JSON is read where there is some."""
+    """Return the results that the model received, by the ids of their calls, parsed where they are JSON."""
     return [(turn["tool_call_id"], read(turn["content"])) for turn in run.transcript if turn["role"] == "tool"]
 
 
@@ -79,12 +79,12 @@ def read(text: str) -> Any:
 
 
 def codes(error: sr.InvokeFailed) -> list[InvokeCode]:
-    """Give the codes of a failure in order."""
+    """Return the codes of a failure in order."""
     return [one.code for one in error.errors]
 
 
 def ids(run: sr.Run) -> list[str]:
-    """Give the ids of the pending calls."""
+    """Return the ids of the pending calls."""
     return [pending.tool_call_id for pending in run.pending]
 
 

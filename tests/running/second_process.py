@@ -14,7 +14,7 @@ from running.loops import DONE, LOCATE, Loop, codes
 
 
 def deliver(query: str) -> str:
-    """Say that it runs, and wait to be let go."""
+    """Report that it runs, and wait to be released."""
     print("running", query, flush=True)  # noqa: T201 - how the program tells what it does
     sys.stdin.readline()
     return f"delivered {query}"

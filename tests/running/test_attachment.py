@@ -70,7 +70,7 @@ def test_no_tool_runs_unless_the_whole_reply_passed(
 
 
 def _calls(reply: sr.AssistantReply) -> tuple[sr.ToolCall, ...]:
-    """Give the calls of a reply."""
+    """Return the calls of a reply."""
     match reply:
         case sr.ToolCall():
             return (reply,)
@@ -87,7 +87,7 @@ IDS = st.permutations(["a", "b", "a.2", "call_1", "call_2"])
 
 
 class Ordered:
-    """Lets calls that run at the same time end in a given order, whatever order they began in."""
+    """A tool whose concurrent calls end in a given order, whatever order they began in."""
 
     def __init__(self, order: list[str]) -> None:
         """Take the queries in the order in which their calls shall end."""

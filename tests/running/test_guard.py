@@ -21,12 +21,12 @@ from strictreply.running import Unanswered
 
 
 def same(tool: str = "search", query: str = "a") -> JSONObject:
-    """Spell the reply that makes one call again."""
+    """Return the reply that makes one call again."""
     return asking(query, tool=tool)
 
 
 def instructions(loop: Loop) -> list[str]:
-    """Give what was said to the model in each request behind the conversation, empty where nothing was."""
+    """Return the instruction added after the conversation in each request, empty where there was none."""
     last = [messages[-1] for messages in loop.script.messages]
     return [turn["content"] if turn["role"] == "user" else "" for turn in last[1:]]
 

@@ -25,7 +25,7 @@ class Report(BaseModel):
 
 
 def double(args: Any) -> Any:
-    """Give back the query twice."""
+    """Return the query twice."""
     return 2 * args["query"]
 
 

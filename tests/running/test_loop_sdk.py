@@ -16,7 +16,7 @@ USER = "find tea"
 
 
 def scripted(*steps: Any) -> tuple[ScriptedModel, list[str], dict[str, Any]]:
-    """Give a model, what ran, and what the client is wrapped with."""
+    """Return a scripted model, the list of what ran, and the keywords for ``wrap``."""
     ran: list[str] = []
     tools = [spy("search", ran), spy("deliver", ran, needs_approval=True), LOCATE]
     return ScriptedModel(*steps), ran, {"tools": tools, "parallel": True, "policy": NO_RETRIES}

@@ -47,7 +47,7 @@ def streamed(loop: Loop, said: Any = USER, **keywords: Any) -> tuple[list[RunEve
 
 
 def kinds(events: list[RunEvent]) -> list[str]:
-    """Name the events in order."""
+    """Return the names of the events in order."""
     return [type(event).__name__ for event in events]
 
 
@@ -126,7 +126,7 @@ def test_a_streamed_run_sees_the_readers_context(opened: Opened) -> None:
     """Context variables reach the tools of a stream, whichever thread or task its run goes on in."""
 
     def search(query: str) -> str:
-        """Say where it is."""
+        """Return where it runs."""
         return f"{query} {WHERE.get()}"
 
     token = WHERE.set("here")

@@ -31,7 +31,7 @@ class Spoken:
     """A message as an SDK gives it."""
 
     def model_dump(self, **_: Any) -> dict[str, Any]:
-        """Give plain JSON."""
+        """Return plain JSON."""
         return MESSAGE
 
 

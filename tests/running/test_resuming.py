@@ -363,7 +363,7 @@ def test_turns_that_begin_at_once_are_not_both_kept() -> None:
     inner = Loop(completion("inner"), tools=[LOCATE], store=store)
 
     def search(query: str) -> str:
-        """Let another turn pass."""
+        """Wait until another turn has passed."""
         return str(inner.run(query, after=first).answer)
 
     outer = Loop(asking("s"), DONE, tools=[sr.Tool.from_function(search)], store=store)

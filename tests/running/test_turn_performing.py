@@ -46,7 +46,7 @@ class Crowd:
 
 
 def placed(query: str) -> str:
-    """Say where it is."""
+    """Return where it runs."""
     return f"{query} {WHERE.get()}"
 
 
@@ -381,7 +381,7 @@ def test_async_tools_see_the_callers_context() -> None:
     """The same for tools that are awaited."""
 
     async def search(query: str) -> str:
-        """Say where it is."""
+        """Return where it runs."""
         await asyncio.sleep(0)
         return placed(query)
 
@@ -397,7 +397,7 @@ def test_one_call_runs_in_the_callers_thread() -> None:
     """A single call without a time limit needs no thread: what is bound to one (a database handle) works."""
 
     def search(query: str) -> list[object]:
-        """Name the thread."""
+        """Return the name of the thread."""
         return [query, threading.get_ident()]
 
     done = Loop(asking("a"), DONE, tools=[declared(search)]).run()
@@ -408,7 +408,7 @@ def test_one_call_may_be_async_beside_a_sync_one() -> None:
     """An async client runs both kinds in one reply; each result has its place."""
 
     async def fetch(query: str) -> str:
-        """Give the query."""
+        """Return the query."""
         await asyncio.sleep(0)
         return query
 
@@ -427,7 +427,7 @@ def test_threads_are_used_again() -> None:
 
 
 def in_which_thread(query: str) -> list[object]:
-    """Name the thread."""
+    """Return the name of the thread."""
     return [threading.get_ident(), query]
 
 

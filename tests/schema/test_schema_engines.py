@@ -49,7 +49,7 @@ CASES: list[tuple[Any, Any]] = [
 
 
 def outcome(schema: Any, value: Any) -> Any:
-    """Give the issues of a value, or the place where its schema is refused."""
+    """Return the issues of a value, or the place where its schema is refused."""
     try:
         return [[issue.code, issue.path, issue.message] for issue in Schema.compile(schema).check(value)]
     except ContractError as error:

@@ -150,7 +150,7 @@ def test_one_wrong_item_among_many_is_found(number: int) -> None:
 
 
 def refused(draft: str) -> Iterator[tuple[str, Schema, Any]]:
-    """Give what the public suite's schemas refuse."""
+    """Return the refusals of the public suite's schemas."""
     for case in cases(draft, optional=False):
         for extra in ("schema", "forbid"):
             try:

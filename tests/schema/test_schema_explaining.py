@@ -32,7 +32,7 @@ SQUARE = {
 
 
 def faults(schema: Any, value: Any) -> list[tuple[str, str]]:
-    """Give rule and path of every issue."""
+    """Return rule and path of every issue."""
     return [(issue.code.removeprefix("args."), issue.path) for issue in Schema.compile(schema).check(value)]
 
 

@@ -28,7 +28,7 @@ def strict_json(text: str) -> Any:
 
 
 def recorded_calls() -> Iterator[tuple[dict[str, Any], Any, bool]]:
-    """Give the parameters, the arguments and the verdict of every recorded native call whose arguments are JSON."""
+    """Return parameters, arguments and verdict of every recorded native call whose arguments are JSON."""
     with gzip.open(SHARED / "corpus" / "replies.jsonl.gz", "rt", encoding="utf-8") as lines:
         for line in lines:
             record = json.loads(line)

@@ -24,7 +24,7 @@ def inside(schema: Any, **definitions: Any) -> dict[str, Any]:
 
 
 def told(schema: Any, **definitions: Any) -> dict[str, Any]:
-    """Spell the same as it is shown: closed around."""
+    """Return the schema as the model is shown it: closed."""
     return inside(schema, **definitions) | {"additionalProperties": False}
 
 

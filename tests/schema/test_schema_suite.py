@@ -82,7 +82,7 @@ def cases(draft: str, *, optional: bool) -> Iterator[Case]:
 
 
 def wrong_verdicts(case: Case, check: Any) -> list[str]:
-    """Name the tests of a case whose verdict differs from the suite's."""
+    """Return the tests of a case whose verdict differs from the suite's."""
     return [f"{case.description}: {test['description']}" for test in case.tests if check(test["data"]) != test["valid"]]
 
 

@@ -21,7 +21,7 @@ NUMBERS = [{"type": "integer", "minimum": 10}, {"type": "number", "maximum": 5}]
 
 
 def faults(keyword: str, forms: list[Any], value: Any) -> list[tuple[str, str]]:
-    """Give rule and path of every issue."""
+    """Return rule and path of every issue."""
     return [(issue.code.removeprefix("args."), issue.path) for issue in Schema.compile({keyword: forms}).check(value)]
 
 

@@ -107,7 +107,7 @@ def cuts_of(body: bytes, name: str) -> list[int]:
 
 
 def refused(body: bytes, cut: int, name: str) -> None:
-    """Hold one cut stream to the law."""
+    """Check one cut stream against the law."""
     told = read(served(Body([body[:cut]]), name))
     assert isinstance(told.error, sr.CallFailed)
     assert isinstance(told.error, openai.OpenAIError)

@@ -44,7 +44,7 @@ def recorded(*layers: str) -> list[dict[str, Any]]:
 
 
 def stored(body: Any) -> tuple[int, dict[str, str], bytes] | None:
-    """Give status, headers and bytes of a case; None where the case is an act of a socket."""
+    """Return status, headers and bytes of a case; None where the case is a socket's behaviour."""
     if isinstance(body, list):
         parts = [part.get("b") for part in body]
         whole = None if None in parts else "".join(parts).encode("latin-1")

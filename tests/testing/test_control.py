@@ -76,7 +76,7 @@ class Service:
         return self.ask("POST", "/v1/chat/completions", body, step)
 
     def journal(self) -> list[Any]:
-        """Give what was asked."""
+        """Return the journal of requests."""
         status, told = self.ask("GET", "/journal")
         assert status == 200
         return list(told["requests"])
@@ -132,20 +132,20 @@ def client(service: Service) -> Iterator[OpenAI]:
 
 
 def message_of(answered: Answered) -> Any:
-    """Give the message of a completion."""
+    """Return the message of a completion."""
     status, body = answered
     assert status == 200, body
     return body["choices"][0]["message"]
 
 
 def arguments_of(answered: Answered) -> Any:
-    """Give the arguments of the one call."""
+    """Return the arguments of the only call."""
     (call,) = message_of(answered)["tool_calls"]
     return json.loads(call["function"]["arguments"])
 
 
 def told(answered: Answered) -> str:
-    """Give the words of a 400."""
+    """Return the message of a 400."""
     status, body = answered
     assert status == 400, body
     return str(body["error"]["message"])
@@ -339,7 +339,7 @@ def test_the_sdk_shows_why_a_header_is_refused(service: Service, client: OpenAI)
 
 
 def a_fault_of_each_kind() -> list[str]:
-    """Name of every kind the first, one in the middle and the last that a call may have."""
+    """Return the names of the first, the middle and the last fault of every kind that a call may have."""
     chosen: list[str] = []
     for kind in Kind:
         names = [name for name, entry in CATALOGUE.items() if entry.kind is kind and entry.usual == "call"]

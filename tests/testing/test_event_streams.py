@@ -202,7 +202,7 @@ ANSWERED: list[Entry] = [one for one in faults.CATALOGUE.values() if one.kind in
 
 
 def told(*chunks: Any) -> bytes:
-    """Spell chunks as events."""
+    """Write chunks as server-sent events."""
     return b"".join(map(event, chunks))
 
 

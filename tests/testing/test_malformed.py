@@ -211,7 +211,7 @@ def test_an_unreadable_cassette_is_an_error(tmp_path: Path) -> None:
 
 
 def told_of(error: BaseException | None) -> str:
-    """Tell of a run in which an app was given a fault and failed."""
+    """Report a run in which an app received a fault and failed."""
     model = ScriptedModel(faults.wrong_type(search, "limit"), then=ok.reply(search))
     model({"model": "m", "messages": USER})
     return retold(model, error, "test_shop.py::test_it[search-wrong_type[/limit]]")

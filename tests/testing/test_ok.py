@@ -70,7 +70,7 @@ TOTAL = {"type": "object", "properties": {"total": {"type": "number"}}, "require
 
 
 def judged(step: Step, **declared: Any) -> Any:
-    """Give the reply that a step is, by a contract."""
+    """Return the reply of a step, as a contract judges it."""
     verdict = sr.Contract(**declared).check(step.served)
     assert isinstance(verdict, sr.Valid), verdict
     return verdict.reply

@@ -43,7 +43,7 @@ def always(served: Served) -> Responder:
 
 
 def outcome(call: Any) -> Any:
-    """Give what a call came to, or the type of what it raised."""
+    """Return the result of a call, or the type of the exception it raised."""
     try:
         return call()
     except (openai.APIError, http.TransportError, http.DecodingError, ValueError) as error:
@@ -184,13 +184,13 @@ class Held:
         self.closed = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        """Give event after event."""
+        """Yield the events in turn."""
         for event in events(GOOD):
             self.read += 1
             yield event
 
     async def __aiter__(self) -> Any:
-        """Give event after event."""
+        """Yield the events in turn."""
         for event in self:
             yield event
 

@@ -139,7 +139,7 @@ def read_until(raw: socket.socket, last: bytes) -> bytes:
 
 
 def over_the_wire(reply: HTTPReply, **options: Any) -> bytes:
-    """Give the bytes of a reply that reach a client before the server closes."""
+    """Return the bytes of a reply that reach a client before the server closes."""
     with LoopbackServer(lambda _: reply, **options) as server, post(server) as raw:
         return read_all(raw)
 
@@ -177,7 +177,7 @@ def test_patience_ends(reply: HTTPReply) -> None:
 
 
 def handlers() -> set[threading.Thread]:
-    """Give the threads that serve a connection now."""
+    """Return the threads that serve a connection now."""
     return {thread for thread in threading.enumerate() if "process_request_thread" in thread.name}
 
 

@@ -47,7 +47,7 @@ class Period(BaseModel):
 
 
 def declared(tool: Tool, place: ReplyPlace) -> Any:
-    """Give what an answer must be in place of a tool."""
+    """Return the answer's format where there is no tool."""
     return tool.parameters.source if place == "json" else tool
 
 
@@ -60,7 +60,7 @@ def test_valid_arguments_are_taken_by_every_reader(tool: Tool) -> None:
     @quick
     @given(args=strategies.valid_arguments(tool))
     def check(args: Any) -> None:
-        """Hold one value to both."""
+        """Check one value against both."""
         assert tool.parameters.check(args) == ()
         if readable:
             reference.validate(args)
@@ -77,7 +77,7 @@ def test_valid_replies_pass_the_gate(tool: Tool, place: ReplyPlace) -> None:
     @settings(max_examples=5)
     @given(step=strategies.valid_replies(declared(tool, place), place=place))
     def check(step: Any) -> None:
-        """Hold one reply to the gate."""
+        """Check one reply against the gate."""
         assert isinstance(contract.check(step.served), sr.Valid)
 
     check()
@@ -91,7 +91,7 @@ def test_invalid_replies_are_refused_with_their_code(tool: Tool) -> None:
     @quick
     @given(fault=strategies.invalid_replies(tool))
     def check(fault: Fault) -> None:
-        """Hold one fault to the gate."""
+        """Check one fault against the gate."""
         assert not fault.needs
         if not isinstance(fault.served, HTTPReply):  # which no gate for completions sees
             verdict = contract.check(fault.served)

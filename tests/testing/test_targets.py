@@ -51,7 +51,7 @@ ANSWERS = [Refund, list[int], int | None, Literal["a", "b"], {"type": "object", 
 
 
 def schema_of(tool: Any) -> Any:
-    """Give what a tool's arguments must fit."""
+    """Return the schema of a tool's arguments."""
     made = sr.Tool.of(tool)
     return made.name, made.parameters.source, made.extra, made.formats
 

@@ -15,7 +15,7 @@ SHOWN = re.findall(r"```text\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
 def code_lines(block: str) -> list[str]:
-    """Give the lines of a block that are not blank."""
+    """Return the lines of a block that are not blank."""
     return [line for line in block.splitlines() if line.strip()]
 
 

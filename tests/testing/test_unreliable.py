@@ -167,7 +167,7 @@ def test_first_replies_fail_at_the_rate(rate: float) -> None:
 
 
 def kind_of(drafts: Mapping[str, tuple[Draft, ...]], draft: Draft) -> str:
-    """Tell which fault of the catalogue wrote a draft; more than one may write the same text."""
+    """Return which fault of the catalogue wrote a draft; more than one may write the same text."""
     return next(name for name, made in drafts.items() if any((one, one.cut) == (draft, draft.cut) for one in made))
 
 
@@ -178,7 +178,7 @@ def written(choice: dict[str, Any]) -> Draft:
 
 
 def assert_shares(place: ReplyPlace, choices: Iterable[dict[str, Any]]) -> None:
-    """Hold that the faults of the weather question come as often as the table says, but for what cannot be made."""
+    """Check that the weather question's faults come as often as the table says, except those that cannot be made."""
     shares = SHARES["call" if place == "call" else "content"]
     target = Target.of(SCENARIO.tools[1], place=place, args=WEATHER.calls[0].args)
     drafts = {name: made for name in shares if (made := spoiled_drafts(target, name))}
@@ -311,7 +311,7 @@ def test_calls_replayed_as_text_are_recognised() -> None:
 
 
 def is_json(content: str) -> bool:
-    """Tell whether a content is JSON as it stands."""
+    """Return whether a content is JSON as it stands."""
     return Draft("", content).is_json
 
 

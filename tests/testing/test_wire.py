@@ -70,7 +70,7 @@ CUT_SHORT = [WireEnding.CUT, WireEnding.RESET, WireEnding.HANG]
 
 
 def sent(reply: HTTPReply, **options: Any) -> list[bytes | Pause]:
-    """Give all that leaves a server for a reply."""
+    """Return all bytes that a server sends for a reply."""
     return list(wire(reply, **options))
 
 

@@ -24,7 +24,7 @@ def search(query: str, limit: Annotated[int, Field(ge=1, le=20)] = 5) -> list[st
 
 @sr.tool
 def now() -> str:
-    """Tell the time."""
+    """Return the time."""
     return "12:00"
 
 

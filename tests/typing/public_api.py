@@ -73,7 +73,7 @@ class Refund(BaseModel):
 
 
 def order_of(refund: Refund) -> int:
-    """Name the order that is paid back."""
+    """Return the order that is paid back."""
     return refund.order
 
 

@@ -34,7 +34,7 @@ class Spelt(NamedTuple):
 
 
 def spelt(text: str | None, calls: list[tuple[str, str]], ending: str) -> Spelt:
-    """Spell a reply for both APIs, each by the book of its own."""
+    """Write a reply for both APIs, each in its own form."""
     made = [call(name, arguments, f"call_{at}") for at, (name, arguments) in enumerate(calls)]
     reason = {"whole": None, "cut": "length", "filtered": "content_filter"}[ending]
     chat = completion(text, made, finish_reason=reason) if reason else completion(text, made)

@@ -21,7 +21,7 @@ DIGITS: JSONObject = {
 
 
 def custom_item(text: str, call_id: str) -> JSONObject:
-    """Spell a call of a tool that takes free text."""
+    """Return a call of a tool that takes free text."""
     told = {"id": f"ctc_{call_id}", "type": "custom_tool_call", "call_id": call_id, "name": "digits", "input": text}
     return told | {"status": "completed"}
 

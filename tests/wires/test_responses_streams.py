@@ -47,7 +47,7 @@ def served(told: list[dict[str, Any]], write: Callable[[Any], bytes] = typed_eve
 
 
 def well_formed(told: list[Any]) -> dict[str, Any]:
-    """Hold the events that were given out to the API's rules; return the response at their end."""
+    """Check the emitted events against the API's rules; return the response at their end."""
     plain = [one.to_dict() for one in told]
     assert [one["sequence_number"] for one in plain] == list(range(len(plain)))
     assert plain[0]["type"] == "response.created"

@@ -34,7 +34,7 @@ def write_model(path: Path) -> None:
 
 
 def vocabulary() -> tuple[list[bytes], list[int]]:
-    """Give the tokens and their types: three special ones, the marks, every byte, and the printable characters."""
+    """Return the tokens and their types: three special ones, the marks, every byte, the printable characters."""
     printable = [b"\xe2\x96\x81", *(bytes([byte]) for byte in range(ord("!"), 127))]  # U+2581 stands for a space
     parts = [
         (list(SPECIAL[:1]), gguf.TokenType.UNKNOWN),
@@ -47,7 +47,7 @@ def vocabulary() -> tuple[list[bytes], list[int]]:
 
 
 def _describe(writer: gguf.GGUFWriter) -> None:
-    """Say how the model is built."""
+    """Write the model's architecture."""
     writer.add_name("random")
     writer.add_context_length(CONTEXT)
     writer.add_embedding_length(WIDTH)
@@ -62,7 +62,7 @@ def _describe(writer: gguf.GGUFWriter) -> None:
 
 
 def _add_vocabulary(writer: gguf.GGUFWriter) -> None:
-    """Say which tokens there are: a tokenizer in SentencePiece's manner that merges nothing."""
+    """Write the vocabulary: a SentencePiece tokenizer that merges nothing."""
     tokens, types = vocabulary()
     writer.add_tokenizer_model("llama")
     writer.add_token_list(tokens)

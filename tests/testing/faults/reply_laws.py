@@ -42,7 +42,7 @@ def ping() -> None:
 
 
 class Refund(BaseModel):
-    """Give money back."""
+    """Pay the customer back."""
 
     order: int
     reason: Literal["late", "broken"]
@@ -117,7 +117,7 @@ class Client:
         self.chat = SimpleNamespace(completions=SimpleNamespace(create=self.create))
 
     def create(self, **request: Any) -> JSON:
-        """Give the next step as JSON."""
+        """Return the next step as JSON."""
         return as_json(self.model(request))
 
 
@@ -147,7 +147,7 @@ def ending_of(client: Any, target: Target, fault: Fault) -> sr.CallFailed:
 
 
 def good_step(target: Target, fault: Fault) -> Step:
-    """Give the reply that is good after the fault: the tool, or an answer where none may be called."""
+    """Return the good reply after the fault: the tool call, or an answer where no tool may be called."""
     if fault.needs.get("tool_choice") != "none":
         return Step("good", target.clean, "good")
     return ok.answer({"answer": "done"}) if target.place == "union" else ok.answer("done")

@@ -174,7 +174,7 @@ def made_of(tool: Tool) -> list[Fault]:
 
 
 def stated(spot: Spot) -> Iterator[str]:
-    """Name the keywords that can refuse a value here."""
+    """Return the keywords that can refuse a value here."""
     for governing in spot.governing:
         for keyword in KEYWORDS.keys() & governing.schema.keys():
             rule = governing.schema[keyword]
@@ -189,7 +189,7 @@ def stated(spot: Spot) -> Iterator[str]:
 
 
 def is_covered(spot: Spot, keyword: str, said: set[tuple[str, str]]) -> bool:
-    """Tell whether the faults said to be made, by rule and place, break a keyword at a spot.
+    """Return whether one of these faults, by rule and place, breaks a keyword at a spot.
 
     A union may be refused in the words of the branch that was meant, and a branch in those of the union.
     """

@@ -125,7 +125,7 @@ def test_a_string_is_written_as_json_does_not_know_it(name: str, string: str) ->
     ],
 )
 def test_a_member_is_spoiled_in_one_way(name: str, member: str) -> None:
-    """Name and value are written otherwise, and all else is as it was."""
+    """The name and the value are changed; everything else stays as it was."""
     assert text_of(name, args=ARGS) == f'{{{member}, "n": 5, "b": true}}'
 
 

@@ -70,7 +70,7 @@ def made(entry: Entry) -> Iterator[tuple[Target, Fault]]:
 
 
 def ending_of(model: ScriptedModel, target: Target, fault: Fault) -> sr.CallFailed:
-    """Give the error that a wrapped client's call ends in; anything else than one of ours passes through."""
+    """Return the strictreply error that a wrapped client's call ends in; other exceptions propagate."""
     unwrapped: Any = openai_client(model) if isinstance(fault.served, HTTPReply) else ScriptedClient(model)
     client = sr.wrap(unwrapped, contract=target.contract, policy=POLICY)
     try:

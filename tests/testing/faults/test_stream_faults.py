@@ -147,7 +147,7 @@ def put_together(chunks: Iterable[Any]) -> dict[str, Any]:
 
 
 def outcome(fault: Fault, chunks: list[Any]) -> str:
-    """Say what the chunks amount to."""
+    """Return the result of reading the chunks."""
     if len(chunks) == MOST_CHUNKS:
         return ENDLESS
     message = put_together(chunks)
@@ -180,7 +180,7 @@ async def told_by_the_async_sdk(fault: Fault, client: openai.AsyncOpenAI) -> str
 
 
 def is_as_recorded(told: str, fault: Fault) -> bool:
-    """Hold what happened to the table: one of its exceptions, or its code among those that came."""
+    """Check the outcome against the table: one of its exceptions, or its code among those reported."""
     recorded = GOOD if fault.place == "prose" and fault.name in UNNOTICED_IN_PROSE else THE_SDK[fault.name]
     return not set(told.split()).isdisjoint(recorded.split())
 

@@ -86,7 +86,7 @@ def careless(base_url: str) -> object:
 
 
 def leaking(base_url: str) -> object:
-    """Tell the model what it wrote, and ask again."""
+    """Repeat the model's own words to it, and ask again."""
     first = ask(base_url, [QUESTION])
     try:
         return arguments(json.loads(first))
@@ -102,7 +102,7 @@ def arguments(completion: Any) -> object:
 
 
 def looping(base_url: str) -> object:
-    """Tell the model of each bad call in a tool turn, without a limit."""
+    """Report each bad call to the model in a tool turn, without a limit."""
     turns: list[Any] = [QUESTION]
     while True:
         content = ask(base_url, turns)
@@ -115,7 +115,7 @@ def looping(base_url: str) -> object:
 
 
 def polite(base_url: str) -> object:
-    """Say sorry when no good call came."""
+    """Apologise when no good call came."""
     try:
         return strict(base_url)
     except Refused:
@@ -145,12 +145,12 @@ async def asynchronous(base_url: str) -> object:
 
 
 def streaming(base_url: str) -> Iterator[object]:
-    """Give the reply piece by piece."""
+    """Yield the reply piece by piece."""
     yield strict(base_url)
 
 
 async def asynchronous_stream(base_url: str) -> AsyncIterator[object]:
-    """Give the reply piece by piece, in a coroutine."""
+    """Yield the reply piece by piece, in a coroutine."""
     yield strict(base_url)
 
 
@@ -180,7 +180,7 @@ def silent(base_url: str) -> object:
 
 
 def iterating(base_url: str) -> object:
-    """Give the reply through an iterator that is no generator, as the SDK's streams are."""
+    """Return the reply through an iterator that is no generator, as the SDK's streams are."""
     return map(strict, [base_url])
 
 
@@ -192,11 +192,11 @@ class AsynchronousPieces:
         self._left = [base_url]
 
     def __aiter__(self) -> AsynchronousPieces:
-        """Give itself."""
+        """Return itself."""
         return self
 
     async def __anext__(self) -> object:
-        """Give the reply, once."""
+        """Return the reply, once."""
         if not self._left:
             raise StopAsyncIteration
         return strict(self._left.pop())

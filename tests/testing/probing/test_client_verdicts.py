@@ -24,7 +24,7 @@ SAMPLES = Path(sample_apps.__file__).parent
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a worker import the library and the sample apps."""
+    """Make the library and the sample apps importable in a worker."""
     folders = [SAMPLES, Path(strictreply.__file__).parents[1]]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, folders)))
 

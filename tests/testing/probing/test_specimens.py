@@ -23,7 +23,7 @@ CLEAN = completion(assistant(None, [native_call("search", '{"query": "tea"}')]))
 
 
 def spoiled(**members: Any) -> dict[str, Any]:
-    """Give the completion with other members in its call."""
+    """Return the completion with other members in its call."""
     return completion(assistant(None, [native_call("search", '{"query": "tea"}') | members]))
 
 

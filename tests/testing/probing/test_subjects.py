@@ -39,7 +39,7 @@ BAD = ScriptedModel(then=FAULT)
 
 @pytest.fixture
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a worker import the library and the sample apps."""
+    """Make the library and the sample apps importable in a worker."""
     folders = [Path(__file__).parent, Path(strictreply.__file__).parents[1]]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, folders)))
 
@@ -109,7 +109,7 @@ def test_a_worker_that_hangs_can_be_killed() -> None:
     asked = threading.Event()
 
     class Noticing(ScriptedModel):
-        """Says when it was asked."""
+        """A subject that records when it was called."""
 
         def __call__(self, request: JSONObject) -> Served:
             """Answer as scripted."""

@@ -148,7 +148,7 @@ def rehearsed(app: Callable[[str], object], hints: DemandHints = NOTHING) -> Reh
 
 
 def changing(base_url: str) -> object:
-    """Give another result each time."""
+    """Return a different result each time."""
     return sample_apps.strict(base_url), next(_numbers)
 
 
