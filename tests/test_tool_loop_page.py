@@ -76,7 +76,7 @@ def test_the_page_begins_with_a_short_program() -> None:
 
 def test_the_table_of_a_run_is_that_of_the_code() -> None:
     """Each public member of a Run stands in the table, and nothing else."""
-    told = [name for members, _ in PAGE.table("What comes back is a `Run`") for name in words(members)]
+    told = [name for members, _ in PAGE.table("Both return a `Run`") for name in words(members)]
     own = {name for name in vars(sr.Run) if not name.startswith("_")}
     assert sorted(told) == sorted(own)
 
