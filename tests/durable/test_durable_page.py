@@ -86,4 +86,4 @@ def test_the_kinds_of_failure_are_those_of_the_code() -> None:
 def test_the_number_of_deaths_is_that_of_the_code() -> None:
     """How many workers may die of a run is told rightly."""
     assert MAX_DROPS == 5
-    assert "five workers died of it" in PAGE.text
+    assert "five worker processes in a row died" in PAGE.text
