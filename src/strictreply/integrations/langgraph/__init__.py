@@ -1,18 +1,19 @@
 """Runs of coordinated agents on LangGraph (1.0 or newer; ``pip install 'strictreply[langgraph]'``).
 
 :func:`to_langgraph` makes a ``StateGraph`` of a topology: each agent asks through a wrapped client, its reply is judged
-and routed by :mod:`strictreply.coordination`, and LangGraph executes, stores the state and resumes it::
-
-    graph = to_langgraph(topology, agents).compile(checkpointer=…)
-    graph.invoke(begin(topology, "Plan my studies"), config)
-
-:func:`outcome_of` returns the outcome of a run, :func:`outcomes_of` those of its branches. A state is plain JSON.
+and routed by :mod:`strictreply.coordination`, and LangGraph executes, stores the state and resumes it.
 """
 
 from __future__ import annotations
 
-from strictreply.integrations.langgraph._graph_settings import ChatAgent
-from strictreply.integrations.langgraph._graph_state import RunState, RunStatus, node_of, outcome_of, outcomes_of
+from strictreply.integrations.langgraph._graph_state import (
+    ChatAgent,
+    RunState,
+    RunStatus,
+    node_of,
+    outcome_of,
+    outcomes_of,
+)
 from strictreply.integrations.langgraph._graph_turns import begin, executable_calls
 from strictreply.integrations.langgraph._state_graph import to_langgraph
 

@@ -1,9 +1,7 @@
-"""The state of a run as LangGraph stores it: how it is read and written, and what it must be. Nothing is decided here.
+"""The state of a run as LangGraph stores it: how it is read, written and checked. Nothing is decided here.
 
-It is the coordination's own state with what the graph has to remember between two nodes. A state is plain JSON, so that
-any checkpointer can store it. A value that a model chooses freely is stored as JSON text: JSON allows numbers and
-depths that a checkpointer's own encoding does not. A state lies in a store: it may be older than the topology, or
-changed by hand. Its faults are issues with their places.
+It is the state of the coordination with what the graph remembers between two nodes, as plain JSON. A value that a model
+chooses freely is stored as JSON text: JSON allows numbers and depths that a checkpointer's own encoding does not.
 """
 
 from __future__ import annotations
@@ -11,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from itertools import takewhile
 from typing import Annotated, Any, Final, cast
 
+from strictreply.client._client import AsyncStrictClient, StrictClient
 from strictreply.contract._describing import compact
 from strictreply.coordination._actions import (
     ActionType,
@@ -28,10 +27,12 @@ from strictreply.coordination._actions import (
     Permitted,
     StateError,
 )
-from strictreply.coordination._error_policy import ContentStreak
-from strictreply.coordination._permissions import listed, refusal_of
-from strictreply.coordination._runs.human_requests import PendingHuman, read_ledger
+from strictreply.coordination._agent_steering import ActionSteering
+from strictreply.coordination._error_policy import ContentLoopGuard, ContentStreak
+from strictreply.coordination._permissions import Declared, listed, refusal_of
+from strictreply.coordination._runs.human_requests import HumanKind, PendingHuman, Words, read_ledger
 from strictreply.coordination._runs.next_node import RouteReason
+from strictreply.coordination._runs.run_counting import RunMetrics
 from strictreply.coordination._runs.run_state import END, HUMAN_INPUT, AgentState, changed, ledger_of, pending_requests
 from strictreply.coordination._runs.state_schema import (
     COUNT,
@@ -44,7 +45,12 @@ from strictreply.coordination._runs.state_schema import (
     record,
 )
 from strictreply.coordination._topology import Topology
+from strictreply.coordination.formats import AgentContext, CoordinationContext, SystemPromptBuilder
+from strictreply.coordination.routing import Router
+from strictreply.coordination.validation import ActionAnswer, ValidationProcessor
 from strictreply.reading._decoding import decode
+from strictreply.retry._steering import Steering
+from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, pointer, quote
 from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.values._replies import Attempt, Invalid
@@ -59,6 +65,8 @@ _PREPARED: Final = {TOOLS: "calling", BRANCH: "spawned", JOIN: "spawned"}
 """The fields that a node needs, by its name."""
 
 _RESERVED = str.maketrans({"%": "%25", "|": "%7C", ":": "%3A"})  # the last two have a meaning in LangGraph's names
+_SET_BY_THE_RUN: Final = frozenset({"messages", "contract", "policy", "steering", "tools", "n", "stream"})
+_ALLOWED_FORMATS: Final = ("text", "json_object")
 _INSTANCE_ID = re.compile(r'"instance_id":"(?:[^"\\]|\\.)*",?')
 
 
@@ -72,11 +80,8 @@ class RunStatus(StrEnum):
 
 
 def merge_outcomes(known: dict[str, JSONObject], update: Any) -> Any:
-    """Merge the outcomes of branches, for LangGraph; an empty update is that of a new run, which knows of none.
-
-    An update that is not a mapping replaces the outcomes as it is, so that the next node refuses it.
-    """
-    if not isinstance(update, dict):  # somebody else wrote to the state
+    """Merge the outcomes of branches, for LangGraph; a new run begins with an empty update."""
+    if not isinstance(update, dict):  # somebody else wrote to the state: the next node refuses it
         return update
     return {**known, **update} if update else {}
 
@@ -84,12 +89,11 @@ def merge_outcomes(known: dict[str, JSONObject], update: Any) -> Any:
 class RunState(AgentState):
     """What a run remembers.
 
-    ``branch`` is the run's or the parallel branch's own record, with what it was ``asked``; ``threads`` are the turns
-    of each agent, by name. ``calling`` is an accepted reply whose tools are still to be run, ``spawned`` the branches
-    that are awaited, each with its request as JSON text, and those that wait for them; ``outcomes`` are the outcomes of
-    branches by id. ``outcome`` is that of the run itself, its content as JSON text, None while the run goes on and when
-    the loop limit ended it: read it with :func:`outcome_of`. ``content_streaks`` counts, by agent, consecutive replies
-    that were text without an action.
+    ``branch`` is the record of the run or parallel branch, with what it was ``asked``; ``threads`` are the turns of
+    each agent, by name. ``calling`` is an accepted reply whose tools are still to be run, ``spawned`` the branches that
+    are awaited, with their requests, and those that wait for them; ``outcomes`` are those of branches by id.
+    ``outcome`` is that of the run, None while it goes on and when the loop limit ended it: read it with
+    :func:`outcome_of`. ``content_streaks`` counts, by agent, consecutive replies of text without an action.
     """
 
     branch: JSONObject
@@ -123,16 +127,16 @@ def at_node(topology: Topology, state: RunState) -> RunState:
 def state_at_start(state: AgentState, agent: str, branch: Branch, **record_fields: JSON) -> RunState:
     """Return the state in which a run or a parallel branch starts with an agent; threads that it has already stay.
 
-    ``record_fields`` go into the record of the branch: ``asked`` is what it is to do, ``spawner`` the agent that a
-    parallel branch comes back to, ``meets`` where it may meet others, ``opening`` what its agent is told first.
+    ``record_fields`` go into the record of the branch: ``asked`` is its task, ``spawner`` the agent that a parallel
+    branch comes back to, ``meets`` where it may meet others, ``opening`` the first turn of its agent.
     """
-    unsaid: JSONObject = {"max_loop_count": None, "ending": None, "reply_formats": {}}
-    unsaid |= {"threads": {}, "content_streaks": {}}
-    home: JSONObject = {"home": branch.type.value}  # its type whenever no two agents talk in turns
-    known = home | {"spawner": None, "meets": [], "opening": None, "leads_to": None} | record_fields
-    empty: JSONObject = {"calling": None, "spawned": None, "outcomes": {}, "outcome": None}
-    begun = {"next_agent": node_of(agent), "branch": branch_record(branch) | known, **empty}
-    return cast("RunState", {**unsaid, **state, **begun})
+    defaults: JSONObject = {"max_loop_count": None, "ending": None, "reply_formats": {}}
+    defaults |= {"threads": {}, "content_streaks": {}}
+    known: JSONObject = {"spawner": None, "meets": [], "opening": None, "leads_to": None}
+    known["home"] = branch.type.value  # its type whenever no two agents talk in turns
+    begun: JSONObject = {"next_agent": node_of(agent), "branch": branch_record(branch) | known | record_fields}
+    begun |= {"calling": None, "spawned": None, "outcomes": {}, "outcome": None}
+    return cast("RunState", {**defaults, **state, **begun})
 
 
 def branch_record(branch: Branch) -> JSONObject:
@@ -183,8 +187,8 @@ def outcome_of(state: RunState) -> JSONObject:
     """Return the outcome of a run: ``agent``, ``status``, ``reason``, ``content`` and ``error``, for programs to match.
 
     A run that the loop limit ended is ``failed`` with the reason of its last route. ``pending_human_input`` is true
-    when a human is still to be asked though the run is over (requirement R13): a run that goes on from this state asks
-    first. Do not ask for the outcome of a run that waits for a human: LangGraph reports that as ``__interrupt__``.
+    when a human is still to be asked, as a run that goes on from this state does first (requirement R13). While a run
+    waits for a human it has no outcome: LangGraph reports ``__interrupt__``.
     """
     kept = stored_outcome(state)
     return kept | {"content": from_json(kept["content"], "/outcome/content")}
@@ -236,12 +240,10 @@ def with_streak(state: RunState, agent: str, attempts: Sequence[Attempt]) -> Run
 
 
 def with_task(state: RunState) -> RunState:
-    """Return the state with a hash of the coming work as ``current_task``.
+    """Return the state with a hash of the coming work as ``current_task``, which the loop limits compare.
 
-    The loop limits compare these: a loop is the same work again and again, not the same node. The work is the coming
-    calls or branches, or what an agent was told last. Equal calls with equal arguments have the same hash, whatever
-    their ids and spelling, and so have equal requests to an agent, and equal sets of branches (requirement R39). An
-    agent that is given results works on them: a poll whose result changes is no loop.
+    The work is the coming calls or branches, without ids and spelling (requirement R39), or the last turns that an
+    agent received, results among them: a poll whose result changes is no loop.
     """
     target, calling, spawned = state["next_agent"], state["calling"], state["spawned"]
     work: JSON
@@ -304,29 +306,26 @@ def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
 def run_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
     """Yield what is missing, mistyped, or names an agent that the topology does not have."""
     yield from _schemas(topology.agents)[0].issues(state)
-    field = _PREPARED.get(str(state.get("next_agent")))
-    if field is not None and not state.get(field):
+    needed = _PREPARED.get(str(state.get("next_agent")))
+    if needed is not None and not state.get(needed):
         expected = "an object, for the next agent needs it"
-        yield CoordinationCode.STATE_WRONG_TYPE.at(pointer("", field), expected=expected)
+        yield CoordinationCode.STATE_WRONG_TYPE.at(pointer("", needed), expected=expected)
 
 
 def request_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
-    """Yield the targets of pending questions that are nobody's: no answer could lead there, or be told.
-
-    The branches that a run waits for are a target too, while it has any.
-    """
+    """Yield the targets of pending questions that are no agent, and not the branches that the run waits for."""
     known, hint = ", ".join(topology.agents), "clear_human_input_request cancels the first pending question"
     for index, request in enumerate(read_ledger(ledger_of(state), "/human_requests")):
-        for field in ("resume_to", "skip_to", "tell_to") if isinstance(request, PendingHuman) else ():
-            target = getattr(request, field)
-            opens = target == BRANCH and state["spawned"] is not None and field != "tell_to"
+        for member in ("resume_to", "skip_to", "tell_to") if isinstance(request, PendingHuman) else ():
+            target = getattr(request, member)
+            opens = target == BRANCH and state["spawned"] is not None and member != "tell_to"
             if target is not None and not opens and agent_at(topology, target) is None:
-                at = pointer("/human_requests", index, field)
+                at = pointer("/human_requests", index, member)
                 yield CoordinationCode.STATE_UNKNOWN_WORD.at(at, expected=known, found=quote(target), hint=hint)
 
 
 def spawn_issues(topology: Topology, spawned: JSONObject, allowed: Permitted) -> Iterator[Issue]:
-    """Yield what branches ask for that the agents which lead to them may not do (requirements M107, M118)."""
+    """Yield what the agents which lead to branches may not do (requirements M107, M118)."""
     opened = any("met" not in spec for spec in spawned["branches"])
     if opened and ActionType.PARALLEL_INVOKE not in allowed.actions:
         yield refusal_of(ActionType.PARALLEL_INVOKE, allowed)
@@ -337,7 +336,7 @@ def spawn_issues(topology: Topology, spawned: JSONObject, allowed: Permitted) ->
 
 
 def join_issues(topology: Topology, state: RunState, specs: Iterable[JSONObject]) -> Iterator[Issue]:
-    """Yield what is missing, mistyped or not permitted of what branches came to; the run's own fields are sound."""
+    """Yield what is missing, mistyped or not permitted in the outcomes of branches."""
     for spec in specs:
         kept: Any = state["outcomes"].get(spec["id"])
         at = pointer("/outcomes", spec["id"])
@@ -351,3 +350,86 @@ def join_issues(topology: Topology, state: RunState, specs: Iterable[JSONObject]
 
 def _not_allowed(agent: str, at: str, allowed: tuple[str, ...]) -> Issue:
     return AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(at, names=listed(allowed), found=quote(agent))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatAgent:
+    """An agent that a chat-completions API answers for.
+
+    ``client`` is what :func:`strictreply.wrap` returns, sync or async. ``request`` holds keywords of
+    ``chat.completions.create``: ``model``, ``temperature`` and others. ``goal`` and ``instruction`` stand in its system
+    prompt. ``tools`` are anything that declares a tool, each with a function, which is run; None takes what the
+    processor's ``tools=`` has for this agent, an empty list is no tools. ``asks`` is the kind of question that its
+    ``ask_user`` puts, which determines the decisions of an answer. ``skip_to`` is the agent that follows when the user
+    skips this one after an error; with None the branch ends.
+
+    Raises ContractError when ``client`` is not wrapped, or ``request`` holds what the run itself sets (messages,
+    contract, policy, steering, tools, n, stream) or a ``response_format`` other than ``text`` and ``json_object``.
+    """
+
+    name: str
+    client: StrictClient | AsyncStrictClient = field(repr=False)
+    request: Mapping[str, Any] = field(repr=False)
+    goal: str = ""
+    instruction: str = ""
+    tools: Declared | None = None
+    asks: HumanKind = HumanKind.GENERAL
+    skip_to: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(cast("object", self.client), StrictClient | AsyncStrictClient):
+            raise ContractError(f"agent {self.name!r} needs a wrapped client: client=strictreply.wrap(…)")
+        if taken := sorted(_SET_BY_THE_RUN & set(self.request)):
+            raise ContractError(f"agent {self.name!r}: leave {', '.join(taken)} out of request=; the run sets it")
+        wanted = self.request.get("response_format")
+        if wanted is not None and peek(wanted, "type") not in _ALLOWED_FORMATS:
+            raise ContractError(
+                f"agent {self.name!r}: the schema of a reply is that of its actions; leave response_format out of "
+                'request=, or use one of type "json_object"'
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphSettings:
+    """What the nodes of one graph share: the agents, and what decides on their replies."""
+
+    agents: Mapping[str, ChatAgent]
+    processor: ValidationProcessor
+    router: Router
+    prompts: SystemPromptBuilder
+    steering: Steering
+    max_turns: int
+    words: Words | None
+    metrics: RunMetrics | None
+    content_limit: ContentLoopGuard
+    _prompts: dict[Permitted, tuple[object, str]] = field(init=False, repr=False, default_factory=dict)
+
+    @property
+    def topology(self) -> Topology:
+        """The topology of the graph."""
+        return self.processor.topology
+
+    def request(
+        self, agent: ChatAgent, answer: ActionAnswer, streak: ContentStreak, thread: list[Message], *, steer: bool
+    ) -> JSONObject:
+        """Return the keywords of one ask of an agent, whose prompt names its actions with ``steer``.
+
+        It is asked again no more often than the limit on text alone leaves, and never when nothing is corrected.
+        """
+        terms, steering, budget = answer.terms, self.steering, self.router.policy.budget
+        kept = self._prompts.get(terms.permitted)
+        if kept is None or kept[0] is not terms.tools:  # a prompt is made once, not on every ask
+            who = AgentContext(agent.name, agent.goal, agent.instruction)
+            kept = self._prompts[terms.permitted] = terms.tools, self.prompts.build(who, CoordinationContext.of(terms))
+        prompt, left = kept[1], self.content_limit.hard_limit - streak.count - 1
+        if isinstance(steering, ActionSteering):  # an application's own only corrects
+            opening = steering.opening(answer, streak=streak.count if steer else 0)
+            prompt = prompt if opening is None else f"{prompt}\n\n{opening}"
+            left = left if steering.corrects else 0
+        return {
+            **agent.request,
+            "contract": answer.contract,
+            "policy": budget if budget.max_retries <= left else replace(budget, max_retries=left),
+            "steering": steering,
+            "messages": [{"role": "system", "content": prompt}, *thread],
+        }

@@ -1,7 +1,6 @@
-"""The turns of a run, each a flow from one state to the next: of an agent, its tools, and the human; and the beginning.
+"""The turns of a run: flows from one state to the next, of an agent, its tools and the human; and the beginning.
 
-A flow yields effects, which the graph performs. Every reply is judged before anything follows from it, and no call runs
-that was not judged valid in the same turn.
+Every reply is judged before anything follows from it, and no call runs that was not judged valid in the same turn.
 """
 
 from __future__ import annotations
@@ -41,9 +40,10 @@ from strictreply.coordination._runs.run_state import (
 from strictreply.coordination._topology import Topology
 from strictreply.coordination._verdict_routes import resume_after_error
 from strictreply.coordination.validation import with_reply_format
-from strictreply.integrations.langgraph._graph_settings import ChatAgent, GraphSettings
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
+    ChatAgent,
+    GraphSettings,
     RunState,
     agent_at,
     at_node,
@@ -75,10 +75,7 @@ class AskAgent:
 
 @dataclass(frozen=True, slots=True)
 class AskHuman:
-    """Effect: interrupt the run until somebody answers; the answer is what they said.
-
-    ``refused`` is what was wrong with the answer before: it is raised in the place of another interrupt.
-    """
+    """Effect: interrupt the run until somebody answers; ``refused`` is what was wrong with the answer before."""
 
     question: JSONObject
     refused: ContractError | None = None
@@ -98,15 +95,14 @@ def begin(
 ) -> RunState:
     """Return the input of a run: ``user_message`` to ``entry``, which may be left out when there is one entry only.
 
-    With ``state``, that of a run before, its conversation goes on: counted anew, nothing forgotten. Without it a
-    conversation begins, also on a thread that was used before: agents and limits know nothing of what was there. What
-    is pending at the human is asked first in either case; whoever asked is told the answer, and whatever it is, the run
-    goes on at ``entry``. ``initial`` are keywords of :func:`~strictreply.coordination.create_initial_state`, for a
-    first run only. On a thread whose run is inside parallel branches, their questions are dropped without ``state``.
+    With ``state``, that of a run before, its conversation goes on, counted anew. Without it a conversation begins, also
+    on a thread that was used before. Questions that are pending at the human are put first in either case; whoever
+    asked is told the answer, and the run goes on at ``entry``. Without ``state`` the questions of parallel branches
+    are dropped. ``initial`` are keywords of :func:`~strictreply.coordination.create_initial_state`, for a first run.
 
     Raises ContractError when ``entry`` is not an agent, or has to be given, when ``initial`` is given beside ``state``,
-    and for a state whose run is inside parallel branches: their questions stand in states of their own. Raises
-    StateError for a state in which an agent that is not in the topology waits for an answer.
+    and for a state whose run is inside parallel branches. Raises StateError for a state in which an agent that is not
+    in the topology waits for an answer.
     """
     agent = entry or (topology.entries[0] if len(topology.entries) == 1 else None)
     if agent not in topology.agents:
@@ -176,9 +172,8 @@ def _asked(
 def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> TurnFlow:
     """Run the calls of an accepted reply, one after the other, and return their results to the agent.
 
-    The first that fails ends the turn, and the agent is told of none; only the words of a ToolError are a result.
-    Raises StateError when what the state holds is not a reply that is judged valid (requirement M118), and
-    ContractError when a tool is async in a sync run; nothing has run then.
+    The first that fails ends the turn without results; a ToolError is a result. Raises, before anything runs,
+    StateError when the state holds no valid reply (requirement M118), ContractError for an async tool in a sync run.
     """
     calling = state["calling"] or {}
     agent = settings.agents[calling["agent"]]
@@ -249,30 +244,19 @@ def _looped(settings: GraphSettings, agent: ChatAgent, state: RunState, loop: Co
     return changed(state, outcome={**(state["outcome"] or {}), "content_loop": loop.to_dict()})
 
 
-def _with_questions_before(state: RunState) -> RunState:
-    """Return the first state of a run with what the run before left pending on the thread, as ``begin`` does.
-
-    Whoever begins a run without the state before cannot know of it; LangGraph merges both ledgers. A run begins where
-    nothing was executed and an agent is next; when the application itself asks, the human is next, and nothing changes.
-    """
-    entry = state["next_agent"]
-    if state["loop_count"] or entry is None or entry == HUMAN_INPUT:
-        return state
-    pending = carry_over(ledger_of(state), entry, flagged=state["requires_human_input"])
-    return changed(state, human_requests=pending)
-
-
 def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
     """Put the first pending question to the human until an answer decides it, and go on as they decide.
 
-    However often they are asked, it is one execution: waiting costs nothing of the loop bound. An invalid answer raises
-    ContractError when the run waits for another, and is passed over as soon as it has another. An answer that the state
-    brought along, without a checkpointer, is heard first. Raises StateError for a question that no agent of the
-    topology waits for; nobody is asked then.
+    However often they are asked, it is one execution for the loop bound. An invalid answer raises ContractError while
+    the run waits for another. Raises StateError, before anybody is asked, for a question that no agent waits for.
     """
-    topology, state = settings.topology, _with_questions_before(state)
+    topology, entry = settings.topology, state["next_agent"]
+    if not state["loop_count"] and entry is not None and entry != HUMAN_INPUT:
+        # A run begins, whose input knows nothing of what the run before left pending: LangGraph merges both ledgers.
+        pending = carry_over(ledger_of(state), entry, flagged=state["requires_human_input"])
+        state = changed(state, human_requests=pending)
     require(request_issues(topology, state))
-    brought = state["human_feedback"]
+    brought = state["human_feedback"]  # without a checkpointer the state brings an answer along
     state = human_input(changed(state, human_feedback=None))  # the question is put among the messages
     settled: HumanRequest = (request := pending_requests(state)[0])
     refusal, decisions = None, request.kind.decisions
@@ -294,8 +278,8 @@ def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
 def _answered(settings: GraphSettings, state: RunState, settled: SettledHuman) -> RunState:
     """Go on after an answer: the agent that asked is told, and after an error of this run the recovery decides.
 
-    When the run or branch that asked is over, only an abort decides anything more, and that only within the same run.
-    An agent is told the question again when the run that asked it is over.
+    When the run or branch that asked is over, only an abort within the same run decides anything more, and the agent is
+    told the question again.
     """
     topology = settings.topology
     request, aborts = settled.request, settled.decision is HumanDecision.ABORT

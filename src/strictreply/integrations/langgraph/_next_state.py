@@ -1,8 +1,7 @@
 """Turns decisions into the next state of a run: what follows a reply, the branches that it opens, and their meeting.
 
-A parallel branch ends when it comes back to the agent that opened it, when it leads to an agent that another branch can
-lead to as well, or by itself. Branches that lead to the same agent meet there: it is asked once, with what each of them
-brings.
+A parallel branch ends by itself, when it comes back to the agent that opened it, or where another branch can lead to as
+well: branches that lead to the same agent meet there, and it is asked once, with the outcome of each of them.
 """
 
 from __future__ import annotations
@@ -35,10 +34,11 @@ from strictreply.coordination._runs.run_state import (
 from strictreply.coordination._topology import USER, Topology
 from strictreply.coordination._verdict_routes import question_of
 from strictreply.coordination.validation import place_in
-from strictreply.integrations.langgraph._graph_settings import ChatAgent, GraphSettings
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
     TOOLS,
+    ChatAgent,
+    GraphSettings,
     RunState,
     RunStatus,
     as_text,
@@ -73,7 +73,7 @@ _Ended: TypeAlias = tuple[JSONObject, JSONObject]
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A decision about ``agent``, which it replied in ``branch``; ``turn`` is its reply, None when there was none."""
+    """A decision about ``agent`` in ``branch``; ``turn`` is its reply, None when there was none."""
 
     agent: ChatAgent
     branch: Branch
@@ -88,14 +88,9 @@ def follow(state: RunState, decided: Decided) -> RunState:
     state = changed(state, branch={**state["branch"], **branch_record(replace(branch, turns=turns))})
     step = next(iter(decision.next_steps), None)  # its type is that of all steps
     if decision.has_child_branches():
-        stem = f"{branch.id}/{state['loop_count']}"
         branches = [
-            {
-                "id": f"{stem}.{index}",
-                "agent": one.agent,
-                "instance_id": one.instance_id,
-                "request": json.dumps(one.request),
-            }
+            {"agent": one.agent, "instance_id": one.instance_id, "request": json.dumps(one.request)}
+            | {"id": f"{branch.id}/{state['loop_count']}.{index}"}
             for index, one in enumerate(decision.branch_specs)
         ]
         return changed(state, spawned={"agent": agent.name, "branches": branches}, next_agent=BRANCH)
@@ -156,10 +151,7 @@ def _handover_text(agent: str, request: JSON, state: RunState) -> str:
 
 
 def _reports_text(reports: JSON, asked: str, led: Iterable[str] = ()) -> str:
-    """Return what an agent is told of branches that are done; ``led`` are the agents that handed over to it.
-
-    Where one of them handed over without a request it is also told what the run was ``asked``, as in any hand-over.
-    """
+    """Return the turn for an agent after branches; ``led`` are the agents that handed over, some without a request."""
     handovers = [f"{agent} hands over to you." for agent in dict.fromkeys(led)]
     silent = any(peek(one, "content") is None and peek(one, "reason") is None for one in cast("list[JSON]", reports))
     context = [asked] if handovers and silent else []
@@ -169,9 +161,8 @@ def _reports_text(reports: JSON, asked: str, led: Iterable[str] = ()) -> str:
 def branch_states(topology: Topology, state: RunState, limit: int) -> list[RunState]:
     """Return the state that each awaited branch begins with: together they share what is left of the run's ``limit``.
 
-    Of the executions that are left, one is kept for the join and one for the agent that is told; the others are divided
-    evenly, the first branches taking the remainder. A branch begins at the count that leaves it its share, so branches
-    of branches divide that in turn, and a run executes limit + 1 nodes at most, whatever is opened (requirement R32).
+    One execution is kept for the join and one for the agent behind it; the others are divided evenly. A branch begins
+    at the count that leaves it its share, so a run executes limit + 1 nodes at most (requirement R32).
     """
     spawned = state["spawned"] or {}
     specs, meets = spawned["branches"], _meeting_points(topology, state)
@@ -189,7 +180,7 @@ def branch_states(topology: Topology, state: RunState, limit: int) -> list[RunSt
 
 
 def _branch_state(state: RunState, spawner: str, spec: JSONObject, meets: list[str]) -> RunState:
-    """Return the state of one branch; of the others it has only what it is asked, or told of those that it ends."""
+    """Return the state of one branch, which holds nothing of the others but its request."""
     first = create_initial_state(
         conversation_id=f"{state['conversation_id']}/{spec['id']}:{spec['instance_id']}",  # a branch of this run alone
         user_profile=state["user_profile"],
@@ -208,9 +199,9 @@ def _branch_state(state: RunState, spawner: str, spec: JSONObject, meets: list[s
 
 
 def branch_outcome(state: RunState, last: RunState) -> JSONObject:
-    """Return what a parallel branch that ended in a ``last`` state changes in the state of the run that opened it.
+    """Return what a branch that ended in a ``last`` state changes in the run that opened it.
 
-    What the branch left pending at a human is asked there, and the agent that opened the branch is told the answer.
+    Questions that are still pending at a human are put there, and the agent that opened the branch is told the answer.
     """
     spent, formats = last["loop_count"] - state["loop_count"], last.get("reply_formats", {})
     leads_to = last["branch"].get("leads_to")
@@ -224,8 +215,8 @@ def branch_outcome(state: RunState, last: RunState) -> JSONObject:
 def _meeting_points(topology: Topology, state: RunState) -> list[str]:
     """Return the agents at which a branch that is opened now ends, because others may lead there as well.
 
-    These are the agents that two of the branches can come to, those where branches wait, and those that end this run or
-    branch itself. What lies behind the agent that opened them does not count: coming back to it ends a branch.
+    These are agents that two of the branches reach without the agent that opened them, those where branches wait, and
+    the exits of this run or branch.
     """
     spawned = state["spawned"] or {}
     led = (state["outcomes"][spec["id"]].get("leads_to") for spec in spawned.get("waiting", ()))
@@ -239,10 +230,9 @@ def _meeting_points(topology: Topology, state: RunState) -> list[str]:
 def join_branches(settings: GraphSettings, state: RunState) -> RunState:
     """Go on where the branches lead, with the outcomes in the order of the reply; an abort in one ends the run.
 
-    When they lead to one agent alone, it follows in this run and is told of every branch. When they lead to several,
-    those that no other leads to are asked first, each in a branch of its own with what the branches that led to it
-    bring; the rest wait. When no branch leads on, the agent that opened them is told. An agent that ends this branch as
-    well is not asked here: the branch leads to it, and meets others there.
+    One agent alone follows in this run and is told of every branch; when no branch leads on it is the one that opened
+    them. Of several, those that no other leads to are asked first, each in a branch of its own; the rest wait. To an
+    exit of this branch the branch itself leads, and meets others there.
     """
     spawned = state["spawned"] or {}
     opener, branch = spawned["agent"], branch_of(state, settings.max_turns)
@@ -315,10 +305,7 @@ def _asked_before(state: RunState, target: str, *, told: str) -> RunState:
 
 
 def _reports(ended: Iterable[_Ended]) -> list[JSON]:
-    """Return what is told of branches; of a failure the reason, and no word that a model or a server wrote.
-
-    What other branches had brought to an agent that failed is not lost with it.
-    """
+    """Return the reports on branches; on a failure its reason, without words of a model or a server."""
     reports: list[JSON] = []
     for spec, outcome in ended:
         report = {"agent": spec["agent"], "instance_id": spec["instance_id"], "status": outcome["status"]}
@@ -326,7 +313,7 @@ def _reports(ended: Iterable[_Ended]) -> list[JSON]:
             report["content"] = from_json(outcome["content"], pointer("/outcomes", spec["id"], "content"))
         else:
             report["reason"] = outcome["reason"]
-            if "met" in spec:
+            if "met" in spec:  # the reports of other branches are not lost with an agent that failed
                 report["brought"] = from_json(spec["request"], "/spawned/waiting")
         reports.append(report)
     return reports

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Final, TypeAlias, cast
 
@@ -14,26 +15,29 @@ from strictreply.contract._driving import adrive, drive
 from strictreply.coordination._agent_steering import ActionSteering, AgentSteering
 from strictreply.coordination._error_policy import ContentLoopGuard, ErrorPolicy
 from strictreply.coordination._runs.human_requests import Words
-from strictreply.coordination._runs.next_node import Routes, edge_map, explain_route
+from strictreply.coordination._runs.next_node import RouteRule, Routes, edge_map, explain_route
 from strictreply.coordination._runs.run_counting import RunMetrics, counted
-from strictreply.coordination._runs.run_state import END, HUMAN_INPUT, changed, require
+from strictreply.coordination._runs.run_state import (
+    DEFAULT_NODES,
+    END,
+    HUMAN_INPUT,
+    AgentState,
+    changed,
+    pending_requests,
+    require,
+)
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.formats import BaseResponseFormat, SystemPromptBuilder
+from strictreply.coordination.formats._action_formats import format_of
 from strictreply.coordination.routing import Router
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.integrations._extras import load
-from strictreply.integrations.langgraph._graph_settings import (
-    ChatAgent,
-    GraphSettings,
-    agents_of,
-    count_of,
-    processor_of,
-    routes_of,
-)
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
     JOIN,
     TOOLS,
+    ChatAgent,
+    GraphSettings,
     RunState,
     at_node,
     branch_of,
@@ -57,11 +61,11 @@ from strictreply.pipeline._turn_effects import LoopPolicy, RunTools
 from strictreply.retry._steering import Steering
 from strictreply.running._turn_performing import ToolRunner
 from strictreply.values._errors import CallFailed, ContractError
-from strictreply.values._limits import JSONObject
+from strictreply.values._limits import JSONObject, is_count
 
 MAX_TURNS: Final = 5
 
-_StateFlow: TypeAlias = Callable[[RunState], Generator[GraphEffect, Any, Mapping[str, Any]]]
+_StateFlow: TypeAlias = Callable[[RunState], Generator[GraphEffect, Any, RunState]]
 _NodeFunction: TypeAlias = Callable[[RunState], Any]
 
 
@@ -82,53 +86,122 @@ def to_langgraph(
 ) -> Any:
     """Build the ``StateGraph`` of a topology: compile it with a checkpointer of your choice, and ``invoke`` it.
 
-    ``agents`` has one for each agent of the topology. ``processor`` judges their replies, in their clients' own loops
-    and after them, and its format is the one that they are told; without one ``response_format`` is, None for the
-    registry's default. ``policy`` decides what follows a reply that stays wrong, and its budget bounds the corrections.
-
-    ``steering`` decides when agents are told anything, an :class:`~strictreply.coordination.AgentSteering`, or writes
-    the application's own words, an object with ``correction(situation)``; with the mode ``never`` nothing is corrected.
-    ``content_limit`` bounds replies in a row that are text alone, None for the published limits. ``words`` are further
-    answers of humans, ``metrics`` counts node executions, calls of models, and runs of tools.
+    ``agents`` has one for each agent of the topology. ``processor`` judges their replies, in their clients' loops and
+    after them; without one its format is ``response_format``, None for the registry's default. ``policy`` decides what
+    follows a reply that stays wrong, and its budget bounds the corrections. ``steering`` is an
+    :class:`~strictreply.coordination.AgentSteering` (with the mode ``never`` nothing is corrected), or an object with
+    ``correction(situation)``. ``content_limit`` bounds replies in a row that are text alone, None for the published
+    limits. ``words`` are further answers of humans; ``metrics`` counts executions of nodes, models and tools.
 
     ``routes`` holds rules, strategies and the limit on going in circles; None for no rules and the default limit, by
     which the same calls with the same arguments, or the same requests, three times in a row end the run. A rule
     chooses the :func:`node_of` an agent, or the end. ``max_loop_count`` goes before the limit of the state, that of
     ``routes``, the environment's and 10; ``max_turns`` bounds two agents that talk in turns.
 
-    The input is what :func:`begin` returns. A question to the user is an interrupt, resumed with
-    ``Command(resume=…)``: the name of a decision, or free text where its kind takes that. Raises ContractError for what
-    could never run: ``agents`` that are not those of the topology, a tool without a function or with an approval, a
-    ``skip_to`` without an edge, ``max_turns`` below 1. Raises ImportError without LangGraph.
+    The input is what :func:`begin` returns. A question to the user is an interrupt, resumed with ``Command(resume=…)``:
+    the name of a decision, or free text where its kind takes that. Raises ContractError for ``agents`` that are not
+    those of the topology, a tool without a function or with an approval, a ``skip_to`` without an edge and bounds that
+    are no counts; ImportError without LangGraph.
     """
-    processor = processor_of(topology, response_format, processor)
+    processor = _processor_of(topology, response_format, processor)
     if steering is None or isinstance(steering, AgentSteering):
         steering = ActionSteering(speaking=steering or AgentSteering())
     elif not callable(getattr(steering, "correction", None)):
         raise ContractError("steering= must be an AgentSteering, or an object with correction(situation)")
     settings = GraphSettings(
-        agents=agents_of(topology, agents, processor),
+        agents=_agents_of(topology, agents, processor),
         processor=processor,
         router=Router(topology, processor.response_format, policy=policy),
         prompts=SystemPromptBuilder(processor.response_format),
         steering=steering,
         content_limit=content_limit or ContentLoopGuard(),
-        max_turns=count_of("max_turns", max_turns, least=1),
+        max_turns=_count_of("max_turns", max_turns, least=1),
         words=words,
         metrics=metrics,
     )
-    return _GraphBuilder(settings, routes_of(topology, routes), max_loop_count).build()
+    return _GraphBuilder(settings, _routes_of(topology, routes), max_loop_count).build()
+
+
+def _processor_of(
+    topology: Topology, response_format: str | BaseResponseFormat | None, processor: ValidationProcessor | None
+) -> ValidationProcessor:
+    """Return the processor that judges a graph's replies; ContractError for one of another topology or format."""
+    if processor is None:
+        return ValidationProcessor(topology, response_format)
+    if processor.topology.version != topology.version:
+        raise ContractError("the processor judges by another topology; make it with the topology of the graph")
+    if response_format is not None:
+        given, own = format_of(response_format), processor.response_format
+        if type(given) is not type(own) or given.extra != own.extra:
+            raise ContractError("the processor reads another format; leave response_format out to use the processor's")
+    return processor
+
+
+def _agents_of(topology: Topology, agents: Iterable[ChatAgent], processor: ValidationProcessor) -> dict[str, ChatAgent]:
+    """Return the agents of a graph by name.
+
+    Raises ContractError when they are not those of the topology, when one skips to an agent that it has no edge to, and
+    for a tool that a graph cannot run: without a function, or with an approval.
+    """
+    given = list(agents)
+    named = {agent.name: agent for agent in given}
+    if len(named) != len(given) or set(named) != set(topology.agents):
+        raise ContractError(f"agents must have each agent of the topology once: {', '.join(topology.agents)}")
+    for agent in given:
+        targets = topology.allowed_targets(agent.name)
+        if agent.skip_to is not None and agent.skip_to not in targets:
+            known = ", ".join(targets)
+            raise ContractError(f"agent {agent.name!r}: skip_to must be an agent that it has an edge to: {known}")
+        for tool in processor.terms(agent).tools.tools:
+            if tool.needs_approval:
+                message = "needs an approval, which a graph does not ask for: let its agent ask the user"
+                raise ContractError(f"the tool {tool.name!r} {message}")
+            tool.refuse_unrunnable(awaited=True)  # whether a run is awaited is not known yet
+    return named
+
+
+def _routes_of(topology: Topology, routes: Routes | None) -> Routes:
+    """Return a table of routes with the graph's nodes; ContractError for a table with nodes of its own.
+
+    A rule may end a run, or lead to an agent's node unless accepted calls, branches or a question to a human would be
+    lost; any other choice is a failure of the rule, which the decision records.
+    """
+    given = Routes() if routes is None else routes
+    if given.nodes != DEFAULT_NODES:
+        raise ContractError("the nodes of a graph are those of its topology; leave nodes= out of routes=")
+    agents = tuple(map(node_of, topology.agents))
+
+    def bounded(rule: RouteRule) -> RouteRule:
+        def decide(state: Mapping[str, Any]) -> str | None:
+            chosen = rule.decide(state)
+            if chosen is None or chosen == END:
+                return chosen
+            if chosen not in agents:
+                raise ContractError(f"the rule {rule.name!r} may choose an agent's node_of(…) or {END!r}")
+            if state["next_agent"] in (TOOLS, BRANCH) or pending_requests(cast("AgentState", state)):
+                raise ContractError(f"the rule {rule.name!r} may not choose an agent before tools, branches or a human")
+            return chosen
+
+        return replace(rule, decide=decide)
+
+    strategies = tuple(replace(one, rules=tuple(map(bounded, one.rules))) for one in given.strategies)
+    nodes = (*agents, TOOLS, BRANCH, JOIN, HUMAN_INPUT, END)
+    return replace(given, nodes=nodes, rules=tuple(map(bounded, given.rules)), strategies=strategies)
+
+
+def _count_of(name: str, value: object, *, least: int) -> int:
+    """Return an argument; ContractError unless it is a whole number, ``least`` or more."""
+    if is_count(value, least):
+        return value
+    raise ContractError(f"{name} must be a whole number, {least} or more")
 
 
 class _GraphBuilder:
-    """Builds a graph, and performs the effects of its turns; a parallel branch of a run is a run of the same graph.
-
-    This is the only place where a model is asked, a tool is run and a human is waited for.
-    """
+    """Builds a graph, and performs the effects of its turns; a parallel branch of a run is a run of the same graph."""
 
     def __init__(self, settings: GraphSettings, routes: Routes, limit: int | None) -> None:
         self._settings, self._routes = settings, routes
-        self._limit = None if limit is None else count_of("max_loop_count", limit, least=0)
+        self._limit = None if limit is None else _count_of("max_loop_count", limit, least=0)
         self._graph = load("langgraph.graph").StateGraph(RunState)
         self._tools = ToolRunner(LoopPolicy(), lambda _: None)
 
@@ -140,6 +213,9 @@ class _GraphBuilder:
             yield from ()  # there is nothing to wait for
             return join_branches(settings, state)
 
+        def run_branch(state: RunState) -> JSONObject:
+            return branch_outcome(state, compiled().invoke(state))
+
         async def arun_branch(state: RunState) -> JSONObject:
             return branch_outcome(state, await compiled().ainvoke(state))
 
@@ -148,8 +224,7 @@ class _GraphBuilder:
         self._add(HUMAN_INPUT, partial(human_turn, settings))
         self._add(TOOLS, *(partial(tools_turn, settings, awaited=awaited) for awaited in (False, True)))
         self._add(JOIN, join)
-        run_branch = _node(lambda state: branch_outcome(state, compiled().invoke(state)), arun_branch)
-        self._graph.add_node(BRANCH, run_branch)  # what runs in it is counted there
+        self._graph.add_node(BRANCH, _node(run_branch, arun_branch))  # what runs in it is counted there
         self._graph.add_edge(BRANCH, JOIN)
         graph = load("langgraph.graph")
         targets = edge_map(self._routes, end_target=graph.END)
@@ -253,6 +328,5 @@ def _node(run: _NodeFunction, arun: _NodeFunction) -> Any:
     return type("GraphNode", (load("langchain_core.runnables").Runnable,), members)()
 
 
-def _changes(state: RunState, after: Mapping[str, Any]) -> dict[str, Any]:
-    named = with_task(cast("RunState", after)) if "next_agent" in after else after
-    return {key: value for key, value in named.items() if state.get(key, ...) is not value}
+def _changes(state: RunState, after: RunState) -> dict[str, Any]:
+    return {key: value for key, value in with_task(after).items() if state.get(key, ...) is not value}
