@@ -1,8 +1,7 @@
-"""What durable runs keep in their database, and how the database and what failed are reported.
+"""What durable runs keep in their database, and how failures of the database and of turns are reported.
 
-A turn leaves its request, what each of its steps came to, and its end, all of it as ASCII JSON. A flow is sent only
-what was read from a record, so a turn that is played again is told the same as the first time. No exception is ever
-pickled: what failed is JSON that any process can read.
+A turn leaves its request, the record of each step, and its end, all of it as ASCII JSON, exceptions too. A flow is sent
+only what was read from a record, so that it is the same when a turn is played again.
 """
 
 from __future__ import annotations
@@ -63,8 +62,8 @@ class DurableFailure(Value):
 class DurableRunFailed(StrictReplyError):
     """A durable run failed; its fields describe what a plain run would have raised.
 
-    ``kind`` is the type's name (``ReplyRejected``, ``TransportFailed``, ``IterationsExceeded``, …), ``code`` its stable
-    word, ``details`` its ``to_dict()``. :meth:`DurableRun.retry` goes on from the step that failed.
+    ``kind`` is the name of its type, such as ``ReplyRejected``, ``code`` its stable word, ``details`` its
+    ``to_dict()``. :meth:`DurableRun.retry` goes on from the step that failed.
     """
 
     def __init__(self, failure: DurableFailure) -> None:
@@ -84,10 +83,7 @@ class DurableRunFailed(StrictReplyError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnd(Value):
-    """What a turn came to: its response, and the session, the turn and the calls that wait, as a store keeps them.
-
-    ``asked`` are the replies that the turn accepted, each as its record.
-    """
+    """The end of a turn: its response, session, turn and waiting calls; ``asked`` are records of accepted replies."""
 
     response: AgentResponse
     session: Session

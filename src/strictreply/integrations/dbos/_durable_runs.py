@@ -51,12 +51,10 @@ class DurableRuns:
     """Runs of one kind: the same client, tools and keywords in every process that starts, answers or works on them.
 
     ``name`` is the name of the kind (lower-case letters, digits, ``_`` and ``-``). ``url`` is the database:
-    ``sqlite:///FILE`` for one process, ``postgresql://…`` for several, directly and not through a pooler of
-    transactions. ``loop``, ``agent``, ``org`` and ``user`` are those of :func:`strictreply.run`; ``keywords`` go to
-    every exchange (``model`` at least). Making one registers its workflow with DBOS, so make it before DBOS is
-    launched, and once in a process. As a context manager it closes its connections.
-
-    Raises ContractError when the name or the address cannot be one, or a sync client meets an async tool.
+    ``sqlite:///FILE`` for one process, ``postgresql://…`` for several, not through a pooler of transactions. ``loop``,
+    ``agent``, ``org`` and ``user`` are those of :func:`strictreply.run`; ``keywords`` go to every exchange (``model``
+    at least). Make it once in a process, before DBOS is launched: it registers a workflow. As a context manager it
+    closes its connections. Raises ContractError for a wrong name or address, and for an async tool of a sync client.
     """
 
     def __init__(
@@ -100,12 +98,10 @@ class DurableRuns:
     ) -> AbstractContextManager[None]:
         """Work on these runs in this process, until the end of the ``with`` block.
 
-        At most ``concurrency`` turns are worked on at once. Every ``poll_seconds`` the queue is looked at, and, on
-        PostgreSQL, whether another worker is gone: its turns are finished by those who are there. At the end, turns in
-        hand have ``drain_seconds``; who comes next goes on with the rest. ``launch=False`` serves the runs on the DBOS
-        that the app has launched, on the same database.
-
-        Raises ContractError when another process works on the same SQLite file, or this one has a DBOS already.
+        At most ``concurrency`` turns are worked on at once. Every ``poll_seconds`` the queue is read, and, on
+        PostgreSQL, the turns of workers that died are taken over. At the end, turns in hand have ``drain_seconds``.
+        ``launch=False`` serves the runs on the DBOS that the app has launched, on the same database. Raises
+        ContractError when another process works on the same SQLite file, or this one has a DBOS already.
         """
         return DurableWorker(self.workflow, self.url, concurrency, poll_seconds, drain_seconds, launch).serving()
 
@@ -116,12 +112,10 @@ class DurableRuns:
         id: str | None = None,  # noqa: A002 - its name everywhere
         after: DurableRun | None = None,
     ) -> DurableRun:
-        """Put a run into the queue. When a run has the same ``id`` already, it is returned, and nothing is started.
+        """Put a run into the queue, or return the one that has the same ``id`` already; None makes an id.
 
-        ``id`` None makes one. ``after`` is an earlier run, whose conversation goes on; while it is under way, it is
-        waited for.
-
-        Raises ContractError when the messages or the id cannot be kept, and DurableRunFailed when ``after`` failed.
+        ``after`` is an earlier run, whose conversation goes on; while it is under way, it is waited for. Raises
+        ContractError when the messages or the id cannot be kept, and DurableRunFailed when ``after`` failed.
         """
         run = self.find(uuid4().hex if id is None else id)
         before = None if after is None else after.end()
@@ -137,7 +131,7 @@ class DurableRuns:
         return DurableRun(self, id)
 
     def told(self, end: TurnEnd) -> Run:
-        """Return what a turn came to as any other run, its replies judged again by the contract of this process.
+        """Return the end of a turn as a run, its replies judged again by the contract of this process.
 
         Those that do not fit any more are left out; InvokeFailed (TOOLS_CHANGED) when the last is one.
         """
@@ -217,8 +211,8 @@ class DurableRun:
     def answer(self, results: Iterable[GivenResult]) -> None:
         """Go on with the client's results, or its decisions, one for each call that waits.
 
-        Raises InvokeFailed when they do not fit (nothing is spent then), when no calls wait (NOT_FOUND), and when
-        somebody else has answered them at this moment (ALREADY_CONSUMED).
+        Raises InvokeFailed when they do not fit (another answer may follow), when no calls wait (NOT_FOUND), and when
+        somebody else has answered them (ALREADY_CONSUMED).
         """
         number, end = self._paused()
         if end is None:
@@ -234,10 +228,7 @@ class DurableRun:
             raise InvokeFailed((InvokeCode.ALREADY_CONSUMED.error("sessions.single_use"),))
 
     def cancel(self) -> None:
-        """Stop the run before its next step; one that waits for its client cannot be answered any more.
-
-        Nothing is done to a run that came to its end.
-        """
+        """Stop the run, unless it came to its end, before its next step, or before its client can answer."""
         number, end = self._paused()
         if end is not None:
             # A request in the place of an answer: none can be given any more, unless somebody's came first.
@@ -250,7 +241,7 @@ class DurableRun:
             self.runs.database.cancel_workflow(self.turn_id(number))
 
     def retry(self) -> None:
-        """Go on with a run that failed, was cancelled or given up: what it has done is kept, what failed is done again.
+        """Go on with a run that failed, was cancelled or given up: only what failed is done again.
 
         Nothing is done to a run that is under way, came to its end, or was cancelled while it waited for its client.
         """
@@ -309,11 +300,7 @@ class DurableRun:
         return later, found[0]
 
     def _gone_on(self, number: int, envelope: Envelope, before: TurnEnd, **options: Any) -> bool:
-        """Begin another turn; False when somebody else has begun it.
-
-        The id of a turn is the claim on the calls that wait: of two answers, or an answer and a cancellation, DBOS
-        accepts only the first.
-        """
+        """Begin another turn; False when somebody else has begun it: of two with the same id DBOS accepts the first."""
         try:
             policy = {"workflow_id_reuse_policy": "reject"}
             self.runs.enqueue(self.turn_id(number), envelope, before, **policy, **options)

@@ -1,8 +1,7 @@
 """A worker: DBOS launched in this process, its queue served, and the runs of dead workers taken over.
 
-Who is alive is told by locks that no holder can outlive: the operating system frees a lock when its process ends,
-PostgreSQL when its session does. So there is no heartbeat and no table of ours. DBOS does the rest: when a run was
-taken over, the worker that had it before can write nothing more to it.
+A worker is alive while it holds a lock, which the operating system frees when its process ends, PostgreSQL when its
+session does. After a run was taken over, DBOS lets the worker that had it before write nothing more to it.
 """
 
 from __future__ import annotations
@@ -61,14 +60,12 @@ class SQLitePresence:
 class PostgresPresence:
     """Lets any number of workers work, each with a lock of its own session on its ``executor_id``.
 
-    A worker whose lock is free at two looks in a row is dead. One look is not enough: a server that restarts frees all
-    locks, and every worker takes its own back at its next look.
+    A worker whose lock is free at two looks in a row is dead: a server that restarts frees all locks once, and every
+    worker takes its own back at its next look.
     """
 
     def __init__(self, url: str, queue: str, executor_id: str) -> None:
-        self.executor_id = executor_id
-        self._url = url
-        self._queue = queue
+        self._url, self._queue, self.executor_id = url, queue, executor_id
         self._connection: Any = None
         self._free_before: set[str] = set()
 
@@ -89,9 +86,7 @@ class PostgresPresence:
             free.add(executor_id)
             try:  # with the lock held, so that of several workers that find it free only one puts the runs back
                 for status in self._pending(executor_id=executor_id) if executor_id in self._free_before else ():
-                    drops = (status.attributes or {}).get(
-                        "drops", 0
-                    )  # the count makes it a suspect (see ``_suspects``)
+                    drops = (status.attributes or {}).get("drops", 0)  # makes it a suspect (see ``_suspects``)
                     dbos.update_workflow_attributes(status.workflow_id, {"drops": drops}, merge=True)
                     dbos.resume_workflow(status.workflow_id, queue_name=status.queue_name)
             finally:
@@ -104,10 +99,8 @@ class PostgresPresence:
             self._connection.close()
 
     def _pending(self, **of: Any) -> list[Any]:
-        found: list[Any] = load("dbos").DBOS.list_workflows(
-            status="PENDING", queue_name=self._queue, load_input=False, load_output=False, **of
-        )
-        return found
+        of |= {"status": "PENDING", "queue_name": self._queue, "load_input": False, "load_output": False}
+        return list(load("dbos").DBOS.list_workflows(**of))
 
     def _locked(self, executor_id: str) -> bool:
         asked = self._connection.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [executor_id])
@@ -127,7 +120,7 @@ class DurableWorker:
 
     @contextmanager
     def serving(self) -> Generator[None]:
-        """Work until the end of the block; others are told by a lock until it ends, or this process dies."""
+        """Work until the end of the block, with a lock that others see."""
         own = f"{self.queue}-{uuid4().hex}" if self.launch else load("dbos").DBOS.executor_id
         read = read_url(self.url)
         presence: SQLitePresence | PostgresPresence
@@ -192,13 +185,9 @@ class DurableWorker:
     def _register_queue(self, application_name: str | None) -> None:
         """Register how the queue is served; to be done before DBOS looks for queues."""
         client = load("dbos").DBOSClient(system_database_url=self.url, application_name=application_name)
+        served = {"worker_concurrency": self.concurrency, "polling_interval_sec": self.poll_seconds}
         try:
-            client.register_queue(
-                self.queue,
-                worker_concurrency=self.concurrency,
-                polling_interval_sec=self.poll_seconds,
-                on_conflict="always_update",
-            )
+            client.register_queue(self.queue, on_conflict="always_update", **served)
         finally:
             client.destroy()
 

@@ -1,11 +1,8 @@
 """Finds the run that kills its workers: a run that was in hand when a process died is a suspect, and is tried alone.
 
-A process works on several runs, and when it dies nothing says which of them was the cause. So a suspect begins only
-when no other suspect of its process is on trial, and its next death is counted before it begins: only the one on trial
-is blamed. A recorded step ends the trial and the count. A run whose workers die on too many trials in a row, with
-nothing recorded, is given up, and no other run with it.
-
-The count stands in the attributes of the turn: ``drops``, and how many steps were ``recorded`` when it was counted.
+A suspect begins only when no other suspect of its process is on trial, and its next death is counted before it begins,
+in the attributes of the turn: ``drops``, and how many steps were ``recorded`` when it was counted. A recorded step ends
+the trial and the count. A run whose workers die on too many trials in a row is given up.
 """
 
 from __future__ import annotations
@@ -46,7 +43,7 @@ class Trials:
     """Lets one suspect at a time begin; safe for threads.
 
     A trial keeps others out for a minute, and four times as long after each of its deaths: a tool that hangs does not
-    hold up its neighbours for ever, and one that kills slowly is alone at last. ``clock`` gives seconds.
+    hold up others for ever, and one that kills slowly is alone at last.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -93,10 +90,7 @@ TRIALS: Final = Trials()
 
 @dataclass(slots=True)
 class TurnTrial:
-    """One dispatch of a turn: on trial if it is a suspect's, until a step of it was done that had no record.
-
-    ``workflow_id`` names the turn; ``trials`` are those of the process.
-    """
+    """One dispatch of a turn: on trial if it is a suspect's, until a step of it was done that had no record."""
 
     workflow_id: str
     trials: Trials = TRIALS
@@ -107,8 +101,7 @@ class TurnTrial:
     def begin(self) -> None:
         """Wait for the trial of a suspect, and count its death beforehand; anything else begins at once.
 
-        Raises DurableRunFailed (RunGivenUp) when it has died too often, and DBOS's conflict when it was handed on to
-        somebody else meanwhile.
+        Raises DurableRunFailed (RunGivenUp) after too many deaths, and DBOS's conflict when another worker has it.
         """
         status = self._status()
         # DBOS counts dispatches, and a run that was taken over has the attribute: all others are no suspects.
@@ -147,10 +140,8 @@ class TurnTrial:
             self.trials.leave(ticket)
 
     def _status(self) -> Any:
-        (status,) = _outside(
-            load("dbos").DBOS.list_workflows, workflow_ids=[self.workflow_id], load_input=False, load_output=False
-        )
-        return status
+        asked = {"workflow_ids": [self.workflow_id], "load_input": False, "load_output": False}
+        return _outside(load("dbos").DBOS.list_workflows, **asked)[0]
 
 
 def forgive() -> None:

@@ -1,7 +1,6 @@
-"""One turn as a DBOS workflow: each ask of the model and each call of a tool is a step, which is recorded.
+"""One turn as a DBOS workflow: each ask of the model and each call of a tool is a recorded step.
 
-The body takes a text and returns a text, and nothing in between differs when it is run a second time: DBOS runs it from
-the beginning after a process died, and gives it the records of the steps that were done.
+After a process died, DBOS runs the workflow from its beginning with the records of the steps that were done.
 """
 
 from __future__ import annotations
@@ -9,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import count
-from typing import Any, Final, cast
+from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid5
 
 from strictreply.client._client import AsyncStrictClient, StrictClient
@@ -57,12 +56,20 @@ class TurnSettings:
         """The contract of the model's replies."""
         return self.client.contract_for(**self.keywords)
 
+    @cached_property
+    def numbered(self) -> JSONObject:
+        """The keywords of every exchange, in which replies may repeat the ids of earlier calls."""
+        return numbering(self.client, self.keywords)
+
 
 class _DurableTurn:
-    """The turn that a workflow was started with, run or played again; its ids are made of the workflow's."""
+    """The turn that a workflow was started with, run or played again; its ids are made of the workflow's.
+
+    Each effect is performed inside a step, through the performer of a plain run; the store is in memory and no step.
+    """
 
     def __init__(self, settings: TurnSettings, text: str) -> None:
-        self.request = TurnRequest.from_json(text)
+        self.request, self.settings = TurnRequest.from_json(text), settings
         self.workflow_id, numbers = str(load("dbos").DBOS.workflow_id), count()
         self.trial = TurnTrial(self.workflow_id)
         self.tools = ToolRunner(settings.loop, lambda _: None)  # whoever wants to know of events may have died
@@ -77,12 +84,9 @@ class _DurableTurn:
 
     def flow(self) -> Generator[TurnEffect, Any, LineResult]:
         """Begin the turn; it is never cancelled from inside, since DBOS cancels at a step."""
+        when, own_id = self.request.time_stamp, self.workflow_id
         return turn_flow(
-            self.request.envelope,
-            self.steps,
-            time_stamp=self.request.time_stamp,
-            correlation_id=self.workflow_id,
-            cancelled=lambda: False,
+            self.request.envelope, self.steps, time_stamp=when, correlation_id=own_id, cancelled=lambda: False
         )
 
     def ended(self, line: LineResult) -> str:
@@ -98,53 +102,9 @@ class _DurableTurn:
         waiting, asked = line.context.outgoing_manifest, tuple(map(asked_record, self.steps.asked))
         return TurnEnd(response=response, session=session, turn=turn, waiting=waiting, asked=asked).to_json()
 
-
-def workflow_of(settings: TurnSettings) -> Callable[[str], Any]:
-    """Return the workflow, which takes and returns a record: async for an async client.
-
-    What a turn did before a process died is read from its records, and not done again.
-    """
-    client, contract = settings.client, settings.contract
-    keywords = numbering(client, settings.keywords)
-    if isinstance(client, AsyncStrictClient):
-
-        async def arun_turn(text: str) -> str:
-            turn = _DurableTurn(settings, text)
-            steps = StepPerformer(AsyncTurnPerformer(client, keywords, turn.tools, turn.store), contract, turn.trial)
-            try:
-                await asyncio.wrap_future(in_thread(turn.trial.begin))
-                return turn.ended(await adrive(turn.flow(), steps.aperform))
-            finally:
-                turn.trial.end()
-
-        return arun_turn
-
-    def run_turn(text: str) -> str:
-        turn = _DurableTurn(settings, text)
-        steps = StepPerformer(TurnPerformer(client, keywords, turn.tools, turn.store), contract, turn.trial)
-        try:
-            turn.trial.begin()
-            return turn.ended(drive(turn.flow(), steps.perform))
-        finally:
-            turn.trial.end()
-
-    return run_turn
-
-
-@dataclass(frozen=True, slots=True)
-class StepPerformer:
-    """Performs each effect inside a step, through the performer of a plain run; the store is in memory and no step.
-
-    ``trial`` is told of steps that had no record, and ends behind the first effect with one.
-    """
-
-    inner: TurnPerformer | AsyncTurnPerformer
-    contract: Contract
-    trial: TurnTrial
-
-    def perform(self, effect: TurnEffect) -> Any:
+    def perform(self, inner: TurnPerformer, effect: TurnEffect) -> Any:
         """Perform an effect, or read what it came to before; for a sync client."""
-        inner, dbos = cast("TurnPerformer", self.inner), load("dbos").DBOS
+        dbos = load("dbos").DBOS
 
         def ask() -> str:
             self.trial.step()
@@ -153,27 +113,32 @@ class StepPerformer:
         def run_tool(run: RunTool) -> str:
             self.trial.step()
             try:
-                (outcome,) = inner.tools.run_all((run,))
+                (outcome,) = self.tools.run_all((run,))
             except SystemExit as error:  # fails the run, which would hang otherwise
                 raise DurableRunFailed(DurableFailure.of(error)) from error
             return ascii_json(outcome.result.to_dict())  # which describes what the tool raised
 
         match effect:
             case AskModel():
-                told: Any = asked_from(json.loads(dbos.run_step(_ASK, ask)), self.contract)
+                told: Any = asked_from(json.loads(dbos.run_step(_ASK, ask)), self.settings.contract)
             case RunTools(runs=runs):
                 steps = [dbos.reserve_step() for _ in runs]  # numbered in the order of the calls
-                done = [partial(step.run, _step_of(run), run_tool, run) for step, run in zip(steps, runs, strict=True)]
-                told = tuple(map(_outcome_from, _all_of(done, inner.tools.policy.concurrency)))
+                work = [partial(step.run, _step_of(run), run_tool, run) for step, run in zip(steps, runs, strict=True)]
+                if len(work) == 1:
+                    done = [work[0]()]
+                else:
+                    with ThreadPoolExecutor(self.tools.policy.concurrency) as pool:
+                        started = [pool.submit(contextvars.copy_context().run, one) for one in work]
+                    done = [future.result() for future in started]
+                told = tuple(map(_outcome_from, done))
             case _:
                 told = inner(effect)
         self.trial.settle()
         return told
 
-    async def aperform(self, effect: TurnEffect) -> Any:
+    async def aperform(self, inner: AsyncTurnPerformer, effect: TurnEffect) -> Any:
         """Perform an effect, or read what it came to before; for an async client."""
-        inner, dbos = cast("AsyncTurnPerformer", self.inner), load("dbos").DBOS
-        limit = asyncio.Semaphore(inner.tools.policy.concurrency)
+        dbos, limit = load("dbos").DBOS, asyncio.Semaphore(self.tools.policy.concurrency)
 
         async def ask() -> str:
             self.trial.step()
@@ -181,7 +146,7 @@ class StepPerformer:
 
         async def run_tool(run: RunTool) -> str:
             self.trial.step()
-            (outcome,) = await inner.tools.arun_all((run,))
+            (outcome,) = await self.tools.arun_all((run,))
             return ascii_json(outcome.result.to_dict())  # which describes what the tool raised
 
         async def run_step(step: Any, run: RunTool) -> ToolOutcome:
@@ -190,7 +155,7 @@ class StepPerformer:
 
         match effect:
             case AskModel():
-                told: Any = asked_from(json.loads(await dbos.run_step_async(_ASK, ask)), self.contract)
+                told: Any = asked_from(json.loads(await dbos.run_step_async(_ASK, ask)), self.settings.contract)
             case RunTools(runs=runs):
                 steps = [dbos.reserve_step() for _ in runs]  # numbered in the order of the calls
                 told = tuple(await asyncio.gather(*map(run_step, steps, runs)))
@@ -200,20 +165,36 @@ class StepPerformer:
         return told
 
 
-def _all_of(work: Sequence[Callable[[], str]], concurrency: int) -> list[str]:
-    """Do all of it, in threads unless it is one thing."""
-    if len(work) == 1:
-        return [work[0]()]
-    with ThreadPoolExecutor(concurrency) as pool:
-        done = [pool.submit(contextvars.copy_context().run, one) for one in work]
-    return [future.result() for future in done]
+def workflow_of(settings: TurnSettings) -> Callable[[str], Any]:
+    """Return the workflow, which takes and returns a record: async for an async client."""
+    client = settings.client
+    if isinstance(client, AsyncStrictClient):
+
+        async def arun_turn(text: str) -> str:
+            turn = _DurableTurn(settings, text)
+            inner = AsyncTurnPerformer(client, settings.numbered, turn.tools, turn.store)
+            try:
+                await asyncio.wrap_future(in_thread(turn.trial.begin))
+                return turn.ended(await adrive(turn.flow(), partial(turn.aperform, inner)))
+            finally:
+                turn.trial.end()
+
+        return arun_turn
+
+    def run_turn(text: str) -> str:
+        turn = _DurableTurn(settings, text)
+        inner = TurnPerformer(client, settings.numbered, turn.tools, turn.store)
+        try:
+            turn.trial.begin()
+            return turn.ended(drive(turn.flow(), partial(turn.perform, inner)))
+        finally:
+            turn.trial.end()
+
+    return run_turn
 
 
 def call_key() -> str | None:
-    """Return an idempotency key for the call that a tool is run for: the same each time, and no other call's.
-
-    None outside of a durable run, where a call runs once.
-    """
+    """Return an idempotency key of the call that a tool is run for, the same each time; None outside a durable run."""
     dbos = load("dbos").DBOS
     return None if dbos.step_id is None else f"{dbos.workflow_id}/{dbos.step_id}"
 
