@@ -1,9 +1,8 @@
 """The guard in LiteLLM's proxy: no reply that breaks the contract of its request leaves ``/chat/completions``.
 
-One line of its configuration, ``callbacks: strictreply.integrations.litellm.guard``. No loop and no judge is here: a
-call of the proxy stands where an SDK's client stands, and :func:`strictreply.wrap` asks it. Its first response is the
-one that the proxy has already; further ones take the proxy's own way to a model, so that its routing, fallbacks, keys
-and logs hold for them. A retry of one is the policy's: the router is told to make none.
+One line of its configuration, ``callbacks: strictreply.integrations.litellm.guard``. A call of the proxy takes the
+place of an SDK's client under :func:`strictreply.wrap`: its first response is the one that the proxy has already;
+further ones come through the proxy's own routing, fallbacks, keys and logs, without retries of the router.
 """
 
 from __future__ import annotations
@@ -70,9 +69,8 @@ class ReplyWithheld(Exception):
     """What the proxy answers in the place of a reply, in the form of OpenAI's errors.
 
     ``type`` is ``invalid_request_error`` (status 400: the request asks for what cannot be guaranteed),
-    ``reply_rejected`` or ``reply_halted`` (422, which no SDK repeats by itself: the asks are spent already), or
-    ``reply_failed`` (502).
-    ``code`` is the reason, such as ``retries``. The message holds no word of the model.
+    ``reply_rejected`` or ``reply_halted`` (422, which no SDK repeats), or ``reply_failed`` (502). ``code`` is the
+    reason, such as ``retries``. The message holds no word of the model.
     """
 
     param: None = None
@@ -90,12 +88,6 @@ class _Settings(NamedTuple):
     policy: RetryPolicy
     usage: UsageOf
     other_routes: OtherRoutes
-
-    def contract_for(self, model: object) -> Contract | None:
-        """Return the declared contract of a model; None where the request's own demands are all there is."""
-        if isinstance(self.contracts, Mapping):
-            return self.contracts.get(str(model))
-        return self.contracts
 
 
 @dataclass(slots=True)
@@ -122,19 +114,18 @@ else:
 class Guard(_Callback):
     """A callback for the proxy: each chat completion is valid by its contract, or an error of OpenAI's form.
 
-    ``contract`` holds for all models, or is a mapping from their names in the proxy; None, and a model that is not in
-    the mapping, leaves the request's own ``tools`` and ``response_format``, and requests without either are passed on
-    untouched. ``policy`` None means ``RetryPolicy(veto="off")``: the proxy logs the tokens of a stream only when it was
-    read to its end. ``usage`` says which tokens the client reads: those of all asks (``total``) or of the ``last``.
-    ``other_routes`` says what becomes of tools, and of models with a declared contract, by any other route, such as
-    ``/v1/responses``: ``refuse`` or ``pass``.
+    ``contract`` holds for all models, or is a mapping from their names in the proxy; for other models the request's own
+    ``tools`` and ``response_format`` hold, and requests without either are passed on untouched. ``policy`` None means
+    ``RetryPolicy(veto="off")``: the proxy logs the tokens of a stream only when it was read to its end. ``usage`` is
+    which tokens the client reads: those of all asks (``total``) or of the ``last``. ``other_routes``, ``refuse`` or
+    ``pass``, holds for tools, and for models with a declared contract, by any other route, such as ``/v1/responses``.
 
     A guard without any keyword, as :data:`guard` is, reads them from ``litellm_settings: strictreply:`` of the proxy's
     configuration when the first request comes. There ``policy`` is a mapping of the keywords of a RetryPolicy, and a
     contract ``module:name``, or a JSON file that holds a list of tools or the keywords of a Contract.
 
-    Raises ContractError when a setting is wrong; from a configuration, at each request. A class cannot be derived from
-    it: LiteLLM looks for the hooks of streams on a callback's own class alone, so that streams would pass unguarded.
+    Raises ContractError when a setting is wrong; from a configuration, at each request. It has no subclasses: LiteLLM
+    looks for the hooks of streams on a callback's own class alone.
     """
 
     def __init_subclass__(cls) -> None:
@@ -166,7 +157,9 @@ class Guard(_Callback):
         """Refuse what cannot be guaranteed before anything is sent; write a declared contract into the request."""
         with _told():
             settings = self._settings
-            declared = settings.contract_for(data.get("model"))
+            declared = settings.contracts
+            if isinstance(declared, Mapping):
+                declared = declared.get(str(data.get("model")))
             is_demanding = declared is not None or data.get("tools")
             if call_type in _OTHER and settings.other_routes == "refuse" and is_demanding:
                 route = _OTHER[call_type]
@@ -235,15 +228,9 @@ class Guard(_Callback):
         return None if logged is None else self._calls.get(logged)
 
     def _client(self, call: _Call, data: JSONObject, first: Any) -> Any:
-        settings = self._settings
-        return wrap(
-            _Model(first, lambda keywords: _routed(call, data, keywords)),
-            contract=call.contract,
-            policy=settings.policy,
-            steering=self._steering,
-            on_attempt=call.attempts.append,
-            usage=settings.usage,
-        )
+        model, settings = _Model(first, lambda keywords: _routed(call, data, keywords)), self._settings
+        told: dict[str, Any] = {"steering": self._steering, "on_attempt": call.attempts.append}
+        return wrap(model, contract=call.contract, policy=settings.policy, usage=settings.usage, **told)
 
     @contextmanager
     def _concluding(self, call: _Call, data: JSONObject) -> Generator[None]:
@@ -282,7 +269,7 @@ def _settings_of(given: JSONObject) -> _Settings:
 
 @contextmanager
 def _named(setting: str) -> Generator[None]:
-    """Raise what is wrong with a setting as a ContractError that names it; a module of the user may raise anything."""
+    """Raise what is wrong with a setting as a ContractError that names it; a user's module may raise anything."""
     try:
         yield
     except Exception as error:
@@ -303,7 +290,7 @@ def _contract(named: object) -> Contract:
 
 
 def _demands(data: JSONObject) -> bool:
-    """Return whether a request says itself what its reply must be."""
+    """Return whether a request itself determines its reply."""
     wanted = data.get("response_format")
     kind = peek(wanted, "type") if isinstance(wanted, Mapping) else wanted
     return bool(data.get("tools") or data.get("functions")) or kind not in {None, "text"}
@@ -320,8 +307,7 @@ class _Model:
 
     def __init__(self, first: Any, again: Callable[[JSONObject], Any]) -> None:
         self.chat = SimpleNamespace(completions=self)
-        self._first = [first]
-        self._again = again
+        self._first, self._again = [first], again
 
     async def create(self, **keywords: Any) -> Any:
         """Return the next response: JSON, or an iterator of chunks."""
@@ -339,8 +325,7 @@ async def _routed(call: _Call, data: JSONObject, keywords: JSONObject) -> Any:
     return _Ended(response, response.chunks) if hasattr(response, "chunks") else response.model_dump()
 
 
-@dataclass(frozen=True, slots=True)
-class _Chunk:
+class _Chunk(NamedTuple):
     """A chunk of LiteLLM's, which writes null where the server wrote nothing: as JSON it has neither."""
 
     chunk: Any
@@ -358,17 +343,13 @@ class _Ended:
     """
 
     def __init__(self, response: Any, chunks: Any) -> None:
-        self._response = response
-        self._chunks = chunks
+        self._response, self._chunks = response, chunks
 
     async def __aiter__(self) -> AsyncIterator[Any]:
         async for chunk in self._response:
-            if _finish_reason(chunk) is None or self._has_ended(chunk):
+            is_genuine = _finish_reason(chunk) is None or _ENDED in chunk._hidden_params
+            if is_genuine or any(_finish_reason(one) is not None for one in reversed(self._chunks or ())):
                 yield _Chunk(chunk)  # else read on: what was asked for is in the proxy's log only when all was read
-
-    def _has_ended(self, chunk: Any) -> bool:
-        is_marked = _ENDED in chunk._hidden_params
-        return is_marked or any(_finish_reason(one) is not None for one in reversed(self._chunks or ()))
 
     async def aclose(self) -> None:
         """Close the stream: a server that is still generating stops."""

@@ -1,8 +1,7 @@
 """OpenTelemetry for wrapped clients: a span for each reply, one for each ask of it, and counters of what went wrong.
 
 Names are those of the semantic conventions for generative AI (semantic-conventions-genai 0.1.0), and ``strictreply.…``
-where these have none; docs/telemetry.md lists them. No message, argument or answer is recorded, and no word that only
-the model wrote: a tool is named when it is declared.
+where these have none; docs/telemetry.md lists them. No message, argument or answer is recorded.
 """
 
 from __future__ import annotations
@@ -49,20 +48,11 @@ _PROVIDERS = {
 }
 """The well-known values of ``gen_ai.provider.name`` by the end of a host; any other speaks the API of ``openai``."""
 
-_ASKED = {
-    "frequency_penalty": "gen_ai.request.frequency_penalty",
-    "max_completion_tokens": "gen_ai.request.max_tokens",
-    "max_output_tokens": "gen_ai.request.max_tokens",
-    "max_tokens": "gen_ai.request.max_tokens",
-    "presence_penalty": "gen_ai.request.presence_penalty",
-    "seed": "gen_ai.request.seed",
-    "temperature": "gen_ai.request.temperature",
-    "top_p": "gen_ai.request.top_p",
-}
-_QUIET: dict[str, Any] = {
-    "record_exception": False,
-    "set_status_on_exception": False,
-}  # exceptions hold words of others
+_SAME_NAME = ("frequency_penalty", "max_tokens", "presence_penalty", "seed", "temperature", "top_p")
+_ASKED = {name: f"gen_ai.request.{name}" for name in _SAME_NAME}
+_ASKED |= dict.fromkeys(("max_completion_tokens", "max_output_tokens"), "gen_ai.request.max_tokens")
+# exceptions hold words of others
+_QUIET: dict[str, Any] = {"record_exception": False, "set_status_on_exception": False}
 _PORTS = {"http": 80, "https": 443}
 _CALL = re.compile(r"/tool_calls/(\d+)")
 
@@ -95,19 +85,19 @@ class OpenTelemetry:
         own = version(_NAME)
         self.tracer: Tracer = self.trace.get_tracer(_NAME, own, tracers)
         meter = load("opentelemetry.metrics").get_meter(_NAME, own, meters)
-        self.attempts: Counter = meter.create_counter(
-            "strictreply.attempts", "{attempt}", "Asks, by what became of them."
-        )
-        self.issues: Counter = meter.create_counter("strictreply.issues", "{issue}", "Faults, by code and tool.")
-        self.tokens: Counter = meter.create_counter(
-            "strictreply.rejected.tokens", "{token}", "Tokens spent on replies that were not accepted."
-        )
+        counter = meter.create_counter
+        self.attempts: Counter = counter("strictreply.attempts", "{attempt}", "Asks, by what became of them.")
+        self.issues: Counter = counter("strictreply.issues", "{issue}", "Faults, by code and tool.")
+        words = "Tokens spent on replies that were not accepted."
+        self.tokens: Counter = counter("strictreply.rejected.tokens", "{token}", words)
         self._asks = asks
 
     @contextmanager
     def call(self, ask: Ask, client: Any, *, seen: bool) -> Generator[ObservedCall | None]:
         """Record one call: nothing of it where instrumentation is suppressed."""
-        if self._is_suppressed():
+        # the key has no public name yet; instrumentations import this one
+        keys = ("suppress_instrumentation", getattr(self._context, "_SUPPRESS_INSTRUMENTATION_KEY", ""))
+        if any(map(self._context.get_value, keys)):
             yield None
             return
         common = _endpoint(client) | {"gen_ai.request.model": str(ask.base.get("model", ""))}
@@ -134,11 +124,6 @@ class OpenTelemetry:
         span.set_attribute("error.type", kind)
         span.set_status(self.trace.StatusCode.ERROR)
 
-    def _is_suppressed(self) -> bool:
-        # the key has no public name yet; instrumentations import this one
-        keys = ("suppress_instrumentation", getattr(self._context, "_SUPPRESS_INSTRUMENTATION_KEY", ""))
-        return any(map(self._context.get_value, keys))
-
 
 class ObservedCall:
     """The asks of one call, as spans and counts."""
@@ -146,12 +131,10 @@ class ObservedCall:
     def __init__(
         self, telemetry: OpenTelemetry, ask: Ask, common: JSONObject, parent: Span, *, is_recorded: bool
     ) -> None:
-        self._telemetry = telemetry
+        self._telemetry, self._common, self._is_recorded = telemetry, common, is_recorded
         self._parent: Context = telemetry.trace.set_span_in_context(parent)
         self._is_streamed = bool(ask.base.get("stream"))
         self._declared = {tool.name for tool in ask.contract.tools}
-        self._common = common
-        self._is_recorded = is_recorded
         self._open: Span | None = None
         self._until: int | None = None
         self._cut = "_OTHER"
@@ -182,13 +165,11 @@ class ObservedCall:
         self.count += 1
         self._count(attempt)
         span, self._open = self._open, None
-        if span is None:
-            return
-        span.set_attributes(_of_response(attempt) | _of_attempt(attempt))
-        error = _error(attempt)
-        if error is not None:
-            self._telemetry.fail(span, error)
-        span.end(self._until)
+        if span is not None:
+            span.set_attributes(_of_response(attempt) | _of_attempt(attempt))
+            if kinds := [issue.code for issue in attempt.issues] or re.findall(r"^\w+", attempt.failure or ""):
+                self._telemetry.fail(span, kinds[0])
+            span.end(self._until)
 
     def close(self) -> None:
         """Close the span of an ask that was never judged: it was cancelled, or a check raised."""
@@ -251,21 +232,7 @@ def _of_response(attempt: Attempt) -> JSONObject:
 
 def _of_attempt(attempt: Attempt) -> JSONObject:
     """Return the attributes of what became of an ask; those that say nothing are left out."""
-    told = {
-        "strictreply.attempt.number": attempt.number,
-        "strictreply.attempt.tier": attempt.tier,
-        "strictreply.attempt.scope": attempt.scope,
-        "strictreply.attempt.escalation": attempt.escalation,
-        "strictreply.attempt.leniency": attempt.leniency,
-        "strictreply.attempt.refused": attempt.refused,
-        "strictreply.issue.codes": tuple(dict.fromkeys(issue.code for issue in attempt.issues)),
-    }
+    names = ("number", "tier", "scope", "escalation", "leniency", "refused")
+    told: JSONObject = {f"strictreply.attempt.{name}": getattr(attempt, name) for name in names}
+    told["strictreply.issue.codes"] = tuple(dict.fromkeys(issue.code for issue in attempt.issues))
     return {name: value for name, value in told.items() if value is not None and value != ()}
-
-
-def _error(attempt: Attempt) -> str | None:
-    """Return ``error.type`` of an ask: the code of its first issue, or how the transport failed; None when accepted."""
-    if attempt.issues:
-        return attempt.issues[0].code
-    kind = re.match(r"\w+", attempt.failure or "")
-    return kind[0] if kind else None

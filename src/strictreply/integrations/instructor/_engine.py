@@ -1,7 +1,7 @@
 """The engine: instructor makes the request and reaches the provider, our loop reads the raw reply and owns the retries.
 
-No loop is here: a call wraps its seam with :func:`strictreply.wrap`, and turns the reply into a typed value. instructor
-tells the model of the type, in a tool or in prose; the reply is held to the same type by a contract that is made here.
+A call wraps its seam with :func:`strictreply.wrap`, holds the reply to the type that instructor told the model of, and
+turns it into a typed value.
 """
 
 from __future__ import annotations
@@ -53,11 +53,7 @@ _ADVICE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Extracted(Generic[T]):
-    """What was asked for, with its story.
-
-    ``completion`` is the provider's own object that ``value`` was read from; ``attempts`` every ask in order, each
-    ``request`` as instructor sent it; ``usage`` the tokens of all of them.
-    """
+    """A value, the provider's own object that it was read from, and every attempt as instructor sent it."""
 
     value: T
     completion: Any = field(repr=False)
@@ -96,11 +92,10 @@ class _EngineBase:
         self._remembered = lru_cache(MAX_REMEMBERED)(self._compiled)
 
     def _compiled(self, kind: Any, context: dict[str, Any] | None = None) -> tuple[Contract, JSONObject]:
-        """Return the contract of a type as it is asked for in the client's mode, and what a request adds to it.
+        """Return the contract of a type in the client's mode, and what a request adds to it.
 
-        A pydantic model's reply becomes its instance; other types are wrapped by instructor (``{"content": …}``,
-        ``{"tasks": […]}``). Validators read ``context`` as ``info.context``. Raises ContractError for what is not a
-        type, or has no JSON Schema.
+        instructor wraps types that are no pydantic model (``{"content": …}``, ``{"tasks": […]}``). Validators read
+        ``context`` as ``info.context``. Raises ContractError for what is not a type, or has no JSON Schema.
         """
         shown = load("instructor.utils").prepare_response_model(kind)
         if not isinstance(shown, type) or not issubclass(shown, BaseModel):
@@ -154,9 +149,9 @@ class InstructorEngine(_EngineBase):
     def create(self, *, response_model: type[T], messages: Sequence[Message], **keywords: Any) -> T:
         """Ask for a value of ``response_model``; whatever is returned has passed the strict reader.
 
-        ``messages`` and ``keywords`` are as instructor's ``create`` takes them (``model``, ``context``, ``hooks``, the
+        ``messages`` and ``keywords`` are those of instructor's ``create`` (``model``, ``context``, ``hooks``, the
         provider's own), and ``policy`` for this call alone. Raises ReplyRejected, ReplyHalted or TransportFailed when
-        nothing fits, ContractError when the request itself is wrong; nothing has been sent then.
+        nothing fits, ContractError, before anything is sent, when the request itself is wrong.
         """
         return self.extract(response_model=response_model, messages=messages, **keywords).value
 
@@ -207,11 +202,10 @@ def wrap(
 ) -> InstructorEngine | AsyncInstructorEngine:
     """Make an engine of an instructor client, such as ``instructor.from_provider("anthropic/…")``.
 
-    An ``AsyncInstructor`` gives an :class:`AsyncInstructorEngine`. The client is not changed; its mode determines how
-    the model is asked: TOOLS, JSON, JSON_SCHEMA or MD_JSON. ``policy`` None means ``RetryPolicy(transport_retries=0)``:
-    the provider's SDK repeats failed requests by itself; give the SDK ``max_retries=0`` before you pass a policy with
-    transport retries. ``extraction`` None is strict, but for MD_JSON ``fenced``. All other keywords are those of
-    :func:`strictreply.wrap`.
+    An ``AsyncInstructor`` makes an :class:`AsyncInstructorEngine`. The client's mode determines how the model is asked:
+    TOOLS, JSON, JSON_SCHEMA or MD_JSON. ``policy`` None means ``RetryPolicy(transport_retries=0)``, since the
+    provider's SDK repeats failed requests: give the SDK ``max_retries=0`` before you pass a policy with transport
+    retries. ``extraction`` None is strict, for MD_JSON ``fenced``. Others are those of :func:`strictreply.wrap`.
 
     Raises ContractError for a provider or a mode that is not supported and for an async ``on_attempt`` of a sync
     engine, TypeError when ``client`` is no instructor client, ImportError when instructor is not installed.

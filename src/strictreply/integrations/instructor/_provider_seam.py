@@ -1,11 +1,9 @@
 """One call through instructor: our requests made into instructor's, the provider's raw replies brought back, errors.
 
-A seam stands in for a client under :func:`strictreply.wrap`. Each ask goes through instructor's own ``create`` and
-leaves it as soon as the reply is there: instructor neither parses the reply, nor logs it, nor asks again. Our
-corrections stand where its own would: behind the request that it prepared, after its templates, so that no words of the
-model's are ever read as a template. Two dialects of replies and turns are known: Chat Completions, and Anthropic's
-Messages. No reply is judged here. The errors of one library are converted to those of the other, so that code which
-catches one goes on catching it.
+A seam takes the place of a client under :func:`strictreply.wrap`. Each ask goes through instructor's own ``create``
+and leaves it as soon as the reply is there: instructor neither parses the reply, nor logs it, nor asks again. Our
+corrections are added behind the request that it prepared, so that no words of a model are read as a template. The
+errors of one library are converted to those of the other.
 """
 
 from __future__ import annotations
@@ -84,10 +82,7 @@ class Seam:
         return self._dialect.completion(self.came)
 
     def _keywords(self, request: JSONObject) -> JSONObject:
-        """Return a request of ours as instructor's, which hands our turns in and stops with the reply.
-
-        Our turns are added before the client's hooks see the request; those have seen the reply when it stops.
-        """
+        """Return a request of ours as instructor's: hooks add our turns before the client's, and stop after them."""
         turns = self._dialect.turns(request["messages"][len(self._messages) :])
         hooks = load("instructor.core").Hooks
         before, after = hooks(), hooks()
@@ -109,10 +104,7 @@ class Seam:
 
     @contextmanager
     def _one_attempt(self) -> Generator[None]:
-        """Let a reply out of instructor, and what the provider's SDK raised out of instructor's exception.
-
-        A body that the SDK cannot read counts as a reply that is not one.
-        """
+        """Let a reply out of instructor, and what the provider's SDK raised out of instructor's exception."""
         try:
             yield
         except _Came:
@@ -121,11 +113,11 @@ class Seam:
             failed: BaseException = error.__cause__ or error
         else:
             return
-        if not isinstance(failed, _UNREADABLE):
+        if not isinstance(failed, _UNREADABLE):  # a body that the SDK cannot read counts as a reply
             raise failed from failed.__cause__  # without the exception around it, which says the same
 
     def note(self, attempt: Attempt) -> Awaitable[None] | None:
-        """Keep an attempt with what was really sent; report a bad reply to instructor's hooks, and call the watcher."""
+        """Keep an attempt as it was sent; report a bad reply to instructor's hooks, and call the watcher."""
         sent = replace(attempt, request=self.sent)
         self.attempts.append(sent)
         if sent.issues:
@@ -157,7 +149,7 @@ class _Dialect:
 
 
 def usage_of(counted: object) -> JSON:
-    """Count tokens as Chat Completions does: for Anthropic, what a cache was given or gave is part of the prompt."""
+    """Count tokens as Chat Completions does: Anthropic's tokens of a cache are part of the prompt."""
     if peek(counted, "input_tokens") is None:
         return cast("JSON", counted)
     prompt = (peek(counted, name) for name in _PROMPT_TOKENS)
@@ -168,8 +160,7 @@ def usage_of(counted: object) -> JSON:
 def _anthropic_completion(raw: Any) -> JSONObject | None:
     """Return a message of Anthropic's as a completion, with thoughts to be sent back with a correction; None for none.
 
-    The SDK has parsed a tool's input already: of duplicate names in it the last one is left, and the text that is
-    judged is made of what the SDK gave.
+    The SDK has parsed a tool's input already: of duplicate names in it the last one is left.
     """
     blocks, ending = peek(raw, "content"), peek(raw, "stop_reason")
     if not isinstance(blocks, list):
@@ -203,13 +194,13 @@ def _anthropic_turns(turns: Sequence[Message]) -> list[Message]:
         elif "tool_calls" not in turn:
             said.append(turn)
         else:
-            called = ((call["id"], call["function"]) for call in turn["tool_calls"])
-            uses = [  # only calls that read as an object are replayed
-                {"type": "tool_use", "id": id_, "name": function["name"], "input": json.loads(function["arguments"])}
-                for id_, function in called
-            ]
-            text = [{"type": "text", "text": turn["content"]}] if turn["content"] else []
-            said.append({"role": "assistant", "content": [*turn.get("reasoning_details", ()), *text, *uses]})
+            content = [*turn.get("reasoning_details", ())]
+            if turn["content"]:
+                content.append({"type": "text", "text": turn["content"]})
+            for call in turn["tool_calls"]:  # only calls that read as an object are replayed
+                use = {"name": call["function"]["name"], "input": json.loads(call["function"]["arguments"])}
+                content.append({"type": "tool_use", "id": call["id"], **use})
+            said.append({"role": "assistant", "content": content})
     return [*said, {"role": "user", "content": results}] if results else said
 
 
@@ -236,11 +227,11 @@ def dialect_of(client: Any) -> _Dialect:
 
 
 def to_instructor(error: CallFailed) -> Any:
-    """Return the ``InstructorRetryException`` that stands for one of our errors; raise it ``from`` the error.
+    """Return the ``InstructorRetryException`` that stands for one of our errors, which is its ``__cause__``.
 
     ``failed_attempts`` holds each attempt with its raw reply and a ``ResponseParsingError`` in our words, or the SDK's
-    exception; ``total_usage`` is a :class:`strictreply.Usage`. Lost: the codes and paths of the issues, the reason and
-    the corrections, which stand in ``__cause__`` alone. Unlike ours, its text repeats the raw replies.
+    exception; ``total_usage`` is a :class:`strictreply.Usage`. The codes and paths of issues, the reason and the
+    corrections are in ``__cause__`` alone. Unlike ours, its text repeats the raw replies.
     """
     core, failed = load("instructor.core"), list[Any]()
     for attempt in error.attempts:
@@ -269,14 +260,12 @@ def to_instructor(error: CallFailed) -> Any:
 def from_instructor(error: Exception) -> CallFailed:
     """Return the error of ours that stands for an ``InstructorRetryException`` or ``IncompleteOutputException``.
 
-    When an error of ours is its cause (a wrapped client under instructor, or :func:`to_instructor`), that very error is
-    returned. Else each of ``failed_attempts`` becomes an attempt. Its raw reply is read again where the request holds
-    the schema (tools and JSON_SCHEMA of Chat Completions). Replies that our reader accepts, and all others, get issues
-    of the code ``args.check`` in pydantic's words, without those that the model wrote. Lost: all requests but the last,
-    corrections, seconds, and which attempt took how many tokens: ``total_usage`` stands with the last one.
-
-    The API's own failure is a TransportFailed, a spent ``token_budget`` a ReplyHalted, all else a ReplyRejected.
-    Raises TypeError for any other exception.
+    An error of ours that is its cause (of a wrapped client, or :func:`to_instructor`) is returned itself. Else each of
+    ``failed_attempts`` becomes an attempt, whose raw reply is read again where the request holds the schema (tools and
+    JSON_SCHEMA of Chat Completions). Other replies, and those that our reader accepts, get an issue ``args.check`` in
+    pydantic's words. Lost are all requests but the last, corrections, seconds, and the tokens of each attempt:
+    ``total_usage`` stands with the last one. The API's own failure is a TransportFailed, a spent ``token_budget`` a
+    ReplyHalted, all else a ReplyRejected. Raises TypeError for any other exception.
     """
     if isinstance(error.__cause__, CallFailed):
         return error.__cause__
@@ -287,14 +276,9 @@ def from_instructor(error: Exception) -> CallFailed:
     told = f"instructor gave up after {len(attempts)} attempt{'s' if len(attempts) > 1 else ''}"
     failure = classify(error.__cause__) if isinstance(error.__cause__, Exception) else None
     if failure is not None:
-        return TransportFailed(
-            f"{told}: {failure}",
-            reason=failure.kind,
-            attempts=attempts,
-            cause=failure.cause,
-            retry_after=failure.retry_after,
-            status_code=failure.status_code,
-        )
+        after, code = failure.retry_after, failure.status_code
+        kept: dict[str, Any] = {"attempts": attempts, "cause": failure.cause, "retry_after": after, "status_code": code}
+        return TransportFailed(f"{told}: {failure}", reason=failure.kind, **kept)
     if isinstance(error, core.TokenBudgetError):
         return ReplyHalted(f"{told}: tokens", reason="tokens", attempts=attempts)
     return ReplyRejected(told, reason="retries", attempts=attempts)
