@@ -34,20 +34,16 @@ class Gate:
     """Bounds how many rows are under way: additive increase, multiplicative decrease (as TCP, RFC 5681 §3.1).
 
     ``most`` is the highest bound and the first one; ``limit`` the bound of now. A 429, 503 or 529 halves it, once for
-    all requests that were under way together; as many successes as the bound raise it by one. A row that waits out a
-    ``Retry-After`` keeps its place, so nothing is begun instead of it. For one event loop.
+    all requests that were under way together; as many successes as the bound raise it by one. For one event loop.
     """
 
     __slots__ = ("_clock", "_good", "_halved_at", "_waiting", "limit", "most", "running")
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self.most: int = most
-        self.limit: int = most
-        self.running: int = 0
+        self.most = self.limit = most
+        self.running = self._good = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._good = 0
-        self._halved_at = float("-inf")
-        self._clock = clock
+        self._halved_at, self._clock = float("-inf"), clock
 
     async def enter(self) -> None:
         """Take a place, waiting for one in turn."""
@@ -118,8 +114,13 @@ class Asking:
     @asynccontextmanager
     async def session(self, bucket: RetryBucket) -> AsyncGenerator[Session]:
         """Open a client in this event loop, and close it at the end; one that was given ready stays open."""
-        client = self.client if is_ready(self.client) else self._made()
-        gate = Gate(self.concurrency)
+        client, gate = self.client, Gate(self.concurrency)
+        if client is None:
+            from openai import AsyncOpenAI  # noqa: PLC0415 - only where no other client was given
+
+            client = AsyncOpenAI()
+        elif not is_ready(client):
+            client = client()
         settings: dict[str, Any] = {"policy": self.policy, "steering": self.steering, "api": self.api}
         try:
             strict = wrap(client, contract=self.contract, on_attempt=gate.note, **settings)
@@ -131,18 +132,8 @@ class Asking:
                     if isawaitable(closing):  # that of a sync client is none
                         await closing
 
-    def _made(self) -> Any:
-        if self.client is not None:
-            return self.client()
-        from openai import AsyncOpenAI  # noqa: PLC0415 - only where no other client was given
-
-        return AsyncOpenAI()
-
     async def asked_one(self, session: Session, index: int, row: Any) -> RowResult:
-        """Ask about one row; whatever ``Exception`` it meets, there is a result.
-
-        There is one, too, when what the client awaits was cancelled, and not this task.
-        """
+        """Ask about one row: there is a result unless this task is cancelled, also when the client's own task was."""
         try:
             messages = self._messages_of(index, row)
             if isinstance(messages, RowResult):
@@ -204,9 +195,9 @@ def asynchronous(strict: object) -> AsyncStrictClient[Any]:
 async def ask_each(asking: Asking, session: Session, source: Source, take: Take, most: int | None = None) -> None:
     """Ask about each row, and hand over its result as soon as it is there; a row keeps its place until it is taken.
 
-    As many tasks as rows may be under way take from the same rows, each one row after another: a connection that is
-    free is used again at once. ``most`` is how many rows there are, where that is known. What reading the rows raises
-    is raised when the rows before it have their results; what ``take`` raises ends all of it.
+    As many tasks as rows may be under way take from the same rows, so that a free connection is used again at once.
+    ``most`` is how many rows there are, where that is known. An exception of the source is raised when the rows before
+    it have their results; one of ``take`` ends all of it.
     """
     pull, reading, rows = _puller(source), asyncio.Lock(), count()
     broken_off: list[BaseException] = []

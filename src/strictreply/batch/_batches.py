@@ -3,95 +3,71 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from strictreply.batch._journal import INDEX
-from strictreply.batch._results import AS_TEXT, COLUMNS, RowResult
+from strictreply.batch._results import AS_TEXT, COLUMNS, RowResult, written_whole
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
 from strictreply.values._replies import OUR_NAMES
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """The rows of a batch, and what makes a batch of the same kind of the results."""
+def rows_of(batch: Any, prefix: str) -> Sequence[Any]:
+    """Return the rows of a batch.
 
-    rows: Sequence[Any]
-    with_results: Callable[[Sequence[RowResult]], Any]
-
-
-def batch_of(batch: Any, prefix: str) -> Batch:
-    """Read a batch; the result columns are named with ``prefix`` before each.
-
-    Raises ContractError when the batch has such columns already, TypeError when it is none.
+    Raises ContractError when the batch has columns already that are named like the results, with ``prefix`` before
+    each, TypeError when it is none.
     """
+    names: Iterable[Any]
     if isinstance(batch, list):
-        _refuse_taken(sorted({str(name) for row in batch if isinstance(row, Mapping) for name in row}), prefix)
-        return Batch(batch, partial(_named_rows, batch, prefix=prefix))
-    if isinstance(batch, Mapping):
-        _refuse_taken(batch, prefix)
-        return Batch(_rows_of(batch), partial(_beside, batch, prefix=prefix))
-    if hasattr(batch, "to_pylist") and hasattr(batch, "append_column"):
-        _refuse_taken(batch.column_names, prefix)
-        return Batch(batch.to_pylist(), lambda results: _appended(batch, results, prefix))
-    if hasattr(batch, "to_dict") and hasattr(batch, "assign"):
-        _refuse_taken(batch.columns, prefix)
-        return Batch(batch.to_dict("records"), lambda results: _framed(batch, results, prefix))
-    raise TypeError(
-        "a batch is a list of mappings, a mapping of columns, a pyarrow.Table or a pandas.DataFrame, "
-        f"not {type(batch).__name__}; give an iterator of rows to stream()"
-    )
-
-
-def named(row: Any, result: RowResult, prefix: str) -> dict[str, Any]:
-    """Return a row with its result columns; a row that is no mapping has no columns of its own."""
-    own = row if isinstance(row, Mapping) else {}
-    return {**own, **{prefix + name: value for name, value in result.columns.items()}}
-
-
-def _named_rows(rows: Sequence[Any], results: Sequence[RowResult], *, prefix: str) -> list[dict[str, Any]]:
-    return [named(row, result, prefix) for row, result in zip(rows, results, strict=True)]
-
-
-def _beside(columns: Mapping[str, Any], results: Sequence[RowResult], *, prefix: str) -> dict[str, Any]:
-    return {**columns, **_columns(results, prefix)}
-
-
-def _framed(frame: Any, results: Sequence[RowResult], prefix: str) -> Any:
-    """Return a frame with the result columns; None stays None, which a column of texts would make NaN of."""
-    series = import_module("pandas").Series
-    columns = _columns(results, prefix)
-    for name in AS_TEXT:
-        columns[prefix + name] = series(columns[prefix + name], index=frame.index, dtype=object)
-    return frame.assign(**columns)
-
-
-def _refuse_taken(names: Iterable[Any], prefix: str) -> None:
-    taken = {prefix + name for name in COLUMNS}
-    for name in names:
-        if name in taken:
-            raise ContractError(
-                f"the batch has a column {name!r} already, as the results have: rename it, or name the results "
-                "otherwise, as in rows(…, prefix='out_')"
-            )
-
-
-def _rows_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
-    if len({len(column) for column in columns.values()}) > 1:
+        names = sorted({str(name) for row in batch if isinstance(row, Mapping) for name in row})
+    elif isinstance(batch, Mapping):
+        names = batch
+    elif hasattr(batch, "to_pylist") and hasattr(batch, "append_column"):
+        names = batch.column_names
+    elif hasattr(batch, "to_dict") and hasattr(batch, "assign"):
+        names = batch.columns
+    else:
+        raise TypeError(
+            "a batch is a list of mappings, a mapping of columns, a pyarrow.Table or a pandas.DataFrame, "
+            f"not {type(batch).__name__}; give an iterator of rows to stream()"
+        )
+    if taken := [name for name in names if name in {prefix + column for column in COLUMNS}]:
+        raise ContractError(
+            f"the batch has a column {taken[0]!r} already, as the results have: rename it, or name the results "
+            "otherwise, as in rows(…, prefix='out_')"
+        )
+    if isinstance(batch, list):
+        return batch
+    if not isinstance(batch, Mapping):
+        return list(batch.to_pylist() if hasattr(batch, "to_pylist") else batch.to_dict("records"))
+    if len({len(column) for column in batch.values()}) > 1:
         raise ContractError("the columns of the batch differ in length: give each one value a row")
-    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    return [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
 
 
-def _columns(results: Sequence[RowResult], prefix: str) -> dict[str, Any]:
-    """Return the results by columns, in which those without one form are JSON text."""
-    rows = [result.columns for result in results]
-    return {prefix + name: [_cell(row[name], is_text=name in AS_TEXT) for row in rows] for name in COLUMNS}
+def with_results(batch: Any, results: Sequence[RowResult], prefix: str) -> Any:
+    """Return a batch of the same kind with the result columns; by columns, those without one form are JSON text."""
+    if isinstance(batch, list):
+        rows = zip(batch, results, strict=True)
+        return [{**(row if isinstance(row, Mapping) else {}), **result.prefixed(prefix)} for row, result in rows]
+    found = [result.columns for result in results]
+    columns: dict[str, Any] = {
+        prefix + name: [_cell(row[name], is_text=name in AS_TEXT) for row in found] for name in COLUMNS
+    }
+    if isinstance(batch, Mapping):
+        return {**batch, **columns}
+    if hasattr(batch, "append_column"):
+        for name, kind in arrow_types().items():
+            batch = batch.append_column(prefix + name, arrow().array(columns[prefix + name], kind))
+        return batch
+    series = import_module("pandas").Series
+    for name in AS_TEXT:  # None stays None, which a column of texts would make NaN of
+        columns[prefix + name] = series(columns[prefix + name], index=batch.index, dtype=object)
+    return batch.assign(**columns)
 
 
 def _cell(value: Any, *, is_text: bool) -> Any:
@@ -113,13 +89,6 @@ def arrow_types() -> dict[str, Any]:
     return {"reply": text, "status": text, "issues": text, "attempts": number, "usage": usage}
 
 
-def _appended(table: Any, results: Sequence[RowResult], prefix: str) -> Any:
-    columns, types = _columns(results, prefix), arrow_types()
-    for name in COLUMNS:
-        table = table.append_column(prefix + name, arrow().array(columns[prefix + name], types[name]))
-    return table
-
-
 _GROUP_BYTES = 8_000_000  # of JSON lines, that are held at a time
 _INT64 = 2**63
 _EXACT = 2**53  # up to which a double holds every whole number
@@ -129,10 +98,10 @@ _COMMON = {"str": {"str"}, "bool": {"bool"}, "int": {"int", "long"}, "float": {"
 
 
 def write_parquet(lines: Path, target: Path, prefix: str) -> None:
-    """Write the rows of a file of results as parquet, whole or not at all.
+    """Write the rows of a file of results as parquet, whole or not at all; ImportError without pyarrow.
 
     A column of the rows is boolean, int64, double or string where all of its values are; any other is JSON text. The
-    file is read twice, and a few megabytes of it are held at a time. Raises ImportError without pyarrow.
+    file is read twice, and a few megabytes of it are held at a time.
     """
     pa, parquet = arrow(), arrow("pyarrow.parquet")
     ours = {prefix + INDEX: pa.int64(), **{prefix + name: kind for name, kind in arrow_types().items()}}
@@ -141,17 +110,10 @@ def write_parquet(lines: Path, target: Path, prefix: str) -> None:
     types = {name: known[kind] for name, kind in kinds.items()} | ours
     schema = pa.schema({_spelled(name): kind for name, kind in types.items()})
     texts = {name for name, kind in kinds.items() if kind == _TEXT} | {f"{prefix}reply", f"{prefix}issues"}
-    part = target.with_name(f"{target.name}.part")
-    with part.open("wb") as file:
-        with parquet.ParquetWriter(file, schema) as writer:
-            for rows in _groups(lines):
-                columns = {
-                    _spelled(name): [_cell(row.get(name), is_text=name in texts) for row in rows] for name in types
-                }
-                writer.write_table(pa.table(columns, schema=schema))
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(target)
+    with written_whole(target) as file, parquet.ParquetWriter(file, schema) as writer:
+        for rows in _groups(lines):
+            columns = {_spelled(name): [_cell(row.get(name), is_text=name in texts) for row in rows] for name in types}
+            writer.write_table(pa.table(columns, schema=schema))
 
 
 def _kinds(lines: Path) -> dict[str, str]:
@@ -161,7 +123,10 @@ def _kinds(lines: Path) -> dict[str, str]:
         for row in rows:
             for name, value in row.items():
                 found.setdefault(name, set()).add(_kind(value))
-    return {name: _common(kinds - {"NoneType"}) for name, kinds in found.items()}
+    return {
+        name: next((kind for kind, among in _COMMON.items() if kinds - {"NoneType"} <= among), _TEXT)
+        for name, kinds in found.items()
+    }
 
 
 def _kind(value: Any) -> str:
@@ -173,10 +138,6 @@ def _kind(value: Any) -> str:
 
 def _spelled(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()  # half of a surrogate pair is in no text of Arrow
-
-
-def _common(kinds: set[str]) -> str:
-    return next((kind for kind, among in _COMMON.items() if kinds <= among), _TEXT)
 
 
 def _groups(lines: Path) -> Iterator[Sequence[JSONObject]]:

@@ -1,8 +1,7 @@
 """A file of results that survives a kill: one line a row, and a manifest beside it that says how far the run is.
 
-Each line is given to the operating system as soon as its row has a result, so a process that is killed loses the rows
-that were under way, and no other. Every few seconds, and at the end, the file is forced to disk and after it the
-manifest is replaced; a machine that loses power loses what came since.
+A line is handed to the operating system as soon as its row has a result. Every few seconds, and at the end, the file is
+forced to disk and after it the manifest is replaced; a machine that loses power loses the lines since.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from strictreply.batch._results import STDIN, RowResult
+from strictreply.batch._results import RowResult, written_whole
 from strictreply.contract._contract import Contract
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
@@ -54,12 +53,11 @@ class DoneRows:
 
 
 class Journal:
-    """The results of one run in a file; ``run`` says of what, and a journal of another run is never gone on with.
+    """The results of one run, which ``run`` identifies, in a file.
 
     ``done`` are the rows that have a result, ``statuses`` and ``tokens`` count them all, those of earlier starts too.
     Rows at which the API failed are taken out when it is opened, to be asked again; ``api_failed`` counts those since.
-    Raises ContractError when the file belongs to another run or another process writes it, OSError when it cannot be
-    read or written.
+    Raises ContractError when the file belongs to another run or another process writes it, OSError as files do.
     """
 
     def __init__(
@@ -72,7 +70,7 @@ class Journal:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._path, self._run, self._prefix, self._clock = path, run, prefix, clock
-        self.manifest = manifest_of(path)
+        self.manifest = path.with_name(f"{path.name}.manifest.json")
         self._forget()
         known = None if restart else self._known()
         self._file: BinaryIO = path.open("ab")
@@ -152,32 +150,25 @@ class Journal:
         return bool(line[f"{self._prefix}status"] == "failed" and line[f"{self._prefix}attempts"])
 
     def _ask_again(self) -> None:
-        """Write the file anew without the rows at which the API failed.
-
-        The manifest forgets first what it knew: after a kill the one file is counted as well as the other.
-        """
-        self._forget()
+        """Write the file anew without the rows at which the API failed."""
+        self._forget()  # in the manifest first: after a kill either file can be counted
         self.save()
-        part = self._path.with_name(f"{self._path.name}.part")
-        with self._path.open("rb") as written, part.open("wb") as kept:
-            for line in written:
-                told = json.loads(line)
-                if not self._is_to_ask_again(told):
-                    kept.write(line)
-                    self._count(told, len(line))
-            kept.flush()
-            os.fsync(kept.fileno())
         with closing(self._file):  # locked until the other one is
-            if os.name == "nt":  # where what is open cannot be replaced
-                self._file.close()
-            part.replace(self._path)
+            with written_whole(self._path) as kept:
+                with self._path.open("rb") as written:
+                    for line in written:
+                        told = json.loads(line)
+                        if not self._is_to_ask_again(told):
+                            kept.write(line)
+                            self._count(told, len(line))
+                if os.name == "nt":  # where what is open cannot be replaced
+                    self._file.close()
             self._file = self._path.open("ab")
             _lock(self._file, self._path)
 
     def add(self, index: int, row: Mapping[str, Any], result: RowResult) -> None:
         """Write the result of a row, and force it to disk from time to time."""
-        line = {self._prefix + INDEX: index, **row}
-        line |= {self._prefix + name: value for name, value in result.columns.items()}
+        line = {self._prefix + INDEX: index, **row, **result.prefixed(self._prefix)}
         written = json.dumps(line).encode() + b"\n"
         self._file.write(written)
         self._file.flush()
@@ -200,7 +191,8 @@ class Journal:
             "tokens": {name: self.tokens[name] for name in OUR_NAMES},
             "complete": self.is_complete,
         }
-        replace_file(self.manifest, json.dumps(told, indent=1).encode())
+        with written_whole(self.manifest) as file:
+            file.write(json.dumps(told, indent=1).encode())
         self._next_save = self._clock() + SYNC_SECONDS
 
     def close(self) -> None:
@@ -209,21 +201,6 @@ class Journal:
             self.save()
         with suppress(OSError):  # a disk that is full is told by what wrote to it
             self._file.close()
-
-
-def manifest_of(path: Path) -> Path:
-    """Return where the manifest of a file of results stands."""
-    return path.with_name(f"{path.name}.manifest.json")
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    part = path.with_name(f"{path.name}.part")
-    with part.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
 
 
 def _lock(file: BinaryIO, path: Path) -> None:
@@ -241,16 +218,8 @@ def _lock(file: BinaryIO, path: Path) -> None:
             ) from None
 
 
-def fingerprint_of(path: Path) -> str:
-    """Return what a file of rows is known by again: the digest of all its bytes; for stdin just that."""
-    if path == STDIN:
-        return "stdin"
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def fingerprint(contract: Contract[Any]) -> str:
-    """Return what a contract is known by again in another process: all that it tells a model, and how it judges."""
+    """Return a digest of what a contract tells a model, and how it judges, the same in every process."""
     told: JSONObject = {one.name: repr(getattr(contract, one.name)) for one in fields(contract)}
     told["answer"] = contract.answer.document
     told["tools"] = told["offered"] = [(tool.definition, tool.extra, tool.formats) for tool in contract.tools]

@@ -1,8 +1,8 @@
 """The batch files of a provider, in passes: outputs judged, the rejected asked for again in a file of their own.
 
 A request is ``{"custom_id", "method", "url", "body"}``, an output ``{"id", "custom_id", "response": {"status_code",
-"body"}, "error"}``; outputs come in any order, and what failed or expired stands in a file of its own. Nothing is kept
-between two passes: the loop of a call is played again, from the first request of a row and all that came for it.
+"body"}, "error"}``, in any order. Nothing is kept between two passes: the loop of a call is played again, from the
+first request of a row and all its outputs.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import json
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, Self, TypeAlias
@@ -29,6 +28,7 @@ from strictreply.batch._results import (
     issues_of,
     open_lines,
     unasked,
+    written_whole,
 )
 from strictreply.contract._contract import Contract
 from strictreply.reading._decoding import decode
@@ -53,10 +53,9 @@ _WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
 class FileCounts:
     """What became of the requests of a provider's batch.
 
-    ``statuses`` counts the rows by status; ``again`` those whose next request stands in the re-ask file, and that are
-    counted by how they stand; ``missing`` those without any output. ``unknown`` counts the outputs of no request,
-    ``surplus`` those that came after the end of their row or twice; ``unreadable`` says where a line of an output file
-    is no output, and why.
+    ``statuses`` counts the rows by their present status; ``again`` those whose next request stands in the re-ask file,
+    ``missing`` those without any output. ``unknown`` counts the outputs of no request, ``surplus`` those that came
+    after the end of their row or twice; ``unreadable`` are the lines of output files that are no output, and why.
     """
 
     statuses: Mapping[str, int]
@@ -86,23 +85,25 @@ def judge_files(
 
     ``requests`` are the files of the first pass; ``outputs`` all output and error files so far, pass after pass. Each
     reply is held to the tools and the ``response_format`` of its own request, or to ``contract``. ``out`` gets a line
-    for each request: its ``custom_id`` and the result columns, how things stand where they are not at their end.
-    ``reask`` gets the next requests under the same ids: send it as the next batch, and call this again with its
-    outputs after the others. ``policy`` and ``steering`` None mean the defaults; keep them the same in all passes.
+    for each request: its ``custom_id`` and the result columns so far. ``reask`` gets the next requests under the same
+    ids: send it as the next batch, and call this again with its outputs after the others. ``policy`` and ``steering``
+    None mean the defaults; keep them the same in all passes.
 
-    Files are read line by line, ``.gz`` too; the outputs are indexed in a temporary file as large as they are. The two
-    files are written whole or not at all. Raises OSError when a file cannot be read or written.
+    Files are read line by line, ``.gz`` too; the outputs are indexed in a temporary file as large as they are. ``out``
+    and ``reask`` are written whole or not at all. Raises OSError when a file cannot be read or written.
     """
     counts: Counter[str] = Counter()
     statuses: Counter[str] = Counter()
-    judge = partial(_judged, contract=contract or Contract(parallel=True), policy=policy, steering=steering)
+    judged_by = contract or Contract(parallel=True)
     with ExitStack() as stack:
         index = stack.enter_context(_Outputs())
         index.read(map(Path, outputs))
-        results, again = (stack.enter_context(_written_whole(path)) for path in (out, reask))
+        results, again = (
+            None if path is None else stack.enter_context(written_whole(Path(path))) for path in (out, reask)
+        )
         for row in _requests(map(Path, requests), index):
             came = [] if row.fault else index.of(row.custom_id or "", counts)
-            result, following, surplus = judge(row, came)
+            result, following, surplus = _judged(row, came, judged_by, policy=policy, steering=steering)
             statuses[result.status] += 1
             counts["surplus"] += surplus
             counts["missing"] += not (came or row.fault)
@@ -145,26 +146,18 @@ def _requests(paths: Iterable[Path], outputs: _Outputs) -> Iterator[_Request]:
 
 
 def _judged(
-    row: _Request,
-    came: list[Any],
-    *,
-    contract: Contract[Any],
-    policy: RetryPolicy | None,
-    steering: Steering | None,
+    row: _Request, came: list[Any], contract: Contract[Any], **settings: Any
 ) -> tuple[RowResult, Mapping[str, Any] | None, int]:
     """Return the result of a row, its next request where there is one, and how many outputs came after its end."""
     if row.fault:
-        return (
-            unasked(row.index, "batch.request", row.fault, "Mend the requests file; nothing is judged of it."),
-            None,
-            0,
-        )
+        hint = "Mend the requests file; nothing is judged of it."
+        return unasked(row.index, "batch.request", row.fault, hint), None, 0
     try:
-        step = contract.next_request(row.body, policy=policy, steering=steering)
+        step = contract.next_request(row.body, **settings)
         for number, response in enumerate(came):
             if step.request is None:
                 return _result(row.index, step), None, len(came) - number
-            step = contract.next_request(step.request, response, policy=policy, steering=steering)
+            step = contract.next_request(step.request, response, **settings)
     except Exception as error:  # noqa: BLE001 - as with rows that are asked: no row ends the run
         return broken(row.index, error), None, 0
     # as it was until a reply has been corrected: what a client of ours adds to it is not the caller's
@@ -276,19 +269,6 @@ def _response(record: Any) -> Any:
     code = peek(peek(record, "error"), "code")
     kind = code if isinstance(code, str) and _WORD.fullmatch(code) else "api_error"
     return ExchangeStopped(Failure(kind, retryable=True))  # batch_expired, batch_cancelled: it was not asked
-
-
-@contextmanager
-def _written_whole(target: AnyPath | None) -> Generator[BinaryIO | None]:
-    """Open a file that takes its place when all went well; None for none."""
-    if target is None:
-        yield None
-        return
-    path = Path(target)
-    part = path.with_name(f"{path.name}.part")
-    with part.open("wb") as file:
-        yield file
-    part.replace(path)
 
 
 def _write(file: BinaryIO | None, line: Mapping[str, Any]) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import os
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from io import BufferedReader
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any, BinaryIO, Final, Literal, TypeAlias, cast
 
 from strictreply.retry._policy import LATE_KINDS, is_transport_fault
 from strictreply.values._errors import CallFailed, ContractError, ReplyHalted, TransportFailed, without_exception
-from strictreply.values._issues import Issue, printable
+from strictreply.values._issues import printable
 from strictreply.values._limits import MAX_JSON_DEPTH, JSONObject, Limits
 from strictreply.values._replies import AssistantReply, Attempt, Usage, total_usage
 
@@ -27,10 +28,9 @@ STDIN = Path("-")
 
 
 def open_lines(path: Path) -> Iterator[tuple[int, bytes, int]]:
-    """Read a JSONL file, plain or gzip: each line's number, its bytes, and how far the file itself has been read.
+    """Read a JSONL file, plain or gzip, ``-`` for stdin: each line's number, its bytes, and the position in the file.
 
-    ``-`` is what comes in on stdin. Blank lines are passed over. Raises OSError when the file cannot be read,
-    gzip.BadGzipFile when it is damaged.
+    Blank lines are passed over. Raises OSError when the file cannot be read, gzip.BadGzipFile when it is damaged.
     """
     with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as opened:
         file = cast("BufferedReader", opened)
@@ -44,6 +44,17 @@ def open_lines(path: Path) -> Iterator[tuple[int, bytes, int]]:
                     yield number, line, at if path == STDIN else file.tell()
         except (EOFError, zlib.error) as error:
             raise gzip.BadGzipFile("the packed data is cut off or damaged") from error
+
+
+@contextmanager
+def written_whole(path: Path) -> Generator[BinaryIO]:
+    """Open a file that is on disk and takes the place of ``path`` when all went well."""
+    part = path.with_name(f"{path.name}.part")
+    with part.open("wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
 
 
 Status: TypeAlias = Literal["ok", "mended", "rejected", "halted", "failed"]
@@ -93,10 +104,7 @@ AS_TEXT: Final = frozenset({"reply", "issues"})
 
 @dataclass(frozen=True, slots=True)
 class RowResult:
-    """What became of one row.
-
-    ``index`` counts the rows from 0. The other fields are the columns of :data:`COLUMNS`.
-    """
+    """The result of one row: ``index`` counts the rows from 0, the other fields are those of :data:`COLUMNS`."""
 
     index: int
     reply: JSONObject | None = field(repr=False)
@@ -115,6 +123,10 @@ class RowResult:
             "attempts": self.attempts,
             "usage": asdict(self.usage),
         }
+
+    def prefixed(self, prefix: str) -> JSONObject:
+        """Return the result columns with ``prefix`` before each name."""
+        return {prefix + name: value for name, value in self.columns.items()}
 
 
 class RowFault(ContractError):
@@ -143,20 +155,13 @@ def ended(index: int, error: CallFailed) -> RowResult:
     attempts, words = error.attempts, str(error).splitlines()
     advice = next((line.partition("What to do: ")[2] for line in reversed(words) if "What to do: " in line), "")
     message, advice = words[0], without_exception(advice)
-    failure = _spent_on(error)
-    if failure:
-        status, message = "failed", f"the deadline passed while the API failed: {failure}"
-        advice = "Check the endpoint, or raise RetryPolicy.deadline."
+    if error.reason == "deadline" and all(map(is_transport_fault, attempts)):  # no model was slow
+        told = [attempt.failure or attempt.issues[0].message for attempt in attempts]
+        if failures := [one for one in told if one not in LATE_KINDS]:
+            status, message = "failed", f"the deadline passed while the API failed: {failures[-1]}"
+            advice = "Check the endpoint, or raise RetryPolicy.deadline."
     end = entry(len(attempts), f"call.{error.reason}", message, advice)
     return RowResult(index, None, status, (*issues_of(attempts), end), len(attempts), error.usage)
-
-
-def _spent_on(error: CallFailed) -> str:
-    """Return the failure of the API on which alone a deadline was spent; empty where a model was slow, too."""
-    if error.reason != "deadline" or not all(map(is_transport_fault, error.attempts)):
-        return ""
-    told = [attempt.failure or attempt.issues[0].message for attempt in error.attempts]
-    return next((one for one in reversed(told) if one not in LATE_KINDS), "")
 
 
 def unasked(index: int, code: RowCode, message: str, hint: str) -> RowResult:
@@ -165,10 +170,7 @@ def unasked(index: int, code: RowCode, message: str, hint: str) -> RowResult:
 
 
 def broken(index: int, error: BaseException) -> RowResult:
-    """Return the result of a row at which something raised: of an exception that is not ours, its type alone is told.
-
-    Its text may hold anything, what a model wrote among it.
-    """
+    """Return the result of a row at which something raised; of an exception that is not ours only the type is kept."""
     if isinstance(error, RowFault):
         return unasked(index, error.code, str(error), error.hint)
     if isinstance(error, ContractError):
@@ -179,11 +181,11 @@ def broken(index: int, error: BaseException) -> RowResult:
 
 def issues_of(attempts: tuple[Attempt, ...]) -> tuple[JSONObject, ...]:
     """Return the faults of all attempts, as the column has them."""
-    return tuple(_of_issue(attempt.number, issue) for attempt in attempts for issue in attempt.issues)
-
-
-def _of_issue(attempt: int, issue: Issue) -> JSONObject:
-    return entry(attempt, str(issue.code), issue.message, issue.hint, issue.path)
+    return tuple(
+        entry(attempt.number, str(issue.code), issue.message, issue.hint, issue.path)
+        for attempt in attempts
+        for issue in attempt.issues
+    )
 
 
 def entry(attempt: int, code: str, message: str, hint: str, path: str = "") -> JSONObject:

@@ -1,35 +1,22 @@
-"""The row function: it asks a model about each row of a batch, and returns every row with its result.
-
-Rows of plain calls are asked in one thread of the process, whatever thread or event loop they come from.
-"""
+"""The row function: it asks a model about each row of a batch, and returns every row with its result."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import weakref
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    AsyncIterator,
-    Callable,
-    Coroutine,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock, Thread, get_ident
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, overload
 
-from anyio import CancelScope
 from anyio.from_thread import start_blocking_portal
 
 from strictreply.batch._asking import Asking, Messages, Session, Source, Take, ask_each, asked, asynchronous, is_ready
-from strictreply.batch._batches import batch_of
+from strictreply.batch._batches import rows_of, with_results
 from strictreply.batch._results import RowResult
 from strictreply.client._keywords import ApiKeywords
 from strictreply.client._sending import RetryBucket
@@ -67,22 +54,21 @@ class Process:
 
     def run(self, asking: Asking, job: Job[R]) -> R:
         """Do a job in the event loop; when the wait for it is interrupted, the job is cancelled first."""
-        line, doing = self._opened(asking), _Doing(job)
+        doing, ended = self._opened(asking).begin(job)
         try:
-            return line.begin(doing).result()
+            return doing.result()
         except BaseException:
-            line.cancel(doing)
-            wait([doing.ended])
+            doing.cancel()
+            wait([ended])
             raise
 
     async def arun(self, asking: Asking, job: Job[R]) -> R:
         """Do a job like :meth:`run`, awaiting it in another event loop."""
-        line, doing = self._opened(asking), _Doing(job)
+        doing, ended = self._opened(asking).begin(job)
         try:
-            return await asyncio.wrap_future(line.begin(doing))
+            return await asyncio.wrap_future(doing)  # which cancels the job with itself
         except asyncio.CancelledError:
-            line.cancel(doing)
-            await asyncio.shield(asyncio.wrap_future(doing.ended))
+            await asyncio.shield(asyncio.wrap_future(ended))
             raise
 
     def close(self) -> None:
@@ -100,31 +86,6 @@ class Process:
             return self._line
 
 
-class _Doing(Generic[R]):
-    """A job on its way; ``ended`` is done when nothing of it runs any more."""
-
-    def __init__(self, job: Job[R]) -> None:
-        self._job = job
-        self._scope: CancelScope | None = None
-        self.ended: Future[None] = Future()
-
-    async def done(self, session: Session) -> R:
-        """Do the job; CancelledError when it was cancelled."""
-        try:
-            with CancelScope() as self._scope:
-                return await self._job(session)
-            raise asyncio.CancelledError
-        finally:
-            self.ended.set_result(None)
-
-    async def cancel(self) -> None:
-        """Cancel the job; one that has not begun has ended."""
-        if self._scope is not None:
-            self._scope.cancel()
-        elif not self.ended.done():
-            self.ended.set_result(None)
-
-
 class _Line:
     """A thread with an event loop, and the session that its first job opens."""
 
@@ -136,31 +97,29 @@ class _Line:
         self._ident = self._portal.call(get_ident)
         self._opening: AbstractAsyncContextManager[Session] | None = None
         self._session: Session | None = None
-        self._is_closed = False
 
-    def begin(self, doing: _Doing[R]) -> Future[R]:
-        """Begin a job in the thread."""
-        return self._portal.start_task_soon(self._do, doing)
+    def begin(self, job: Job[R]) -> tuple[Future[R], Future[None]]:
+        """Begin a job in the thread; the second future is done when nothing of it runs any more."""
+        ended: Future[None] = Future()
 
-    def cancel(self, doing: _Doing[Any]) -> None:
-        """Cancel a job, whether it has begun or not."""
-        self._portal.start_task_soon(doing.cancel)
+        async def do() -> R:
+            try:
+                if self._session is None:
+                    opening = self._asking.session(self._bucket)
+                    self._session, self._opening = await opening.__aenter__(), opening
+                return await job(self._session)
+            finally:
+                ended.set_result(None)
 
-    async def _do(self, doing: _Doing[R]) -> R:
-        if self._session is None:
-            opening = self._asking.session(self._bucket)
-            self._session, self._opening = await opening.__aenter__(), opening
-        return await doing.done(self._session)
+        return self._portal.start_task_soon(do), ended
 
     def close(self) -> None:
         """Close the session and end the thread; a process that was forked has neither."""
-        if self._is_closed or self.pid != os.getpid():
-            return
-        self._is_closed = True
-        if get_ident() == self._ident:  # what collects garbage, and so calls this, may be the event loop itself
-            Thread(target=self._end).start()
-        else:
-            self._end()
+        if self.pid == os.getpid():
+            if get_ident() == self._ident:  # what collects garbage, and so calls this, may be the event loop itself
+                Thread(target=self._end).start()
+            else:
+                self._end()
 
     def _end(self) -> None:
         if self._opening is not None:
@@ -178,9 +137,9 @@ PATIENT = RetryPolicy(transport_retries=6, quota=500)
 class Rows:
     """What :func:`rows` returns: call it with a batch, await :meth:`acall`, or iterate over :meth:`stream`.
 
-    It may be called from any thread, as often as you like, and pickled. The calls of one process share a thread with
-    an event loop, one client, one bound and one quota. The client is made at the first call; it is closed by
-    :meth:`close`, when nothing refers to this object any more, and when the program ends.
+    It may be called from any thread, and pickled. The calls of one process share a thread with an event loop, one
+    client, one bound and one quota. The client is made at the first call; it is closed by :meth:`close`, when nothing
+    refers to this object any more, and when the program ends.
     """
 
     _asking: Asking
@@ -194,15 +153,15 @@ class Rows:
     @overload
     def __call__(self, batch: B) -> B: ...
     def __call__(self, batch: Any) -> Any:
-        """Ask about every row of a batch, and return it with the result columns, of the kind that was given.
+        """Ask about every row of a batch, and return a batch of the same kind with the result columns.
 
         ``batch`` is a list of mappings, a mapping of columns (lists or arrays), a ``pyarrow.Table`` or a
-        ``pandas.DataFrame``. When Ctrl-C comes, what is under way is cancelled before it goes on up. Raises
-        ContractError when a column of the batch is named like a result column, TypeError for a batch of another kind.
+        ``pandas.DataFrame``. Ctrl-C cancels the rows under way before it is raised. Raises ContractError when a column
+        of the batch is named like a result column, TypeError for a batch of another kind.
         """
-        held = batch_of(batch, self._prefix)
-        results = self._process.run(self._asking, partial(self._all, held.rows)) if held.rows else []
-        return held.with_results(results)
+        rows = rows_of(batch, self._prefix)
+        results = self._process.run(self._asking, partial(self._all, rows)) if rows else []
+        return with_results(batch, results, self._prefix)
 
     @overload
     async def acall(self, batch: list[Any]) -> list[dict[str, Any]]: ...
@@ -212,23 +171,22 @@ class Rows:
     async def acall(self, batch: B) -> B: ...
     async def acall(self, batch: Any) -> Any:
         """Ask about every row of a batch like a plain call, from within an event loop of asyncio."""
-        held = batch_of(batch, self._prefix)
-        results = await self._process.arun(self._asking, partial(self._all, held.rows)) if held.rows else []
-        return held.with_results(results)
+        rows = rows_of(batch, self._prefix)
+        results = await self._process.arun(self._asking, partial(self._all, rows)) if rows else []
+        return with_results(batch, results, self._prefix)
 
-    def stream(self, rows: Iterable[Any] | AsyncIterable[Any]) -> RowStream:
+    def stream(self, rows: Source) -> RowStream:
         """Ask about rows as they come, in the event loop at hand and through a client of its own.
 
         Never more than ``concurrency`` rows are begun whose results were not taken. Close a stream that you leave
-        early (``contextlib.aclosing``): what is under way is cancelled then.
+        early (``contextlib.aclosing``), which cancels the rows under way.
         """
         return RowStream(self._asking, self._process.bucket, rows)
 
     async def each(self, rows: Source, take: Take) -> None:
-        """Ask about rows as they come, like :meth:`stream`, and call ``take`` with each result as soon as it is there.
+        """Ask about rows as they come, and call ``take`` with each result and the bound on rows under way.
 
-        ``take`` is given the result and how many rows may be under way at the moment, before another row is begun in
-        its place: what it writes down is missed by no kill. What it raises ends all of it.
+        No other row is begun in the place of one before its result is taken. An exception of ``take`` ends it all.
         """
         async with self._asking.session(self._process.bucket) as session:
             await ask_each(self._asking, session, rows, take)
@@ -244,9 +202,9 @@ class Rows:
 
 
 class RowStream:
-    """The results of rows, each as soon as it is there; ``limit`` says how many rows may be under way at the moment."""
+    """The results of rows, each as soon as it is there; ``limit`` is the bound of now on rows under way."""
 
-    def __init__(self, asking: Asking, bucket: RetryBucket, rows: Iterable[Any] | AsyncIterable[Any]) -> None:
+    def __init__(self, asking: Asking, bucket: RetryBucket, rows: Source) -> None:
         self.limit: int = asking.concurrency
         self._results = self._asked(asking, bucket, rows)
 
@@ -258,9 +216,7 @@ class RowStream:
         """Cancel what is under way, and close the client."""
         await self._results.aclose()
 
-    async def _asked(
-        self, asking: Asking, bucket: RetryBucket, rows: Iterable[Any] | AsyncIterable[Any]
-    ) -> AsyncGenerator[RowResult]:
+    async def _asked(self, asking: Asking, bucket: RetryBucket, rows: Source) -> AsyncGenerator[RowResult]:
         async with asking.session(bucket) as session, aclosing(asked(asking, session, rows)) as results:
             async for result in results:
                 self.limit = session.gate.limit
@@ -280,15 +236,13 @@ def rows(
 ) -> Rows:
     """Return a function that asks a model about each row of a batch, and never drops a row or raises for one.
 
-    ``contract`` is what replies are held to. ``messages`` is the column of a row, or a function of the row, that gives
-    a text or messages. ``client`` makes an async client when it is called, once in each process; or is a ready one,
-    which stays open and must not be in use in another event loop; None means ``openai.AsyncOpenAI``. ``policy`` None
-    means :data:`PATIENT`, ``steering`` None ours. ``concurrency`` is how many rows are asked at once; it is halved
-    when the API answers 429, 503 or 529, and grows again slowly. ``prefix`` stands before the names of the result
-    columns, :data:`COLUMNS`. The other keywords are those of a call: ``model``, which must be there, ``api``,
-    ``temperature``, …
-
-    Raises ContractError when one of these is wrong.
+    ``messages`` is the column of a row, or a function of the row, that holds a text or messages. ``client`` makes an
+    async client when it is called, once in each process; or is a ready one, which stays open and must not be in use in
+    another event loop; None means ``openai.AsyncOpenAI``. ``policy`` None means :data:`PATIENT`, ``steering`` None
+    ours. ``concurrency`` is how many rows are asked at once; it is halved when the API answers 429, 503 or 529, and
+    grows again slowly. ``prefix`` stands before the names of the result columns, :data:`COLUMNS`. The other keywords
+    are those of a call: ``model``, which must be there, ``api``, ``temperature``, … Raises ContractError when one of
+    these is wrong.
     """
     must_be("contract", contract, Contract, "a Contract, as in Contract(answer=Label)")
     policy = policy or PATIENT
@@ -310,7 +264,7 @@ def rows(
 
 
 def _refuse_keywords(contract: Contract[Any], keywords: Mapping[str, Any], api: Api) -> None:
-    """Refuse what would be refused at every row: a call with these keywords is read as the client reads it."""
+    """Refuse keywords that every row would refuse."""
     wire = wire_named(api)
     known = ApiKeywords.__annotations__.keys() - {"stream", "stream_options"}
     for name in keywords:

@@ -1,4 +1,4 @@
-"""The words of the command line: each command parses its options and hands them on."""
+"""The commands and their options; what a command does is in the module that it imports."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from strictreply.cli._published_schemas import published_schemas
-from strictreply.cli._terminal import fail
+from strictreply.cli._terminal import fail, read_json
 from strictreply.retry._policy import RetryPolicy
 from strictreply.values._limits import Channel
 from strictreply.wires._wire import Api
@@ -81,24 +82,21 @@ def demo(
     With --questions a dozen questions go to an unreliable model inside this program, which the other options shape;
     with --base-url or --model they go to a real endpoint.
     """
-    real = base_url is not None or model is not None
-    if not (questions or real):
-        from strictreply.cli._demo_command import tell  # noqa: PLC0415 - what only this command needs
-
-        tell()
-        return
-    from strictreply.cli._demo_command import demo as run_demo  # noqa: PLC0415
+    from strictreply.cli._demo_command import run_demo, tell  # noqa: PLC0415 - what only this command needs
     from strictreply.cli._serve_commands import Endpoint  # noqa: PLC0415
 
+    real = base_url is not None or model is not None
+    if not (questions or real):
+        tell()
+        return
     endpoint = Endpoint(base_url, api_key, model, timeout) if real else None
-    policy = RetryPolicy(max_retries=max_retries)
-    run_demo(endpoint, channel=channel, seed=seed, failure_rate=failure_rate, policy=policy)
+    run_demo(endpoint, channel=channel, seed=seed, failure_rate=failure_rate, max_retries=max_retries)
 
 
 @app.command(short_help="Serve the demo's unreliable model on loopback.")
 def serve_demo(*, port: Port = 8100, seed: Seed = 7, failure_rate: FailureRate = 0.6) -> None:
     """Serve the demo's unreliable model on loopback until Ctrl-C."""
-    from strictreply.cli._serve_commands import serve_demo as run_serve_demo  # noqa: PLC0415
+    from strictreply.cli._serve_commands import run_serve_demo  # noqa: PLC0415
 
     run_serve_demo(port, seed=seed, failure_rate=failure_rate)
 
@@ -110,7 +108,7 @@ def serve_script(
     port: Port = 8101,
 ) -> None:
     """Serve good replies on loopback until Ctrl-C, and the faults that a test in any language asks for over HTTP."""
-    from strictreply.cli._serve_commands import serve_script as run_serve_script  # noqa: PLC0415
+    from strictreply.cli._serve_commands import run_serve_script  # noqa: PLC0415
 
     run_serve_script(host, port)
 
@@ -132,8 +130,7 @@ def ask(
     explain: Annotated[bool, typer.Option(help="On failure tell the whole story, raw replies included.")] = False,
 ) -> None:
     """Make one call; the reply as JSON on stdout, each attempt on stderr, status 1 when none was valid."""
-    from strictreply.cli._serve_commands import Endpoint, declare  # noqa: PLC0415
-    from strictreply.cli._serve_commands import ask as run_ask  # noqa: PLC0415
+    from strictreply.cli._serve_commands import Endpoint, declare, run_ask  # noqa: PLC0415
 
     run_ask(
         question,
@@ -191,17 +188,19 @@ def run_rows(  # noqa: PLR0913 - one parameter an option
     restart: Annotated[bool, typer.Option("--restart", help="Forget the results that are there.")] = False,
 ) -> None:
     """Ask about every row of a file and write one result a row; the same command goes on after any end."""
-    from strictreply.cli._batch_command import FileRun, Prompt, keywords_of, results_of  # noqa: PLC0415
-    from strictreply.cli._batch_command import batch as run_batch  # noqa: PLC0415 - what only this command needs
+    from strictreply.batch._rows import PATIENT  # noqa: PLC0415 - what only this command needs
+    from strictreply.cli._batch_command import FileRun, keywords_of, results_of, run_batch  # noqa: PLC0415
     from strictreply.cli._serve_commands import Endpoint, declare_one  # noqa: PLC0415
 
     run = FileRun(
-        source,
-        results_of(source, out),
-        Prompt(messages, prompt, system),
-        declare_one(tools or [], answer, channel=channel, parallel=parallel),
-        Endpoint(base_url, api_key, model, timeout),
-        retries=(max_retries, deadline),
+        source=source,
+        out=results_of(source, out),
+        column=messages,
+        template=prompt,
+        system=system,
+        contract=declare_one(tools or [], answer, channel=channel, parallel=parallel),
+        endpoint=Endpoint(base_url, api_key, model, timeout),
+        policy=replace(PATIENT, max_retries=max_retries, deadline=deadline),
         api=api,
         keywords=keywords_of(request),
         concurrency=concurrency,
@@ -228,7 +227,7 @@ def judge_outputs(
     Each reply is held to the tools and the response_format of its own request. Status 1 when a request has no good
     reply yet, 3 when a line cannot be read or is of no request.
     """
-    from strictreply.cli._batch_command import judge as run_judge  # noqa: PLC0415 - what only this command needs
+    from strictreply.cli._batch_command import run_judge  # noqa: PLC0415 - what only this command needs
     from strictreply.cli._serve_commands import declare_one  # noqa: PLC0415
 
     contract = declare_one(tools or [], answer, parallel=True) if tools or answer else None
@@ -248,7 +247,7 @@ def check(
     ] = None,
 ) -> None:
     """Judge recorded replies offline against their tools; status 1 when any is invalid, 3 when any is unreadable."""
-    from strictreply.cli._check_command import check as run_check  # noqa: PLC0415
+    from strictreply.cli._check_command import run_check  # noqa: PLC0415
 
     processes = jobs or os.cpu_count() or 1
     run_check(files, tools=tools or [], as_json=as_json, jobs=processes, fail_on_empty=fail_on == "empty", page=html)
@@ -291,20 +290,20 @@ def probe(  # noqa: PLR0913 - one parameter an option
     The faults are made from the tools that the app's own request declares, by chat completions or by Responses. Nothing
     leaves this machine.
     """
-    from strictreply.cli._fault_commands import connection, kinds_of, named, read_json  # noqa: PLC0415
-    from strictreply.cli._fault_commands import probe as run_probe  # noqa: PLC0415
-    from strictreply.cli._serve_commands import load_tools  # noqa: PLC0415 - what only this command needs
+    from strictreply.cli._fault_commands import connection, kinds_of, named, run_probe  # noqa: PLC0415
+    from strictreply.cli._serve_commands import load_all, load_tools  # noqa: PLC0415 - what only this command needs
     from strictreply.testing._demands import DemandHints  # noqa: PLC0415
     from strictreply.testing._probing.survival_probe import Probe  # noqa: PLC0415
 
     hints = DemandHints(
-        tools=tuple(tool for source in tools or [] for tool in load_tools(source)),
-        answer=None if answer is None else load_tools(answer)[0],
+        tools=tuple(load_all(tools or [])),
+        answer=None if answer is None else load_tools(answer, "--answer")[0],
         args=None if good is None else read_json(good, "--good"),
     )
+    subject = app or endpoint or ""
     prober = Probe(
-        app or endpoint or "",
-        connection(app, clean or [], (endpoint, body, timeout), listen or 0),
+        subject,
+        connection(app, clean or [], endpoint, body=body, timeout=timeout, port=listen or 0),
         hints=hints,
         kinds=kinds_of(kind or []),
         names=[named(name).name for name in fault or []],
@@ -314,9 +313,7 @@ def probe(  # noqa: PLR0913 - one parameter an option
         port=listen or 0,
     )
     reports = {"json": as_json, "junit": junit, "html": html}
-    run_probe(
-        app or endpoint or "", prober, {form: path for form, path in reports.items() if path is not None}, baseline
-    )
+    run_probe(subject, prober, {form: path for form, path in reports.items() if path is not None}, baseline)
 
 
 @app.command(name="faults", short_help="List the catalogue of malformed replies.")
@@ -329,12 +326,12 @@ def faults(
 ) -> None:
     """List the catalogue of malformed replies, or show what one of them looks like and what the strict gate says."""
     from strictreply.cli._fault_commands import kinds_of, list_faults, show_fault  # noqa: PLC0415 - what only this needs
-    from strictreply.cli._serve_commands import load_tools  # noqa: PLC0415
+    from strictreply.cli._serve_commands import load_all  # noqa: PLC0415
 
     if show is None:
         list_faults(kinds_of(kind or []), as_json=as_json)
     else:
-        show_fault(show, [tool for source in tools or [] for tool in load_tools(source)], as_json=as_json)
+        show_fault(show, load_all(tools or []), as_json=as_json)
 
 
 def run() -> None:

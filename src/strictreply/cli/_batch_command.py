@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import re
 import string
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from inspect import signature
 from itertools import chain, islice
 from pathlib import Path
@@ -20,12 +20,12 @@ import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from strictreply.batch._batches import arrow, write_parquet
-from strictreply.batch._journal import INDEX, Journal, fingerprint, fingerprint_of
+from strictreply.batch._journal import INDEX, Journal, fingerprint
 from strictreply.batch._provider_files import judge_files
 from strictreply.batch._results import COLUMNS, STATUSES, STDIN, RowFault, RowResult, open_lines
-from strictreply.batch._rows import PATIENT, Rows, rows
+from strictreply.batch._rows import Rows, rows
 from strictreply.cli._serve_commands import Endpoint
-from strictreply.cli._terminal import Status, console, counted, fail, interruptible
+from strictreply.cli._terminal import Status, console, counted, fail, interruptible, read_json
 from strictreply.contract._contract import Contract
 from strictreply.retry._policy import RetryPolicy
 from strictreply.values._errors import ContractError
@@ -38,8 +38,6 @@ MAX_REASONS = 1_000  # that are told apart
 _GOOD = frozenset({"ok", "mended"})
 _TOLD_SECONDS = 10.0  # between two lines, where there is no terminal
 _SHOWN_SECONDS = 0.1
-
-
 _BRACES = "write a brace that is meant as one twice: {{ or }}"
 
 Line: TypeAlias = tuple[int, bytes, int]
@@ -55,31 +53,76 @@ class NumberedRow(NamedTuple):
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """Where a row has its messages: a template of its columns, or else a column; ``system`` is said before them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRun:
+    """A run over one file of rows: ``source`` may be stdin, ``out`` ends in .jsonl or .parquet.
 
+    ``column`` holds a row's messages, or ``template`` is filled with its columns; ``system`` stands before them.
+    ``prices`` are what a million tokens cost, of prompts and of replies.
+    """
+
+    source: Path
+    out: Path
     column: str
-    template: str | None = None
-    system: str | None = None
+    template: str | None
+    system: str | None
+    contract: Contract[Any]
+    endpoint: Endpoint
+    policy: RetryPolicy
+    api: Api
+    keywords: JSONObject
+    concurrency: int
+    prefix: str
+    prices: tuple[float, float] | None
+    give_up_after: int
 
-    def refuse_malformed(self) -> None:
-        """End the command when the template is none."""
+    @property
+    def lines(self) -> Path:
+        """The file of JSON lines that is written: the results, or what a parquet file is made of."""
+        return self.out.with_name(f"{self.out.name}.rows.jsonl") if self.out.suffix == ".parquet" else self.out
+
+    def identity(self, model: str) -> JSONObject:
+        """Return what the results depend on, under names for a person."""
+        digest = "stdin"
+        if self.source != STDIN:
+            with self.source.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return {
+            "input": digest,
+            "contract": fingerprint(self.contract),
+            "model": model,
+            "prompt": [self.column, self.template, self.system],
+            "request": [self.api, self.keywords],
+            "prefix": self.prefix,
+        }
+
+    def row(self, index: int, line: Line) -> NumberedRow:
+        """Read a row."""
+        number, read, position = line
+        mend = f"Mend line {number} of {self.source}."
+        taken = [self.prefix + name for name in (INDEX, *COLUMNS)]
         try:
-            list(string.Formatter().parse(self.template or ""))
+            row = json.loads(read)
+        except (ValueError, RecursionError):
+            return NumberedRow(index, {}, position, "the line is no JSON", mend)
+        if not isinstance(row, dict):
+            return NumberedRow(index, {}, position, "the line is no JSON object", mend)
+        for name in taken:
+            if name in row:
+                kept = {own: value for own, value in row.items() if own not in taken}
+                fault = f"the row has a column {name!r}, as the results have"
+                return NumberedRow(index, kept, position, fault, f"Give --prefix, or rename it in line {number}.")
+        return NumberedRow(index, row, position)
+
+    def needed_columns(self) -> list[str]:
+        """Return the columns that messages are made of; ends the command when the template is none."""
+        if self.template is None:
+            return [self.column]
+        try:
+            fields = [name for _, name, _, _ in string.Formatter().parse(self.template) if name is not None]
         except ValueError as error:
             fail(f"--prompt: {error}; {_BRACES}")
-
-    def refuse_lacking(self, item: NumberedRow) -> None:
-        """End the command when a row lacks a column that is asked for: the first row speaks for the others."""
-        names = [self.column]
-        if self.template is not None:
-            fields = [name for _, name, _, _ in string.Formatter().parse(self.template) if name is not None]
-            names = [re.split(r"[.\[]", name)[0] for name in fields]
-        for name in names:
-            if name not in item.row:
-                option, more = ("--messages", "") if self.template is None else ("--prompt", f"; {_BRACES}")
-                fail(f"{option}: the first row has no column {name!r} ({_columns(item.row)}){more}")
+        return [re.split(r"[.\[]", name)[0] for name in fields]
 
     def messages(self, item: NumberedRow) -> Any:
         """Return the messages of a row; RowFault when it has none."""
@@ -100,66 +143,6 @@ class Prompt:
             return said
         after = said if isinstance(said, list) else [{"role": "user", "content": said}]
         return [{"role": "system", "content": self.system}, *after]
-
-
-@dataclass(frozen=True, slots=True)
-class FileRun:
-    """A run over one file of rows: ``source`` may be stdin, ``out`` ends in .jsonl or .parquet.
-
-    ``retries`` are the corrective asks of a row, and the seconds of all its attempts; ``prices`` what a million tokens
-    cost, of prompts and of replies.
-    """
-
-    source: Path
-    out: Path
-    prompt: Prompt
-    contract: Contract[Any]
-    endpoint: Endpoint
-    retries: tuple[int, float | None] = (PATIENT.max_retries, None)
-    api: Api = "chat"
-    keywords: JSONObject = field(default_factory=dict[str, Any])
-    concurrency: int = 64
-    prefix: str = ""
-    prices: tuple[float, float] | None = None
-    give_up_after: int = 100
-
-    @property
-    def lines(self) -> Path:
-        """The file of JSON lines that is written: the results themselves, or what they are made parquet of."""
-        return self.out.with_name(f"{self.out.name}.rows.jsonl") if self.out.suffix == ".parquet" else self.out
-
-    def identity(self, model: str) -> JSONObject:
-        """Return what the results depend on, by the words that a person has for it."""
-        return {
-            "input": fingerprint_of(self.source),
-            "contract": fingerprint(self.contract),
-            "model": model,
-            "prompt": [self.prompt.column, self.prompt.template, self.prompt.system],
-            "request": [self.api, self.keywords],
-            "prefix": self.prefix,
-        }
-
-    def lines_of(self) -> Iterator[tuple[int, Line]]:
-        """Read the input, and number its rows."""
-        return enumerate(open_lines(self.source))
-
-    def row(self, index: int, line: Line) -> NumberedRow:
-        """Read a row."""
-        number, read, position = line
-        mend = f"Mend line {number} of {self.source}."
-        taken = [self.prefix + name for name in (INDEX, *COLUMNS)]
-        try:
-            row = json.loads(read)
-        except (ValueError, RecursionError):
-            return NumberedRow(index, {}, position, "the line is no JSON", mend)
-        if not isinstance(row, dict):
-            return NumberedRow(index, {}, position, "the line is no JSON object", mend)
-        for name in taken:
-            if name in row:
-                kept = {own: value for own, value in row.items() if own not in taken}
-                fault = f"the row has a column {name!r}, as the results have"
-                return NumberedRow(index, kept, position, fault, f"Give --prefix, or rename it in line {number}.")
-        return NumberedRow(index, row, position)
 
 
 def _columns(row: Mapping[str, Any]) -> str:
@@ -188,10 +171,7 @@ def results_of(source: Path, out: Path | None) -> Path:
 
 def keywords_of(request: str) -> JSONObject:
     """Read ``--request``; ends the command when it is no JSON object."""
-    try:
-        value = json.loads(request)
-    except (ValueError, RecursionError) as error:
-        fail(f"--request is not JSON: {error}")
+    value = read_json(request, "--request")
     if not isinstance(value, dict):
         fail("--request is no JSON object")
     if taken := value.keys() & {"api", "model", *signature(rows).parameters}:
@@ -199,163 +179,139 @@ def keywords_of(request: str) -> JSONObject:
     return value
 
 
-def batch(run: FileRun, *, restart: bool) -> None:
-    """Ask about every row of a file, and write a result for each; exits with 1 when a row came to nothing.
+def run_batch(run: FileRun, *, restart: bool) -> None:
+    """Ask about every row of a file, and write a result for each; exits with 1 when a row has no good result.
 
-    What is there of the same run is gone on with. Exits with 2 when the results are of another run, with 3 when the
-    API stays down or a file cannot be read or written, with 130 after Ctrl-C; all that has a result is kept.
+    Results of the same run are kept. Exits with 2 when the results are of another run, with 3 when the API stays down
+    or a file cannot be read or written, with 130 after Ctrl-C; every row with a result keeps it.
     """
-    run.prompt.refuse_malformed()
+    needed = run.needed_columns()
     if run.source.resolve() in {run.out.resolve(), run.lines.resolve()}:
         fail(f"--out {run.out} would be written over {run.source}, which is the file of the rows: give it another name")
-    lines = run.lines_of()
+    lines = enumerate(open_lines(run.source))
     first = list(islice(lines, 1))
-    for one in first:
-        item = run.row(*one)
-        if not item.fault:
-            run.prompt.refuse_lacking(item)
+    for item in (run.row(*one) for one in first):
+        missing = [name for name in needed if name not in item.row and not item.fault]
+        if missing:
+            option, more = ("--messages", "") if run.template is None else ("--prompt", f"; {_BRACES}")
+            fail(f"{option}: the first row has no column {missing[0]!r} ({_columns(item.row)}){more}")
     client, model = run.endpoint.connect()
     client.close()
     try:
-        ask = _row_function(run, model)  # first: what is wrong leaves no results of a run that never was
+        ask = rows(  # first: what is wrong leaves no results of a run that never was
+            run.contract,
+            model=model,
+            api=run.api,
+            messages=run.messages,
+            client=run.endpoint.asynchronous,
+            policy=run.policy,
+            concurrency=run.concurrency,
+            **run.keywords,
+        )
         journal = Journal(run.lines, run.identity(model), prefix=run.prefix, restart=restart)
     except ContractError as error:
         fail(str(error))
     except OSError as error:
         fail(f"{run.lines}: {error.strerror}")
-    told = Told(run, journal)
+    results = _Results(run, journal, chain(first, lines))
     try:
-        _ask(ask, _Writing(run, chain(first, lines), journal, told))
-        if run.out != run.lines and _is_older(run.out, run.lines):
-            write_parquet(run.lines, run.out, run.prefix)
+        results.write(ask)
     except ContractError as error:
         fail(str(error))
     except (OSError, ImportError) as error:
         fail(f"{error}; the same command goes on from here", Status.FAILED)
     except KeyboardInterrupt:
-        fail(f"interrupted after {told.rows}; the same command goes on from here", Status.INTERRUPTED)
+        fail(f"interrupted after {results.rows}; the same command goes on from here", Status.INTERRUPTED)
     finally:
         journal.close()
-    typer.echo("\n".join(told.summary()))
+    typer.echo("\n".join(results.summary()))
     if not _GOOD.issuperset(+journal.statuses):
         raise typer.Exit(Status.INVALID)
 
 
-def _is_older(path: Path, than: Path) -> bool:
-    return not path.exists() or path.stat().st_mtime_ns <= than.stat().st_mtime_ns
+class _Results:
+    """Writes the results of a run, and shows how far it is: a bar on a terminal, else a line from time to time.
 
-
-def _row_function(run: FileRun, model: str) -> Rows:
-    return rows(
-        run.contract,
-        model=model,
-        api=run.api,
-        messages=run.prompt.messages,
-        client=run.endpoint.asynchronous,
-        policy=replace(PATIENT, max_retries=run.retries[0], deadline=run.retries[1]),
-        concurrency=run.concurrency,
-        **run.keywords,
-    )
-
-
-def _ask(ask: Rows, writing: _Writing) -> None:
-    if writing.journal.is_complete:
-        return
-    with writing.told.shown():
-        asyncio.run(ask.each(writing.rows(), writing.take))
-    writing.write_kept_back()
-    writing.journal.save(complete=True)
-
-
-class _Writing:
-    """Writes results as they come; those that failed are kept back until one after them did not.
-
-    When too many fail in a row the API is down: these rows are left to the next start, as if not asked.
+    Results that failed are kept back until one after them did not. When too many fail in a row the API is down: these
+    rows are left to the next start, as if not asked.
     """
 
-    def __init__(self, run: FileRun, lines: Iterable[tuple[int, Line]], journal: Journal, told: Told) -> None:
-        self._run, self._lines, self.journal, self.told = run, lines, journal, told
+    def __init__(self, run: FileRun, journal: Journal, lines: Iterable[tuple[int, Line]]) -> None:
+        self._run, self._journal, self._lines = run, journal, lines
         self._under_way: dict[int, NumberedRow] = {}
         self._kept_back: list[tuple[NumberedRow, RowResult]] = []
-
-    def rows(self) -> Iterator[NumberedRow]:
-        """Read the rows that have no result yet."""
-        unread = (self._run.row(*line) for line in self._lines if line[0] not in self.journal.done)
-        for index, item in enumerate(unread):
-            self._under_way[index] = item
-            self.told.read, self.told.position = item.number + 1, item.position
-            yield item
-
-    def take(self, result: RowResult, limit: int) -> None:
-        """Write a result, or keep it back."""
-        self._kept_back.append((self._under_way.pop(result.index), result))
-        if result.status != "failed" or not result.attempts:
-            self.write_kept_back()
-            if result.status == "failed":
-                self.told.note_unasked(result.issues[-1]["message"])
-            self.told.update(limit)
-        elif len(self._kept_back) >= self._run.give_up_after:
-            raise OSError(f"{len(self._kept_back)} rows in a row failed: {result.issues[-1]['message']}")
-
-    def write_kept_back(self) -> None:
-        """Write the results that were kept back."""
-        for item, result in self._kept_back:
-            self.journal.add(item.number, item.row, result)
-        self._kept_back.clear()
-
-
-class Told:
-    """What is told of a run: a bar where there is a terminal, a line from time to time where there is none."""
-
-    def __init__(self, run: FileRun, journal: Journal) -> None:
-        self._run, self._journal = run, journal
+        self._unasked: Counter[str] = Counter()
+        self._read = self._position = 0
         self._before, self._began = len(journal.done), time.monotonic()
         self._size = None if run.source == STDIN else run.source.stat().st_size
         self._screen = console(stderr=True)
-        self._progress: Progress | None = None
-        self._next = self._began + (0 if self._screen.is_terminal else _TOLD_SECONDS)
-        self.limit, self.read, self.position = run.concurrency, 0, 0
-        self._unasked: Counter[str] = Counter()
+        words = TextColumn("{task.description}", markup=False)
+        columns = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), words)
+        self._bar = Progress(*columns, console=self._screen, disable=not self._screen.is_terminal)
+        self._next_shown = self._began + (_TOLD_SECONDS if self._bar.disable else 0)
+
+    def write(self, ask: Rows) -> None:
+        """Ask about the rows that have no result yet, and write the parquet file that is older than its results."""
+        if not self._journal.is_complete:
+            with self._bar:
+                self._bar.add_task("", total=self._size)
+                asyncio.run(ask.each(self._unwritten(), self._take))
+            self._write_kept_back()
+            self._journal.save(complete=True)
+        out, lines = self._run.out, self._run.lines
+        is_newer = out.exists() and out.stat().st_mtime_ns > lines.stat().st_mtime_ns
+        if out != lines and not is_newer:
+            write_parquet(lines, out, self._run.prefix)
+
+    def _unwritten(self) -> Iterator[NumberedRow]:
+        unread = (self._run.row(*line) for line in self._lines if line[0] not in self._journal.done)
+        for index, item in enumerate(unread):
+            self._under_way[index] = item
+            self._read, self._position = item.number + 1, item.position
+            yield item
+
+    def _take(self, result: RowResult, limit: int) -> None:
+        self._kept_back.append((self._under_way.pop(result.index), result))
+        if result.status != "failed" or not result.attempts:
+            self._write_kept_back()
+            if result.status == "failed":
+                reason = result.issues[-1]["message"]
+                is_told_apart = reason in self._unasked or len(self._unasked) < MAX_REASONS
+                self._unasked[reason if is_told_apart else "others"] += 1
+            self._show(limit)
+        elif len(self._kept_back) >= self._run.give_up_after:
+            raise OSError(f"{len(self._kept_back)} rows in a row failed: {result.issues[-1]['message']}")
+
+    def _write_kept_back(self) -> None:
+        for item, result in self._kept_back:
+            self._journal.add(item.number, item.row, result)
+        self._kept_back.clear()
+
+    def _show(self, limit: int) -> None:
+        """Show how far the run is, when it is time to; ``limit`` is how many rows are asked at once."""
+        now = time.monotonic()
+        if now < self._next_shown:
+            return
+        self._next_shown = now + (_TOLD_SECONDS if self._bar.disable else _SHOWN_SECONDS)
+        done, left = len(self._journal.done), ""
+        if self._size and self._position:
+            unread = self._read * (self._size - self._position) / self._position
+            left = f", about {round(unread) + self._read - done} left"
+        rate = (done - self._before) / max(now - self._began, 1e-9)
+        line = f"{self.rows}{left}, {rate:.0f} rows/s, {limit} at once{self._counts()}"
+        if self._bar.disable:
+            self._screen.print(line)
+        else:
+            self._bar.update(self._bar.task_ids[0], completed=self._position, description=line)
 
     @property
     def rows(self) -> str:
         """How many rows have a result."""
         return counted(len(self._journal.done), "row", "rows")
 
-    def shown(self) -> AbstractContextManager[object]:
-        """Show the bar in the meantime."""
-        if not self._screen.is_terminal:
-            return nullcontext()
-        columns = (
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.description}", markup=False),
-        )
-        self._progress = Progress(*columns, console=self._screen)
-        self._progress.add_task("", total=self._size)
-        return self._progress
-
-    def update(self, limit: int) -> None:
-        """Show how far the run is, when it is time to; ``limit`` is how many rows are asked at once."""
-        self.limit = limit
-        now = time.monotonic()
-        if now < self._next:
-            return
-        if self._progress is None:
-            self._next = now + _TOLD_SECONDS
-            self._screen.print(self._line(now))
-        else:
-            self._next = now + _SHOWN_SECONDS
-            self._progress.update(self._progress.task_ids[0], completed=self.position, description=self._line(now))
-
-    def note_unasked(self, reason: str) -> None:
-        """Count a row that could not be asked by its reason."""
-        self._unasked[reason if reason in self._unasked or len(self._unasked) < MAX_REASONS else "others"] += 1
-
     def summary(self) -> list[str]:
-        """Return the last words on a run."""
-        told = [f"{self.rows}{self._statuses()}{self._cost()}; {self._run.out}"]
+        """Return the lines that report how the run ended."""
+        told = [f"{self.rows}{self._counts()}; {self._run.out}"]
         if self._journal.api_failed:
             failed = counted(self._journal.api_failed, "row", "rows")
             told.append(f"{failed} failed at the API: the same command asks them again")
@@ -364,28 +320,18 @@ class Told:
             told.append(f"{unasked} could not be asked, most often since {self._unasked.most_common(1)[0][0]}")
         return list(map(printable, told))
 
-    def _line(self, now: float) -> str:
-        done = len(self._journal.done)
-        rate = (done - self._before) / max(now - self._began, 1e-9)
-        left = ""
-        if self._size and self.position:
-            unread = self.read * (self._size - self.position) / self.position
-            left = f", about {round(unread) + self.read - done} left"
-        return f"{self.rows}{left}, {rate:.0f} rows/s, {self.limit} at once{self._statuses()}{self._cost()}"
-
-    def _statuses(self) -> str:
-        counts = [f"{self._journal.statuses[name]} {name}" for name in STATUSES if self._journal.statuses[name]]
-        return f": {', '.join(counts)}" if counts else ""
-
-    def _cost(self) -> str:
-        if self._run.prices is None:
-            return f", {self._journal.tokens['total_tokens']} tokens"
-        tokens = (self._journal.tokens["prompt_tokens"], self._journal.tokens["completion_tokens"])
-        cost = sum(count * price for count, price in zip(tokens, self._run.prices, strict=True)) / 1e6
-        return f", cost so far {cost:.4f}"
+    def _counts(self) -> str:
+        tokens, statuses = self._journal.tokens, self._journal.statuses
+        counts = ", ".join(f"{statuses[name]} {name}" for name in STATUSES if statuses[name])
+        spent = f"{tokens['total_tokens']} tokens"
+        if self._run.prices is not None:
+            price_in, price_out = self._run.prices
+            cost = tokens["prompt_tokens"] * price_in + tokens["completion_tokens"] * price_out
+            spent = f"cost so far {cost / 1e6:.4f}"
+        return f": {counts}, {spent}" if counts else f", {spent}"
 
 
-def judge(
+def run_judge(
     outputs: Sequence[Path],
     requests: Sequence[Path],
     *,

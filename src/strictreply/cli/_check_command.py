@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import signal
 import sys
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import typer
 from rich.console import Console
@@ -41,7 +42,7 @@ SHOWN_OF_A_CAUSE = 3  # replies
 class JudgedLine(NamedTuple):
     """What was found in one line; ``reason`` says why it holds no reply, ``tool`` is the one that was called first.
 
-    ``shown`` is for a page: an excerpt of the reply, and what would have been asked; of few replies with one cause.
+    ``shown`` is for a page: an excerpt of the reply, and the request that would have followed it.
     """
 
     line: int
@@ -53,7 +54,7 @@ class JudgedLine(NamedTuple):
 
     @property
     def cause(self) -> ReplyCause:
-        """What invalid replies stand together by."""
+        """What invalid replies are grouped by."""
         return ReplyCause(self.tool, tuple(sorted({str(issue["code"]) for issue in self.issues})))
 
 
@@ -80,19 +81,11 @@ class ShownReply(NamedTuple):
 
 
 @dataclass
-class CauseTally:
-    """The replies of one cause: how many, and the first few."""
-
-    replies: int = 0
-    shown: list[ShownReply] = field(default_factory=list[ShownReply])
-
-
-@dataclass
 class ReplyTally:
-    """What was found in the files read so far: counts, and of each code the place where it was seen first.
+    """Counts of what was found in the files read so far.
 
-    ``by_model`` and ``by_tool`` count by name; ``empty`` are the files that held no reply. ``tell`` is given each
-    invalid reply: none is kept but the few that a page shows of each cause.
+    ``first`` is where each code was seen first, ``empty`` the files that held no reply, ``shown`` the first invalid
+    replies of each cause. ``tell`` is called with every invalid reply.
     """
 
     tell: Callable[[JSONObject], None]
@@ -105,7 +98,8 @@ class ReplyTally:
     unreadable: list[JSONObject] = field(default_factory=list[JSONObject])
     first: dict[str, str] = field(default_factory=dict[str, str])
     empty: list[str] = field(default_factory=list[str])
-    causes: dict[ReplyCause, CauseTally] = field(default_factory=dict["ReplyCause", "CauseTally"])
+    causes: Counter[ReplyCause] = field(default_factory=Counter[ReplyCause])
+    shown: dict[ReplyCause, list[ShownReply]] = field(default_factory=dict[ReplyCause, list[ShownReply]])
 
     def add(self, path: Path, judged: JudgedLine) -> None:
         """Count one line; a code counts once a reply."""
@@ -120,22 +114,21 @@ class ReplyTally:
         for code in {str(issue["code"]) for issue in judged.issues}:
             self.by_code[code] += 1
             self.first.setdefault(code, f"{path.name}:{judged.line}")
-        if judged.issues:
-            self.invalid += 1
-            where = {"file": str(path), "line": judged.line, "model": judged.model, "tool": judged.tool}
-            self.tell({**where, "issues": list(judged.issues)})
-            self._add_cause(path, judged)
-
-    def _add_cause(self, path: Path, judged: JudgedLine) -> None:
-        if judged.cause in self.causes or len(self.causes) < MAX_CAUSES:
-            cause = self.causes.setdefault(judged.cause, CauseTally())
-            cause.replies += 1
-            if judged.shown is not None and len(cause.shown) < SHOWN_OF_A_CAUSE:
+        if not judged.issues:
+            return
+        self.invalid += 1
+        where = {"file": str(path), "line": judged.line, "model": judged.model, "tool": judged.tool}
+        self.tell({**where, "issues": list(judged.issues)})
+        cause = judged.cause
+        if cause in self.causes or len(self.causes) < MAX_CAUSES:
+            self.causes[cause] += 1
+            shown = self.shown.setdefault(cause, [])
+            if judged.shown is not None and len(shown) < SHOWN_OF_A_CAUSE:
                 faults = [f"{issue['path'] or 'the whole'}: {issue['message']}" for issue in judged.issues]
-                cause.shown.append(ShownReply(f"{path.name}:{judged.line}", judged.model, faults, *judged.shown))
+                shown.append(ShownReply(f"{path.name}:{judged.line}", judged.model, faults, *judged.shown))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the counts as JSON-safe values, the most frequent first."""
+        """Return the counts as JSON-safe values, the most frequent codes first."""
         return {
             "complete": self.complete,
             "replies": self.replies,
@@ -151,8 +144,7 @@ class ReplyTally:
 
 def worst_first(rates: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
     """Sort rates by what was invalid, then by how many there were, then by name."""
-    order = sorted(rates.items(), key=lambda pair: (-pair[1]["invalid"], -pair[1]["replies"], pair[0]))
-    return dict(order)
+    return dict(sorted(rates.items(), key=lambda pair: (-pair[1]["invalid"], -pair[1]["replies"], pair[0])))
 
 
 MAX_ROWS = 20
@@ -161,7 +153,7 @@ MIN_SHARED_BYTES = 8_000_000
 """Files smaller than this, all together, are judged in this process: another needs a second to begin."""
 
 _BATCH = 200  # lines that go to a worker at once
-_WAITING = 2  # batches that wait for each worker: the rest of a file is not read yet
+_WAITING = 2  # batches that wait for each worker, so that a file is not read far ahead
 
 
 class InvalidReplies:
@@ -180,20 +172,19 @@ class InvalidReplies:
         typer.echo(f"{self._before if self._before != ', ' else ''}], {rest}")
 
 
-def check(
+def run_check(
     files: Sequence[Path],
     *,
     tools: Sequence[str],
     as_json: bool,
     jobs: int,
     fail_on_empty: bool,
-    page: Path | None = None,
+    page: Path | None,
 ) -> None:
     """Judge every reply in the files; exits with 1 when one is invalid, 3 when a line cannot be read or there is none.
 
-    ``tools`` are sources as for ``--tools``, ``fail_on_empty`` makes a file without a reply a failure, too; ``page`` is
-    where a page for a person is written. After Ctrl-C what was counted so far is shown, marked as incomplete, and the
-    status is 130.
+    ``tools`` are sources as for ``--tools``; with ``fail_on_empty`` a file without a reply is a failure, too. ``page``
+    is where a page for a person is written. After Ctrl-C the counts so far are shown, and the status is 130.
     """
     declare(tools)  # a wrong declaration ends the command before any file is opened
     for path in files:
@@ -206,9 +197,9 @@ def check(
     written = InvalidReplies()
     tally = ReplyTally(written if as_json else lambda _: None)
     with (
-        contextlib.suppress(KeyboardInterrupt),
+        suppress(KeyboardInterrupt),
         warnings.catch_warnings(action="ignore", category=ContractWarning),  # of tools that others declared once
-        contextlib.closing(_judged(files, Judging(tuple(tools), page is not None), jobs, tally)) as found,
+        closing(_judged(files, LineJudge(tools, page is not None), jobs, tally)) as found,
     ):
         for path, judged in found:
             tally.add(path, judged)
@@ -218,7 +209,12 @@ def check(
     else:
         _print(tally, console())
     if page is not None:
-        _write_page(tally, files, page)
+        from strictreply.cli._check_page import check_page  # noqa: PLC0415 - only where one is asked for
+
+        try:
+            page.write_text(check_page(tally, [path.name for path in files]), encoding="utf-8")
+        except OSError as error:
+            fail(f"{page}: {error.strerror}", Status.FAILED)
     if not tally.complete:
         fail("interrupted: the counts are of what was read so far", Status.INTERRUPTED)
     if tally.invalid:
@@ -227,58 +223,12 @@ def check(
         raise typer.Exit(Status.FAILED)
 
 
-def _write_page(tally: ReplyTally, files: Sequence[Path], page: Path) -> None:
-    from strictreply.cli._check_page import check_page  # noqa: PLC0415 - only where one is asked for
-
-    try:
-        page.write_text(check_page(tally, [path.name for path in files]), encoding="utf-8")
-    except OSError as error:
-        fail(f"{page}: {error.strerror}", Status.FAILED)
-
-
-def _judged(
-    files: Sequence[Path], judging: Judging, jobs: int, tally: ReplyTally
-) -> Generator[tuple[Path, JudgedLine], None, None]:
-    """Judge file after file, with a progress bar on stderr; a damaged file is reported where it breaks."""
-    named = TextColumn("{task.description}", markup=False)
-    columns = (named, BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    screen = console(stderr=True)
-    sizes = [None if path == STDIN else path.stat().st_size for path in files]
-    alone = jobs == 1 or (None not in sizes and sum(filter(None, sizes)) < MIN_SHARED_BYTES)
-    with (
-        Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress,
-        contextlib.closing(Workers(judging, 1 if alone else jobs)) as workers,
-    ):
-        for path, size in zip(files, sizes, strict=True):
-            task = progress.add_task(printable(path.name), total=size)
-            before, number = tally.replies, 0
-            try:
-                for judged, position in workers.judge(open_lines(path)):
-                    number = judged.line
-                    yield path, judged
-                    progress.update(task, completed=position)
-            except OSError as error:
-                yield path, JudgedLine(number + 1, reason=f"the file cannot be read on: {error}")
-            if tally.replies == before:
-                tally.empty.append(str(path))
-
-
-Lines = list[tuple[int, bytes, int]]
-
-
-class Judging(NamedTuple):
-    """How lines are judged: by which sources of tools, and whether a page shows some of them."""
-
-    tools: tuple[str, ...]
-    paged: bool = False
-
-
 class LineJudge:
-    """Judges line after line; only what is counted is kept of one, and a few of each cause for a page."""
+    """Judges line after line by the tools of ``sources``; ``is_paged`` keeps the first replies of each cause."""
 
-    def __init__(self, judging: Judging) -> None:
-        self._judge = RecordingJudge(list(declare(judging.tools).tools) or None)
-        self._paged = judging.paged
+    def __init__(self, sources: Sequence[str], is_paged: bool) -> None:
+        self.settings = sources, is_paged
+        self._judge = RecordingJudge(list(declare(sources).tools) or None)
         self._met: Counter[ReplyCause] = Counter()
 
     def judge(self, number: int, line: bytes) -> JudgedLine:
@@ -291,7 +241,7 @@ class LineJudge:
             return JudgedLine(number, recording.model, recording.called)
         issues = [issue.to_dict() for issue in judged.verdict.issues]
         found = JudgedLine(number, recording.model, recording.called, issues)
-        if self._paged and len(self._met) < MAX_CAUSES:
+        if self.settings[1] and len(self._met) < MAX_CAUSES:
             self._met[found.cause] += 1
             if self._met[found.cause] <= SHOWN_OF_A_CAUSE:
                 shown = capped(excerpt(recording.response), MAX_SHOWN_CHARS)
@@ -300,7 +250,7 @@ class LineJudge:
 
 
 def _asked_next(judged: RecordedVerdict) -> str:
-    """Return what a guarded client would have asked next; empty where it would not."""
+    """Return the correction that a guarded client would have sent; empty where it would not ask again."""
     response = judged.recording.response
     wire = wire_of(response)
     asked = wire.written({"model": judged.recording.model, "messages": [{"role": "user", "content": "…"}]})
@@ -311,53 +261,75 @@ def _asked_next(judged: RecordedVerdict) -> str:
     return Asked(2, second, None, Asked(1, first, None)).correction
 
 
-class Workers:
-    """Judges lines in their order, in this process or in several; at most a few batches are held at a time."""
+def _judged(
+    files: Sequence[Path], judge: LineJudge, jobs: int, tally: ReplyTally
+) -> Generator[tuple[Path, JudgedLine], None, None]:
+    """Judge file after file, with a progress bar on stderr; a damaged file is reported where it breaks."""
+    named = TextColumn("{task.description}", markup=False)
+    columns = (named, BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    screen = console(stderr=True)
+    sizes = [None if path == STDIN else path.stat().st_size for path in files]
+    is_large = None in sizes or sum(filter(None, sizes)) >= MIN_SHARED_BYTES
+    with (
+        Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress,
+        ExitStack() as stack,
+    ):
+        found = partial(_judged_here, judge)
+        if jobs > 1 and is_large:
+            pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_begin, initargs=judge.settings)
+            stack.callback(pool.shutdown, cancel_futures=True)
+            found = partial(_judged_by_workers, pool, jobs * _WAITING)
+        for path, size in zip(files, sizes, strict=True):
+            task = progress.add_task(printable(path.name), total=size)
+            before, number = tally.replies, 0
+            try:
+                for judged, position in found(open_lines(path)):
+                    number = judged.line
+                    yield path, judged
+                    progress.update(task, completed=position)
+            except OSError as error:
+                yield path, JudgedLine(number + 1, reason=f"the file cannot be read on: {error}")
+            if tally.replies == before:
+                tally.empty.append(str(path))
 
-    def __init__(self, judging: Judging, jobs: int) -> None:
-        self._jobs = jobs
-        self._own = LineJudge(judging)
-        self._pool = (
-            ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_begin, initargs=(judging,))
-            if jobs > 1
-            else None
-        )
 
-    def judge(self, lines: Iterator[tuple[int, bytes, int]]) -> Iterator[tuple[JudgedLine, int]]:
-        """Yield what was found in each line, and how far its file had been read."""
-        if self._pool is None:
-            for number, line, position in lines:
-                yield self._own.judge(number, line), position
-            return
-        waiting: deque[Future[list[tuple[JudgedLine, int]]]] = deque()
-        try:
-            while batch := list(islice(lines, _BATCH)):
-                waiting.append(self._pool.submit(_judge_batch, batch))
-                if len(waiting) > self._jobs * _WAITING:
-                    yield from waiting.popleft().result()
-        finally:  # what was read before a damaged place is told before it
-            if not isinstance(sys.exception(), GeneratorExit | KeyboardInterrupt):
-                while waiting:
-                    yield from waiting.popleft().result()
+Lines: TypeAlias = Iterable[tuple[int, bytes, int]]
+Found: TypeAlias = tuple[JudgedLine, int]
+"""What was found in a line, and how far its file had been read."""
 
-    def close(self) -> None:
-        """End the workers; what they have not begun is left."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+
+def _judged_here(judge: LineJudge, lines: Lines) -> Iterator[Found]:
+    return ((judge.judge(number, line), position) for number, line, position in lines)
+
+
+def _judged_by_workers(
+    pool: ProcessPoolExecutor, most: int, lines: Iterator[tuple[int, bytes, int]]
+) -> Iterator[Found]:
+    """Judge lines in their order, holding at most as many batches."""
+    waiting: deque[Future[list[Found]]] = deque()
+    try:
+        while batch := list(islice(lines, _BATCH)):
+            waiting.append(pool.submit(_judge_batch, batch))
+            if len(waiting) > most:
+                yield from waiting.popleft().result()
+    finally:  # what was read before a damaged place is reported before it
+        if not isinstance(sys.exception(), GeneratorExit | KeyboardInterrupt):
+            while waiting:
+                yield from waiting.popleft().result()
 
 
 _own: list[LineJudge] = []
 """The judge of a worker process."""
 
 
-def _begin(judging: Judging) -> None:
+def _begin(sources: Sequence[str], is_paged: bool) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that shows what was counted
     warnings.simplefilter("ignore", ContractWarning)
-    _own.append(LineJudge(judging))
+    _own.append(LineJudge(sources, is_paged))
 
 
-def _judge_batch(batch: Lines) -> list[tuple[JudgedLine, int]]:
-    return [(_own[0].judge(number, line), position) for number, line, position in batch]
+def _judge_batch(batch: Lines) -> list[Found]:
+    return list(_judged_here(_own[0], batch))
 
 
 def _print(tally: ReplyTally, screen: Console) -> None:

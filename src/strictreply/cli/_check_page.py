@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree as ET
 
-from strictreply.cli._check_command import CauseTally, ReplyCause, ReplyTally, worst_first
+from strictreply.cli._check_command import ReplyCause, ReplyTally, worst_first
 from strictreply.cli._terminal import counted
 from strictreply.testing._html import anchor, choices, element, facts, linked, page, row, shares
 from strictreply.testing._recordings import NO_NAME
@@ -18,7 +18,7 @@ MAX_LISTED = 200  # unreadable lines
 def check_page(tally: ReplyTally, files: Sequence[str]) -> str:
     """Write what was found in files as one HTML page for a person."""
     taken: set[str] = set()
-    causes = sorted(tally.causes.items(), key=lambda item: (item[0].harm.rank, -item[1].replies))
+    causes = sorted(tally.causes.items(), key=lambda item: (item[0].harm.rank, -item[1]))
     harms = {_slug(harm): harm.value for harm in Harm if any(cause.harm is harm for cause, _ in causes)}
     shown, style = choices("harm", harms) if len(harms) > 1 else (element("p"), "")
     invalid, replies = tally.invalid, counted(tally.replies, "recorded reply", "recorded replies")
@@ -36,9 +36,8 @@ def check_page(tally: ReplyTally, files: Sequence[str]) -> str:
         ),
         *_charts(tally),
         *([element("h2", "The worst replies first"), shown] if causes else []),
-        *(_cause(cause, found, anchor(_words(cause), taken)) for cause, found in causes),
+        *(_cause(tally, cause, anchor(_words(cause), taken)) for cause, _ in causes),
         *_others(tally),
-        *_unreadable(tally),
         element("footer", "Of each cause the first replies are shown. Nothing was sent anywhere."),
         css=style,
     )
@@ -68,7 +67,7 @@ def _words(cause: ReplyCause) -> str:
     return codes if cause.tool == NO_NAME else f"{cause.tool}: {codes}"
 
 
-def _cause(cause: ReplyCause, found: CauseTally, place: str) -> ET.Element:
+def _cause(tally: ReplyTally, cause: ReplyCause, place: str) -> ET.Element:
     rows = (
         element(
             "tr",
@@ -82,10 +81,10 @@ def _cause(cause: ReplyCause, found: CauseTally, place: str) -> ET.Element:
             element("td", element("pre", reply.asked) if reply.asked else "nothing: the call would have failed"),
             kind=f"finding {_slug(cause.harm)}",
         )
-        for reply in found.shown
+        for reply in tally.shown[cause]
     )
     dot = element("span", kind=f"dot {_slug(cause.harm)}")
-    replies = counted(found.replies, "reply", "replies")
+    replies = counted(tally.causes[cause], "reply", "replies")
     return element(
         "section",
         linked("h3", place, dot, element("code", _words(cause)), f" · {replies} · an app that takes it {cause.harm}"),
@@ -101,12 +100,10 @@ def _cause(cause: ReplyCause, found: CauseTally, place: str) -> ET.Element:
 
 
 def _others(tally: ReplyTally) -> Iterator[ET.Element]:
-    others = tally.invalid - sum(found.replies for found in tally.causes.values())
+    others = tally.invalid - tally.causes.total()
     if others:
         yield element("p", f"and {counted(others, 'reply', 'replies')} of other causes; --json lists all", kind="soft")
 
-
-def _unreadable(tally: ReplyTally) -> Iterator[ET.Element]:
     if tally.unreadable:
         rows = (
             row("td", f"{entry['file']}:{entry['line']}", str(entry["reason"]))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
-from typing import Any
+from itertools import chain, repeat
+from typing import Any, NamedTuple
 
 from rich import box
 from rich.console import Console
@@ -57,18 +57,6 @@ _MEANINGS = "came: from the model · wrong: what misfits · asked: what it is to
 _NEXT = "strictreply probe --app yourmodule:function"
 
 
-class Model:
-    """A model that gives the replies of one story, and then its last again."""
-
-    def __init__(self, replies: tuple[tuple[str, ...], ...]) -> None:
-        self._left = list(replies)
-
-    def __call__(self, _: JSONObject) -> Served:
-        arguments = self._left.pop(0) if len(self._left) > 1 else self._left[0]
-        calls = [native_call("refund", text, f"call_{number}") for number, text in enumerate(arguments)]
-        return completion(assistant(calls=list(calls)), usage=(120, 20 * len(calls)))
-
-
 def tell(screen: Console | None = None) -> None:
     """Show the program, the stories one by one, and a table of them: at most 40 lines of 80 columns."""
     screen = screen or console()
@@ -91,28 +79,25 @@ def tell(screen: Console | None = None) -> None:
 
 def _told(screen: Console, replies: tuple[tuple[str, ...], ...]) -> tuple[tuple[Attempt, ...], list[str]]:
     """Run the program's client through one story, and show it; return the attempts, and what ran."""
-    names: dict[str, Any] = {"OpenAI": lambda: openai_client(Model(replies))}
+    served = chain(replies, repeat(replies[-1]))
+
+    def model(_: JSONObject) -> Served:
+        calls = [native_call("refund", text, f"call_{number}") for number, text in enumerate(next(served))]
+        return completion(assistant(calls=list(calls)), usage=(120, 20 * len(calls)))
+
+    names: dict[str, Any] = {"OpenAI": lambda: openai_client(model)}
     source = PROGRAM.replace("from openai import OpenAI\n", "")
     source = source[: source.index("reply = ")]  # the call is made below, by the method that has its story, too
     exec(source, names)  # noqa: S102 - our own text: what is shown is what runs
-    failed: sr.CallFailed | None = None
-    reply: Any = None
+    ran: list[str] = []
     try:
         exchange = names["client"].exchange(model="gpt-5", messages="Refund it.")
-        reply, attempts = exchange.reply, exchange.attempts
+        attempts = exchange.attempts
+        ran = [names["refund"](call.args.order, call.args.amount) for call in exchange.reply.calls]
+        end = "ran", " · ".join(ran)
     except sr.CallFailed as error:
-        failed, attempts = error, error.attempts
-    _show(screen, attempts)
-    ran = [] if reply is None else [names["refund"](call.args.order, call.args.amount) for call in reply.calls]
-    if failed is None:
-        _say(screen, "ran", " · ".join(ran))
-    else:
-        _say(screen, "raised", f"{type(failed).__name__} after {len(attempts)} asks; error.explain() has it all")
-    return attempts, ran
-
-
-def _show(screen: Console, attempts: tuple[Attempt, ...]) -> None:
-    """Show the first attempt with its correction, and the last where it was accepted."""
+        attempts = error.attempts
+        end = "raised", f"{type(error).__name__} after {len(attempts)} asks; error.explain() has it all"
     first, last = attempts[0], attempts[-1]
     _say(screen, "came", excerpt(first.raw))
     for issue in first.issues:
@@ -121,6 +106,8 @@ def _show(screen: Console, attempts: tuple[Attempt, ...]) -> None:
         _say(screen, "asked", " ".join((attempts[1].correction or "").split()))
     if last.accepted:
         _say(screen, "came", excerpt(last.raw))
+    _say(screen, *end)
+    return attempts, ran
 
 
 def _say(screen: Console, label: str, words: str) -> None:
@@ -140,8 +127,7 @@ _STYLES = {"valid at once": "green", "mended": "yellow", "sent again": "yellow",
 _ALWAYS_COUNTED = ("valid at once", "mended", "rejected")
 
 
-@dataclass(frozen=True, slots=True)
-class AskedQuestion:
+class AskedQuestion(NamedTuple):
     """One question's row in the summary."""
 
     question: str
@@ -149,14 +135,14 @@ class AskedQuestion:
     attempts: tuple[Attempt, ...]
 
 
-def demo(endpoint: Endpoint | None, *, channel: Channel, seed: int, failure_rate: float, policy: RetryPolicy) -> None:
+def run_demo(endpoint: Endpoint | None, *, channel: Channel, seed: int, failure_rate: float, max_retries: int) -> None:
     """Ask the scenario's questions of the embedded model, or of a real one.
 
-    Exits with 1 when the endpoint cannot be used, and with 130 after Ctrl-C; both show what was done until then. A
-    question whose replies were all refused is a result, not a failure.
+    Exits with 3 when the endpoint cannot be used, and with 130 after Ctrl-C; both show what was done until then.
     """
     screen = console()
     contract = Contract(tools=SCENARIO.tools, channel=channel, parallel=channel == "native")
+    policy = RetryPolicy(max_retries=max_retries)
     asked: list[AskedQuestion] = []
     ended: tuple[str, Status] | None = None
     with contextlib.ExitStack() as stack:
@@ -215,12 +201,9 @@ def _asked(screen: Console, client: StrictClient, endpoint: Endpoint, model: str
 
 
 def _print_summary(screen: Console, asked: list[AskedQuestion]) -> None:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("question")
-    table.add_column("outcome", no_wrap=True)
-    table.add_column("asks", justify="right", no_wrap=True)
-    table.add_column("what was wrong", no_wrap=True)
-    table.add_column("tokens", justify="right", no_wrap=True)
+    table = Table("question", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    for name in ("outcome", "asks", "what was wrong", "tokens"):
+        table.add_column(name, no_wrap=True, justify="right" if name in {"asks", "tokens"} else "left")
     for line in asked:
         wrong = dict.fromkeys(issue.code for attempt in line.attempts for issue in attempt.issues)
         tokens = total_usage(line.attempts).total_tokens
@@ -233,5 +216,5 @@ def _print_summary(screen: Console, asked: list[AskedQuestion]) -> None:
     attempts = [attempt for line in asked for attempt in line.attempts]
     counts = [f"{outcomes.count(kind)} {kind}" for kind in _STYLES if kind in {*_ALWAYS_COUNTED, *outcomes}]
     screen.print(f"{len(asked)} questions, {len(attempts)} asks: {', '.join(counts)}.")
-    bad = sum(1 for attempt in attempts if attempt.issues)
+    bad = sum(bool(attempt.issues) for attempt in attempts)
     screen.print(f"{bad} of the replies did not fit; none of them ran a tool or passed for an answer.")

@@ -13,11 +13,21 @@ from typing import cast
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from strictreply.cli._terminal import Live, Status, console, counted, described, echo_json, fail, titled_table
+from strictreply.cli._terminal import (
+    Live,
+    Status,
+    console,
+    counted,
+    described,
+    echo_json,
+    fail,
+    read_json,
+    titled_table,
+)
 from strictreply.testing._demands import Demand
 from strictreply.testing._probing.probe_worker import Unusable
 from strictreply.testing._probing.report_page import report_page
@@ -51,11 +61,11 @@ _WRITERS: Mapping[str, Callable[[Report], str]] = {
 }
 
 
-def probe(app: str, prober: Probe, reports: Mapping[str, Path], baseline: Path | None) -> None:
+def run_probe(app: str, prober: Probe, reports: Mapping[str, Path], baseline: Path | None) -> None:
     """Probe an app, print the report, and write it to ``reports`` by format: ``json``, ``junit`` or ``html``.
 
-    ``baseline`` is an earlier report as JSON: then only findings that are not in it fail. Exits with 1 at findings, 2
-    when nothing could be tried, 3 when a report cannot be written, 130 after Ctrl-C.
+    Only findings that are not in the ``baseline`` fail. Exits with 1 at findings, 2 when nothing could be tried, 3 when
+    a report cannot be written, 130 after Ctrl-C.
     """
     known = None if baseline is None else _read_baseline(baseline, app)
     for path in reports.values():  # before the work: what cannot be written after it
@@ -99,13 +109,13 @@ def _read_baseline(path: Path, name: str) -> Baseline:
     return baseline
 
 
-def connection(app: str | None, clean: Sequence[str], service: tuple[str | None, str, float], port: int) -> Connect:
-    """Choose how the app is started: as a worker, or not at all, as a service runs already.
+def connection(
+    app: str | None, clean: Sequence[str], address: str | None, *, body: str, timeout: float, port: int
+) -> Connect:
+    """Choose how the app is started: as a worker, or not at all, where a service runs at an ``address``.
 
-    ``service`` is its address, the JSON that it is sent and the seconds that it may take; ``port`` is 0 when none is
-    known. Ends the command when the options do not say what is to be probed.
+    The service is sent ``body``, and may take ``timeout`` seconds. Ends the command at options that do not fit.
     """
-    address, body, timeout = service
     if (app is None) == (address is None):
         fail("pass either --app module:callable, or --endpoint of a running service")
     if app is not None:
@@ -121,35 +131,23 @@ def connection(app: str | None, clean: Sequence[str], service: tuple[str | None,
         fail(f"--endpoint: {error}")
 
 
-def read_json(text: str, option: str) -> JSON:
-    """Read the JSON of an option; ends the command when it is none."""
-    try:
-        value: JSON = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        fail(f"{option} is not JSON: {error}")
-    return value
-
-
 class Watcher:
     """Shows on stderr what happens: a bar, and each new cause of findings as it is met."""
 
     def __init__(self, screen: Console, app: str) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self.progress = Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
-        self._screen = screen
-        self._app = app
-        self._task: TaskID | None = None
+        self._screen, self._app = screen, app
         self._met: set[Cause] = set()
 
     def planned(self, demand: Demand, runs: int) -> None:
         """Print what is about to be done."""
         self._screen.print(printable(f"{self._app} asks for {demand.words}; {runs} malformed replies to survive"))
-        self._task = self.progress.add_task("tried", total=runs)
+        self.progress.add_task("tried", total=runs)
 
     def ran(self, run: ProbeRun) -> None:
         """Count one run, and print its cause when that is new."""
-        if self._task is not None:
-            self.progress.advance(self._task)
+        self.progress.advance(self.progress.task_ids[0])
         if run.outcome in FINDINGS and run.cause not in self._met:
             self._met.add(run.cause)
             line = Text(f"  {run.outcome.value.ljust(9)}", style=OUTCOMES[run.outcome].style)
@@ -212,22 +210,18 @@ def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
     """Print what one fault serves, and what the strict gate says; of every place in ``tools``, or of an example."""
     entry = named(name)
     try:
-        found = list(specimens(entry, tools)) if tools else [one for one in [specimen(entry, SCENARIO.tools)] if one]
+        found = list(specimens(entry, tools)) if tools else list(filter(None, [specimen(entry, SCENARIO.tools)]))
     except (ContractError, ValueError) as error:
         fail(f"--tools: {error}")
     if not found:
         fail(f"{name} cannot be made from these tools: {entry.summary}")
     if as_json:
-        shown: list[JSON] = [
-            {
-                "source": one.fault.source,
-                "at": one.fault.at,
-                "served": one.shown(),
-                "issues": [{**issue.to_dict()} for issue in one.issues or ()],
-            }
+        shown = [
+            {"source": one.fault.source, "at": one.fault.at, "served": one.shown()}
+            | {"issues": [issue.to_dict() for issue in one.issues or ()]}
             for one in found
         ]
-        echo_json(entry.to_dict() | {"specimens": shown})
+        echo_json({**entry.to_dict(), "specimens": shown})
         return
     screen = console()
     live = Live(screen)

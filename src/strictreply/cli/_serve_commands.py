@@ -23,7 +23,7 @@ from strictreply.testing._control import EXAMPLE_SCRIPT, ScriptControl
 from strictreply.testing._demands import DemandHints
 from strictreply.testing._probing.survival_probe import GoodModel
 from strictreply.testing._server import LoopbackServer
-from strictreply.testing._wire import Control, Responder
+from strictreply.testing._wire import Responder
 from strictreply.testing.shop_scenario import SCENARIO
 from strictreply.testing.unreliable import UnreliableModel
 from strictreply.values._errors import CallFailed, ContractError, TransportFailed
@@ -43,7 +43,7 @@ _USERINFO = re.compile(r"(?<=://)[^/?#]*@")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where calls go; None for what the user did not say."""
+    """Where calls go; None for options that were not given."""
 
     base_url: str | None = None
     api_key: str | None = None
@@ -52,14 +52,23 @@ class Endpoint:
 
     @property
     def name(self) -> str:
-        """What to call the endpoint: its address, without a password that stands in it."""
+        """The address of the endpoint, without a password."""
         return _USERINFO.sub("", self.base_url or PUBLIC)
 
     def connect(self) -> tuple[OpenAI, str]:
         """Make the SDK's client and choose the model; a key is only demanded by the public API."""
         from openai import OpenAI, OpenAIError  # noqa: PLC0415 - a second of import, for the commands that call
 
-        self._refuse_unusable()
+        if self.base_url is None:
+            if self.api_key is None:
+                fail("set OPENAI_API_KEY, or pass --base-url (or OPENAI_BASE_URL) of a server that needs no key")
+            if self.model is None:
+                fail("pass --model")
+        elif not self.base_url.startswith(("http://", "https://")):
+            fail(f"--base-url {self.name}: it must begin with http:// or https://")
+        if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
+            fail("the API key (--api-key or OPENAI_API_KEY) holds a character that no HTTP header can carry")
+        refuse_broken(self.model or "", "--model")
         try:
             client = OpenAI(base_url=self.base_url, api_key=self.api_key or NO_KEY, timeout=self.timeout, max_retries=0)
         except Exception as error:  # noqa: BLE001 - the SDK's HTTP library, which may be one of two, reads the address
@@ -80,18 +89,6 @@ class Endpoint:
 
         key = self.api_key or NO_KEY
         return AsyncOpenAI(base_url=self.base_url, api_key=key, timeout=self.timeout, max_retries=0)
-
-    def _refuse_unusable(self) -> None:
-        if self.base_url is None:
-            if self.api_key is None:
-                fail("set OPENAI_API_KEY, or pass --base-url (or OPENAI_BASE_URL) of a server that needs no key")
-            if self.model is None:
-                fail("pass --model")
-        elif not self.base_url.startswith(("http://", "https://")):
-            fail(f"--base-url {self.name}: it must begin with http:// or https://")
-        if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
-            fail("the API key (--api-key or OPENAI_API_KEY) holds a character that no HTTP header can carry")
-        refuse_broken(self.model or "", "--model")
 
     def told(self, error: TransportFailed) -> str:
         """Report in one line what became of the calls."""
@@ -114,7 +111,7 @@ def _said(cause: BaseException) -> str:
 def declare(sources: Sequence[str], **declared: Any) -> Contract:
     """Make the contract of the tools in ``sources``; a wrong declaration ends the command."""
     try:
-        return Contract(tools=[tool for source in sources for tool in load_tools(source)], **declared)
+        return Contract(tools=load_all(sources), **declared)
     except ContractError as error:
         fail(f"{'--tools' if sources else '--answer'}: {error}")
 
@@ -125,6 +122,11 @@ def declare_one(sources: Sequence[str], answer: str | None, **declared: Any) -> 
         fail("pass --tools or --answer: what a reply may be")
     kind = {} if answer is None else {"answer": load_tools(answer, "--answer")[0]}
     return declare(sources, **declared, **kind)
+
+
+def load_all(sources: Sequence[str]) -> list[object]:
+    """Load the tools of all sources."""
+    return [tool for source in sources for tool in load_tools(source)]
 
 
 def load_tools(source: str, option: str = "--tools") -> list[object]:
@@ -150,33 +152,31 @@ def load_tools(source: str, option: str = "--tools") -> list[object]:
     return list(found) if isinstance(found, list | tuple) else [found]
 
 
-def ask(question: str, *, endpoint: Endpoint, contract: Contract, policy: RetryPolicy, api: Api, explain: bool) -> None:
-    """Ask once; prints the reply on stdout, each attempt on stderr.
+def run_ask(text: str, *, endpoint: Endpoint, contract: Contract, policy: RetryPolicy, api: Api, explain: bool) -> None:
+    """Ask once; prints the reply on stdout as ASCII JSON, each attempt on stderr, with ``explain`` all of a failure.
 
-    Exits with 1 when no reply was valid, with 3 when the endpoint gave none. Stdout is ASCII JSON: what a model wrote
-    cannot act on a terminal. ``explain`` tells the whole story of a failure.
+    Exits with 1 when no reply was valid, with 3 when the endpoint sent none.
     """
-    refuse_broken(question, "the question")
+    refuse_broken(text, "the question")
     with interruptible():
         client, model = endpoint.connect()
         strict = wrap(client, contract=contract, policy=policy, on_attempt=Live(console(stderr=True)), api=api)
         try:
             with strict:
-                reply = strict.reply(model=model, messages=[{"role": "user", "content": question}])
+                reply = strict.reply(model=model, messages=[{"role": "user", "content": text}])
         except CallFailed as error:
             if explain:
                 typer.echo(error.explain(), err=True)
-            ended = f"{type(error).__name__}: {str(error).splitlines()[0]}"
             if isinstance(error, TransportFailed):
                 fail(endpoint.told(error), Status.FAILED)
-            fail(ended, Status.INVALID)
+            fail(f"{type(error).__name__}: {str(error).splitlines()[0]}", Status.INVALID)
     echo_json(reply.to_dict())
 
 
 QUESTIONS_SHOWN = 4
 
 
-def serve_demo(port: int, *, seed: int, failure_rate: float) -> None:
+def run_serve_demo(port: int, *, seed: int, failure_rate: float) -> None:
     """Serve the unreliable model until Ctrl-C."""
     questions = "\n".join(f"  {question.text}" for question in SCENARIO.questions[:QUESTIONS_SHOWN])
     _serve(
@@ -190,7 +190,7 @@ def serve_demo(port: int, *, seed: int, failure_rate: float) -> None:
     )
 
 
-def serve_script(host: str, port: int) -> None:
+def run_serve_script(host: str, port: int) -> None:
     """Serve good replies, and what a script says that is set over HTTP, until Ctrl-C."""
     _serve(
         GoodModel(DemandHints()),
@@ -207,21 +207,11 @@ def serve_script(host: str, port: int) -> None:
     )
 
 
-def _serve(
-    responder: Responder,
-    told: Callable[[str], str],
-    *,
-    port: int,
-    host: str = "127.0.0.1",
-    control: Control | None = None,
-) -> None:
+def _serve(responder: Responder, told: Callable[[str], str], **options: Any) -> None:
     """Bind, print what is ``told`` of the base URL, and serve until Ctrl-C; each request is a line on stderr."""
-
-    def log(line: str) -> None:
-        typer.echo(printable(line), err=True)
-
+    port = options["port"]
     try:
-        server = LoopbackServer(responder, host=host, port=port, log=log, control=control)
+        server = LoopbackServer(responder, log=lambda line: typer.echo(printable(line), err=True), **options)
     except ValueError as error:
         fail(f"--host: {error}")
     except OSError as error:
@@ -234,9 +224,6 @@ def curl(base_url: str) -> str:
     """Return a command that asks the first question, with the one tool that it needs."""
     question = SCENARIO.questions[0]
     tool = next(tool for tool in map(Tool.of, SCENARIO.tools) if tool.name == question.calls[0].tool)
-    body = {
-        "model": "unreliable-1",
-        "messages": [{"role": "user", "content": question.text}],
-        "tools": [tool.definition],
-    }
+    messages = [{"role": "user", "content": question.text}]
+    body = {"model": "unreliable-1", "messages": messages, "tools": [tool.definition]}
     return f"curl -s {base_url}/chat/completions -H 'content-type: application/json' -d {shlex.quote(json.dumps(body))}"

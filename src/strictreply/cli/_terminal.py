@@ -47,7 +47,7 @@ class Status(IntEnum):
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Open a console that takes square brackets and colons as they are: what models write may hold any markup."""
+    """Open a console without markup, as models write square brackets and colons."""
     screen = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
     if not screen.is_terminal and "COLUMNS" not in os.environ:
         screen.width = UNWRAPPED  # what goes into a file or a pipe is searched by lines
@@ -61,7 +61,7 @@ def fail(message: str, status: Status = Status.USAGE) -> NoReturn:
 
 
 def counted(number: int, one: str, several: str) -> str:
-    """Return a number with its noun: ``1 reply``, ``2 replies``."""
+    """Return a number with its noun."""
     return f"{number} {one if number == 1 else several}"
 
 
@@ -78,6 +78,15 @@ def titled_table(title: str, name: str, *numbers: str) -> Table:
 def echo_json(value: object) -> None:
     """Print a value as one line of ASCII JSON in which nothing acts on a terminal."""
     typer.echo(printable_json(json.dumps(value)))
+
+
+def read_json(text: str, option: str) -> JSON:
+    """Read the JSON of an option; ends the command when it is none."""
+    try:
+        value: JSON = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        fail(f"{option} is not JSON: {error}")
+    return value
 
 
 def refuse_broken(words: str, name: str) -> None:
