@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from inspect import isawaitable, isclass
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import anyio
 
@@ -58,7 +58,6 @@ class Gate:
             raise
 
     def leave(self) -> None:
-        """Leave a place to the next row."""
         self.running -= 1
         self._admit()
 
@@ -70,7 +69,6 @@ class Gate:
                 place.set_result(None)
 
     def note(self, attempt: Attempt) -> None:
-        """Adapt the bound to what became of one request."""
         if attempt.failure is None:
             self._good += 1
             if self._good >= self.limit < self.most:
@@ -90,8 +88,7 @@ Take: TypeAlias = Callable[[RowResult, int], Awaitable[None] | None]
 """Called with each result, and with how many rows may be under way at the moment; awaited where it gives something."""
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(NamedTuple):
     """A client in one event loop, and the gate of what is asked through it."""
 
     strict: AsyncStrictClient[Any]

@@ -9,18 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from strictreply.batch._journal import INDEX
-from strictreply.batch._results import AS_TEXT, COLUMNS, RowResult, written_whole
+from strictreply.batch._results import AS_TEXT, COLUMNS, RowResult, prefixed, written_whole
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
 from strictreply.values._replies import OUR_NAMES
 
 
 def rows_of(batch: Any, prefix: str) -> Sequence[Any]:
-    """Return the rows of a batch.
-
-    Raises ContractError when the batch has columns already that are named like the results, with ``prefix`` before
-    each, TypeError when it is none.
-    """
+    """Return the rows of a batch; ContractError when it has a result column already, TypeError when it is none."""
     names: Iterable[Any]
     if isinstance(batch, list):
         names = sorted({str(name) for row in batch if isinstance(row, Mapping) for name in row})
@@ -44,16 +40,17 @@ def rows_of(batch: Any, prefix: str) -> Sequence[Any]:
         return batch
     if not isinstance(batch, Mapping):
         return list(batch.to_pylist() if hasattr(batch, "to_pylist") else batch.to_dict("records"))
-    if len({len(column) for column in batch.values()}) > 1:
+    columns: Mapping[str, Any] = batch
+    if len({len(column) for column in columns.values()}) > 1:
         raise ContractError("the columns of the batch differ in length: give each one value a row")
-    return [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
 def with_results(batch: Any, results: Sequence[RowResult], prefix: str) -> Any:
     """Return a batch of the same kind with the result columns; by columns, those without one form are JSON text."""
     if isinstance(batch, list):
         rows = zip(batch, results, strict=True)
-        return [{**(row if isinstance(row, Mapping) else {}), **result.prefixed(prefix)} for row, result in rows]
+        return [{**(row if isinstance(row, Mapping) else {}), **prefixed(result, prefix)} for row, result in rows]
     found = [result.columns for result in results]
     columns: dict[str, Any] = {
         prefix + name: [_cell(row[name], is_text=name in AS_TEXT) for row in found] for name in COLUMNS
@@ -83,7 +80,6 @@ def arrow(module: str = "pyarrow") -> Any:
 
 
 def arrow_types() -> dict[str, Any]:
-    """Return the type of each result column in Arrow."""
     text, number = arrow().string(), arrow().int64()
     usage = arrow().struct([(name, number) for name in OUR_NAMES])
     return {"reply": text, "status": text, "issues": text, "attempts": number, "usage": usage}

@@ -17,7 +17,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from strictreply.batch._results import RowResult, written_whole
+from strictreply.batch._results import RowResult, prefixed, written_whole
 from strictreply.contract._contract import Contract
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
@@ -45,7 +45,6 @@ class DoneRows:
         return self.low + len(self.above)
 
     def add(self, index: int) -> None:
-        """Add a row."""
         self.above.add(index)
         while self.low in self.above:
             self.above.remove(self.low)
@@ -87,7 +86,6 @@ class Journal:
             raise
 
     def _forget(self) -> None:
-        """Count nothing."""
         self.done = DoneRows()
         self.statuses: Counter[str] = Counter()
         self.tokens: Counter[str] = Counter()
@@ -167,8 +165,7 @@ class Journal:
             _lock(self._file, self._path)
 
     def add(self, index: int, row: Mapping[str, Any], result: RowResult) -> None:
-        """Write the result of a row, and force it to disk from time to time."""
-        line = {self._prefix + INDEX: index, **row, **result.prefixed(self._prefix)}
+        line = {self._prefix + INDEX: index, **row, **prefixed(result, self._prefix)}
         written = json.dumps(line).encode() + b"\n"
         self._file.write(written)
         self._file.flush()

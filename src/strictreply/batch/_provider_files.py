@@ -13,10 +13,10 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO, Self, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, Self, TypeAlias
 
 from strictreply.batch._results import (
     LINE_LIMITS,
@@ -111,23 +111,17 @@ def judge_files(
             if following is not None:
                 counts["again"] += 1
                 _write(again, {**row.request, "body": following})
-        counts["unknown"] = index.count_unknown()
+        counts["unknown"] = index.unknown()
         return FileCounts(dict(statuses), **counts, unreadable=tuple(index.unreadable))
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(NamedTuple):
     """One request; ``fault`` says why it cannot be judged, empty when it can."""
 
-    index: int
+    number: int
     custom_id: str | None
-    request: JSONObject = field(repr=False)
+    request: JSONObject
     fault: str = ""
-
-    @property
-    def body(self) -> JSONObject:
-        body: JSONObject = self.request["body"]
-        return body
 
 
 def _requests(paths: Iterable[Path], outputs: _Outputs) -> Iterator[_Request]:
@@ -135,14 +129,15 @@ def _requests(paths: Iterable[Path], outputs: _Outputs) -> Iterator[_Request]:
     for index, (path, number, line) in enumerate(lines):
         request: Any = decode(line, LINE_LIMITS)
         custom_id = peek(request, "custom_id")
+        fault = ""
         if not isinstance(custom_id, str) or not isinstance(peek(request, "body"), dict):
-            yield _Request(index, None, {}, f"line {number} of {path.name} is no request with custom_id and body")
+            custom_id, request = None, {}
+            fault = f"line {number} of {path.name} is no request with custom_id and body"
         elif not outputs.ask(custom_id):
-            yield _Request(index, custom_id, request, "another request before it has the same custom_id")
+            fault = "another request before it has the same custom_id"
         elif not {"messages", "input"}.intersection(request["body"]):
-            yield _Request(index, custom_id, request, "its body is no request of chat completions or of Responses")
-        else:
-            yield _Request(index, custom_id, request)
+            fault = "its body is no request of chat completions or of Responses"
+        yield _Request(index, custom_id, request, fault)
 
 
 def _judged(
@@ -151,19 +146,19 @@ def _judged(
     """Return the result of a row, its next request where there is one, and how many outputs came after its end."""
     if row.fault:
         hint = "Mend the requests file; nothing is judged of it."
-        return unasked(row.index, "batch.request", row.fault, hint), None, 0
+        return unasked(row.number, "batch.request", row.fault, hint), None, 0
     try:
-        step = contract.next_request(row.body, **settings)
+        step = contract.next_request(row.request["body"], **settings)
         for number, response in enumerate(came):
             if step.request is None:
-                return _result(row.index, step), None, len(came) - number
+                return _result(row.number, step), None, len(came) - number
             step = contract.next_request(step.request, response, **settings)
     except Exception as error:  # noqa: BLE001 - as with rows that are asked: no row ends the run
-        return broken(row.index, error), None, 0
+        return broken(row.number, error), None, 0
     # as it was until a reply has been corrected: what a client of ours adds to it is not the caller's
     is_as_it_was = all(map(is_transport_fault, step.attempts))
-    following = None if step.request is None else row.body if is_as_it_was else step.request
-    return _result(row.index, step), following, 0
+    following = None if step.request is None else row.request["body"] if is_as_it_was else step.request
+    return _result(row.number, step), following, 0
 
 
 def _result(index: int, step: NextRequest[Any]) -> RowResult:
@@ -173,12 +168,11 @@ def _result(index: int, step: NextRequest[Any]) -> RowResult:
         return accepted(index, step.verdict.reply, step.attempts)
     if not step.attempts:
         return unasked(index, "batch.missing", "no output has its custom_id", "Its request is in the re-ask file.")
-    failed = is_transport_fault(step.attempts[-1])
+    failed, number = is_transport_fault(step.attempts[-1]), len(step.attempts)
     words = "the API failed" if failed else "the last reply did not fit"
-    again = entry(len(step.attempts), AGAIN, words, "The next request is in the re-ask file.")
-    issues = (*issues_of(step.attempts), again)
-    usage = total_usage(step.attempts)
-    return RowResult(index, None, "failed" if failed else "rejected", issues, len(step.attempts), usage)
+    again = entry(number, AGAIN, words, "The next request is in the re-ask file.")
+    issues, usage = (*issues_of(step.attempts), again), total_usage(step.attempts)
+    return RowResult(index, None, "failed" if failed else "rejected", issues, number, usage)
 
 
 class _Outputs:
@@ -191,7 +185,6 @@ class _Outputs:
         self.unreadable: list[str] = []
 
     def read(self, paths: Iterable[Path]) -> None:
-        """Read all files, in the order of the passes."""
         for path in paths:
             self._base.executemany("INSERT INTO output VALUES (?, ?)", self._records(path))
         self._base.execute("CREATE INDEX by_id ON output (custom_id)")
@@ -221,11 +214,9 @@ class _Outputs:
         counts["surplus"] += len(lines) - len(different)
         return [_response(_loaded(line)) for line in different]
 
-    def count_unknown(self) -> int:
-        """Count the outputs of which there was no request."""
+    def unknown(self) -> int:
         query = "SELECT count(*) FROM output WHERE custom_id NOT IN (SELECT custom_id FROM asked)"
-        (count,) = self._base.execute(query).fetchone()
-        return int(count)
+        return int(self._base.execute(query).fetchone()[0])
 
     def __enter__(self) -> Self:
         return self
@@ -259,7 +250,6 @@ def _loaded(line: bytes) -> Any:
 
 
 def _response(record: Any) -> Any:
-    """Return the response in an output, or the exception that stands for its failure."""
     response = peek(record, "response")
     status = peek(response, "status_code")
     if isinstance(response, dict) and (status is None or status == _OK):

@@ -124,9 +124,10 @@ class RowResult:
             "usage": asdict(self.usage),
         }
 
-    def prefixed(self, prefix: str) -> JSONObject:
-        """Return the result columns with ``prefix`` before each name."""
-        return {prefix + name: value for name, value in self.columns.items()}
+
+def prefixed(result: RowResult, prefix: str) -> JSONObject:
+    """Return the result columns with ``prefix`` before each name."""
+    return {prefix + name: value for name, value in result.columns.items()}
 
 
 class RowFault(ContractError):
@@ -142,7 +143,6 @@ class RowFault(ContractError):
 
 
 def accepted(index: int, reply: AssistantReply[Any], attempts: tuple[Attempt, ...]) -> RowResult:
-    """Return the result of a row whose reply fit."""
     status: Status = "mended" if any(attempt.correction is not None for attempt in attempts) else "ok"
     return RowResult(index, reply.to_dict(), status, issues_of(attempts), len(attempts), total_usage(attempts))
 
@@ -180,7 +180,6 @@ def broken(index: int, error: BaseException) -> RowResult:
 
 
 def issues_of(attempts: tuple[Attempt, ...]) -> tuple[JSONObject, ...]:
-    """Return the faults of all attempts, as the column has them."""
     return tuple(
         entry(attempt.number, str(issue.code), issue.message, issue.hint, issue.path)
         for attempt in attempts
@@ -189,5 +188,4 @@ def issues_of(attempts: tuple[Attempt, ...]) -> tuple[JSONObject, ...]:
 
 
 def entry(attempt: int, code: str, message: str, hint: str, path: str = "") -> JSONObject:
-    """Return one object of the column of issues."""
     return {"attempt": attempt, "code": code, "path": path, "message": message, "hint": hint}

@@ -264,7 +264,6 @@ def rows(
 
 
 def _refuse_keywords(contract: Contract[Any], keywords: Mapping[str, Any], api: Api) -> None:
-    """Refuse keywords that every row would refuse."""
     wire = wire_named(api)
     known = ApiKeywords.__annotations__.keys() - {"stream", "stream_options"}
     for name in keywords:

@@ -103,9 +103,7 @@ def serve_demo(*, port: Port = 8100, seed: Seed = 7, failure_rate: FailureRate =
 
 @app.command(short_help="Serve a script that is set over HTTP, on loopback.")
 def serve_script(
-    *,
-    host: Annotated[str, typer.Option(help="An address of loopback.")] = "127.0.0.1",
-    port: Port = 8101,
+    *, host: Annotated[str, typer.Option(help="An address of loopback.")] = "127.0.0.1", port: Port = 8101
 ) -> None:
     """Serve good replies on loopback until Ctrl-C, and the faults that a test in any language asks for over HTTP."""
     from strictreply.cli._serve_commands import run_serve_script  # noqa: PLC0415

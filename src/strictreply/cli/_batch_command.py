@@ -97,7 +97,6 @@ class FileRun:
         }
 
     def row(self, index: int, line: Line) -> NumberedRow:
-        """Read a row."""
         number, read, position = line
         mend = f"Mend line {number} of {self.source}."
         taken = [self.prefix + name for name in (INDEX, *COLUMNS)]
@@ -306,11 +305,9 @@ class _Results:
 
     @property
     def rows(self) -> str:
-        """How many rows have a result."""
         return counted(len(self._journal.done), "row", "rows")
 
     def summary(self) -> list[str]:
-        """Return the lines that report how the run ended."""
         told = [f"{self.rows}{self._counts()}; {self._run.out}"]
         if self._journal.api_failed:
             failed = counted(self._journal.api_failed, "row", "rows")
@@ -340,10 +337,7 @@ def run_judge(
     out: Path | None,
     reask: Path | None,
 ) -> None:
-    """Judge a provider's batch files, and print the counts; exits with 1 when a row is not good, 3 for what is amiss.
-
-    Amiss are lines that cannot be read, and outputs of no request.
-    """
+    """Judge a provider's batch files, and print the counts; outputs of no request and unreadable lines are failures."""
     for path in (*outputs, *requests):
         if path != STDIN and not path.is_file():
             fail(f"{path} is no file: pass files of JSON lines, .gz too")

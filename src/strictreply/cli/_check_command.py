@@ -40,10 +40,7 @@ SHOWN_OF_A_CAUSE = 3  # replies
 
 
 class JudgedLine(NamedTuple):
-    """What was found in one line; ``reason`` says why it holds no reply, ``tool`` is the one that was called first.
-
-    ``shown`` is for a page: an excerpt of the reply, and the request that would have followed it.
-    """
+    """What was found in one line; ``reason`` is why it holds no reply, ``shown`` a reply and the ask behind it."""
 
     line: int
     model: str = NO_NAME
@@ -102,7 +99,6 @@ class ReplyTally:
     shown: dict[ReplyCause, list[ShownReply]] = field(default_factory=dict[ReplyCause, list[ShownReply]])
 
     def add(self, path: Path, judged: JudgedLine) -> None:
-        """Count one line; a code counts once a reply."""
         if judged.reason:
             self.unreadable.append({"file": str(path), "line": judged.line, "reason": judged.reason})
             return
@@ -128,7 +124,6 @@ class ReplyTally:
                 shown.append(ShownReply(f"{path.name}:{judged.line}", judged.model, faults, *judged.shown))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the counts as JSON-safe values, the most frequent codes first."""
         return {
             "complete": self.complete,
             "replies": self.replies,
@@ -167,25 +162,14 @@ class InvalidReplies:
         self._before = ", "
 
     def close(self, members: JSONObject) -> None:
-        """Write the end of the list, and what else the object holds."""
         rest = printable_json(json.dumps(members)).removeprefix("{")
         typer.echo(f"{self._before if self._before != ', ' else ''}], {rest}")
 
 
 def run_check(
-    files: Sequence[Path],
-    *,
-    tools: Sequence[str],
-    as_json: bool,
-    jobs: int,
-    fail_on_empty: bool,
-    page: Path | None,
+    files: Sequence[Path], *, tools: Sequence[str], as_json: bool, jobs: int, fail_on_empty: bool, page: Path | None
 ) -> None:
-    """Judge every reply in the files; exits with 1 when one is invalid, 3 when a line cannot be read or there is none.
-
-    ``tools`` are sources as for ``--tools``; with ``fail_on_empty`` a file without a reply is a failure, too. ``page``
-    is where a page for a person is written. After Ctrl-C the counts so far are shown, and the status is 130.
-    """
+    """Judge every reply in the files by sources of ``tools``; after Ctrl-C the counts so far are shown."""
     declare(tools)  # a wrong declaration ends the command before any file is opened
     for path in files:
         if path != STDIN and not path.is_file():
@@ -232,7 +216,6 @@ class LineJudge:
         self._met: Counter[ReplyCause] = Counter()
 
     def judge(self, number: int, line: bytes) -> JudgedLine:
-        """Judge one line."""
         judged = self._judge.judge(number, line)
         if isinstance(judged, UnreadableLine):
             return JudgedLine(number, reason=judged.reason)

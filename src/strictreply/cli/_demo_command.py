@@ -136,10 +136,7 @@ class AskedQuestion(NamedTuple):
 
 
 def run_demo(endpoint: Endpoint | None, *, channel: Channel, seed: int, failure_rate: float, max_retries: int) -> None:
-    """Ask the scenario's questions of the embedded model, or of a real one.
-
-    Exits with 3 when the endpoint cannot be used, and with 130 after Ctrl-C; both show what was done until then.
-    """
+    """Ask the scenario's questions of the embedded model, or of a real one; a refused reply is a result, no failure."""
     screen = console()
     contract = Contract(tools=SCENARIO.tools, channel=channel, parallel=channel == "native")
     policy = RetryPolicy(max_retries=max_retries)

@@ -62,11 +62,7 @@ _WRITERS: Mapping[str, Callable[[Report], str]] = {
 
 
 def run_probe(app: str, prober: Probe, reports: Mapping[str, Path], baseline: Path | None) -> None:
-    """Probe an app, print the report, and write it to ``reports`` by format: ``json``, ``junit`` or ``html``.
-
-    Only findings that are not in the ``baseline`` fail. Exits with 1 at findings, 2 when nothing could be tried, 3 when
-    a report cannot be written, 130 after Ctrl-C.
-    """
+    """Probe an app, print the report, and write it to ``reports`` by format; only what the ``baseline`` lacks fails."""
     known = None if baseline is None else _read_baseline(baseline, app)
     for path in reports.values():  # before the work: what cannot be written after it
         if not path.absolute().parent.is_dir():
@@ -112,10 +108,7 @@ def _read_baseline(path: Path, name: str) -> Baseline:
 def connection(
     app: str | None, clean: Sequence[str], address: str | None, *, body: str, timeout: float, port: int
 ) -> Connect:
-    """Choose how the app is started: as a worker, or not at all, where a service runs at an ``address``.
-
-    The service is sent ``body``, and may take ``timeout`` seconds. Ends the command at options that do not fit.
-    """
+    """Choose how the app is started: as a worker, or not at all, where a service runs at an ``address``."""
     if (app is None) == (address is None):
         fail("pass either --app module:callable, or --endpoint of a running service")
     if app is not None:
@@ -141,12 +134,10 @@ class Watcher:
         self._met: set[Cause] = set()
 
     def planned(self, demand: Demand, runs: int) -> None:
-        """Print what is about to be done."""
         self._screen.print(printable(f"{self._app} asks for {demand.words}; {runs} malformed replies to survive"))
         self.progress.add_task("tried", total=runs)
 
     def ran(self, run: ProbeRun) -> None:
-        """Count one run, and print its cause when that is new."""
         self.progress.advance(self.progress.task_ids[0])
         if run.outcome in FINDINGS and run.cause not in self._met:
             self._met.add(run.cause)

@@ -91,7 +91,6 @@ class Endpoint:
         return AsyncOpenAI(base_url=self.base_url, api_key=key, timeout=self.timeout, max_retries=0)
 
     def told(self, error: TransportFailed) -> str:
-        """Report in one line what became of the calls."""
         words = f": {_said(error.cause)}" if error.cause is not None else ""
         return f"{self.name}: {str(error).splitlines()[0]}{words}"
 
@@ -125,7 +124,6 @@ def declare_one(sources: Sequence[str], answer: str | None, **declared: Any) -> 
 
 
 def load_all(sources: Sequence[str]) -> list[object]:
-    """Load the tools of all sources."""
     return [tool for source in sources for tool in load_tools(source)]
 
 
@@ -153,10 +151,7 @@ def load_tools(source: str, option: str = "--tools") -> list[object]:
 
 
 def run_ask(text: str, *, endpoint: Endpoint, contract: Contract, policy: RetryPolicy, api: Api, explain: bool) -> None:
-    """Ask once; prints the reply on stdout as ASCII JSON, each attempt on stderr, with ``explain`` all of a failure.
-
-    Exits with 1 when no reply was valid, with 3 when the endpoint sent none.
-    """
+    """Ask once; prints the reply on stdout as ASCII JSON, each attempt on stderr, with ``explain`` all of a failure."""
     refuse_broken(text, "the question")
     with interruptible():
         client, model = endpoint.connect()
@@ -177,21 +172,23 @@ QUESTIONS_SHOWN = 4
 
 
 def run_serve_demo(port: int, *, seed: int, failure_rate: float) -> None:
-    """Serve the unreliable model until Ctrl-C."""
     questions = "\n".join(f"  {question.text}" for question in SCENARIO.questions[:QUESTIONS_SHOWN])
+    first = SCENARIO.questions[0]
+    tool = next(tool for tool in map(Tool.of, SCENARIO.tools) if tool.name == first.calls[0].tool)
+    messages = [{"role": "user", "content": first.text}]
+    body = shlex.quote(json.dumps({"model": "unreliable-1", "messages": messages, "tools": [tool.definition]}))
     _serve(
         UnreliableModel(SCENARIO, seed=seed, failure_rate=failure_rate),
         lambda base_url: (
             f"An unreliable model is served at {base_url}; Ctrl-C ends it.\n"
-            f"It knows these questions among others:\n{questions}\n"
-            f"Ask the first one:\n{curl(base_url)}"
+            f"It knows these questions among others:\n{questions}\nAsk the first one:\n"
+            f"curl -s {base_url}/chat/completions -H 'content-type: application/json' -d {body}"
         ),
         port=port,
     )
 
 
 def run_serve_script(host: str, port: int) -> None:
-    """Serve good replies, and what a script says that is set over HTTP, until Ctrl-C."""
     _serve(
         GoodModel(DemandHints()),
         lambda base_url: (
@@ -218,12 +215,3 @@ def _serve(responder: Responder, told: Callable[[str], str], **options: Any) -> 
         fail(f"port {port} cannot be bound: {error.strerror}", Status.FAILED)
     with interruptible("stopped"):
         server.serve_forever(ready=lambda: typer.echo(told(server.base_url)))
-
-
-def curl(base_url: str) -> str:
-    """Return a command that asks the first question, with the one tool that it needs."""
-    question = SCENARIO.questions[0]
-    tool = next(tool for tool in map(Tool.of, SCENARIO.tools) if tool.name == question.calls[0].tool)
-    messages = [{"role": "user", "content": question.text}]
-    body = {"model": "unreliable-1", "messages": messages, "tools": [tool.definition]}
-    return f"curl -s {base_url}/chat/completions -H 'content-type: application/json' -d {shlex.quote(json.dumps(body))}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,7 +18,7 @@ from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Never, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
@@ -228,7 +228,12 @@ class Guard(_Callback):
         return None if logged is None else self._calls.get(logged)
 
     def _client(self, call: _Call, data: JSONObject, first: Any) -> Any:
-        model, settings = _Model(first, lambda keywords: _routed(call, data, keywords)), self._settings
+        waiting, settings = [first], self._settings
+
+        async def create(**keywords: Any) -> Any:
+            return waiting.pop() if waiting else await _routed(call, data, keywords)
+
+        model = SimpleNamespace(chat=SimpleNamespace(completions=SimpleNamespace(create=create)))
         told: dict[str, Any] = {"steering": self._steering, "on_attempt": call.attempts.append}
         return wrap(model, contract=call.contract, policy=settings.policy, usage=settings.usage, **told)
 
@@ -302,18 +307,6 @@ def _asked(call: _Call, data: JSONObject) -> JSONObject:
     return call.request if now == call.messages else {**call.request, "messages": now}
 
 
-class _Model:
-    """Stands where an SDK's client stands: the first response is there already, the proxy fetches the others."""
-
-    def __init__(self, first: Any, again: Callable[[JSONObject], Any]) -> None:
-        self.chat = SimpleNamespace(completions=self)
-        self._first, self._again = [first], again
-
-    async def create(self, **keywords: Any) -> Any:
-        """Return the next response: JSON, or an iterator of chunks."""
-        return self._first.pop() if self._first else await self._again(keywords)
-
-
 async def _routed(call: _Call, data: JSONObject, keywords: JSONObject) -> Any:
     """Ask a model as the proxy does, in a call of its own in the log, which names the one that it belongs to."""
     kept = {name: value for name, value in data.items() if name not in _OF_ONE_ASK and not name.startswith("_")}
@@ -367,18 +360,17 @@ def _told() -> Generator[None]:
     """Raise errors of ours in the form in which the proxy answers; what the proxy itself raised stays as it is."""
     try:
         yield
-    except ContractError as error:
-        _withhold(error, "invalid_request_error", "contract", 400)
-    except TransportFailed as error:
-        if error.cause is not None:
-            raise error.cause from None
-        _withhold(error, "reply_failed", error.reason, 502)
-    except CallFailed as error:
-        _withhold(error, "reply_rejected" if isinstance(error, ReplyRejected) else "reply_halted", error.reason, 422)
-
-
-def _withhold(error: Exception, kind: str, code: str, status_code: int) -> Never:
-    raise ReplyWithheld(without_exception(str(error)), kind=kind, code=code, status_code=status_code) from None
+    except (ContractError, CallFailed) as error:
+        if isinstance(error, ContractError):
+            kind, code, status = "invalid_request_error", "contract", 400
+        elif isinstance(error, TransportFailed):
+            if error.cause is not None:
+                raise error.cause from None
+            kind, code, status = "reply_failed", error.reason, 502
+        else:
+            kind = "reply_rejected" if isinstance(error, ReplyRejected) else "reply_halted"
+            code, status = error.reason, 422
+        raise ReplyWithheld(without_exception(str(error)), kind=kind, code=code, status_code=status) from None
 
 
 def _metadata(data: JSONObject, told: JSONObject) -> JSONObject:

@@ -49,8 +49,10 @@ _PROVIDERS = {
 """The well-known values of ``gen_ai.provider.name`` by the end of a host; any other speaks the API of ``openai``."""
 
 _SAME_NAME = ("frequency_penalty", "max_tokens", "presence_penalty", "seed", "temperature", "top_p")
-_ASKED = {name: f"gen_ai.request.{name}" for name in _SAME_NAME}
-_ASKED |= dict.fromkeys(("max_completion_tokens", "max_output_tokens"), "gen_ai.request.max_tokens")
+_ASKED = {
+    **{name: f"gen_ai.request.{name}" for name in _SAME_NAME},
+    **dict.fromkeys(("max_completion_tokens", "max_output_tokens"), "gen_ai.request.max_tokens"),
+}
 # exceptions hold words of others
 _QUIET: dict[str, Any] = {"record_exception": False, "set_status_on_exception": False}
 _PORTS = {"http": 80, "https": 443}

@@ -90,12 +90,12 @@ TRIALS: Final = Trials()
 
 @dataclass(slots=True)
 class TurnTrial:
-    """One dispatch of a turn: on trial if it is a suspect's, until a step of it was done that had no record."""
+    """One dispatch of a turn: on trial if it is a suspect's, until it has ``stepped``: done what had no record."""
 
     workflow_id: str
     trials: Trials = TRIALS
+    stepped: bool = False
     _ticket: Ticket | None = None
-    _stepped: bool = False
     _is_over: bool = False
 
     def begin(self) -> None:
@@ -122,13 +122,9 @@ class TurnTrial:
         death = {"drops": drops + 1, "recorded": recorded}
         _outside(load("dbos").DBOS.update_workflow_attributes, self.workflow_id, death, merge=True)
 
-    def step(self) -> None:
-        """Note that a step is done which had no record."""
-        self._stepped = True
-
     def settle(self) -> None:
-        """End the trial if a step was done: it is recorded now."""
-        if self._stepped:
+        """End the trial if a step was done that had no record: it is recorded now."""
+        if self.stepped:
             self.end()
 
     def end(self) -> None:

@@ -53,7 +53,6 @@ class TurnSettings:
 
     @cached_property
     def contract(self) -> Contract:
-        """The contract of the model's replies."""
         return self.client.contract_for(**self.keywords)
 
     @cached_property
@@ -63,10 +62,7 @@ class TurnSettings:
 
 
 class _DurableTurn:
-    """The turn that a workflow was started with, run or played again; its ids are made of the workflow's.
-
-    Each effect is performed inside a step, through the performer of a plain run; the store is in memory and no step.
-    """
+    """A turn, run or played again: its effects are steps, its ids come from the workflow's, its store is in memory."""
 
     def __init__(self, settings: TurnSettings, text: str) -> None:
         self.request, self.settings = TurnRequest.from_json(text), settings
@@ -107,11 +103,11 @@ class _DurableTurn:
         dbos = load("dbos").DBOS
 
         def ask() -> str:
-            self.trial.step()
+            self.trial.stepped = True
             return ascii_json(asked_record(inner(effect)))
 
         def run_tool(run: RunTool) -> str:
-            self.trial.step()
+            self.trial.stepped = True
             try:
                 (outcome,) = self.tools.run_all((run,))
             except SystemExit as error:  # fails the run, which would hang otherwise
@@ -141,11 +137,11 @@ class _DurableTurn:
         dbos, limit = load("dbos").DBOS, asyncio.Semaphore(self.tools.policy.concurrency)
 
         async def ask() -> str:
-            self.trial.step()
+            self.trial.stepped = True
             return ascii_json(asked_record(await inner(effect)))
 
         async def run_tool(run: RunTool) -> str:
-            self.trial.step()
+            self.trial.stepped = True
             (outcome,) = await self.tools.arun_all((run,))
             return ascii_json(outcome.result.to_dict())  # which describes what the tool raised
 

@@ -92,11 +92,7 @@ class _EngineBase:
         self._remembered = lru_cache(MAX_REMEMBERED)(self._compiled)
 
     def _compiled(self, kind: Any, context: dict[str, Any] | None = None) -> tuple[Contract, JSONObject]:
-        """Return the contract of a type in the client's mode, and what a request adds to it.
-
-        instructor wraps types that are no pydantic model (``{"content": …}``, ``{"tasks": […]}``). Validators read
-        ``context`` as ``info.context``. Raises ContractError for what is not a type, or has no JSON Schema.
-        """
+        """Return the contract of a type, whose validators read ``context``, and what a request adds to it."""
         shown = load("instructor.utils").prepare_response_model(kind)
         if not isinstance(shown, type) or not issubclass(shown, BaseModel):
             known = "a pydantic model, list[…], a TypedDict, int, …"
@@ -179,9 +175,7 @@ class AsyncInstructorEngine(_EngineBase):
 class AsyncInstructorLike(Protocol):
     """An ``AsyncInstructor``, told from an ``Instructor`` without importing either."""
 
-    async def create_with_completion(self, *args: Any, **keywords: Any) -> tuple[Any, Any]:
-        """Return a value and the completion."""
-        ...
+    async def create_with_completion(self, *args: Any, **keywords: Any) -> tuple[Any, Any]: ...
 
 
 @overload

@@ -53,10 +53,7 @@ class _Came(BaseException):
 
 
 class Seam:
-    """The client of one call, and its story.
-
-    ``sent`` is the last request as instructor sent it, ``came`` the provider's raw reply, ``attempts`` those so far.
-    """
+    """The client of one call: ``sent`` is the last request as instructor sent it, ``came`` the provider's raw reply."""
 
     def __init__(
         self, client: Any, messages: list[Message], own: JSONObject, *, max_retries: int, watcher: OnAttempt | None

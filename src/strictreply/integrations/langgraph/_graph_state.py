@@ -125,11 +125,7 @@ def at_node(topology: Topology, state: RunState) -> RunState:
 
 
 def state_at_start(state: AgentState, agent: str, branch: Branch, **record_fields: JSON) -> RunState:
-    """Return the state in which a run or a parallel branch starts with an agent; threads that it has already stay.
-
-    ``record_fields`` go into the record of the branch: ``asked`` is its task, ``spawner`` the agent that a parallel
-    branch comes back to, ``meets`` where it may meet others, ``opening`` the first turn of its agent.
-    """
+    """Return the state in which a run or a branch starts; ``record_fields`` go into the record of the branch."""
     defaults: JSONObject = {"max_loop_count": None, "ending": None, "reply_formats": {}}
     defaults |= {"threads": {}, "content_streaks": {}}
     known: JSONObject = {"spawner": None, "meets": [], "opening": None, "leads_to": None}
@@ -140,7 +136,6 @@ def state_at_start(state: AgentState, agent: str, branch: Branch, **record_field
 
 
 def branch_record(branch: Branch) -> JSONObject:
-    """Return what a state stores of a branch's progress."""
     return {"id": branch.id, "type": branch.type.value, "agents": list(branch.agents), "turns": branch.turns}
 
 
@@ -171,7 +166,6 @@ def with_turn(state: RunState, agent: str, *turns: str | Message) -> RunState:
 
 
 def as_text(value: JSON) -> str:
-    """Return text as it is, and any other value as JSON."""
     return value if isinstance(value, str) else compact(value)
 
 
@@ -201,7 +195,6 @@ def outcomes_of(state: RunState) -> dict[str, JSONObject]:
 
 
 def stored_outcome(state: RunState) -> JSONObject:
-    """Return the outcome of a run as a state stores it, the content as JSON text."""
     kept = state["outcome"]
     if not kept:  # a bound ended the run before an agent did
         history = state.get("routing_history", [])
@@ -213,7 +206,6 @@ def stored_outcome(state: RunState) -> JSONObject:
 def outcome_record(
     agent: str, status: RunStatus, reason: str, *, content: JSON = None, error: str | None = None
 ) -> JSONObject:
-    """Return an outcome as a state stores it."""
     return {"agent": agent, "status": status.value, "reason": reason, "content": json.dumps(content), "error": error}
 
 
@@ -406,16 +398,12 @@ class GraphSettings:
 
     @property
     def topology(self) -> Topology:
-        """The topology of the graph."""
         return self.processor.topology
 
     def request(
         self, agent: ChatAgent, answer: ActionAnswer, streak: ContentStreak, thread: list[Message], *, steer: bool
     ) -> JSONObject:
-        """Return the keywords of one ask of an agent, whose prompt names its actions with ``steer``.
-
-        It is asked again no more often than the limit on text alone leaves, and never when nothing is corrected.
-        """
+        """Return the keywords of one ask, which spends no more retries than the limit on text alone leaves."""
         terms, steering, budget = answer.terms, self.steering, self.router.policy.budget
         kept = self._prompts.get(terms.permitted)
         if kept is None or kept[0] is not terms.tools:  # a prompt is made once, not on every ask

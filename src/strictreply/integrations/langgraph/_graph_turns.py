@@ -86,12 +86,7 @@ TurnFlow: TypeAlias = Generator[GraphEffect, Any, RunState]
 
 
 def begin(
-    topology: Topology,
-    user_message: str,
-    *,
-    entry: str | None = None,
-    state: RunState | None = None,
-    **initial: Any,
+    topology: Topology, user_message: str, *, entry: str | None = None, state: RunState | None = None, **initial: Any
 ) -> RunState:
     """Return the input of a run: ``user_message`` to ``entry``, which may be left out when there is one entry only.
 

@@ -82,7 +82,6 @@ class Decided:
 
 
 def follow(state: RunState, decided: Decided) -> RunState:
-    """Return the state that follows from a decision."""
     agent, branch, decision = decided.agent, decided.branch, decided.decision
     turns = decision.metadata.get("conversation_turns", branch.turns)
     state = changed(state, branch={**state["branch"], **branch_record(replace(branch, turns=turns))})
@@ -199,10 +198,7 @@ def _branch_state(state: RunState, spawner: str, spec: JSONObject, meets: list[s
 
 
 def branch_outcome(state: RunState, last: RunState) -> JSONObject:
-    """Return what a branch that ended in a ``last`` state changes in the run that opened it.
-
-    Questions that are still pending at a human are put there, and the agent that opened the branch is told the answer.
-    """
+    """Return what a branch that ended in a ``last`` state changes in its run, where pending questions are put."""
     spent, formats = last["loop_count"] - state["loop_count"], last.get("reply_formats", {})
     leads_to = last["branch"].get("leads_to")
     outcome = stored_outcome(last) | {"spent": spent, "reply_formats": formats, "leads_to": leads_to}
@@ -213,11 +209,7 @@ def branch_outcome(state: RunState, last: RunState) -> JSONObject:
 
 
 def _meeting_points(topology: Topology, state: RunState) -> list[str]:
-    """Return the agents at which a branch that is opened now ends, because others may lead there as well.
-
-    These are agents that two of the branches reach without the agent that opened them, those where branches wait, and
-    the exits of this run or branch.
-    """
+    """Return the agents at which a branch that is opened now ends, because others may lead there as well."""
     spawned = state["spawned"] or {}
     led = (state["outcomes"][spec["id"]].get("leads_to") for spec in spawned.get("waiting", ()))
     waiting = {agent for agent in led if agent not in (None, spawned["agent"])}

@@ -138,11 +138,7 @@ def _processor_of(
 
 
 def _agents_of(topology: Topology, agents: Iterable[ChatAgent], processor: ValidationProcessor) -> dict[str, ChatAgent]:
-    """Return the agents of a graph by name.
-
-    Raises ContractError when they are not those of the topology, when one skips to an agent that it has no edge to, and
-    for a tool that a graph cannot run: without a function, or with an approval.
-    """
+    """Return the agents by name; ContractError for other agents than the topology's, or one that cannot run."""
     given = list(agents)
     named = {agent.name: agent for agent in given}
     if len(named) != len(given) or set(named) != set(topology.agents):
@@ -161,11 +157,7 @@ def _agents_of(topology: Topology, agents: Iterable[ChatAgent], processor: Valid
 
 
 def _routes_of(topology: Topology, routes: Routes | None) -> Routes:
-    """Return a table of routes with the graph's nodes; ContractError for a table with nodes of its own.
-
-    A rule may end a run, or lead to an agent's node unless accepted calls, branches or a question to a human would be
-    lost; any other choice is a failure of the rule, which the decision records.
-    """
+    """Return the routes with the graph's nodes, in which no rule can drop accepted calls, branches or questions."""
     given = Routes() if routes is None else routes
     if given.nodes != DEFAULT_NODES:
         raise ContractError("the nodes of a graph are those of its topology; leave nodes= out of routes=")
