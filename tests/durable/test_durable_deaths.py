@@ -18,7 +18,7 @@ pytest.importorskip("dbos", reason="dbos is an extra")
 from durable.desk import ANSWER, POISON, Kill, Moment, Place
 from durable.test_durable_kills import PATIENCE, QUESTION, Workers, served
 from strictreply.integrations.dbos import DurableRun, DurableRunFailed
-from strictreply.integrations.dbos._suspects import MAX_DROPS, Ticket, Trials
+from strictreply.integrations.dbos._durable_worker import MAX_DROPS, Ticket, Trials
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
 POLL = 0.05

@@ -16,7 +16,7 @@ import strictreply as sr
 from pages import Page
 from strictreply import running
 from strictreply.integrations.dbos import DurableRun, DurableRuns
-from strictreply.integrations.dbos._suspects import MAX_DROPS
+from strictreply.integrations.dbos._durable_worker import MAX_DROPS
 from strictreply.testing import LoopbackServer, ScriptedModel, ok
 
 PAGE = Page.named("durable.md")

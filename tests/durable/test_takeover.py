@@ -13,8 +13,7 @@ import strictreply as sr
 from durable.postgres_server import executed
 from strictreply.integrations._extras import load
 from strictreply.integrations.dbos import DurableRunFailed, DurableRuns
-from strictreply.integrations.dbos._durable_worker import PostgresPresence
-from strictreply.integrations.dbos._suspects import MAX_DROPS
+from strictreply.integrations.dbos._durable_worker import MAX_DROPS, PostgresPresence
 from strictreply.testing import ScriptedClient, ScriptedModel, ok
 from strictreply.values._errors import ContractError
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 from typer.core import TyperGroup
 
 from strictreply.cli._published_schemas import published_schemas
@@ -30,22 +31,16 @@ app = typer.Typer(
     epilog="Exit status: 0 fine, 1 invalid, 2 wrong usage, 3 failed, 130 interrupted.",
 )
 
-BaseUrl = Annotated[
-    str | None, typer.Option(envvar="OPENAI_BASE_URL", help="An OpenAI-compatible endpoint, ending in /v1.")
-]
-ApiKey = Annotated[
-    str | None, typer.Option(envvar="OPENAI_API_KEY", show_envvar=True, help="Its key, where it needs one.")
-]
-Model = Annotated[str | None, typer.Option(help="The model's name; may be left out where a server has only one.")]
-ChannelOption = Annotated[
-    Channel, typer.Option(help="Where calls are written: native tool_calls, or JSON in the text.")
-]
-Retries = Annotated[int, typer.Option(min=0, help="Corrective asks after the first one.")]
-Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds for one call.")]
-Kinds = Annotated[list[str] | None, typer.Option(help="Faults of this kind only; may be given several times.")]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")]
-Seed = Annotated[int, typer.Option(help="Chooses the model's mistakes; the same seed makes the same ones.")]
-FailureRate = Annotated[float, typer.Option(min=0, max=1, help="The share of first replies that are bad.")]
+BaseUrl = Annotated[str | None, Option(envvar="OPENAI_BASE_URL", help="An OpenAI-compatible endpoint, ending in /v1.")]
+ApiKey = Annotated[str | None, Option(envvar="OPENAI_API_KEY", show_envvar=True, help="Its key, where it needs one.")]
+Model = Annotated[str | None, Option(help="The model's name; may be left out where a server has only one.")]
+ChannelOption = Annotated[Channel, Option(help="Where calls are written: native tool_calls, or JSON in the text.")]
+Retries = Annotated[int, Option(min=0, help="Corrective asks after the first one.")]
+Timeout = Annotated[float, Option(min=0.1, help="Seconds for one call.")]
+Kinds = Annotated[list[str] | None, Option(help="Faults of this kind only; may be given several times.")]
+Port = Annotated[int, Option(min=0, max=65535, help="The port; 0 takes a free one.")]
+Seed = Annotated[int, Option(help="Chooses the model's mistakes; the same seed makes the same ones.")]
+FailureRate = Annotated[float, Option(min=0, max=1, help="The share of first replies that are bad.")]
 
 
 def _print_version(asked: bool) -> None:
@@ -58,7 +53,7 @@ def _print_version(asked: bool) -> None:
 def options(
     *,
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+        bool, Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """Take what stands before a command."""
@@ -67,8 +62,8 @@ def options(
 @app.command(short_help="Watch bad replies being judged, corrected or refused.")
 def demo(
     *,
-    questions: Annotated[bool, typer.Option("--questions", help="Ask a dozen questions, with four tools.")] = False,
-    base_url: Annotated[str | None, typer.Option(help="Ask them of a real endpoint, ending in /v1.")] = None,
+    questions: Annotated[bool, Option("--questions", help="Ask a dozen questions, with four tools.")] = False,
+    base_url: Annotated[str | None, Option(help="Ask them of a real endpoint, ending in /v1.")] = None,
     api_key: ApiKey = None,
     model: Model = None,
     channel: ChannelOption = "native",
@@ -103,7 +98,7 @@ def serve_demo(*, port: Port = 8100, seed: Seed = 7, failure_rate: FailureRate =
 
 @app.command(short_help="Serve a script that is set over HTTP, on loopback.")
 def serve_script(
-    *, host: Annotated[str, typer.Option(help="An address of loopback.")] = "127.0.0.1", port: Port = 8101
+    *, host: Annotated[str, Option(help="An address of loopback.")] = "127.0.0.1", port: Port = 8101
 ) -> None:
     """Serve good replies on loopback until Ctrl-C, and the faults that a test in any language asks for over HTTP."""
     from strictreply.cli._serve_commands import run_serve_script  # noqa: PLC0415
@@ -113,19 +108,19 @@ def serve_script(
 
 @app.command(short_help="Make one call; the reply as JSON on stdout.")
 def ask(
-    question: Annotated[str, typer.Argument(help="What to ask.")],
+    question: Annotated[str, Argument(help="What to ask.")],
     *,
-    tools: Annotated[list[str] | None, typer.Option(help="module:attribute, or a .json file of definitions.")] = None,
+    tools: Annotated[list[str] | None, Option(help="module:attribute, or a .json file of definitions.")] = None,
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
     model: Model = None,
     channel: ChannelOption = "native",
-    api: Annotated[Api, typer.Option(help="By which API to ask: chat completions or Responses.")] = "chat",
-    parallel: Annotated[bool, typer.Option(help="Admit several calls in one reply.")] = False,
+    api: Annotated[Api, Option(help="By which API to ask: chat completions or Responses.")] = "chat",
+    parallel: Annotated[bool, Option(help="Admit several calls in one reply.")] = False,
     max_retries: Retries = 3,
-    deadline: Annotated[float | None, typer.Option(min=0.1, help="Seconds for all attempts together.")] = None,
+    deadline: Annotated[float | None, Option(min=0.1, help="Seconds for all attempts together.")] = None,
     timeout: Timeout = 60.0,
-    explain: Annotated[bool, typer.Option(help="On failure tell the whole story, raw replies included.")] = False,
+    explain: Annotated[bool, Option(help="On failure tell the whole story, raw replies included.")] = False,
 ) -> None:
     """Make one call; the reply as JSON on stdout, each attempt on stderr, status 1 when none was valid."""
     from strictreply.cli._serve_commands import Endpoint, declare, run_ask  # noqa: PLC0415
@@ -158,32 +153,30 @@ app.add_typer(batch, name="batch", short_help="Ask about every row of a file.")
 
 @batch.command(name="run", short_help="Ask about every row of a file; the word run may be left out.")
 def run_rows(  # noqa: PLR0913 - one parameter an option
-    source: Annotated[Path, typer.Argument(metavar="IN.JSONL", help="Rows as JSON lines, .gz too; - for stdin.")],
+    source: Annotated[Path, Argument(metavar="IN.JSONL", help="Rows as JSON lines, .gz too; - for stdin.")],
     *,
-    tools: Annotated[list[str] | None, typer.Option(help="What may be called, as for ask.")] = None,
-    answer: Annotated[str | None, typer.Option(help="module:type of the answer.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Results: .jsonl or .parquet; IN.results.jsonl if not given.")
-    ] = None,
-    messages: Annotated[str, typer.Option(help="The column with a row's text or messages.")] = "messages",
-    prompt: Annotated[str | None, typer.Option(help="Or a template with columns in braces: 'Sort {text}'.")] = None,
-    system: Annotated[str | None, typer.Option(help="What to say to the model before each row.")] = None,
-    request: Annotated[str, typer.Option(help="More of each request as JSON: '{\"temperature\": 0}'.")] = "{}",
+    tools: Annotated[list[str] | None, Option(help="What may be called, as for ask.")] = None,
+    answer: Annotated[str | None, Option(help="module:type of the answer.")] = None,
+    out: Annotated[Path | None, Option(help="Results: .jsonl or .parquet; IN.results.jsonl if not given.")] = None,
+    messages: Annotated[str, Option(help="The column with a row's text or messages.")] = "messages",
+    prompt: Annotated[str | None, Option(help="Or a template with columns in braces: 'Sort {text}'.")] = None,
+    system: Annotated[str | None, Option(help="What to say to the model before each row.")] = None,
+    request: Annotated[str, Option(help="More of each request as JSON: '{\"temperature\": 0}'.")] = "{}",
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
     model: Model = None,
     channel: ChannelOption = "native",
-    api: Annotated[Api, typer.Option(help="By which API to ask: chat completions or Responses.")] = "chat",
-    parallel: Annotated[bool, typer.Option(help="Admit several calls in one reply.")] = False,
-    concurrency: Annotated[int, typer.Option(min=1, help="Rows asked at once; fewer when the API is busy.")] = 64,
+    api: Annotated[Api, Option(help="By which API to ask: chat completions or Responses.")] = "chat",
+    parallel: Annotated[bool, Option(help="Admit several calls in one reply.")] = False,
+    concurrency: Annotated[int, Option(min=1, help="Rows asked at once; fewer when the API is busy.")] = 64,
     max_retries: Retries = 3,
-    deadline: Annotated[float | None, typer.Option(min=0.1, help="Seconds for all attempts of a row.")] = None,
+    deadline: Annotated[float | None, Option(min=0.1, help="Seconds for all attempts of a row.")] = None,
     timeout: Timeout = 60.0,
-    give_up_after: Annotated[int, typer.Option(min=1, help="Stop when so many rows in a row failed.")] = 100,
-    price_in: Annotated[float, typer.Option(min=0, help="What a million prompt tokens cost, to show the cost.")] = 0.0,
-    price_out: Annotated[float, typer.Option(min=0, help="What a million tokens of replies cost.")] = 0.0,
-    prefix: Annotated[str, typer.Option(help="What stands before the names of the result columns.")] = "",
-    restart: Annotated[bool, typer.Option("--restart", help="Forget the results that are there.")] = False,
+    give_up_after: Annotated[int, Option(min=1, help="Stop when so many rows in a row failed.")] = 100,
+    price_in: Annotated[float, Option(min=0, help="What a million prompt tokens cost, to show the cost.")] = 0.0,
+    price_out: Annotated[float, Option(min=0, help="What a million tokens of replies cost.")] = 0.0,
+    prefix: Annotated[str, Option(help="What stands before the names of the result columns.")] = "",
+    restart: Annotated[bool, Option("--restart", help="Forget the results that are there.")] = False,
 ) -> None:
     """Ask about every row of a file and write one result a row; the same command goes on after any end."""
     from strictreply.batch._rows import PATIENT  # noqa: PLC0415 - what only this command needs
@@ -211,13 +204,13 @@ def run_rows(  # noqa: PLR0913 - one parameter an option
 
 @batch.command(name="judge", short_help="Judge a provider's batch files, pass after pass.")
 def judge_outputs(
-    outputs: Annotated[list[Path], typer.Argument(help="All output and error files so far, pass after pass.")],
+    outputs: Annotated[list[Path], Argument(help="All output and error files so far, pass after pass.")],
     *,
-    requests: Annotated[list[Path], typer.Option(help="The requests of the first pass; may be given several times.")],
-    out: Annotated[Path | None, typer.Option(dir_okay=False, help="Write one result a request.")] = None,
-    reask: Annotated[Path | None, typer.Option(dir_okay=False, help="Write the requests of the next pass.")] = None,
-    tools: Annotated[list[str] | None, typer.Option(help="What may be called, where requests do not say.")] = None,
-    answer: Annotated[str | None, typer.Option(help="module:type of the answer, where requests do not say.")] = None,
+    requests: Annotated[list[Path], Option(help="The requests of the first pass; may be given several times.")],
+    out: Annotated[Path | None, Option(dir_okay=False, help="Write one result a request.")] = None,
+    reask: Annotated[Path | None, Option(dir_okay=False, help="Write the requests of the next pass.")] = None,
+    tools: Annotated[list[str] | None, Option(help="What may be called, where requests do not say.")] = None,
+    answer: Annotated[str | None, Option(help="module:type of the answer, where requests do not say.")] = None,
     max_retries: Retries = 3,
 ) -> None:
     """Judge the output files of a provider's batch, and write what is to be asked again under the same ids.
@@ -234,15 +227,13 @@ def judge_outputs(
 
 @app.command(short_help="Judge recorded replies offline.")
 def check(
-    files: Annotated[list[Path], typer.Argument(help="JSONL files, .gz too; - for stdin.")],
+    files: Annotated[list[Path], Argument(help="JSONL files, .gz too; - for stdin.")],
     *,
-    tools: Annotated[list[str] | None, typer.Option(help="Tools for recordings that name none.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON object.")] = False,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one a processor when not given.")] = None,
-    html: Annotated[Path | None, typer.Option(dir_okay=False, help="Write a page for a person, too.")] = None,
-    fail_on: Annotated[
-        Literal["empty"] | None, typer.Option(help="empty: a file without a reply is a failure, too.")
-    ] = None,
+    tools: Annotated[list[str] | None, Option(help="Tools for recordings that name none.")] = None,
+    as_json: Annotated[bool, Option("--json", help="Print everything as one JSON object.")] = False,
+    jobs: Annotated[int | None, Option(min=1, help="Processes; one a processor when not given.")] = None,
+    html: Annotated[Path | None, Option(dir_okay=False, help="Write a page for a person, too.")] = None,
+    fail_on: Annotated[Literal["empty"] | None, Option(help="empty: a file without a reply is a failure, too.")] = None,
 ) -> None:
     """Judge recorded replies offline against their tools; status 1 when any is invalid, 3 when any is unreadable."""
     from strictreply.cli._check_command import run_check  # noqa: PLC0415
@@ -252,7 +243,7 @@ def check(
 
 
 @app.command(short_help="Print the JSON Schemas of what strictreply gives.")
-def schema(name: Annotated[str | None, typer.Argument(help="One schema; all of them when not given.")] = None) -> None:
+def schema(name: Annotated[str | None, Argument(help="One schema; all of them when not given.")] = None) -> None:
     """Print the JSON Schemas of replies, issues and attempts, for programs in any language."""
     schemas = published_schemas()
     if name is not None and name not in schemas:
@@ -263,24 +254,24 @@ def schema(name: Annotated[str | None, typer.Argument(help="One schema; all of t
 @app.command(short_help="Run an app against every malformed reply.")
 def probe(  # noqa: PLR0913 - one parameter an option
     *,
-    app: Annotated[str | None, typer.Option(help="module:callable, called with the base URL if it takes one.")] = None,
-    endpoint: Annotated[str | None, typer.Option(help="Or a running HTTP service on loopback, to POST to.")] = None,
-    listen: Annotated[int | None, typer.Option(min=1, max=65535, help="The port of the endpoint's base URL.")] = None,
-    body: Annotated[str, typer.Option(help="The JSON that the endpoint is sent.")] = "{}",
-    tools: Annotated[list[str] | None, typer.Option(help="Tools that only the prompt names, as for ask.")] = None,
-    answer: Annotated[str | None, typer.Option(help="module:type of an answer that only the prompt tells.")] = None,
-    good: Annotated[str | None, typer.Option(help="JSON: good arguments, or a good answer, to begin with.")] = None,
+    app: Annotated[str | None, Option(help="module:callable, called with the base URL if it takes one.")] = None,
+    endpoint: Annotated[str | None, Option(help="Or a running HTTP service on loopback, to POST to.")] = None,
+    listen: Annotated[int | None, Option(min=1, max=65535, help="The port of the endpoint's base URL.")] = None,
+    body: Annotated[str, Option(help="The JSON that the endpoint is sent.")] = "{}",
+    tools: Annotated[list[str] | None, Option(help="Tools that only the prompt names, as for ask.")] = None,
+    answer: Annotated[str | None, Option(help="module:type of an answer that only the prompt tells.")] = None,
+    good: Annotated[str | None, Option(help="JSON: good arguments, or a good answer, to begin with.")] = None,
     kind: Kinds = None,
-    fault: Annotated[list[str] | None, typer.Option(help="This fault only; may be given several times.")] = None,
-    clean: Annotated[list[str] | None, typer.Option(help="module:Class of an exception that is no crash.")] = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds after which a run counts as hung.")] = 10.0,
-    max_requests: Annotated[int, typer.Option(min=1, help="Requests after which a run is an endless loop.")] = 64,
-    jobs: Annotated[int, typer.Option(min=1, max=64, help="Worker processes, each with a server of its own.")] = 2,
-    as_json: Annotated[Path | None, typer.Option("--json", dir_okay=False, help="Write the report as JSON.")] = None,
-    junit: Annotated[Path | None, typer.Option(dir_okay=False, help="Write it as JUnit XML.")] = None,
-    html: Annotated[Path | None, typer.Option(dir_okay=False, help="Write it as a page for a person.")] = None,
+    fault: Annotated[list[str] | None, Option(help="This fault only; may be given several times.")] = None,
+    clean: Annotated[list[str] | None, Option(help="module:Class of an exception that is no crash.")] = None,
+    timeout: Annotated[float, Option(min=0.1, help="Seconds after which a run counts as hung.")] = 10.0,
+    max_requests: Annotated[int, Option(min=1, help="Requests after which a run is an endless loop.")] = 64,
+    jobs: Annotated[int, Option(min=1, max=64, help="Worker processes, each with a server of its own.")] = 2,
+    as_json: Annotated[Path | None, Option("--json", dir_okay=False, help="Write the report as JSON.")] = None,
+    junit: Annotated[Path | None, Option(dir_okay=False, help="Write it as JUnit XML.")] = None,
+    html: Annotated[Path | None, Option(dir_okay=False, help="Write it as a page for a person.")] = None,
     baseline: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="An earlier --json report: only what is new fails.")
+        Path | None, Option(dir_okay=False, help="An earlier --json report: only what is new fails.")
     ] = None,
 ) -> None:
     """Run an app once per malformed reply of the catalogue; status 1 when it did not survive them all.
@@ -318,9 +309,9 @@ def probe(  # noqa: PLR0913 - one parameter an option
 def faults(
     *,
     kind: Kinds = None,
-    tools: Annotated[list[str] | None, typer.Option(help="What --show makes the fault from, as for ask.")] = None,
-    show: Annotated[str | None, typer.Option(metavar="NAME", help="Show what one fault serves.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    tools: Annotated[list[str] | None, Option(help="What --show makes the fault from, as for ask.")] = None,
+    show: Annotated[str | None, Option(metavar="NAME", help="Show what one fault serves.")] = None,
+    as_json: Annotated[bool, Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """List the catalogue of malformed replies, or show what one of them looks like and what the strict gate says."""
     from strictreply.cli._fault_commands import kinds_of, list_faults, show_fault  # noqa: PLC0415 - what only this needs

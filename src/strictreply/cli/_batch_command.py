@@ -19,16 +19,13 @@ from typing import Any, NamedTuple, TypeAlias
 import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from strictreply import Contract, ContractError, RetryPolicy
+from strictreply.batch import COLUMNS, STATUSES, RowFault, RowResult, Rows, judge_files, rows
 from strictreply.batch._batches import arrow, write_parquet
 from strictreply.batch._journal import INDEX, Journal, fingerprint
-from strictreply.batch._provider_files import judge_files
-from strictreply.batch._results import COLUMNS, STATUSES, STDIN, RowFault, RowResult, open_lines
-from strictreply.batch._rows import Rows, rows
+from strictreply.batch._results import STDIN, open_lines
 from strictreply.cli._serve_commands import Endpoint
 from strictreply.cli._terminal import Status, console, counted, fail, interruptible, read_json
-from strictreply.contract._contract import Contract
-from strictreply.retry._policy import RetryPolicy
-from strictreply.values._errors import ContractError
 from strictreply.values._issues import capped, printable
 from strictreply.values._limits import JSONObject
 from strictreply.wires._wire import Api

@@ -21,6 +21,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from strictreply import ContractWarning, Invalid
 from strictreply.batch._results import STDIN, open_lines
 from strictreply.cli._serve_commands import declare
 from strictreply.cli._terminal import Status, console, counted, excerpt, fail, titled_table
@@ -28,10 +29,8 @@ from strictreply.testing._recordings import NO_NAME, RecordedVerdict, RecordingJ
 from strictreply.testing._response_streams import as_chat_request, is_of_responses
 from strictreply.testing._scripts import Asked
 from strictreply.testing._steps import Harm
-from strictreply.values._errors import ContractWarning
 from strictreply.values._issues import capped, printable, printable_json
 from strictreply.values._limits import JSONObject
-from strictreply.values._replies import Invalid
 from strictreply.wires._wire import wire_of
 
 MAX_CAUSES = 200

@@ -7,9 +7,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from strictreply.values._issues import Issue
+from strictreply import Attempt, Issue
 from strictreply.values._limits import JSONObject
-from strictreply.values._replies import Attempt
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _POINTER = "^(/([^~/]|~[01])*)*$"

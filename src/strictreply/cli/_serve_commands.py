@@ -14,11 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from strictreply import CallFailed, Contract, ContractError, RetryPolicy, Tool, TransportFailed, wrap
 from strictreply.cli._terminal import Live, Status, console, echo_json, fail, interruptible, refuse_broken
-from strictreply.client._wrap import wrap
-from strictreply.contract._contract import Contract
-from strictreply.contract._tool import Tool
-from strictreply.retry._policy import RetryPolicy
 from strictreply.testing._control import EXAMPLE_SCRIPT, ScriptControl
 from strictreply.testing._demands import DemandHints
 from strictreply.testing._probing.survival_probe import GoodModel
@@ -26,7 +23,6 @@ from strictreply.testing._server import LoopbackServer
 from strictreply.testing._wire import Responder
 from strictreply.testing.shop_scenario import SCENARIO
 from strictreply.testing.unreliable import UnreliableModel
-from strictreply.values._errors import CallFailed, ContractError, TransportFailed
 from strictreply.values._issues import printable
 from strictreply.values._replies import without_credentials
 from strictreply.wires._wire import Api

@@ -15,13 +15,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
+from strictreply import Attempt, CallFailed, Issue
 from strictreply.client._wrapped import Wrapped
 from strictreply.integrations._extras import load
 from strictreply.retry._asking import Ask
-from strictreply.values._errors import CallFailed
-from strictreply.values._issues import Issue
 from strictreply.values._limits import JSONObject
-from strictreply.values._replies import Attempt
 from strictreply.wires._opening import peek
 from strictreply.wires._wire import wire_of
 

@@ -15,19 +15,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from strictreply.contract._contract import Contract
+from strictreply import Contract, ContractError, Invalid, InvokeFailed, StrictReplyError, Usage
 from strictreply.contract._judge import judge
 from strictreply.integrations._extras import load
-from strictreply.pipeline._invoke_result import InvokeCode, InvokeFailed
+from strictreply.pipeline._invoke_result import InvokeCode
 from strictreply.pipeline._line import EffectRaised
 from strictreply.pipeline._sessions import MemorySessionStore, SessionStore, SessionStoreFailed
 from strictreply.pipeline._turn_effects import Asked
 from strictreply.pipeline._values import AgentResponse, Envelope, Session, ToolCallManifest, Turn, Value
 from strictreply.running._sqlite_sessions import make_private, reason_of
-from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._issues import printable, printable_lines
 from strictreply.values._limits import JSONObject
-from strictreply.values._replies import Invalid, Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

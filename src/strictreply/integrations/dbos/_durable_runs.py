@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import anyio
 
-from strictreply.client._client import AsyncStrictClient, StrictClient
+from strictreply import AsyncStrictClient, ContractError, InvokeFailed, LoopPolicy, Run, StrictClient
 from strictreply.contract._driving import apause, pause
 from strictreply.integrations._extras import load
 from strictreply.integrations.dbos._durable_records import (
@@ -30,13 +30,10 @@ from strictreply.integrations.dbos._durable_records import (
 )
 from strictreply.integrations.dbos._durable_worker import DurableWorker
 from strictreply.integrations.dbos._turn_workflow import TurnSettings, workflow_of
-from strictreply.pipeline._invoke_result import InvokeCode, InvokeFailed
+from strictreply.pipeline import AgentContext, AgentResponse, Envelope, InvokeCode, ToolCallManifest
 from strictreply.pipeline._line import EffectRaised
 from strictreply.pipeline._reconciling import answered_manifest
-from strictreply.pipeline._turn_effects import LoopPolicy
-from strictreply.pipeline._values import AgentContext, AgentResponse, Envelope, ToolCallManifest
-from strictreply.running._run_values import DEFAULT_AGENT, DEFAULT_LOOP, GivenResult, Run, RunRequest
-from strictreply.values._errors import ContractError
+from strictreply.running._run_values import DEFAULT_AGENT, DEFAULT_LOOP, GivenResult, RunRequest
 from strictreply.values._limits import Message
 
 _NAME: Final = re.compile(r"[a-z0-9_-]{1,64}")
@@ -274,7 +271,11 @@ class DurableRun:
             case "SUCCESS":
                 return self._end_of(status)
             case "ERROR":
-                raise _failed(status.error)
+                data, kind = getattr(status.error, "data", None), type(status.error).__name__
+                kind = str(getattr(status.error, "name", kind))
+                if kind == DurableRunFailed.__name__ and isinstance(data, dict):
+                    raise DurableRunFailed(DurableFailure(**data))
+                raise _over(kind, f"{kind} was raised; its message is only in the worker's log")
             case "CANCELLED":
                 raise _over("RunCancelled", "it was cancelled; retry() goes on with it")
             case _:  # given up by DBOS itself: an earlier version of this library asked it to
@@ -316,14 +317,6 @@ class DurableRun:
 def _is_failed(step: Any) -> bool:
     output = step["output"]
     return step["error"] is not None or (isinstance(output, str) and failure_of(json.loads(output)) is not None)
-
-
-def _failed(error: Any) -> DurableRunFailed:
-    data = getattr(error, "data", None)
-    if getattr(error, "name", None) == DurableRunFailed.__name__ and isinstance(data, dict):
-        return DurableRunFailed(DurableFailure(**data))
-    kind = str(getattr(error, "name", type(error).__name__))
-    return _over(kind, f"{kind} was raised; its message is only in the worker's log")
 
 
 def _over(kind: str, message: str) -> DurableRunFailed:

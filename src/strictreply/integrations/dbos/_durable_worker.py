@@ -1,26 +1,40 @@
-"""A worker: DBOS launched in this process, its queue served, and the runs of dead workers taken over.
+"""A worker: DBOS launched in this process, its queue served, the runs of dead workers taken over, and tried alone.
 
 A worker is alive while it holds a lock, which the operating system frees when its process ends, PostgreSQL when its
 session does. After a run was taken over, DBOS lets the worker that had it before write nothing more to it.
+
+A run that was in hand when a process died is a suspect. It begins only when no other suspect of its process is on
+trial, and its next death is counted before it begins, in the attributes of the turn: ``drops``, and how many steps were
+``recorded`` when it was counted. A recorded step ends the trial and the count. A run whose workers die on too many
+trials in a row is given up.
 """
 
 from __future__ import annotations
 
+import contextvars
 import logging
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
-from typing import Any, Final
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from strictreply.integrations._extras import load
-from strictreply.integrations.dbos._durable_records import make_tables, read_url, store_errors
-from strictreply.integrations.dbos._suspects import TRIALS, forgive
+from strictreply.integrations.dbos._durable_records import (
+    DurableFailure,
+    DurableRunFailed,
+    make_tables,
+    read_url,
+    store_errors,
+)
 from strictreply.running._sqlite_sessions import reason_of
 from strictreply.values._errors import ContractError
+from strictreply.values._limits import JSONObject
 
 JOURNAL: Final = 1
 """The version of the records: workers of one version go on with each other's runs."""
@@ -28,6 +42,131 @@ JOURNAL: Final = 1
 _KEEPALIVE: Final = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
 
 logger = logging.getLogger("strictreply")
+
+
+MAX_DROPS: Final = 5
+"""A run is given up when so many workers died of it, one after the other, and it got no step further."""
+
+_TRIAL_SECONDS: Final = 60.0
+_TRIAL_GROWTH: Final = 4
+_GATHER_SECONDS: Final = 0.1
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Ticket:
+    """A suspect's place in the queue: who has died less often is tried first, then who came first."""
+
+    deaths: int
+    number: int
+    came: float = field(compare=False)
+
+
+class Trials:
+    """Lets one suspect at a time begin; safe for threads.
+
+    A trial keeps others out for a minute, and four times as long after each of its deaths: a tool that hangs does not
+    hold up others for ever, and one that kills slowly is alone at last.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._numbers = count()
+        self._waiting: set[Ticket] = set()
+        self.counted: dict[str, JSONObject] = {}
+        """What the count of each turn on trial was before, by the id of its workflow."""
+        self._holder: Ticket | None = None
+        self._until = 0.0
+
+    def enter(self, deaths: int) -> Ticket:
+        """Wait until a suspect that died so often may begin."""
+        with self._changed:
+            ticket = Ticket(deaths, next(self._numbers), self._clock())
+            self._waiting.add(ticket)
+            self._changed.notify_all()
+            while (patience := self._patience(ticket)) > 0:
+                self._changed.wait(patience)
+            self._waiting.remove(ticket)
+            self._holder, self._until = ticket, self._clock() + _TRIAL_SECONDS * _TRIAL_GROWTH**deaths
+            return ticket
+
+    def leave(self, ticket: Ticket | None = None) -> None:
+        """End a trial, None for whichever there is; nothing is done when it had kept others out for too long."""
+        with self._changed:
+            if ticket in {None, self._holder}:
+                self._holder = None
+            self._changed.notify_all()
+
+    def _patience(self, ticket: Ticket) -> float:
+        now = self._clock()
+        held = self._until - now if self._holder is not None else 0.0
+        # Who has died waits a moment for those who have died less: workers take up all runs of a dead one at once.
+        gathering = ticket.came + _GATHER_SECONDS - now if ticket.deaths else 0.0
+        behind = _TRIAL_SECONDS if min(self._waiting) != ticket else 0.0
+        return min(max(held, gathering, behind), threading.TIMEOUT_MAX)
+
+
+TRIALS: Final = Trials()
+"""The trials of this process, for all kinds of runs that it works on: they die together."""
+
+
+@dataclass(slots=True)
+class TurnTrial:
+    """One dispatch of a turn: on trial if it is a suspect's, until it has ``stepped``: done what had no record."""
+
+    workflow_id: str
+    trials: Trials = TRIALS
+    stepped: bool = False
+    _ticket: Ticket | None = None
+    _is_over: bool = False
+
+    def begin(self) -> None:
+        """Wait for the trial of a suspect, and count its death beforehand; anything else begins at once.
+
+        Raises DurableRunFailed (RunGivenUp) after too many deaths, and DBOS's conflict when another worker has it.
+        """
+        status = self._status()
+        # DBOS counts dispatches, and a run that was taken over has the attribute: all others are no suspects.
+        if status.recovery_attempts <= 1 and "drops" not in (status.attributes or {}):
+            return
+        recorded = len(_outside(load("dbos").DBOS.list_workflow_steps, self.workflow_id, load_output=False))
+        counted: JSONObject = status.attributes or {}
+        drops = int(counted.get("drops", 0)) if counted.get("recorded", 0) == recorded else 0  # since its last step
+        if drops + 1 >= MAX_DROPS:  # the first death is none of a trial
+            message = f"{MAX_DROPS} workers in a row died while they worked on it; retry() tries it again"
+            raise DurableRunFailed(DurableFailure.ended("RunGivenUp", message))
+        self._ticket = self.trials.enter(drops)
+        # While this one waited, its turn may have been stopped, or taken over by another worker.
+        if self._is_over or self._status().recovery_attempts != status.recovery_attempts:
+            self.end()
+            raise load("dbos").error.DBOSWorkflowConflictIDError(self.workflow_id)
+        self.trials.counted[self.workflow_id] = {"drops": drops, "recorded": recorded}
+        death = {"drops": drops + 1, "recorded": recorded}
+        _outside(load("dbos").DBOS.update_workflow_attributes, self.workflow_id, death, merge=True)
+
+    def settle(self) -> None:
+        """End the trial if a step was done that had no record: it is recorded now."""
+        if self.stepped:
+            self.end()
+
+    def end(self) -> None:
+        """End the trial, whatever came of it; one that is still waited for ends as soon as it begins."""
+        self._is_over = True
+        ticket, self._ticket = self._ticket, None
+        if ticket is not None:
+            self.trials.counted.pop(self.workflow_id, None)
+            self.trials.leave(ticket)
+
+    def _status(self) -> Any:
+        asked = {"workflow_ids": [self.workflow_id], "load_input": False, "load_output": False}
+        return _outside(load("dbos").DBOS.list_workflows, **asked)[0]
+
+
+def _outside(call: Callable[..., Result], *args: Any, **options: Any) -> Result:
+    """Call DBOS as if from outside of a workflow: inside it would record the call as a step."""
+    return contextvars.Context().run(call, *args, **options)
 
 
 class SQLitePresence:
@@ -84,7 +223,7 @@ class PostgresPresence:
             free.add(executor_id)
             try:  # with the lock held, so that of several workers that find it free only one puts the runs back
                 for status in self._pending(executor_id=executor_id) if executor_id in self._free_before else ():
-                    drops = (status.attributes or {}).get("drops", 0)  # makes it a suspect (see ``_suspects``)
+                    drops = (status.attributes or {}).get("drops", 0)  # makes it a suspect (see :class:`TurnTrial`)
                     dbos.update_workflow_attributes(status.workflow_id, {"drops": drops}, merge=True)
                     dbos.resume_workflow(status.workflow_id, queue_name=status.queue_name)
             finally:
@@ -164,7 +303,9 @@ class DurableWorker:
             try:
                 yield
             finally:
-                forgive()
+                with suppress(Exception):  # a regular stop is no death; without a database the count stays
+                    for workflow_id, counted in list(TRIALS.counted.items()):
+                        dbos.update_workflow_attributes(workflow_id, counted, merge=True)
         finally:
             dbos.destroy(workflow_completion_timeout_sec=self.drain_seconds)
             TRIALS.leave()  # else a thread that could not be stopped would keep a later worker of this process waiting

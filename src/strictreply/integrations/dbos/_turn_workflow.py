@@ -16,8 +16,7 @@ from itertools import count
 from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid5
 
-from strictreply.client._client import AsyncStrictClient, StrictClient
-from strictreply.contract._contract import Contract
+from strictreply import AsyncStrictClient, Contract, InvokeFailed, LoopPolicy, StrictClient
 from strictreply.contract._driving import adrive, drive
 from strictreply.integrations._extras import load
 from strictreply.integrations.dbos._durable_records import (
@@ -29,13 +28,11 @@ from strictreply.integrations.dbos._durable_records import (
     asked_from,
     asked_record,
 )
-from strictreply.integrations.dbos._suspects import TurnTrial
-from strictreply.pipeline._invoke_result import InvokeFailed
+from strictreply.integrations.dbos._durable_worker import TurnTrial
+from strictreply.pipeline import AgentContext, AgentToolCallResult, MemorySessionStore
 from strictreply.pipeline._line import LineResult, LineStatus
-from strictreply.pipeline._sessions import MemorySessionStore
-from strictreply.pipeline._turn_effects import AskModel, LoopPolicy, RunTool, RunTools, ToolOutcome, TurnEffect
+from strictreply.pipeline._turn_effects import AskModel, RunTool, RunTools, ToolOutcome, TurnEffect
 from strictreply.pipeline._turn_steps import TurnSteps, turn_flow
-from strictreply.pipeline._values import AgentContext, AgentToolCallResult
 from strictreply.running._turn_performing import AsyncTurnPerformer, ToolRunner, TurnPerformer, in_thread, numbering
 from strictreply.values._limits import JSONObject
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import Annotated, Any, Final, cast
 
-from strictreply.client._client import AsyncStrictClient, StrictClient
+from strictreply import AsyncStrictClient, Attempt, ContractError, Invalid, Issue, Steering, StrictClient
 from strictreply.contract._describing import compact
 from strictreply.coordination._actions import (
     ActionType,
@@ -49,11 +49,8 @@ from strictreply.coordination.formats import AgentContext, CoordinationContext, 
 from strictreply.coordination.routing import Router
 from strictreply.coordination.validation import ActionAnswer, ValidationProcessor
 from strictreply.reading._decoding import decode
-from strictreply.retry._steering import Steering
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Issue, pointer, quote
+from strictreply.values._issues import pointer, quote
 from strictreply.values._limits import JSON, JSONObject, Message
-from strictreply.values._replies import Attempt, Invalid
 from strictreply.wires._opening import peek
 from strictreply.wires._wire import wire_of
 

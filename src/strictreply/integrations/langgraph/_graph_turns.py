@@ -9,7 +9,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
-from strictreply.client._wrapped import Exchange
+from strictreply import CallFailed, Category, ContractError, Exchange, Issue, ReplyRejected, ToolCall, ToolCalls
 from strictreply.contract._contract import Check
 from strictreply.contract._describing import compact
 from strictreply.coordination._action_rules import refused
@@ -59,10 +59,7 @@ from strictreply.integrations.langgraph._next_state import Decided, follow
 from strictreply.pipeline._reconciling import identified
 from strictreply.pipeline._turn_effects import RunTool, RunTools, result_turns
 from strictreply.pipeline._values import ToolCallManifest
-from strictreply.values._errors import CallFailed, ContractError, ReplyRejected
-from strictreply.values._issues import Category, Issue
 from strictreply.values._limits import JSONObject, Message
-from strictreply.values._replies import ToolCall, ToolCalls
 
 
 @dataclass(frozen=True, slots=True)

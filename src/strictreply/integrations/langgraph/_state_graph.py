@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import anyio
 
-from strictreply.client._client import AsyncStrictClient
+from strictreply import AsyncStrictClient, CallFailed, ContractError, LoopPolicy, Steering
 from strictreply.contract._contract import Check, aperform_check, perform_check
 from strictreply.contract._driving import adrive, drive
 from strictreply.coordination._agent_steering import ActionSteering, AgentSteering
@@ -57,10 +57,8 @@ from strictreply.integrations.langgraph._graph_turns import (
     tools_turn,
 )
 from strictreply.integrations.langgraph._next_state import branch_outcome, branch_states, join_branches
-from strictreply.pipeline._turn_effects import LoopPolicy, RunTools
-from strictreply.retry._steering import Steering
+from strictreply.pipeline._turn_effects import RunTools
 from strictreply.running._turn_performing import ToolRunner
-from strictreply.values._errors import CallFailed, ContractError
 from strictreply.values._limits import JSONObject, is_count
 
 MAX_TURNS: Final = 5
