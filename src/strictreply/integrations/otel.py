@@ -46,10 +46,15 @@ _PROVIDERS = {
 }
 """The well-known values of ``gen_ai.provider.name`` by the end of a host; any other speaks the API of ``openai``."""
 
-_SAME_NAME = ("frequency_penalty", "max_tokens", "presence_penalty", "seed", "temperature", "top_p")
 _ASKED = {
-    **{name: f"gen_ai.request.{name}" for name in _SAME_NAME},
-    **dict.fromkeys(("max_completion_tokens", "max_output_tokens"), "gen_ai.request.max_tokens"),
+    "frequency_penalty": "gen_ai.request.frequency_penalty",
+    "max_completion_tokens": "gen_ai.request.max_tokens",
+    "max_output_tokens": "gen_ai.request.max_tokens",
+    "max_tokens": "gen_ai.request.max_tokens",
+    "presence_penalty": "gen_ai.request.presence_penalty",
+    "seed": "gen_ai.request.seed",
+    "temperature": "gen_ai.request.temperature",
+    "top_p": "gen_ai.request.top_p",
 }
 # exceptions hold words of others
 _QUIET: dict[str, Any] = {"record_exception": False, "set_status_on_exception": False}
@@ -232,7 +237,13 @@ def _of_response(attempt: Attempt) -> JSONObject:
 
 def _of_attempt(attempt: Attempt) -> JSONObject:
     """Return the attributes of what became of an ask; those that say nothing are left out."""
-    names = ("number", "tier", "scope", "escalation", "leniency", "refused")
-    told: JSONObject = {f"strictreply.attempt.{name}": getattr(attempt, name) for name in names}
-    told["strictreply.issue.codes"] = tuple(dict.fromkeys(issue.code for issue in attempt.issues))
+    told = {
+        "strictreply.attempt.number": attempt.number,
+        "strictreply.attempt.tier": attempt.tier,
+        "strictreply.attempt.scope": attempt.scope,
+        "strictreply.attempt.escalation": attempt.escalation,
+        "strictreply.attempt.leniency": attempt.leniency,
+        "strictreply.attempt.refused": attempt.refused,
+        "strictreply.issue.codes": tuple(dict.fromkeys(issue.code for issue in attempt.issues)),
+    }
     return {name: value for name, value in told.items() if value is not None and value != ()}
