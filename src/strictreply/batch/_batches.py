@@ -94,11 +94,7 @@ _COMMON = {"str": {"str"}, "bool": {"bool"}, "int": {"int", "long"}, "float": {"
 
 
 def write_parquet(lines: Path, target: Path, prefix: str) -> None:
-    """Write the rows of a file of results as parquet, whole or not at all; ImportError without pyarrow.
-
-    A column of the rows is boolean, int64, double or string where all of its values are; any other is JSON text. The
-    file is read twice, and a few megabytes of it are held at a time.
-    """
+    """Write a file of results as parquet, whole or not at all; a column of mixed values is JSON text."""
     pa, parquet = arrow(), arrow("pyarrow.parquet")
     ours = {prefix + INDEX: pa.int64(), **{prefix + name: kind for name, kind in arrow_types().items()}}
     known = {"bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(), "str": pa.string(), _TEXT: pa.string()}

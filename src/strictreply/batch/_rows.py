@@ -11,8 +11,9 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock, Thread, get_ident
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, Unpack, overload
 
+from anyio import CancelScope
 from anyio.from_thread import start_blocking_portal
 
 from strictreply.batch._asking import Asking, Messages, Session, Source, Take, ask_each, asked, asynchronous, is_ready
@@ -38,10 +39,7 @@ Job: TypeAlias = Callable[[Session], Coroutine[Any, Any, R]]
 
 
 class Process:
-    """What the calls of one process share: one quota, and a thread with an event loop and a session in it.
-
-    The thread is begun by the first call and ends when nothing refers to this any more. Pickled, it is a new one.
-    """
+    """What calls of one process share: a quota, and a thread with an event loop. Pickled, it is a new one."""
 
     def __init__(self) -> None:
         self.bucket = RetryBucket()
@@ -54,21 +52,22 @@ class Process:
 
     def run(self, asking: Asking, job: Job[R]) -> R:
         """Do a job in the event loop; when the wait for it is interrupted, the job is cancelled first."""
-        doing, ended = self._opened(asking).begin(job)
+        line, doing = self._opened(asking), _Doing(job)
         try:
-            return doing.result()
+            return line.begin(doing).result()
         except BaseException:
-            doing.cancel()
-            wait([ended])
+            line.cancel(doing)
+            wait([doing.ended])
             raise
 
     async def arun(self, asking: Asking, job: Job[R]) -> R:
         """Do a job like :meth:`run`, awaiting it in another event loop."""
-        doing, ended = self._opened(asking).begin(job)
+        line, doing = self._opened(asking), _Doing(job)
         try:
-            return await asyncio.wrap_future(doing)  # which cancels the job with itself
+            return await asyncio.wrap_future(line.begin(doing))
         except asyncio.CancelledError:
-            await asyncio.shield(asyncio.wrap_future(ended))
+            line.cancel(doing)
+            await asyncio.shield(asyncio.wrap_future(doing.ended))
             raise
 
     def close(self) -> None:
@@ -86,6 +85,31 @@ class Process:
             return self._line
 
 
+class _Doing(Generic[R]):
+    """A job on its way, known before it begins, as Ctrl-C may come then; ``ended`` is done when nothing of it runs."""
+
+    def __init__(self, job: Job[R]) -> None:
+        self._job = job
+        self._scope: CancelScope | None = None
+        self.ended: Future[None] = Future()
+
+    async def done(self, session: Session) -> R:
+        """Do the job; CancelledError when it was cancelled."""
+        try:
+            with CancelScope() as self._scope:
+                return await self._job(session)
+            raise asyncio.CancelledError
+        finally:
+            self.ended.set_result(None)
+
+    async def cancel(self) -> None:
+        """Cancel the job; one that has not begun has ended."""
+        if self._scope is not None:
+            self._scope.cancel()
+        elif not self.ended.done():
+            self.ended.set_result(None)
+
+
 class _Line:
     """A thread with an event loop, and the session that its first job opens."""
 
@@ -98,20 +122,17 @@ class _Line:
         self._opening: AbstractAsyncContextManager[Session] | None = None
         self._session: Session | None = None
 
-    def begin(self, job: Job[R]) -> tuple[Future[R], Future[None]]:
-        """Begin a job in the thread; the second future is done when nothing of it runs any more."""
-        ended: Future[None] = Future()
+    def begin(self, doing: _Doing[R]) -> Future[R]:
+        return self._portal.start_task_soon(self._do, doing)
 
-        async def do() -> R:
-            try:
-                if self._session is None:
-                    opening = self._asking.session(self._bucket)
-                    self._session, self._opening = await opening.__aenter__(), opening
-                return await job(self._session)
-            finally:
-                ended.set_result(None)
+    def cancel(self, doing: _Doing[Any]) -> None:
+        self._portal.start_task_soon(doing.cancel)
 
-        return self._portal.start_task_soon(do), ended
+    async def _do(self, doing: _Doing[R]) -> R:
+        if self._session is None:
+            opening = self._asking.session(self._bucket)
+            self._session, self._opening = await opening.__aenter__(), opening
+        return await doing.done(self._session)
 
     def close(self) -> None:
         """Close the session and end the thread; a process that was forked has neither."""

@@ -176,11 +176,7 @@ def keywords_of(request: str) -> JSONObject:
 
 
 def run_batch(run: FileRun, *, restart: bool) -> None:
-    """Ask about every row of a file, and write a result for each; exits with 1 when a row has no good result.
-
-    Results of the same run are kept. Exits with 2 when the results are of another run, with 3 when the API stays down
-    or a file cannot be read or written, with 130 after Ctrl-C; every row with a result keeps it.
-    """
+    """Ask about every row of a file that has no result of this run yet, and write one for each."""
     needed = run.needed_columns()
     if run.source.resolve() in {run.out.resolve(), run.lines.resolve()}:
         fail(f"--out {run.out} would be written over {run.source}, which is the file of the rows: give it another name")
@@ -226,11 +222,7 @@ def run_batch(run: FileRun, *, restart: bool) -> None:
 
 
 class _Results:
-    """Writes the results of a run, and shows how far it is: a bar on a terminal, else a line from time to time.
-
-    Results that failed are kept back until one after them did not. When too many fail in a row the API is down: these
-    rows are left to the next start, as if not asked.
-    """
+    """Writes and shows results; failed ones wait: too many in a row are left to the next start."""
 
     def __init__(self, run: FileRun, journal: Journal, lines: Iterable[tuple[int, Line]]) -> None:
         self._run, self._journal, self._lines = run, journal, lines

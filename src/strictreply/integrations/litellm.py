@@ -330,10 +330,7 @@ class _Chunk(NamedTuple):
 
 
 class _Ended:
-    """The chunks of a stream as its server sent them.
-
-    LiteLLM gives a stream that was cut a ``finish_reason`` of its own making; the ``chunks`` that it keeps have none.
-    """
+    """The chunks of a stream as its server sent them, without a ``finish_reason`` of LiteLLM's own making."""
 
     def __init__(self, response: Any, chunks: Any) -> None:
         self._response, self._chunks = response, chunks

@@ -123,10 +123,7 @@ class TurnTrial:
     _is_over: bool = False
 
     def begin(self) -> None:
-        """Wait for the trial of a suspect, and count its death beforehand; anything else begins at once.
-
-        Raises DurableRunFailed (RunGivenUp) after too many deaths, and DBOS's conflict when another worker has it.
-        """
+        """Begin at once, a suspect on trial; DurableRunFailed after too many deaths, DBOS's conflict if handed on."""
         status = self._status()
         # DBOS counts dispatches, and a run that was taken over has the attribute: all others are no suspects.
         if status.recovery_attempts <= 1 and "drops" not in (status.attributes or {}):

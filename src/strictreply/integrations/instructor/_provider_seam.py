@@ -155,10 +155,7 @@ def usage_of(counted: object) -> JSON:
 
 
 def _anthropic_completion(raw: Any) -> JSONObject | None:
-    """Return a message of Anthropic's as a completion, with thoughts to be sent back with a correction; None for none.
-
-    The SDK has parsed a tool's input already: of duplicate names in it the last one is left.
-    """
+    """Return a message of Anthropic's as a completion, with thoughts for a correction; None for none."""
     blocks, ending = peek(raw, "content"), peek(raw, "stop_reason")
     if not isinstance(blocks, list):
         return None

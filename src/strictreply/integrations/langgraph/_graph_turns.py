@@ -268,7 +268,7 @@ def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
 
 
 def _answered(settings: GraphSettings, state: RunState, settled: SettledHuman) -> RunState:
-    """Go on after an answer: the agent that asked is told, and after an error of this run the recovery decides."""
+    """Go on after an answer: the agent that asked is told; after an error of this run the recovery decides."""
     topology = settings.topology
     request, aborts = settled.request, settled.decision is HumanDecision.ABORT
     if aborts and request.carried:
