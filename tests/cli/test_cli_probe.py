@@ -116,6 +116,7 @@ def test_what_the_author_vouches_for_is_clean(command: Command) -> None:
         (["--app", "sample_apps:strict", "--fault", "trailing_coma"], "trailing_comma"),
         (["--app", "sample_apps:strict", "--kind", "finnish"], "finish"),
         (["--app", "sample_apps:strict", "--good", "{"], "--good"),
+        (["--app", "sample_apps:strict", "--answer", "no_such_module:Kind"], "--answer no_such_module:Kind"),
         (["--app", "sample_apps:strict", "--html", "no/such/folder/report.html"], "folder"),
         (["--endpoint", "http://127.0.0.1:1/"], "--listen"),
         (["--endpoint", "http://example.com/", "--listen", "9"], "loopback"),
