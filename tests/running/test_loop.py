@@ -110,7 +110,7 @@ def test_long_results_are_cut() -> None:
     """A result over the cap is cut in the transcript, and says how long it was."""
     client, _ = looped(completion(calls=[call("search", {"query": "a" * 500})]), DONE)
     content = sr.run(client, USER, model="m", loop=sr.LoopPolicy(max_result_chars=100)).transcript[3]["content"]
-    assert content == "a" * 100 + "… (cut: 1000 characters in all)"
+    assert content == "a" * 100 + "… (cut: 1000 characters in total)"
 
 
 @pytest.mark.req("T36")

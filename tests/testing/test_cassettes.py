@@ -197,8 +197,11 @@ def test_tools_stand_in_where_none_were_recorded(cassette: Cassette) -> None:
             Taken(STREAMED, None, HTTPReply(200, SSE, (b"data: ",), WireEnding.CUT)),
             "no reply: the response ended early",
         ),
-        (Taken(REQUEST, None, HTTPReply(200, {}, (b"<html>",))), "no reply: the body is no completion and no response"),
-        (Taken(REQUEST, [1], HTTPReply.json(200, [1])), "no reply: the body is no completion and no response"),
+        (
+            Taken(REQUEST, None, HTTPReply(200, {}, (b"<html>",))),
+            "no reply: the body is neither a completion nor a response",
+        ),
+        (Taken(REQUEST, [1], HTTPReply.json(200, [1])), "no reply: the body is neither a completion nor a response"),
     ],
 )
 def test_every_line_is_judged_or_says_why_not(cassette: Cassette, one: Taken, verdict: Any) -> None:
