@@ -150,7 +150,7 @@ INTERNAL = [found for found in IMPORTS if found.target in MODULES and found.targ
 
 
 def test_the_root_holds_packages_only() -> None:
-    """Beside ``__init__`` and ``__main__`` there is no module at the root, and each package has its height."""
+    """The root holds only ``__init__``, ``__main__`` and packages, and each package has its height."""
     assert sorted({package_of(module) for module in MODULES}) == sorted(PACKAGES)
     assert sorted(path.name for path in PACKAGE.glob("*.py")) == ["__init__.py", "__main__.py"]
 

@@ -92,7 +92,7 @@ both = pytest.mark.parametrize("call", [reply_of, areply_of], ids=["sync", "asyn
 @both
 @pytest.mark.parametrize("name", SLOW)
 def test_v4_the_deadline_is_total(name: str, call: Call) -> None:
-    """Whatever a server drips, floods or keeps back, the call is over at the deadline, and not accepted."""
+    """However a server delays, the call ends at the deadline, and its reply is not accepted."""
     with LoopbackServer(lambda _: SLOW[name], patience=PATIENCE) as server:
         start = time.monotonic()
         with pytest.raises(sr.ReplyHalted) as raised:
@@ -276,7 +276,7 @@ def test_v7_a_redirect_elsewhere_or_to_another_method_is_refused(
     "location", ["http:/x", "http:x", "http:///x", "\\\\elsewhere.invalid\\x", "ftp://model.invalid/"]
 )
 def test_v7_no_spelling_of_a_target_leads_elsewhere(location: str, call: Twin) -> None:
-    """However a Location is written, the only requests made are to the origin that the caller named."""
+    """For any Location, requests are made only to the origin that the caller named."""
     server = Server(redirect(307, location), GOOD)
     with contextlib.suppress(sr.TransportFailed):
         call(server)

@@ -150,7 +150,7 @@ def test_every_chunking_is_the_same_stream(name: str, body: bytes) -> None:
 
 @pytest.mark.parametrize(("name", "body"), STREAMS[1 :: len(SIZES) * 2])
 def test_what_is_held_waits_for_the_last_event(name: str, body: bytes) -> None:
-    """Before its last line has come, there is neither a call nor a finish nor a letter of a structured answer."""
+    """Before the last line has arrived, no call, no finish and no part of a structured answer is delivered."""
     came = Body([body[at : at + 1] for at in range(len(body))])
     client = served(came, name)
     for one in client.chat.completions.create(**ASK, stream=True):
@@ -184,7 +184,7 @@ def kept(count: int, more: bytes) -> int:
 
 @pytest.mark.one_lane
 def test_memory_grows_with_the_text_alone() -> None:
-    """Of thousands of chunks the pieces of their text are kept, and of comments and empty deltas nothing."""
+    """Of thousands of chunks only the text is kept; comments and empty deltas are not."""
     assert kept(4_000, chunk({"content": "tea "})) - kept(1_000, chunk({"content": "tea "})) < 3_000 * 100
     for nothing in (b": still there\n\n", chunk({})):
         assert kept(4_000, nothing) - kept(1_000, nothing) < 16_000

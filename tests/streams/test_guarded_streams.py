@@ -103,7 +103,7 @@ def test_a_stream_that_is_cut_never_ends(name: str) -> None:
 
 @given(st.sampled_from(list(STREAMS)), st.lists(st.integers(1, 40), min_size=1, max_size=12))
 def test_pieces_of_any_size_are_the_same_stream(name: str, sizes: list[int]) -> None:
-    """However the network cuts the bytes, the same reply comes out."""
+    """The reply is the same however the network splits the bytes."""
     body, pieces, at = STREAMS[name], list[bytes](), 0
     while at < len(body):
         size = sizes[len(pieces) % len(sizes)]
@@ -239,7 +239,7 @@ def part(**function: str) -> bytes:
 
 
 def test_a_server_is_stopped_at_a_veto() -> None:
-    """What is written after the byte that dooms a reply is two chunks at most."""
+    """After the byte that makes a reply invalid the server writes at most two chunks."""
     head = [
         delta(role="assistant", content=None),
         part(name="search", arguments=""),
@@ -325,7 +325,7 @@ def test_text_is_there_before_the_end() -> None:
 
 
 def test_arguments_are_linear_work() -> None:
-    """What is kept of a stream grows with its text, not with the number of its chunks times its length."""
+    """Memory of a stream grows with its text, not with chunks times length."""
     sizes = []
     for size in (1_000, 2_000):
         opening = [delta(role="assistant", content=None), part(name="search", arguments="")]

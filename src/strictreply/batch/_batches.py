@@ -77,14 +77,14 @@ def _refuse_taken(names: Iterable[Any], prefix: str) -> None:
     for name in names:
         if name in taken:
             raise ContractError(
-                f"the batch has a column {name!r} already, as the results have: rename it, or name the results "
-                "otherwise, as in rows(…, prefix='out_')"
+                f"the batch has a column {name!r} already, which the results use: rename it, or rename the "
+                "result columns, as in rows(…, prefix='out_')"
             )
 
 
 def _rows_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
     if len({len(column) for column in columns.values()}) > 1:
-        raise ContractError("the columns of the batch differ in length: give each one value a row")
+        raise ContractError("the columns of the batch differ in length: each needs one value per row")
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 

@@ -40,7 +40,7 @@ _TOLD_SECONDS = 10.0  # between two lines, where there is no terminal
 _SHOWN_SECONDS = 0.1
 
 
-_BRACES = "write a brace that is meant as one twice: {{ or }}"
+_BRACES = "write a literal brace twice: {{ or }}"
 
 Line: TypeAlias = tuple[int, bytes, int]
 
@@ -151,9 +151,9 @@ class FileRun:
         try:
             row = json.loads(read)
         except (ValueError, RecursionError):
-            return NumberedRow(index, {}, position, "the line is no JSON", mend)
+            return NumberedRow(index, {}, position, "the line is not JSON", mend)
         if not isinstance(row, dict):
-            return NumberedRow(index, {}, position, "the line is no JSON object", mend)
+            return NumberedRow(index, {}, position, "the line is not a JSON object", mend)
         for name in taken:
             if name in row:
                 kept = {own: value for own, value in row.items() if own not in taken}
@@ -169,9 +169,9 @@ def _columns(row: Mapping[str, Any]) -> str:
 def results_of(source: Path, out: Path | None) -> Path:
     """Return where the results go; ends the command where that cannot be."""
     if source != STDIN and not source.is_file():
-        fail(f"{source} is no file: pass a file of JSON lines, .gz too, or - for stdin")
+        fail(f"{source} is not a file: pass a file of JSON lines, .gz too, or - for stdin")
     if out is None and source == STDIN:
-        fail("pass --out: rows from stdin have no file beside which the results could stand")
+        fail("pass --out: for rows from stdin there is no default file of results")
     beside = f"{source.name.removesuffix('.gz').removesuffix('.jsonl')}.results.jsonl"
     out = source.with_name(beside) if out is None else out
     if out.suffix not in {".jsonl", ".parquet"}:
@@ -193,9 +193,9 @@ def keywords_of(request: str) -> JSONObject:
     except (ValueError, RecursionError) as error:
         fail(f"--request is not JSON: {error}")
     if not isinstance(value, dict):
-        fail("--request is no JSON object")
+        fail("--request is not a JSON object")
     if taken := value.keys() & {"api", "model", *signature(rows).parameters}:
-        fail(f"--request: {min(taken)} is said by an option, or not at all; it takes further keywords of the API")
+        fail(f"--request: {min(taken)} is set by an option, or not allowed; pass other parameters of the API")
     return value
 
 
@@ -231,9 +231,9 @@ def batch(run: FileRun, *, restart: bool) -> None:
     except ContractError as error:
         fail(str(error))
     except (OSError, ImportError) as error:
-        fail(f"{error}; the same command goes on from here", Status.FAILED)
+        fail(f"{error}; run the same command again to continue", Status.FAILED)
     except KeyboardInterrupt:
-        fail(f"interrupted after {told.rows}; the same command goes on from here", Status.INTERRUPTED)
+        fail(f"interrupted after {told.rows}; run the same command again to continue", Status.INTERRUPTED)
     finally:
         journal.close()
     typer.echo("\n".join(told.summary()))
@@ -400,7 +400,7 @@ def judge(
     """
     for path in (*outputs, *requests):
         if path != STDIN and not path.is_file():
-            fail(f"{path} is no file: pass files of JSON lines, .gz too")
+            fail(f"{path} is not a file: pass files of JSON lines, .gz too")
     others = {path.resolve() for path in (*outputs, *requests)}
     for name, target in (("out", out), ("reask", reask)):
         if target is not None and target.resolve() in others:

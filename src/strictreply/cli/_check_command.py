@@ -198,7 +198,7 @@ def check(
     declare(tools)  # a wrong declaration ends the command before any file is opened
     for path in files:
         if path != STDIN and not path.is_file():
-            fail(f"{path} is no file: pass files of JSON lines, or - for stdin")
+            fail(f"{path} is not a file: pass files of JSON lines, or - for stdin")
     if page is not None and not page.absolute().parent.is_dir():
         fail(f"{page}: the folder {page.parent} does not exist")
     if page is not None and page.resolve() in {path.resolve() for path in files}:
@@ -220,7 +220,7 @@ def check(
     if page is not None:
         _write_page(tally, files, page)
     if not tally.complete:
-        fail("interrupted: the counts are of what was read so far", Status.INTERRUPTED)
+        fail("interrupted: the counts cover what was read so far", Status.INTERRUPTED)
     if tally.invalid:
         raise typer.Exit(Status.INVALID)
     if tally.unreadable or not tally.replies or (fail_on_empty and tally.empty):
@@ -258,7 +258,7 @@ def _judged(
                     yield path, judged
                     progress.update(task, completed=position)
             except OSError as error:
-                yield path, JudgedLine(number + 1, reason=f"the file cannot be read on: {error}")
+                yield path, JudgedLine(number + 1, reason=f"the rest of the file cannot be read: {error}")
             if tally.replies == before:
                 tally.empty.append(str(path))
 

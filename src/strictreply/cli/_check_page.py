@@ -22,7 +22,7 @@ def check_page(tally: ReplyTally, files: Sequence[str]) -> str:
     harms = {_slug(harm): harm.value for harm in Harm if any(cause.harm is harm for cause, _ in causes)}
     shown, style = choices("harm", harms) if len(harms) > 1 else (element("p"), "")
     invalid, replies = tally.invalid, counted(tally.replies, "recorded reply", "recorded replies")
-    part = "" if tally.complete else " Interrupted: this is of what was read so far."
+    part = "" if tally.complete else " Interrupted: this covers what was read so far."
     fits = not invalid and tally.replies
     return page(
         "Recorded replies",

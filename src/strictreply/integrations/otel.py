@@ -95,9 +95,7 @@ class OpenTelemetry:
         own = version(_NAME)
         self.tracer: Tracer = self.trace.get_tracer(_NAME, own, tracers)
         meter = load("opentelemetry.metrics").get_meter(_NAME, own, meters)
-        self.attempts: Counter = meter.create_counter(
-            "strictreply.attempts", "{attempt}", "Asks, by what became of them."
-        )
+        self.attempts: Counter = meter.create_counter("strictreply.attempts", "{attempt}", "Asks, by outcome.")
         self.issues: Counter = meter.create_counter("strictreply.issues", "{issue}", "Faults, by code and tool.")
         self.tokens: Counter = meter.create_counter(
             "strictreply.rejected.tokens", "{token}", "Tokens spent on replies that were not accepted."

@@ -81,7 +81,7 @@ class PostgresPresence:
 
     def take_over(self) -> None:
         """Put the runs of dead workers back into the queue."""
-        if self._connection.closed:
+        if self._connection.closed:  # the lock went with the session: others may take this worker for dead by now
             self.hold()
         others = {status.executor_id for status in self._pending()} - {self.executor_id}
         dbos, free = load("dbos").DBOS, set()
@@ -89,9 +89,8 @@ class PostgresPresence:
             free.add(executor_id)
             try:  # with the lock held, so that of several workers that find it free only one puts the runs back
                 for status in self._pending(executor_id=executor_id) if executor_id in self._free_before else ():
-                    drops = (status.attributes or {}).get(
-                        "drops", 0
-                    )  # the count makes it a suspect (see ``_suspects``)
+                    # The attribute makes the run a suspect (see ``_suspects``), whatever its count.
+                    drops = (status.attributes or {}).get("drops", 0)
                     dbos.update_workflow_attributes(status.workflow_id, {"drops": drops}, merge=True)
                     dbos.resume_workflow(status.workflow_id, queue_name=status.queue_name)
             finally:
@@ -211,7 +210,7 @@ class DurableWorker:
                 try:
                     take_over()
                 except Exception:  # a database that cannot be reached is tried again
-                    logger.warning("cannot look for runs that were dropped; trying again", exc_info=True)
+                    logger.warning("cannot check for runs of dead workers; trying again", exc_info=True)
 
         thread = threading.Thread(target=watch, name="strictreply-takeover", daemon=True)
         thread.start()

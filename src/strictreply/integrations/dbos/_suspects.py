@@ -118,7 +118,7 @@ class TurnTrial:
         counted: JSONObject = status.attributes or {}
         drops = int(counted.get("drops", 0)) if counted.get("recorded", 0) == recorded else 0  # since its last step
         if drops + 1 >= MAX_DROPS:  # the first death is none of a trial
-            message = f"{MAX_DROPS} workers in a row died while they worked on it; retry() tries it again"
+            message = f"{MAX_DROPS} worker processes in a row died while executing it; retry() tries it again"
             raise DurableRunFailed(DurableFailure.ended("RunGivenUp", message))
         self._ticket = self.trials.enter(drops)
         # While this one waited, its turn may have been stopped, or taken over by another worker.

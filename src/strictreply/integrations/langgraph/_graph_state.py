@@ -306,7 +306,7 @@ def run_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
     yield from _schemas(topology.agents)[0].issues(state)
     field = _PREPARED.get(str(state.get("next_agent")))
     if field is not None and not state.get(field):
-        expected = "an object, for the next agent needs it"
+        expected = "an object, because the next agent expects one"
         yield CoordinationCode.STATE_WRONG_TYPE.at(pointer("", field), expected=expected)
 
 
