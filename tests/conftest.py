@@ -16,9 +16,9 @@ from tasks import unretrieved
 
 pytest_plugins = ["pytester"]
 
-# No test goes beyond loopback, so that no client needs a certificate: to read the machine's takes an HTTP client 20 ms,
-# and thousands of clients are made here and in the processes that tests start. A folder without certificates is read
-# when one is asked for.
+# No client of a test goes beyond loopback, so that none needs a certificate: to read the machine's takes an HTTP client
+# 20 ms, and thousands of clients are made here and in the processes that tests start. What a folder holds is read only
+# when a certificate is wanted.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 

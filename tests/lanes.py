@@ -78,7 +78,8 @@ def _statements(path: Path) -> list[_Statement]:
         if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant):
             continue  # words alone
         used = {(path, node.id) for node in ast.walk(one) if isinstance(node, ast.Name)}
-        mentions = SDK_WORDS.search("\n".join(lines[one.lineno - 1 : one.end_lineno]))
+        begins = min(node.lineno for node in [one, *getattr(one, "decorator_list", [])])
+        mentions = SDK_WORDS.search("\n".join(lines[begins - 1 : one.end_lineno]))
         found.append(_Statement(frozenset(_names_of(one)), frozenset({*used, *_imported(one)}), bool(mentions)))
     return found
 
