@@ -94,7 +94,7 @@ def _names_of(statement: ast.stmt) -> Iterator[str]:
         yield from (node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name))
 
 
-def _imported(statement: ast.stmt) -> Iterator[tuple[Path, str | None]]:
+def _imported(statement: ast.AST) -> Iterator[tuple[Path, str | None]]:
     """Yield the helpers that a statement imports, each with the name that is taken from it; None is the whole."""
     for node in ast.walk(statement):
         named: list[tuple[str, str | None]] = []
