@@ -9,6 +9,8 @@ PY := .venv/bin/python
 # WORKERS=0 runs them in one process, as a debugger needs it.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST = -m pytest -n $(WORKERS) --dist worksteal
+# Tests start hundreds of Pythons: where none may keep its bytecode, each compiles openai and the rest again.
+unexport PYTHONDONTWRITEBYTECODE
 LANES := .venv/.ready .venv-openai2/.ready .venv-instructor/.ready .venv-tracers/.ready .venv-litellm/.ready \
     .venv-ray/.ready .venv-llamacpp/.ready .venv-docs/.ready
 FRAMEWORKS := $(patsubst requirements/frameworks/%.txt,.venv-frameworks-%/.ready,$(wildcard requirements/frameworks/*.txt))

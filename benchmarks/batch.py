@@ -103,7 +103,7 @@ def start(way: str, source: Path, base_url: str, concurrency: int) -> subprocess
 
 
 def seconds(process: subprocess.Popen[str]) -> list[float]:
-    """Wait for the end of a process; give what it measured."""
+    """Wait for the end of a process; return what it measured."""
     _, told = process.communicate()
     if process.returncode:
         raise SystemExit(told)

@@ -71,7 +71,7 @@ def told(name: str, *, quick: bool) -> Iterator[dict[str, Any]]:
 
 
 def shown(number: int, count: int, name: str, line: Mapping[str, Any]) -> None:
-    """Show where we are: one line on a terminal, one for each environment elsewhere."""
+    """Show the progress: one line on a terminal, one for each environment elsewhere."""
     what = line.get("row") or line.get("malformed") or "…"
     if sys.stderr.isatty():
         print(f"\r\x1b[K[{number}/{count}] {name}: {what}", end="", file=sys.stderr, flush=True)

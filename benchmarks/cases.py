@@ -81,12 +81,12 @@ class Ask:
 
     @property
     def tools(self) -> list[type[BaseModel]]:
-        """All tools as models."""
+        """Return all tools as models."""
         return [self.tool, *(type(f"tool_{number}", (Search,), {}) for number in range(self.further))]
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """What the call says beside messages and tools."""
+        """Return the keywords of the call beside messages and tools."""
         choice = {"type": "function", "function": {"name": self.tool.__name__}}
         return {
             "model": MODEL,

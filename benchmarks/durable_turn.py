@@ -58,7 +58,7 @@ def plain_workflow() -> None:
 
 
 def batch_cpu(client: DBOSClient, start: Callable[[str], object]) -> float:
-    """Have a batch worked on; give the CPU milliseconds of one, from its start to its end."""
+    """Run a batch; return the CPU milliseconds of one turn, from its start to its end."""
     begun = time.process_time()
     ids = [uuid4().hex for _ in range(BATCH)]
     workflows = {str(start(id_)) for id_ in ids}

@@ -1,6 +1,6 @@
-"""What the worst replies cost: CPU time and memory of one ``Contract.check`` for each generated hostile input.
+"""The cost of the worst replies: CPU time and memory of one ``Contract.check`` for each generated hostile input.
 
-Prints a table, the dearest first. Each input is judged in a process of its own; memory is the rise of the resident
+Prints a table, the worst first. Each input is judged in a process of its own; memory is the rise of the resident
 set's peak over what it was before the check. Linux only. Run: ``python benchmarks/hostile_cost.py [rows]``.
 """
 

@@ -74,7 +74,7 @@ def plain(client: openai.OpenAI, requests: list[dict[str, Any]]) -> Callable[[],
     """Build the plain graph; each turn sends what ours sends in the same turn."""
 
     def step(state: Plain) -> Any:
-        """Ask, read and say who is next."""
+        """Ask, read the reply and return the next node."""
         response = client.chat.completions.create(**requests[state["turn"]])
         content = response.choices[0].message.content or ""
         action = json.loads(content)

@@ -1,7 +1,7 @@
 """A model on loopback that costs almost nothing: a raw protocol that answers every request after a pause.
 
 ``python benchmarks/loopback_model.py --delay 0.02`` prints the port it listens on and serves until its stdin closes.
-Every reply is ``{"topic": "price"}``. A first text that holds ``bad`` gets one that fits no contract, a text that holds
+Every reply is ``{"topic": "price"}``. A first text that holds ``bad`` gets an invalid reply, a text that holds
 ``down`` an HTTP 400. ``--log FILE`` appends the last text of each request, a line each.
 """
 

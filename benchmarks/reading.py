@@ -66,7 +66,7 @@ def arguments_of(contract: Contract[Any], text: str) -> Any:
 
 
 def row(items: int) -> None:
-    """Measure one size, the readings in turn, so that the machine's moods fall on all of them."""
+    """Measure one size, the readings in turn, so that noise of the machine falls on all of them."""
     text = order(items)
     encoded, value = text.encode(), decode(text)
     repeat = max(1, 200_000 // len(text))

@@ -1,6 +1,6 @@
 """Rows through a DBOS queue on PostgreSQL, for those who have no cluster: any number of machines work on it.
 
-A batch whose worker was killed is taken up again when that worker is started again, under the name it had: rows that
+A batch whose worker was killed is resumed when that worker is started again under the same name: rows that
 had no result yet are asked about once more, and each row is in the result once. What a batch came to is kept in the
 database, so the whole run can be killed and started again, too.
 
@@ -44,7 +44,7 @@ ASK = sr.batch.rows(sr.Contract(answer=Label), model="any", messages="text", cli
 
 @DBOS.step()
 def asked(batch: list[Row]) -> list[Row]:
-    """Ask about the rows of one batch; what comes of it is recorded once."""
+    """Ask about the rows of one batch; the result is recorded once."""
     return ASK(batch)
 
 
@@ -56,7 +56,7 @@ def label(batch: list[Row]) -> list[Row]:
 
 @DBOS.workflow(max_recovery_attempts=None)
 def label_all(rows: list[Row]) -> list[Row]:
-    """Put all batches into the queue, and gather what came of them, in the order of the rows."""
+    """Put all batches into the queue, and collect their results, in the order of the rows."""
     batches = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
     handles = [DBOS.enqueue_workflow(QUEUE, label, batch) for batch in batches]
     return [row for handle in handles for row in handle.get_result()]

@@ -24,7 +24,7 @@ class House:
         self._default = sr.TieredSteering()
 
     def correction(self, situation: sr.Situation) -> str:
-        """Say what to change; an issue's ``found`` is the model's own writing, so it stays out."""
+        """Return what to change; an issue's ``found`` is the model's own text, so it is left out."""
         if situation.tier > 1:
             return self._default.correction(situation)
         faults = [f"- {issue.path.removeprefix(situation.at) or 'all'}: {issue.message}" for issue in situation.issues]

@@ -30,13 +30,13 @@ lookup = sr.Tool.of({"name": "lookup", "description": "From an MCP server's tool
 
 
 def reply(tool: str, arguments: str) -> dict[str, Any]:
-    """Spell an assistant message with one call, as the API would."""
+    """Return an assistant message with one call, as the API would."""
     call = {"id": "call_1", "type": "function", "function": {"name": tool, "arguments": arguments}}
     return {"role": "assistant", "content": None, "tool_calls": [call]}
 
 
 def main() -> None:
-    """Declare all of them in one contract, and hold replies to it: no client, no I/O."""
+    """Declare all of them in one contract, and check replies against it: no client, no I/O."""
     contract = sr.Contract(tools=[search, Refund, weather, convert, lookup])
     for tool in contract.tools:
         print(f"{tool.name}: {json.dumps(tool.definition['function']['parameters'].get('properties'))}")

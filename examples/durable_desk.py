@@ -1,6 +1,6 @@
 """A run that outlives its worker: the process is killed in the middle of a tool, and the next one finishes the run.
 
-Who starts a run need not work on it. What all of them share is an SQLite file; with PostgreSQL the workers may be many.
+The process that starts a run need not execute it. All share an SQLite file; with PostgreSQL there may be many workers.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Place:
                 book.write(f"{key} {text}\n")
 
     def lines(self, name: str) -> Path:
-        """Name the file of the journal, or of the bank's book."""
+        """Return the file of the journal, or of the bank's book."""
         return self.folder / f"{name}.txt"
 
     def ran(self, worker: BaseProcess) -> str:
-        """Tell which tools a process ran."""
+        """Return the tools that a process ran."""
         lines = [line.split() for line in self.lines("journal").read_text("utf-8").splitlines()]
         return ", ".join(tool for pid, tool in lines if pid == str(worker.pid))
 
@@ -79,7 +79,7 @@ def desk_tools(place: Place, *, is_slow: bool = False) -> list[sr.Tool]:
 
 
 def work(place: Place, is_slow: bool) -> None:
-    """Work at the desk until somebody kills this process."""
+    """Execute runs until this process is killed."""
     with place.runs(is_slow=is_slow).worker(poll_seconds=POLL):
         time.sleep(120)
 

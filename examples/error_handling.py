@@ -19,7 +19,7 @@ def create_refund(order: int, reason: Literal["late", "broken", "wrong_item"], a
 
 
 def ask(base_url: str, question: str, policy: sr.RetryPolicy) -> None:
-    """Ask one question, and say what became of it."""
+    """Ask one question, and print its outcome."""
     try:
         with sr.wrap(OpenAI(base_url=base_url, api_key="none"), tools=[create_refund], policy=policy) as client:
             print("reply:", client.reply(model="unreliable-1", messages=[{"role": "user", "content": question}]))
@@ -33,7 +33,7 @@ def ask(base_url: str, question: str, policy: sr.RetryPolicy) -> None:
 
 
 def main() -> None:
-    """Meet a reply that mends, one that never does, a spent budget, and a server that is gone."""
+    """Show a corrected reply, one that stays wrong, a spent budget, and a missing server."""
     try:
         sr.Contract(tools=[create_refund, create_refund])
     except sr.ContractError as error:  # a bug in this program: raised while declaring, before anything is sent

@@ -31,7 +31,7 @@ def team(openai: OpenAI) -> Any:
 
 
 def story(model: Callable[[Any], Any], question: str, answer: str) -> None:
-    """Run to the end, giving ``answer`` to each question, and tell how it went."""
+    """Run to the end, giving ``answer`` to each question, and print the outcome."""
     config: Any = {"configurable": {"thread_id": question}}
     with LoopbackServer(model) as server, OpenAI(base_url=server.base_url, api_key="none", timeout=30.0) as openai:
         graph = team(openai).compile(checkpointer=InMemorySaver())

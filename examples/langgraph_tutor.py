@@ -47,7 +47,7 @@ def tutor(model: OpenAI) -> Any:
 
 
 def advance(base_url: str, database: str, answer: str | None = None) -> Iterator[str]:
-    """Begin the run, go on where a process was killed, or answer its question; tell each step, and what it came to."""
+    """Begin the run, go on where a process was killed, or answer its question; print each step, and the outcome."""
     model = OpenAI(base_url=base_url, api_key="none", timeout=30.0)
     with model, SqliteSaver.from_conn_string(database) as saver:
         graph = tutor(model).compile(checkpointer=saver)

@@ -17,7 +17,7 @@ QUESTION = "What will the weather be in Oslo over the next 3 days, in celsius?"
 
 
 def wrapped(base_url: str) -> sr.StrictClient:
-    """Wrap the client of a server; ``api=`` is for the methods of ours."""
+    """Wrap the client of a server; ``api=`` is for ``reply`` and the other methods of strictreply."""
     client = OpenAI(base_url=base_url, api_key="none", timeout=30.0)
     return sr.wrap(client, tools=[get_weather], api="responses")
 
@@ -33,7 +33,7 @@ def ask(base_url: str) -> str:
 
 
 def main() -> None:
-    """Make one call by a method of ours, by the SDK's own, and as a stream."""
+    """Make one call with ``reply``, with the SDK's own method, and as a stream."""
     with LoopbackServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
         print("typed reply:", ask(server.base_url))
 

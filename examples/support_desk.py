@@ -53,7 +53,7 @@ def desk_tools(ledger: Path) -> list[sr.Tool]:
 
     @sr.tool
     def return_policy(reason: Literal["broken", "late", "unwanted"]) -> str:
-        """Tell when we pay an order back."""
+        """Return when we pay an order back."""
         return "after a photo" if reason == "broken" else "within 14 days"
 
     @sr.tool(needs_approval=True)
@@ -109,7 +109,7 @@ def answered(serve: Serve, before: Visit, answer: Callable[[AgentToolCall], Any]
 
 
 def story(serve: Serve) -> Iterator[tuple[str, Visit | sr.InvokeFailed]]:
-    """Serve two customers: one is paid back, the other is not; tell what was sent, and what came of it."""
+    """Serve two customers: one is paid back, the other is not; print what was sent, and the outcome."""
     sent = "My order 1042 arrived broken. I want my money back."
     yield f"customer: {sent}", (asked := serve(sent))
     wanted = answered(serve, asked, lambda call: call.answered("a mug in two pieces"))
@@ -125,7 +125,7 @@ def story(serve: Serve) -> Iterator[tuple[str, Visit | sr.InvokeFailed]]:
 
 
 def told(outcome: Visit | sr.InvokeFailed) -> str:
-    """Tell what came of a visit in one line."""
+    """Return the outcome of a visit in one line."""
     if isinstance(outcome, sr.InvokeFailed):
         return f"refused: {outcome.errors[0].code}"
     calls = [f"{call.name} {call.arguments_json}" for call in outcome.response.tool_calls or ()]
@@ -135,7 +135,7 @@ def told(outcome: Visit | sr.InvokeFailed) -> str:
 
 
 def main() -> None:
-    """Tell the story, and what was paid in it."""
+    """Print the visits, and what was paid."""
     with tempfile.TemporaryDirectory() as folder, open_desk(Path(folder)) as serve:
         for said, outcome in story(serve):
             print(f"{said}\n  {told(outcome)}")

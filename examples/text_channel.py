@@ -1,4 +1,4 @@
-"""Call tools where the server has no tool calling: one JSON object in the text, held to the same rules."""
+"""Call tools where the server has no tool calling: one JSON object in the text, checked by the same rules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ask(base_url: str) -> sr.Exchange:
 
 
 def main() -> None:
-    """Ask strictly, then forgive a fence around the JSON by name."""
+    """Ask strictly, then allow a fence around the JSON."""
     with LoopbackServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
         exchange = ask(server.base_url)
     for attempt in exchange.attempts:

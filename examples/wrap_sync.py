@@ -1,4 +1,4 @@
-"""Wrap a client: what comes out of it fits, or it raises. Runs offline against a model that is wrong at first."""
+"""Wrap a client: it returns valid replies, or raises. Runs offline against a model that is wrong at first."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def main() -> None:
         print("typed reply:", ask(server.base_url))
 
         with wrapped(server.base_url) as client:
-            # The same call with its story.
+            # The same call with all its attempts.
             exchange = client.exchange(model=MODEL, messages=QUESTION)
             for attempt in exchange.attempts:
                 print(f"attempt {attempt.number}:", ", ".join(issue.code for issue in attempt.issues) or "valid")
 
-            # The SDK's own call and object, for code that has used them all along.
+            # The SDK's own call and object, for existing code.
             completion = client.chat.completions.create(model=MODEL, messages=QUESTION)
             print("completion:", completion.choices[0].message.to_json(indent=None))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Generator
 from pathlib import Path
 
@@ -14,6 +15,12 @@ from lanes import is_for_one_lane, is_quick, touches_sdk
 from tasks import unretrieved
 
 pytest_plugins = ["pytester"]
+
+# No client of a test goes beyond loopback, so that none needs a certificate: to read the machine's takes an HTTP client
+# 20 ms, and thousands of clients are made here and in the processes that tests start. What a folder holds is read only
+# when a certificate is wanted.
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 
 # The same tree gives the same verdict on every machine: no deadline, no complaint about slow generation, no new dice.
 settings.register_profile("strictreply", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 TESTS = Path(__file__).parent
-SDK_WORDS = re.compile(r"openai|httpx|respx|LoopbackServer|[\"']examples[\"']")
-"""What a file mentions that calls an SDK, serves one, or runs a program that uses one."""
+SDK_WORDS = re.compile(
+    r"\bopenai\b|\b(async_)?openai_client\b|httpx|respx|LoopbackServer|[\"'](examples|ask|demo|probe)[\"']"
+)
+"""What code mentions that calls an SDK, serves one, or runs a program that uses one."""
 
 SLOW_WORDS = re.compile("subprocess|multiprocessing|LoopbackServer|pytester|langgraph|faults")
 """What a file mentions that starts processes or servers, or goes through the whole catalogue of faults."""
@@ -34,13 +38,79 @@ def kills(path: Path) -> bool:
 
 
 def touches_sdk(path: Path) -> bool:
-    """Report whether a test file, or a helper under ``tests/`` that it imports, mentions the SDK."""
-    return any(SDK_WORDS.search(each.read_text("utf-8")) for each in _reached(path, frozenset()))
+    """Report whether a test file, or what it uses of the helpers under ``tests/``, mentions the SDK.
+
+    A helper that has fakes beside a server for the real client counts for those alone who use the server.
+    """
+    left: list[tuple[Path, str | None]] = [(path, None)]
+    seen = set(left)
+    while left:
+        source, name = left.pop()
+        for statement in _statements(source):
+            if name is None or name in statement.names or not statement.names:
+                if statement.mentions_sdk:
+                    return True
+                left += statement.used - seen
+                seen |= statement.used
+    return False
 
 
 def is_quick(path: Path) -> bool:
     """Report whether a test file neither starts processes or servers nor goes through the catalogue of faults."""
     return not any(SLOW_WORDS.search(each.read_text("utf-8")) for each in _reached(path, frozenset()))
+
+
+@dataclass(frozen=True)
+class _Statement:
+    """One statement at the top of a file: what it defines, and which definitions it uses, here and in helpers."""
+
+    names: frozenset[str]
+    used: frozenset[tuple[Path, str | None]]
+    mentions_sdk: bool
+
+
+@cache
+def _statements(path: Path) -> list[_Statement]:
+    text = path.read_text("utf-8")
+    lines = text.splitlines()
+    found = []
+    for one in ast.parse(text).body:
+        if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant):
+            continue  # words alone
+        used = {(path, node.id) for node in ast.walk(one) if isinstance(node, ast.Name)}
+        begins = min(node.lineno for node in [one, *getattr(one, "decorator_list", [])])
+        mentions = SDK_WORDS.search("\n".join(lines[begins - 1 : one.end_lineno]))
+        found.append(_Statement(frozenset(_names_of(one)), frozenset({*used, *_imported(one)}), bool(mentions)))
+    return found
+
+
+def _names_of(statement: ast.stmt) -> Iterator[str]:
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield statement.name
+    elif isinstance(statement, ast.Import | ast.ImportFrom):
+        yield from ((alias.asname or alias.name).partition(".")[0] for alias in statement.names)
+    elif isinstance(statement, ast.Assign | ast.AnnAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        yield from (node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name))
+
+
+def _imported(statement: ast.AST) -> Iterator[tuple[Path, str | None]]:
+    """Yield the helpers that a statement imports, each with the name that is taken from it; None is the whole."""
+    for node in ast.walk(statement):
+        named: list[tuple[str, str | None]] = []
+        if isinstance(node, ast.Import):
+            named = [(alias.name, None) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            named = [(node.module, alias.name) for alias in node.names]
+            named += [(f"{node.module}.{alias.name}", None) for alias in node.names]
+        for module, name in named:
+            if (path := _helper(module)) is not None:
+                yield path, name
+
+
+def _helper(module: str) -> Path | None:
+    path = TESTS.joinpath(*module.split(".")).with_suffix(".py")
+    return path if path.is_file() else None
 
 
 def _reached(path: Path, seen: frozenset[Path]) -> frozenset[Path]:
@@ -53,11 +123,4 @@ def _reached(path: Path, seen: frozenset[Path]) -> frozenset[Path]:
 
 @cache
 def _helpers_of(path: Path) -> frozenset[Path]:
-    imported: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            imported |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            imported |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    paths = {TESTS.joinpath(*name.split(".")).with_suffix(".py") for name in imported}
-    return frozenset(helper for helper in paths if helper.is_file())
+    return frozenset(helper for helper, _ in _imported(ast.parse(path.read_text("utf-8"))))

@@ -110,7 +110,7 @@ def test_an_answer_that_does_not_fit(kind: Any, spelled: str, code: str, path: s
 
 
 def test_a_validators_words_hold_no_answer() -> None:
-    """What a type's own validator says comes without the value it refused."""
+    """The message of a type's validator is shown without the value it refused."""
     verdict = Contract(answer=Invoice).check(message('{"order": "test-secret", "total": 2, "due": "2026-01-31"}'))
     assert isinstance(verdict, Invalid)
     assert "secret" not in verdict.summary
@@ -139,7 +139,7 @@ def test_formats_can_be_remarks() -> None:
 
 @pytest.mark.parametrize("kind", [3, "Invoice", object(), lambda: None, {"type": "strnig"}, {"$ref": "#/nowhere"}])
 def test_an_answer_that_cannot_be_declared(kind: object) -> None:
-    """What is neither text, type nor schema is refused where it is declared."""
+    """An answer that is neither text, type nor schema is refused when it is declared."""
     with pytest.raises(ContractError):
         Contract(answer=kind)
 

@@ -9,6 +9,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -145,12 +146,19 @@ def imports_of(module: str) -> Iterator[Import]:
             yield Import(module, target, typing_only)
 
 
-IMPORTS = [found for module in MODULES for found in imports_of(module)]
-INTERNAL = [found for found in IMPORTS if found.target in MODULES and found.target != found.source]
+@cache
+def imports() -> list[Import]:
+    """Return the imports of all modules: reading them takes long, and is not for who only collects tests."""
+    return [found for module in MODULES for found in imports_of(module)]
+
+
+def internal() -> list[Import]:
+    """Return the imports of other modules of the package."""
+    return [found for found in imports() if found.target in MODULES and found.target != found.source]
 
 
 def test_the_root_holds_packages_only() -> None:
-    """Beside ``__init__`` and ``__main__`` there is no module at the root, and each package has its height."""
+    """The root holds only ``__init__``, ``__main__`` and packages, and each package has its height."""
     assert sorted({package_of(module) for module in MODULES}) == sorted(PACKAGES)
     assert sorted(path.name for path in PACKAGE.glob("*.py")) == ["__init__.py", "__main__.py"]
 
@@ -165,7 +173,7 @@ def test_private_modules_are_marked() -> None:
 
 def test_imports_only_go_downwards() -> None:
     """No package imports a higher one, not even for types: but for one method of Contract, which plays the loop."""
-    up = [found for found in INTERNAL if HEIGHT[package_of(found.target)] > HEIGHT[package_of(found.source)]]
+    up = [found for found in internal() if HEIGHT[package_of(found.target)] > HEIGHT[package_of(found.source)]]
     assert {(found.source, package_of(found.target)) for found in up} == {("strictreply.contract._contract", "retry")}
     assert [(found.source, found.target) for found in up if not found.typing_only] == [WAY_UP]
 
@@ -178,7 +186,7 @@ def test_the_packages_of_coordination_import_downwards() -> None:
     def height(module: str) -> int:
         return floor[".".join(module.split(".")[:3])]
 
-    within = [found for found in INTERNAL if found.source.startswith(inside) and found.target.startswith(inside)]
+    within = [found for found in internal() if found.source.startswith(inside) and found.target.startswith(inside)]
     assert [found for found in within if height(found.target) > height(found.source)] == []
     assert {height(module) for module in MODULES if module.startswith(inside)} == set(floor.values())
 
@@ -189,7 +197,7 @@ def test_no_import_cycles() -> None:
     For types alone the judge of a contract may name the contract that calls it.
     """
     graph: dict[str, set[str]] = {module: set() for module in MODULES}
-    for found in INTERNAL:
+    for found in internal():
         if not found.typing_only and (found.source, found.target) != WAY_UP:
             graph[found.source].add(found.target)
     cycle: list[str] = []
@@ -204,7 +212,7 @@ def test_the_pure_packages_know_no_sdk() -> None:
     """Below the client nothing imports an HTTP library, an SDK or a terminal library, not even for types."""
     assert [
         found
-        for found in IMPORTS
+        for found in imports()
         if package_of(found.source) in PURE and found.target.partition(".")[0] in OUTSIDE_THE_PURE
     ] == []
 
@@ -213,7 +221,7 @@ def test_the_core_needs_openai_for_types_only() -> None:
     """Outside the programs, openai is imported under TYPE_CHECKING alone."""
     assert [
         found
-        for found in IMPORTS
+        for found in imports()
         if found.target.partition(".")[0] == "openai"
         and not found.typing_only
         and package_of(found.source) not in RUNTIME_OPENAI
@@ -225,7 +233,7 @@ def test_what_is_imported_is_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
     declared = {re.split(r"[^A-Za-z0-9-]", requirement)[0] for requirement in wanted}
-    tops = {found.target.partition(".")[0] for found in IMPORTS} - sys.stdlib_module_names - {"strictreply"}
+    tops = {found.target.partition(".")[0] for found in imports()} - sys.stdlib_module_names - {"strictreply"}
     assert {COMES_WITH.get(top, top).replace("_", "-") for top in tops} <= declared
 
 

@@ -262,7 +262,7 @@ def test_v6_other_faults_leave_the_room_as_it_is() -> None:
 
 @given(st.text(max_size=300), st.text(max_size=100), st.text(max_size=30))
 def test_no_byte_of_the_model_stands_in_another_turn(content: str, arguments: str, name: str) -> None:
-    """Whatever the model wrote is replayed only as its own assistant turn."""
+    """Text of the model is replayed only as its own assistant turn."""
     mark = "CANARY-7f3a"
     ask = ask_of()
     bad = message(mark + content, [call(name + mark, mark + arguments, mark)])
@@ -279,7 +279,7 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_any_bad_message_makes_a_next_request(extra: Any) -> None:
-    """Whatever shape a bad message has, the next request can be made and is JSON."""
+    """For a bad message of any shape the next request can be made and is JSON."""
     ask = ask_of()
     for bad in ({"role": "assistant", "content": extra}, {"role": "assistant", "tool_calls": extra}):
         verdict = judge(ask.contract, bad)

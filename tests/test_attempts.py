@@ -54,7 +54,7 @@ ATTEMPT = Attempt(
 
 
 def test_the_repr_holds_no_prompt_and_no_reply() -> None:
-    """What was asked and what came are on the attempt, not in its repr."""
+    """The request and the reply are on the attempt, not in its repr."""
     assert not any(word in repr(ATTEMPT) for word in ("PROMPT", "RAW", "CORRECTION", "FOUND"))
 
 
@@ -73,7 +73,7 @@ def test_an_attempt_is_json_with_and_without_the_raw_parts() -> None:
     [((), None, True), (ATTEMPT.issues, None, False), ((), "timeout", False)],
 )
 def test_an_attempt_was_accepted_without_fault_and_failure(issues: Any, failure: str | None, accepted: bool) -> None:
-    """Nothing else makes it so."""
+    """An attempt is accepted exactly when it has no issue and no failure."""
     assert Attempt(1, {}, issues=issues, failure=failure).accepted is accepted
 
 

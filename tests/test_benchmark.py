@@ -199,7 +199,7 @@ def test_a_page_without_its_place_is_refused(page: str) -> None:
 
 
 def test_a_place_is_filled_anew() -> None:
-    """What stood between the marker lines goes; the rest of the page stays."""
+    """The text between the marker lines is replaced; the rest of the page stays."""
     page = "before\n<!-- a:begin -->\nold\n<!-- a:end -->\nafter\n"
     assert report.placed(page, "a", "new") == page.replace("old", "new")
 

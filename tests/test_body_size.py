@@ -54,7 +54,7 @@ CODINGS: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("coding", CODINGS)
 @given(data=st.binary(min_size=1, max_size=20_000), cut=st.integers(2, 5_000))
 def test_v4_a_body_of_the_cap_passes_and_one_byte_more_does_not(coding: str, data: bytes, cut: int) -> None:
-    """Whatever the coding and however the pieces fall, the count is that of the expanded body."""
+    """For any coding and any pieces, the expanded body is counted."""
     sent = CODINGS[coding](data)
     most = max(len(data), len(sent)) + 200  # what is sent, and what stands between two codings, is held to the cap too
     allowed, refused = size_of(coding, most), size_of(coding, len(data) - 1)
@@ -100,7 +100,7 @@ def test_more_codings_than_anybody_sends_are_refused() -> None:
 
 
 def test_an_error_has_less_room_than_a_completion() -> None:
-    """What is no success is held to a megabyte, and keeps its status."""
+    """A response that is not a success is capped at a megabyte, and keeps its status."""
     with pytest.raises(ExchangeStopped) as raised:
         size_of("", 16 * MEGABYTE, 503).feed(b" " * (MAX_ERROR_BYTES + 1))
     assert raised.value.failure.status_code == 503

@@ -143,7 +143,7 @@ def test_v13_no_credential_that_a_server_repeats_is_told(log: pytest.LogCaptureF
 
 @pytest.mark.parametrize("name", ["api_key", "headers", "default_headers", "azure_ad_token", "http_client", "cookies"])
 def test_v13_keywords_of_other_clients_are_not_kept(name: str) -> None:
-    """What another client's ``create`` takes as its credential is on no attempt."""
+    """A credential passed as a keyword of another client's ``create`` is on no attempt."""
     given: dict[str, Any] = {name: {"Authorization": PLANTED["keyword-headers"]}, "token": PLANTED["keyword-key"]}
     fake = Client(WRONG)
     with pytest.raises(sr.ReplyRejected) as caught:

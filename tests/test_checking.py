@@ -197,7 +197,7 @@ def test_every_call_is_checked() -> None:
 
 
 def test_a_checks_words_hold_nothing_of_the_model() -> None:
-    """What a check says of the arguments comes without the values in them."""
+    """The message of a check is shown without the values of the arguments."""
     verdict = contract(raising).check(reply("CANARY-7f3a"))
     assert isinstance(verdict, Invalid)
     assert "CANARY" not in repr(verdict)
@@ -213,7 +213,7 @@ def test_leniency_survives_a_check() -> None:
 
 
 def test_a_bug_in_a_check_is_the_users() -> None:
-    """What is no ValueError is no complaint: it goes up unchanged."""
+    """An exception other than ValueError is raised unchanged."""
 
     def buggy(args: Any) -> None:
         """Look for what is not there."""
@@ -225,7 +225,7 @@ def test_a_bug_in_a_check_is_the_users() -> None:
 
 @pytest.mark.parametrize("found", [True, 3, "bad", [None], ["bad"]])
 def test_a_check_returns_issues_or_none(found: object) -> None:
-    """Anything else than issues is a mistake in the check, told as such."""
+    """Any other result is a mistake in the check, and is reported as such."""
     with pytest.raises(ContractError):
         contract(lambda _: found).check(reply())
 
@@ -282,7 +282,7 @@ ODD_ERRORS: list[ValueError] = [
 @pytest.mark.parametrize("error", ODD_ERRORS, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("way", ["raised", "generated", "awaited"])
 def test_v14_a_verdict_that_cannot_be_spelled_is_one(error: ValueError, way: str) -> None:
-    """Whatever a ValueError says, or fails to say, it is one short issue of the code ``args.check``."""
+    """Any ValueError, even one whose text fails, is one short issue of the code ``args.check``."""
 
     def check(args: Any) -> Any:
         """Refuse."""

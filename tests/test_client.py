@@ -75,7 +75,7 @@ def test_the_caller_sees_the_good_reply_only() -> None:
 
 @pytest.mark.req("T25")
 def test_the_result_is_the_parsed_object() -> None:
-    """What comes back is a DirectAnswer or a ToolCall, no text."""
+    """The result is a DirectAnswer or a ToolCall, not a text."""
     assert isinstance(text(wrapped(completion("hello"))[0]).reply, sr.DirectAnswer)
     assert isinstance(text(wrapped(GOOD)[0]).reply, sr.ToolCall)
 
@@ -144,7 +144,7 @@ def test_bad_arguments_twice_name_the_tool() -> None:
 
 
 def test_an_async_check_for_one_call_is_refused_before_anything_is_sent() -> None:
-    """What a sync client could not await is found out in the declaration, also when it comes with the call."""
+    """A sync client refuses an async check, also of a tool that is passed with the call."""
 
     async def check(args: object) -> None:
         """Find nothing."""
@@ -291,7 +291,7 @@ def test_transport_failures_carry_their_cause(error: Exception, calls: int, reas
 
 
 def test_a_malformed_envelope_is_resent_and_then_failed() -> None:
-    """What is no completion is sent again on the transport's budget, then fails with its own reason."""
+    """A response that is not a completion is repeated on the transport's budget, then fails with its own reason."""
     client, fake = wrapped(*[{"choices": []}] * 9)
     with pytest.raises(sr.TransportFailed) as raised:
         client.reply(model="m", messages=USER)
@@ -398,7 +398,7 @@ def test_a_mended_call_runs_once_with_the_mended_arguments() -> None:
     st.sampled_from(["native", "text"]),
 )
 def test_a_tool_runs_only_with_arguments_that_fit(args: Any, channel: Any) -> None:
-    """Whatever arguments a model makes up, the tool runs exactly when they fit its schema."""
+    """For any arguments, the tool runs exactly when they fit its schema."""
     ran: list[Any] = []
     schema = {
         "type": "object",
@@ -558,7 +558,7 @@ def test_a_client_that_cannot_stream_gives_its_completion_in_chunks() -> None:
 
 
 def test_pauses_are_slept_and_checks_are_made() -> None:
-    """Both twins perform every effect: the pause of the policy, and the user's check of a valid call."""
+    """Both clients perform every effect: the pause of the policy, and the user's check of a valid call."""
     seen: list[str] = []
 
     def check(args: Any) -> None:

@@ -25,7 +25,7 @@ def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 
 
 def test_the_table_of_methods_is_the_codes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the page calls guarded, passing and refused is what ``guarded`` says."""
+    """The table on the page equals the result of ``guarded``."""
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     import openai  # noqa: PLC0415 - beside the page's own
 

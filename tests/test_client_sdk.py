@@ -264,7 +264,7 @@ def test_what_is_not_ours_passes_through() -> None:
     ],
 )
 def test_a_body_that_is_no_completion_fails_as_malformed(body: bytes) -> None:
-    """Whatever a server sends with status 200: repeated on the transport's budget, then TransportFailed."""
+    """Any such body with status 200 is repeated on the transport's budget, then is TransportFailed."""
     client, server = wrapped(body)
     with pytest.raises(sr.TransportFailed) as raised:
         client.create(model="m", messages=USER)
@@ -313,7 +313,7 @@ def test_retry_after_is_read_from_the_sdks_response() -> None:
 
 
 def test_a_wrong_keyword_is_the_callers_own_type_error() -> None:
-    """What the SDK says of a keyword it does not know reaches the caller as it is."""
+    """The SDK's TypeError for an unknown keyword reaches the caller unchanged."""
     client, server = wrapped(GOOD)
     with pytest.raises(TypeError, match="no_such_keyword"):
         client.create(model="m", messages=USER, no_such_keyword=1)  # type: ignore[call-arg]

@@ -84,7 +84,7 @@ def test_place() -> None:
     ],
 )
 def test_words_of_the_model(text: str, args: dict[str, Any], message: str) -> None:
-    """What the model wrote becomes [value], raw, escaped, respelled or glued; controls become spaces."""
+    """Words of the model become [value], however a check writes them; control characters become spaces."""
     assert complain(text, args) == message
 
 
@@ -109,7 +109,7 @@ TRANSFORMATIONS: list[Callable[[str], str]] = [
 
 @pytest.mark.parametrize("change", TRANSFORMATIONS)
 def test_parts_and_respellings(change: Callable[[str], str]) -> None:
-    """However a check cuts or respells a value, none of its words stands in the message."""
+    """However a check cuts or rewrites a value, none of its words is in the message."""
     message = complain(f"the word {change(QUERY)!r} is not allowed", {"q": QUERY})
     assert message.startswith("the word ")
     assert not re.findall("tea|ignore|rules|http|evil|example|pay|attack|E R U L", message, re.IGNORECASE)
@@ -152,7 +152,7 @@ def words(text: str) -> set[str]:
 def test_no_word_of_the_model(
     args: dict[str, Any], pieces: list[tuple[int, tuple[int, int], Callable[[str], str]]], joint: str
 ) -> None:
-    """Whatever the model wrote, a check that repeats parts of it yields none of its words, on one short line."""
+    """A check that repeats parts of any reply yields none of its words, on one short line."""
     texts = list(leaves(args))
     parts = [change(texts[index % len(texts)][slice(*sorted(cut))]) for index, cut, change in pieces]
     message = complain(joint.join(parts), args)

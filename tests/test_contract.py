@@ -308,7 +308,7 @@ def test_a_mended_reply_gets_its_arguments_judged() -> None:
     ],
 )
 def test_wrong_declarations(declared: dict[str, Any]) -> None:
-    """What is misspelt or contradicts itself is refused where it is declared, never taken for something laxer."""
+    """A misspelt or contradictory declaration is refused, never taken for a laxer one."""
     with pytest.raises(ContractError):
         Contract(**declared)
 
@@ -328,7 +328,7 @@ def test_tools_are_listed_in_order() -> None:
 
 
 def test_a_long_list_of_tools_is_cut() -> None:
-    """Only the first twenty names are spelled out."""
+    """Only the first twenty names are listed."""
     contract = Contract(tools=[{"name": f"tool{n}"} for n in range(25)])
     assert contract.tool_list.endswith("tool19 and 5 more")
 
@@ -350,7 +350,7 @@ def test_a_cap_is_positive(cap: str) -> None:
     ],
 )
 def test_caps_are_exact(caps: dict[str, int], fits: str, exceeds: str) -> None:
-    """What is at the cap passes, what is one beyond does not."""
+    """A value at the cap passes, one beyond it does not."""
     contract = Contract(tools=[ADD, NOW], channel="text", limits=Limits(**caps))
     assert isinstance(contract.check(fits), Valid)
     verdict = contract.check(exceeds)
@@ -402,7 +402,7 @@ replies = texts | st.binary(max_size=12) | json_values | messages | completions
 @settings(max_examples=150)
 @given(reply=replies)
 def test_any_input_gives_a_verdict(contract: Contract, reply: object) -> None:
-    """Whatever comes, the verdict is a value without the model's words, the same each time; nothing is changed."""
+    """For any input the verdict is the same value each time, without the model's words; nothing is changed."""
     before = copy.deepcopy(reply)
     verdict = contract.check(reply)
     assert isinstance(verdict, Valid | Invalid)
@@ -430,7 +430,7 @@ class Hostile:
     ids=lambda reply: type(reply).__name__,
 )
 def test_any_object_gives_a_verdict(reply: object) -> None:
-    """What is no reply at all is refused like one that does not fit."""
+    """An object that is not a reply is refused like an invalid one."""
     for contract in CONTRACTS.values():
         assert isinstance(contract.check(reply), Invalid)
 
@@ -523,7 +523,7 @@ arguments = st.dictionaries(
 @settings(max_examples=300)
 @given(st.lists(arguments, min_size=1, max_size=3))
 def test_a_call_is_valid_exactly_when_its_arguments_fit(args: list[dict[str, Any]]) -> None:
-    """What passes fits the tool's schema by the independent reference, and what fits by it passes."""
+    """A call passes exactly when its arguments fit the tool's schema by the independent reference."""
     spoken = message(None, [call("kinds", one, f"id{index}") for index, one in enumerate(args)])
     verdict = SCHEMATIC.check(spoken)
     assert isinstance(verdict, Valid) == all(map(REFERENCE.is_valid, args))

@@ -111,7 +111,7 @@ def agree(text: str, limits: Limits) -> None:
 
 @given(VALUES, st.sampled_from([None, 0, 1]), st.booleans())
 def test_reads_every_json_value(value: Any, indent: int | None, ascii_only: bool) -> None:
-    """What ``json.dumps`` writes of a finite value without surrogates is read back unchanged."""
+    """The JSON that ``json.dumps`` writes for a finite value without surrogates is read back unchanged."""
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
     assert repr(decode(text)) == repr(value)
 
@@ -145,7 +145,7 @@ def test_agrees_with_the_reference_on_damaged_json(value: Any, at: int, cut: int
 
 @given(st.text() | st.binary() | st.binary().map(bytearray))
 def test_never_raises(text: str | bytes | bytearray) -> None:
-    """Whatever comes is read or refused, with at least one issue and at most sixteen."""
+    """Any input is read or refused, with one to sixteen issues."""
     verdict = decode(text)
     assert not isinstance(verdict, Invalid) or 1 <= len(verdict.issues) <= 16
 
@@ -235,7 +235,7 @@ class Loud(str):
 
 
 def test_a_subclass_of_str_is_read_by_its_characters() -> None:
-    """What a subclass overrides has no say in what is read."""
+    """Methods that a subclass overrides do not affect reading."""
     assert decode(Loud("[1]")) == [1]
     assert codes(Loud("[1"), DEFAULT_LIMITS) == ["json.incomplete"]
     assert codes(Loud("[1, 2]"), Limits(reply_bytes=5)) == ["json.too_large"]

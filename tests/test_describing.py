@@ -64,7 +64,7 @@ def terms_of(choice: str = "auto", **declared: Any) -> Contract:
 @pytest.mark.parametrize("choice", ["auto", "required", "none"])
 @pytest.mark.parametrize("reply", REPLIES)
 def test_the_schema_shown_agrees_with_the_verdict(style: Any, choice: str, reply: str) -> None:
-    """What the union's schema admits by the reference implementation is what the text channel admits."""
+    """By the reference implementation, the union's schema accepts what the text channel accepts."""
     terms = terms_of(choice, answer_style=style)
     shown = jsonschema.Draft202012Validator(union_schema(terms)).is_valid(json.loads(reply))
     assert shown == isinstance(judge_text(terms, reply, Work()), Valid)
@@ -104,7 +104,7 @@ def test_a_narrowed_contract_describes_one_tool() -> None:
 
 
 def test_the_final_answer_tool_is_a_tool_definition() -> None:
-    """It can be declared like any other."""
+    """The tool ``final_answer`` can be declared like any other."""
     tool = Tool.from_openai(final_answer_definition(terms_of(answer_style="tool")))
     assert tool.name == "final_answer"
     assert tool.parameters.check({"answer": "x"}) == ()

@@ -154,7 +154,7 @@ def test_reads_no_further_than_its_caps() -> None:
 )
 @pytest.mark.skipif(sys.version_info < (3, 11, 5), reason="possessive groups are broken there (gh-106052) and not used")
 def test_memory_is_bounded(text: str) -> None:
-    """Whatever a megabyte holds, naming its faults takes less than 64 MB."""
+    """Naming the faults of any megabyte takes less than 64 MB."""
     tracemalloc.start()
     faults = diagnose(text, DEFAULT_LIMITS, Work())
     _, peak = tracemalloc.get_traced_memory()

@@ -410,7 +410,7 @@ def needs_nothing(name: str) -> bool:
 
 @given(GOOD_TURNS)
 def test_a_well_formed_message_is_never_changed(message: dict[str, Any]) -> None:
-    """What the API could have sent is the same object afterwards, and no row is named."""
+    """A message in the API's own form stays the same object, and no row is named."""
     told, applied = in_api_form(message, needs_nothing)
     assert told is message
     assert applied == ()

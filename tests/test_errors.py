@@ -144,7 +144,7 @@ def test_fields_say_what_happened() -> None:
 
 @given(st.lists(st.text(max_size=400), min_size=1, max_size=30))
 def test_the_text_is_capped_whatever_the_faults_say(messages: list[str]) -> None:
-    """Words of any length in any script stay under 4 KB of UTF-8."""
+    """The text of an error stays under 4 KB of UTF-8 for messages of any length."""
     issues = tuple(sr.Issue("x", sr.Category.FORMAT_ERROR, "/p", words) for words in messages)
     error = sr.ReplyRejected("no valid reply", reason="retries", attempts=(sr.Attempt(1, {}, issues=issues),))
     assert len(str(error).encode()) < 4_096
@@ -166,7 +166,7 @@ def test_the_text_holds_nothing_the_model_wrote() -> None:
 
 
 def test_explain_tells_the_whole_story() -> None:
-    """What came, what was wrong, what was asked, and what to do."""
+    """It shows the reply, its faults, the correction, and what to do."""
     story = sr.ReplyRejected("no valid reply after 1 attempt", reason="retries", attempts=(ATTEMPT,)).explain()
     assert "what the model wrote" in story
     assert "reply.empty at /content" in story
@@ -184,7 +184,7 @@ def test_contract_errors_say_where(message: str, path: str) -> None:
 
 
 def test_a_wrong_declaration_is_told_in_bounds() -> None:
-    """However long the wrong value or its place, the error's text stays under 4 KB and safe to print."""
+    """For any wrong value and place, the error's text stays under 4 KB and is safe to print."""
     error = sr.ContractError("x" * 10_000, path="/" + "y" * 10_000)
     assert len(str(error).encode()) < 4_096
     assert len(error.path) == 10_001

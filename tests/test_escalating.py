@@ -126,7 +126,7 @@ def test_a_response_format_is_sent_where_it_was_not() -> None:
 
 
 def test_a_refused_response_format_is_given_up() -> None:
-    """What the endpoint refuses of a step is left out, and the next tier takes the next step."""
+    """A step that the endpoint refuses is omitted, and the next tier takes the next step."""
     policy = sr.RetryPolicy(max_retries=4, escalation=["response_format", {"temperature": 0}])
     refused = refusal_of("response_format")
     replies = [completion(f"no {n}") for n in range(4)]
@@ -233,7 +233,7 @@ class TestHuman:
             sr.wrap(Client(*replies), contract=CONTRACT, policy=refused).reply(**REQUEST)
 
     def test_anything_but_text_is_a_bug(self) -> None:
-        """What the callback gives goes to the model: a number is refused."""
+        """The callback's result is sent to the model: a number is refused."""
         policy = sr.RetryPolicy(escalation=["human"], ask_human=lambda situation: 7)  # type: ignore[arg-type, return-value]
         with pytest.raises(sr.ContractError, match="int"):
             sr.wrap(Client(*map(bad, range(3))), contract=CONTRACT, policy=policy).reply(**REQUEST)

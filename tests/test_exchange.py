@@ -11,7 +11,8 @@ import threading
 import time
 import tracemalloc
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -92,7 +93,7 @@ both = pytest.mark.parametrize("call", [reply_of, areply_of], ids=["sync", "asyn
 @both
 @pytest.mark.parametrize("name", SLOW)
 def test_v4_the_deadline_is_total(name: str, call: Call) -> None:
-    """Whatever a server drips, floods or keeps back, the call is over at the deadline, and not accepted."""
+    """However a server delays, the call ends at the deadline, and its reply is not accepted."""
     with LoopbackServer(lambda _: SLOW[name], patience=PATIENCE) as server:
         start = time.monotonic()
         with pytest.raises(sr.ReplyHalted) as raised:
@@ -165,20 +166,27 @@ def compressed(make: Any, before: bytes) -> bytes:
     return b"".join(parts)
 
 
-def bombs() -> Iterator[tuple[str, HTTPReply]]:
-    """Return bodies that are endless, or small when compressed and large when read."""
-    plain = zlib.compressobj(wbits=-15)
-    packed = compressed(zlib.compressobj(wbits=31), BODY)
-    yield "endless", HTTPReply(200, JSON_TYPE, (BODY, b" " * 65_536), WireEnding.CUT, "chunked", endless=True)
-    yield "gzip", HTTPReply(200, JSON_TYPE | {"Content-Encoding": "gzip"}, (packed,))
-    yield "deflate", HTTPReply(200, JSON_TYPE | {"Content-Encoding": "deflate"}, (zlib.compress(BODY + b" " * CAP),))
-    yield "raw deflate", HTTPReply(200, JSON_TYPE | {"Content-Encoding": "deflate"}, (compressed(plain, BODY),))
-    yield "gzip in gzip", HTTPReply(200, JSON_TYPE | {"Content-Encoding": "gzip, GZIP"}, (gzip.compress(packed),))
-    yield "gzip with status 503", HTTPReply(503, JSON_TYPE | {"Content-Encoding": "gzip"}, (packed,))
-    yield "many codings", HTTPReply(200, JSON_TYPE | {"Content-Encoding": ", ".join(["gzip"] * 2000)}, (packed,))
+@cache
+def packed() -> bytes:
+    """Return a gzip bomb; it is made on first use, since that takes half a second that collecting tests should not cost."""
+    return compressed(zlib.compressobj(wbits=31), BODY)
 
 
-BOMBS = dict(bombs())
+def coded(coding: str, body: bytes, status: int = 200) -> HTTPReply:
+    """Return a reply whose body has a Content-Encoding."""
+    return HTTPReply(status, JSON_TYPE | {"Content-Encoding": coding}, (body,))
+
+
+BOMBS: dict[str, Callable[[], HTTPReply]] = {
+    "endless": lambda: HTTPReply(200, JSON_TYPE, (BODY, b" " * 65_536), WireEnding.CUT, "chunked", endless=True),
+    "gzip": lambda: coded("gzip", packed()),
+    "deflate": lambda: coded("deflate", zlib.compress(BODY + b" " * CAP)),
+    "raw deflate": lambda: coded("deflate", compressed(zlib.compressobj(wbits=-15), BODY)),
+    "gzip in gzip": lambda: coded("gzip, GZIP", gzip.compress(packed())),
+    "gzip with status 503": lambda: coded("gzip", packed(), 503),
+    "many codings": lambda: coded(", ".join(["gzip"] * 2000), packed()),
+}
+"""Bodies that are endless, or small when compressed and large when read."""
 
 
 @both
@@ -186,10 +194,11 @@ BOMBS = dict(bombs())
 def test_v4_a_body_is_capped_after_decompression(name: str, call: Call) -> None:
     """Too large a body ends the call with its own reason, once, in memory of the cap and a little more."""
     requests: list[Any] = []
+    bomb = BOMBS[name]()
 
     def respond(request: Any) -> HTTPReply:
         requests.append(request)
-        return BOMBS[name]
+        return bomb
 
     with LoopbackServer(respond, patience=PATIENCE) as server:
         tracemalloc.start()
@@ -200,7 +209,7 @@ def test_v4_a_body_is_capped_after_decompression(name: str, call: Call) -> None:
         finally:
             tracemalloc.stop()
     assert raised.value.reason == "response_too_large"
-    assert raised.value.status_code == BOMBS[name].status
+    assert raised.value.status_code == bomb.status
     assert len(requests) == 1
     assert peak < CAP + 64 * MEGABYTE
 
@@ -276,7 +285,7 @@ def test_v7_a_redirect_elsewhere_or_to_another_method_is_refused(
     "location", ["http:/x", "http:x", "http:///x", "\\\\elsewhere.invalid\\x", "ftp://model.invalid/"]
 )
 def test_v7_no_spelling_of_a_target_leads_elsewhere(location: str, call: Twin) -> None:
-    """However a Location is written, the only requests made are to the origin that the caller named."""
+    """For any Location, requests are made only to the origin that the caller named."""
     server = Server(redirect(307, location), GOOD)
     with contextlib.suppress(sr.TransportFailed):
         call(server)
@@ -337,7 +346,7 @@ def test_v7_an_sdk_behind_a_programs_own_client_is_bounded_too() -> None:
 def test_v4_a_hook_that_reads_the_body_is_bounded_too() -> None:
     """A hook of the caller that logs bodies reads no more of one than we would."""
     own = http.Client(event_hooks={"response": [lambda response: response.read()]})
-    with LoopbackServer(lambda _: BOMBS["gzip"]) as server:
+    with LoopbackServer(lambda _: BOMBS["gzip"]()) as server:
         inner = openai.OpenAI(api_key="none", base_url=server.base_url, http_client=own)
         with pytest.raises(sr.TransportFailed) as raised:
             sr.wrap(inner).reply(**ASK)

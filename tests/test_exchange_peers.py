@@ -171,7 +171,7 @@ def test_v4_a_body_in_pieces_of_two_bytes_takes_the_memory_of_its_bytes(twin: st
 @pytest.mark.parametrize("timeout", [None, 5.0, http.Timeout(None)], ids=["none", "number", "parts"])
 @pytest.mark.parametrize("deadline", [math.inf, 1e300, 1e12])
 def test_v4_a_deadline_beyond_all_time_is_none(deadline: float, timeout: Any) -> None:
-    """However far a deadline is, a call works as one without."""
+    """A call with a deadline in the far future works as one without."""
     with (
         LoopbackServer(lambda _: completion("hello")) as server,
         openai.OpenAI(api_key="none", base_url=server.base_url) as inner,

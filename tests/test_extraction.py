@@ -83,7 +83,7 @@ def test_json_is_taken_whole(text: str, modes: tuple[Extraction, ...]) -> None:
 
 @given(PROSE, OBJECTS, st.text())
 def test_finds_an_object_behind_any_prose(before: str, value: dict[str, Any], after: str) -> None:
-    """What stands before an object, braces aside, and what stands behind it make no difference."""
+    """Text without braces before an object, and any text after it, make no difference."""
     text = json.dumps(value)
     found, steps = extract(before + text + after, ("first_object",))
     assert decode(found) == value or (steps == () and is_json(before + text + after))
@@ -175,7 +175,7 @@ def test_strict_forgives_nothing(text: str) -> None:
 
 
 def test_a_text_beyond_the_cap_is_left_alone() -> None:
-    """What will be refused for its size is not searched."""
+    """A text that exceeds the cap is not searched."""
     text = 'x {"x": 1}'
     assert first_object(text, Limits(reply_bytes=len(text))) == '{"x": 1}'
     assert first_object(text, Limits(reply_bytes=len(text) - 1)) is None

@@ -127,7 +127,7 @@ def test_an_exception_without_status_is_told_by_its_class(error: Exception, kind
 
 @pytest.mark.parametrize("error", [TypeError("bug"), ValueError(), KeyError("x"), RuntimeError(), OSError()])
 def test_a_bug_is_no_failure(error: Exception) -> None:
-    """What no transport raises is not read as a failure."""
+    """An exception that no transport raises is not read as a failure."""
     assert classify(error) is None
 
 
@@ -181,7 +181,7 @@ def test_v14_a_date_alone_reaches_the_failure() -> None:
 
 @given(st.text(max_size=40), st.text(max_size=40), st.text(max_size=40))
 def test_no_header_harms(milliseconds: str, value: str, date: str) -> None:
-    """Whatever a server writes gives a finite wait that is not negative, or None."""
+    """Any header gives a finite wait that is not negative, or None."""
     wait = retry_after({"retry-after-ms": milliseconds, "retry-after": value, "date": date})
     assert wait is None or (math.isfinite(wait) and wait >= 0)
 

@@ -210,7 +210,7 @@ def test_a_pause_that_took_too_long_ends_at_the_deadline() -> None:
 
 @pytest.mark.parametrize(("reply", "reason"), [(refusal(), "refusal"), (filtered(), "content_filter")])
 def test_a_refusal_ends_after_one_call(reply: dict[str, Any], reason: str) -> None:
-    """What the model or the provider declined is not asked again."""
+    """A refusal of the model or the provider is not asked again."""
     outcome, effects = finish(flow_of(), reply)
     assert isinstance(outcome, Ended)
     assert outcome.end == End("halted", reason)
@@ -351,7 +351,7 @@ class TestScoped:
         assert len(outcome.attempts) == 2
 
     def test_an_allowed_switch_loses_no_sibling(self) -> None:
-        """Where a switch is allowed the whole reply is asked for again: nothing is frozen, and nothing forgotten."""
+        """With an allowed switch the whole reply is asked for again: nothing is frozen, and nothing is lost."""
         flow = flow_of(RetryPolicy(allow_tool_switch=True), parallel=True)
         outcome, effects = finish(flow, TWO_WRONG_FIRST, GOOD)
         assert isinstance(outcome, Settled)
@@ -413,7 +413,7 @@ class TestScoped:
         assert "/city" in third["messages"][-1]["content"]
 
     def test_the_words_for_several_calls_are_within_one_bound(self) -> None:
-        """However many calls are wrong, the correction has at most 2 KB, and each call's turn names a fault."""
+        """For any number of wrong calls the correction has at most 2 KB, and each call's turn names a fault."""
         many = completion(calls=[call("search", {f"key{n}": n for n in range(40)}, f"id{i}") for i in range(12)])
         outcome, effects = finish(flow_of(RetryPolicy(max_retries=1), parallel=True), many, completion(""))
         assert isinstance(outcome, Ended)
@@ -465,7 +465,7 @@ def test_a_users_check_is_an_effect_and_its_faults_are_corrected() -> None:
 
 
 def test_the_requests_of_a_flow_never_touch_the_callers_messages() -> None:
-    """Whatever is asked, the list that the caller gave stays as it was."""
+    """The caller's list is never changed."""
     before = [dict(turn) for turn in USER]
     finish(flow_of(RetryPolicy(max_retries=3)), WRONG, completion(""), WRONG, WRONG)
     assert before == USER

@@ -89,7 +89,7 @@ def test_only_ways_of_servers_are_read_otherwise(case: dict[str, Any], mode: str
 
 @pytest.mark.parametrize(("case", "mode"), by_mode(recorded("text", "envelope")))
 def test_verdict(case: dict[str, Any], mode: str) -> None:
-    """What must be refused is refused, what must be accepted gives exactly its value, and nothing else is raised."""
+    """A case to refuse is refused, a case to accept has exactly its value, and nothing else is raised."""
     verdict = judge(TERMS[mode].replace(dialects="strict"), response_of(case, mode))
     demand = expected(case, mode)
     if demand in {"reject", "policy"}:
@@ -122,7 +122,7 @@ CARRIERS = by_mode([case for case in recorded("text", "envelope") if "canary" in
 
 @pytest.mark.parametrize(("case", "mode"), CARRIERS)
 def test_issues_hold_no_byte_of_the_model(case: dict[str, Any], mode: str) -> None:
-    """Whatever the reply carries stands in ``found`` or nowhere: not in words, hints, paths or representations."""
+    """Text of the reply is only in ``found``: not in messages, hints, paths or representations."""
     verdict = judge(TERMS[mode], response_of(case, mode))
     if isinstance(verdict, Invalid):
         told = [repr(verdict), str(verdict), verdict.summary]

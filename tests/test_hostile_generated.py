@@ -115,7 +115,7 @@ def test_references_elsewhere_are_refused(reference: str) -> None:
 
 
 def test_references_to_the_network_are_not_followed() -> None:
-    """Nobody knocks at the server that a schema refers to."""
+    """The server that a schema refers to gets no request."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
         address = f"http://127.0.0.1:{server.getsockname()[1]}/schema.json"

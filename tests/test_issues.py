@@ -82,7 +82,7 @@ JSON = st.recursive(
 
 @given(JSON | st.binary() | st.integers(min_value=10**4_000))
 def test_excerpts_are_short_ascii_on_one_line(value: Any) -> None:
-    """Whatever a model wrote, an excerpt of it is printable ASCII of at most 120 characters."""
+    """An excerpt of any text is printable ASCII of at most 120 characters."""
     shown = quote(value)
     assert shown.isascii()
     assert shown.isprintable()

@@ -62,13 +62,13 @@ def test_the_undefined_ends_in_a_verdict(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [path for path in TRANSFORM if "same_key" in path.name], ids=lambda path: path.stem)
 def test_duplicate_names_are_refused(path: Path) -> None:
-    """Whether their values agree or not, two members of one name are refused as such."""
+    """Two members of one name are refused, whether their values are equal or not."""
     assert codes(path.read_bytes()) == ["json.duplicate_key"]
 
 
 @pytest.mark.parametrize("path", TRANSFORM, ids=lambda path: path.stem)
 def test_numbers_and_strings_are_not_transformed(path: Path) -> None:
-    """What is accepted has the value that the standard library reads."""
+    """An accepted text has the value that the standard library reads."""
     data = path.read_bytes()
     if not codes(data):
         assert repr(decode(data)) == repr(json.loads(data))

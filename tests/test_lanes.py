@@ -14,15 +14,17 @@ from lanes import TESTS, is_for_one_lane, kills, touches_sdk
     [
         ("import openai", True),
         ("from strictreply.testing import LoopbackServer", True),
-        ("from scripted import USER", True),
-        ("from running.loops import Loop", True),
+        ("from scripted import Server", True),
+        ("from streams.test_cut_streams import refused", True),
+        ("from scripted import USER, Client", False),
+        ("from running.loops import Loop", False),
         ('EXAMPLES = ROOT / "examples"', True),
         ("import json\nfrom strictreply.values._limits import Limits", False),
         ("from pipeline.contexts import CONTEXT", False),
     ],
 )
 def test_a_file_is_found_by_what_it_imports(source: str, touches: bool, tmp_path: Path) -> None:
-    """A new test file that uses the SDK itself or through a helper is on every lane; another is not."""
+    """A new test file that uses the SDK itself or through a helper is on every lane; one that uses its fake is not."""
     path = tmp_path / "test_new.py"
     path.write_text(source, "utf-8")
     assert touches_sdk(path) is touches

@@ -158,13 +158,13 @@ def test_odd_parts_are_left_out() -> None:
     ids=["object", "callable", "text", "prose", "class", "misplaced constraint"],
 )
 def test_unreadable_types(kind: Any) -> None:
-    """What pydantic cannot read, or cannot describe in JSON Schema, is a ContractError that says whose type it is."""
+    """A type that pydantic cannot read or describe in JSON Schema is a ContractError that names its owner."""
     with pytest.raises(ContractError, match="it"):
         document(kind)
 
 
 def test_validators_speak_as_issues() -> None:
-    """What a validator refuses is an issue at its member, for the place that was checked."""
+    """A validator's refusal is an issue at its member, for the place that was checked."""
 
     class Even(BaseModel):
         number: int

@@ -72,7 +72,7 @@ def test_a_valid_response_leaves_nothing_to_ask() -> None:
 
 
 def test_an_invalid_response_gives_the_request_that_corrects_it() -> None:
-    """It is the caller's messages, the bad reply and one correction, with the failing tool forced."""
+    """The next request is the caller's messages, the bad reply and one correction, with the failing tool forced."""
     step = CONTRACT.next_request(REQUEST, WRONG)
     assert isinstance(step.verdict, sr.Invalid)
     assert step.verdict.issues[0].code == "args.type"
@@ -188,7 +188,7 @@ def test_an_exception_instead_of_a_response_is_a_failure_of_the_transport() -> N
 
 
 def test_a_response_after_the_end_is_refused() -> None:
-    """Nothing was asked any more: the caller has mixed something up."""
+    """A response after the end of the call is the caller's mistake."""
     with pytest.raises(sr.ContractError):
         CONTRACT.next_request(REQUEST, GOOD, GOOD)
 

@@ -110,7 +110,7 @@ def is_true(issue: Issue, value: Any) -> bool:
 @example(schema={"properties": {"": {"type": "integer"}}}, value={"": "x"})
 @settings(max_examples=500)
 def test_every_path_is_a_place_of_the_value(schema: Any, value: Any) -> None:
-    """Whatever keys an object has, an issue points to the very member that was wrong."""
+    """For any keys, an issue points to the member that was wrong."""
     for extra in ("forbid", "schema"):
         for issue in Schema.compile(schema, extra=extra, root_closed=False).check(value):
             assert is_true(issue, value), issue

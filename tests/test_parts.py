@@ -181,7 +181,7 @@ class TestSubtree:
     @pytest.mark.parametrize("name", PLACES)
     @pytest.mark.parametrize("place", [("section_3", "group_1", f"cell_{cell}") for cell in range(4)] + [("top_3",)])
     def test_one_missing_field_of_369_costs_200_tokens(self, name: str, place: tuple[str, ...]) -> None:
-        """Its value alone is asked for, and put where it belongs."""
+        """Only its value is asked for, and put into its place."""
         contract, write = PLACES[name]
         right: Any = GOOD
         for step in place:
@@ -213,7 +213,7 @@ class TestSubtree:
 
     @given(st.sampled_from(list(PLACES)), st.integers(0, SECTIONS - 1), st.integers(0, GROUPS - 1), st.integers(0, 2))
     def test_the_value_comes_back_in_its_place(self, name: str, section: int, group: int, cell: int) -> None:
-        """Wherever it stands, the rest of the document stays as it came; ids stay, too."""
+        """The rest of the document and the ids stay unchanged, wherever the value is."""
         contract, write = PLACES[name]
         place = (f"section_{section}", f"group_{group}", f"cell_{cell}")
         told = {"value": KINDS[cell][1]}
@@ -277,7 +277,7 @@ class TestSubtree:
         assert requests[1]["response_format"] == requests[0]["response_format"]
 
     def test_a_small_document_is_asked_for_as_a_whole(self) -> None:
-        """What is said about one value of it costs as much."""
+        """Describing one of its values would cost as much."""
         outcome, _ = run(Contract(answer=SCHEMA), completion('{"query": 1}'), completion('{"query": "tea"}'))
         assert isinstance(outcome, Settled)
         assert outcome.attempts[1].scope is None

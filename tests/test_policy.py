@@ -146,7 +146,7 @@ def test_the_transport_waits_without_being_told() -> None:
 
 
 def test_the_deadline_is_total_and_counts_waits() -> None:
-    """What was spent and what would be waited are held against the deadline together."""
+    """The time spent and the coming wait together are compared with the deadline."""
     policy = RetryPolicy(deadline=10, wait=wait_fixed(4))
     assert policy.next_step(attempts(1), 5.9) == Again(1, 4)
     assert policy.next_step(attempts(1), 6.0) == End("halted", "deadline")
@@ -249,7 +249,7 @@ def test_budgets_that_mean_nothing_are_refused(fields: dict[str, Any]) -> None:
 
 @given(st.integers(0, 6), st.integers(0, 4), st.lists(st.sampled_from(["bad", "lost"]), max_size=20))
 def test_asks_are_bounded(retries: int, repeats: int, happenings: list[str]) -> None:
-    """Whatever happens, at most 1 + max_retries + transport_retries asks are made."""
+    """In any case at most 1 + max_retries + transport_retries requests are made."""
     policy = RetryPolicy(max_retries=retries, transport_retries=repeats, wait=wait_none())
     made: tuple[Attempt, ...] = ()
     step: Again | End | None = None

@@ -36,7 +36,7 @@ def message(content: str | None = None, calls: Any = ()) -> dict[str, Any]:
 
 
 def test_an_empty_reply_is_named() -> None:
-    """Where nothing came the assistant's turn says so in our words: roles alternate, and no turn is empty."""
+    """For an empty reply the assistant's turn says so in our words: roles alternate, and no turn is empty."""
     assistant, correction = replayed(TERMS, message(""), [WORDS], None)
     assert (assistant["role"], bool(assistant["content"])) == ("assistant", True)
     assert correction == {"role": "user", "content": WORDS}

@@ -51,7 +51,7 @@ def definition(number: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("declaration", [Refund, Line, Place, search])
 def test_a_class_or_function_is_compiled_once(declaration: object) -> None:
-    """Whoever declares the same class or function again gets the same tool; other strictness is another tool."""
+    """Declaring the same class or function again returns the same tool; other strictness is another tool."""
     assert Tool.of(declaration) is Tool.of(declaration)
     assert Tool.of(declaration, extra="schema") is not Tool.of(declaration)
     assert Tool.of(declaration, formats="annotate") is not Tool.of(declaration)
@@ -145,7 +145,7 @@ def test_a_copy_of_the_attributes_is_not_taken_for_the_owner() -> None:
 
 
 def test_a_subclass_is_not_taken_for_its_base() -> None:
-    """What was made of a class is not what its subclasses are."""
+    """The tool of a class is not used for its subclasses."""
     Tool.of(Refund)
 
     class Larger(Refund):
@@ -181,7 +181,7 @@ def test_a_change_of_the_owner_is_seen() -> None:
 
 
 def test_what_is_kept_does_not_travel() -> None:
-    """Where the attributes of a class or function are pickled or copied, what was compiled stays behind."""
+    """Pickling or copying the attributes of a class or function leaves out the compiled tool."""
     Tool.of(search)
     attributes = vars(search)
     assert pickle.loads(pickle.dumps(attributes)).keys() == attributes.keys()  # noqa: S301 - our own bytes
@@ -191,14 +191,14 @@ def test_what_is_kept_does_not_travel() -> None:
 
 
 def test_an_owner_that_holds_no_attribute() -> None:
-    """Of a type that cannot be written to, and of what is no type, a result is made each time."""
+    """For a type that cannot hold attributes, and for a value that is no type, the result is made each time."""
     assert kept_on(int, (), list) is not kept_on(int, (), list)
     assert kept_on(list[int], (), list) is not kept_on(list[int], (), list)
     assert kept_on(Refund, ("a test",), list) is kept_on(Refund, ("a test",), list)
 
 
 def test_a_failure_is_not_kept() -> None:
-    """What could not be made is tried again: a type that a model refers to may be known later."""
+    """A failed compilation is tried again: a type that a model refers to may be defined later."""
     outcomes = iter([ValueError("not yet"), [1]])
 
     def make() -> object:

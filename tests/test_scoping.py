@@ -131,7 +131,7 @@ def test_anything_but_one_call_of_the_tool_is_a_switch(reply: dict[str, Any]) ->
     ],
 )
 def test_a_switch_in_the_text_channel(content: str, switched: bool) -> None:
-    """Another tool or an answer is a switch; what cannot be read is judged as it is."""
+    """Another tool or an answer is a switch; an unreadable reply is judged as it is."""
     scope = scoped(TEXT, {"role": "assistant", "content": '{"tool":"search","args":{}}'})
     assert scope is not None
     assert isinstance(splice(TEXT, scope, {"role": "assistant", "content": content}), Invalid) is switched

@@ -73,7 +73,7 @@ def test_tool_choice_is_held(choice: Any, of_search: Any, of_weather: Any, of_an
 
 
 def test_parallel_tool_calls_is_held() -> None:
-    """Several calls are valid exactly when the request, or else the contract, admits them."""
+    """Several calls are valid exactly when the request, or else the contract, allows them."""
     assert codes(shaped(), BOTH) == ["tool.several"]
     assert isinstance(judge(shaped(parallel_tool_calls=True), BOTH), Valid)
     assert codes(shaped(parallel_tool_calls=False), BOTH) == ["tool.several"]
@@ -97,7 +97,7 @@ def test_tools_of_the_request_replace_the_contracts() -> None:
     ],
 )
 def test_response_format_is_the_answers_contract(wanted: Any, content: str, answer: Any) -> None:
-    """What ``response_format`` demands of the content is what an answer must be."""
+    """An answer must satisfy the request's ``response_format``."""
     assert judge(shaped(response_format=wanted), completion(content)) == Valid(DirectAnswer(answer))
 
 
@@ -244,7 +244,7 @@ def test_messages_are_copied() -> None:
     )
 )
 def test_no_request_raises_anything_foreign(request_: dict[str, Any]) -> None:
-    """Whatever a caller writes, shaping gives terms or raises an error of this library."""
+    """For any keywords, shaping returns terms or raises an error of this library."""
     try:
         terms = shaped(**request_)
     except StrictReplyError:

@@ -92,7 +92,7 @@ def test_docstring_styles(text: str) -> None:
     "text", ["", "Just: a sentence.", "Args:", ":param", "Parameters\n----------\n", "Args:\n     : :\n"]
 )
 def test_docstring_odd(text: str) -> None:
-    """Whatever stands in a docstring, reading it does not fail."""
+    """Reading any docstring does not fail."""
     assert read_docstring(text).parameters == {}
 
 
@@ -241,7 +241,7 @@ def test_callables(function: Callable[..., Any], result: object) -> None:
 
 
 def test_partial_settles_arguments() -> None:
-    """What a partial gives by name or place is not the model's to choose."""
+    """Arguments that a partial sets are not parameters of the tool."""
 
     def take(a: int, b: int, c: int) -> tuple[int, int, int]:
         return a, b, c
@@ -300,7 +300,7 @@ def no_json(x: TextIO) -> None:
     ids=lambda value: getattr(value, "__name__", value),
 )
 def test_refusals(function: Callable[..., object], named_thing: str) -> None:
-    """What a model cannot be told is refused where it is declared, by name."""
+    """A parameter that a schema cannot describe is refused by name, when it is declared."""
     with pytest.raises(ContractError) as caught:
         read_signature(function)
     assert named_thing in str(caught.value)

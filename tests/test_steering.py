@@ -194,7 +194,7 @@ CONTENT: dict[str, tuple[Any, str, tuple[str, ...], tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("name", CONTENT)
 def test_a_content_is_told_what_mends_it(name: str) -> None:
-    """What holds for arguments holds for a reply in text and for a structured answer."""
+    """The same hints are given for a reply in text and for a structured answer as for arguments."""
     declared, content, said_words, unsaid = CONTENT[name]
     text = STEERING.correction(situation(terms_of(**declared), said(content)))
     assert [words for words in said_words if words not in text] == []

@@ -21,7 +21,7 @@ from strictreply.values._issues import Category, Issue
     st.sampled_from([None, "search"]),
 )
 def test_a_correction_is_at_most_two_kilobytes(messages: list[str], tier: int, tool: str | None) -> None:
-    """However many faults, however long their words: the headline stands and the rest fits."""
+    """For any number and length of faults the headline stays and the rest fits."""
     issues = tuple(
         Issue("args.check", Category.FORMAT_ERROR, f"/a/{index}", words) for index, words in enumerate(messages)
     )
@@ -61,7 +61,7 @@ WIDE = ["ключ" * 15, "値" * 60, "🎈" * 60, "\u202e" * 20, '"\\' * 30]
 @pytest.mark.parametrize("tier", range(1, 6))
 @pytest.mark.parametrize("letters", WIDE)
 def test_corrections_of_wide_schemas_are_bounded_in_bytes(letters: str, tier: int) -> None:
-    """However many bytes the letters of a schema take, a correction takes 2,000 at most and ends whole (V18)."""
+    """For any script of the schema, a correction takes 2,000 bytes at most and ends whole (V18)."""
     names = [f"{letters}{index}" for index in range(40)]
     members = {name: {"enum": [name, f"{name}!"], "description": letters * 9} for name in names}
     schema = {"type": "object", "properties": members, "required": names[:20]}

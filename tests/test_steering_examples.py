@@ -73,7 +73,7 @@ def test_every_answer_example_is_valid(answer: dict[str, Any]) -> None:
 
 
 def test_an_example_is_held_to_the_model_as_well() -> None:
-    """What the schema admits and the model refuses is not shown."""
+    """An example that fits the schema but that the model refuses is not shown."""
     contract = terms_of(tools=[Impossible])
     assert example_for(situation(contract, said(calls=[call("Impossible", {})]), 3)) is None
     assert example_for(situation(terms_of(answer=Impossible, tools=[]), said("{}"), 3)) is None

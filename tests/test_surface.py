@@ -182,7 +182,7 @@ def test_a_drop_in_call_allows_parallel_calls() -> None:
 
 
 def test_a_beta_of_responses_is_warned_of_once() -> None:
-    """What no contract reaches says so, by name, once."""
+    """A method that no contract guards warns once, by name."""
     client, _ = wrapped(status(500), options={"max_retries": 0})
     if not hasattr(client.beta, "responses"):
         pytest.skip("this SDK has no beta of responses")
@@ -266,7 +266,7 @@ def test_what_is_set_on_either_side_counts(side: str) -> None:
 
 
 def test_a_method_patched_before_wrapping_is_called_for_every_ask() -> None:
-    """Whoever replaced ``create`` on the client sees the real request of each ask, and its completion."""
+    """A replaced ``create`` of the client sees the real request of each ask, and its completion."""
     server = Server(WRONG, GOOD)
     inner = server.client(max_retries=0)
     original, seen = inner.chat.completions.create, []
@@ -382,7 +382,7 @@ def test_a_reply_that_is_refused_is_an_error_of_the_sdk_too(answer: Any, kind: t
 
 @pytest.mark.parametrize(("retries", "requests"), [(0, 1), (5, 6)])
 def test_the_clients_max_retries_is_the_default(retries: int, requests: int) -> None:
-    """What the SDK was told is kept to, unless the policy says otherwise."""
+    """The client's ``max_retries`` applies unless the policy sets another number."""
     client, server = wrapped(status(500), options={"max_retries": retries})
     with pytest.raises(sr.TransportFailed):
         client.reply(**ASK)
@@ -469,7 +469,7 @@ def test_the_module_is_wrapped_as_the_client_behind_its_functions(monkeypatch: p
 
 
 def test_a_misspelt_usage_is_refused() -> None:
-    """It is an error of the declaration, not silently the default."""
+    """A misspelt ``usage`` is an error of the declaration, not silently the default."""
     with pytest.raises(sr.ContractError):
         sr.wrap(Server(GOOD).client(), usage="all")  # type: ignore[call-overload]
 

@@ -37,7 +37,7 @@ def test_a_choice_that_can_be_met_is_taken(choice: str) -> None:
 
 @pytest.mark.parametrize("choice", ["bogus", "", "final_answer"])
 def test_a_choice_that_cannot_be_met_is_refused(choice: str) -> None:
-    """What no reply could satisfy is found out before anything is sent."""
+    """A request that no reply could satisfy is refused before anything is sent."""
     with pytest.raises(ContractError):
         CONTRACT.with_choice(choice)
     with pytest.raises(ContractError):
@@ -45,13 +45,13 @@ def test_a_choice_that_cannot_be_met_is_refused(choice: str) -> None:
 
 
 def test_a_scoped_ask_is_for_one_tool_alone() -> None:
-    """Its contract holds that tool, demands it, and admits a single call."""
+    """Its contract holds that tool, demands it, and allows a single call."""
     only = Contract(tools=[ADD, NOW], parallel=True).only("now")
     assert ([tool.name for tool in only.tools], only.choice, only.parallel) == (["now"], "now", False)
 
 
 def test_a_misspelt_keyword_is_refused() -> None:
-    """What is no keyword of a contract is a TypeError that lists those there are, also in wrap()."""
+    """An unknown keyword of a contract is a TypeError that lists the known ones, also in wrap()."""
     keywords: Any = {"tool": [ADD]}
     with pytest.raises(TypeError, match=r"'tool'.*tools"):
         Contract(**keywords)

@@ -144,7 +144,7 @@ def test_given_words_win() -> None:
     ids=lambda declaration: type(declaration).__name__,
 )
 def test_what_is_no_tool(declaration: object) -> None:
-    """Whatever else stands among the tools is a ContractError."""
+    """Any other value among the tools is a ContractError."""
     with pytest.raises(ContractError):
         Tool.of(declaration)
 
@@ -320,7 +320,7 @@ def test_an_open_model_stays_open() -> None:
 
 
 def test_build_refuses_with_a_path() -> None:
-    """What only pydantic can refuse comes back as an issue below the arguments."""
+    """A refusal by pydantic alone is an issue below the arguments."""
     declared = Tool.of(Line)
     issues = declared.build({"count": -1}, at="/tool_calls/0/function/arguments")
     assert codes(issues) == ["args.check"]
@@ -394,7 +394,7 @@ async def abroken(n: int) -> None:
 @pytest.mark.req("T36")
 @pytest.mark.parametrize("function", [broken, abroken])
 def test_a_tool_that_raises(function: Callable[..., Any]) -> None:
-    """What a tool raises is a ToolExecutionError with the code TOOL_ERROR, without a word of schemas."""
+    """An exception of a tool is a ToolExecutionError with the code TOOL_ERROR, without a word of schemas."""
     declared = Tool.of(function)
     with pytest.raises(ToolExecutionError) as caught:
         asyncio.run(declared.arun(declared.build({"n": 4}), call_id="x"))

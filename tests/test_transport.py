@@ -93,7 +93,7 @@ def test_the_keywords_of_the_transport_reach_it(api: str) -> None:
     "message", [ChatCompletionMessage(role="assistant", content="x"), {"role": "user", "content": ("tuple",)}]
 )
 def test_what_is_no_plain_json_takes_the_sdks_own_way(message: Any) -> None:
-    """What the SDK transforms is transformed, and what stands beside it goes as it is."""
+    """Values that are not plain JSON go through the SDK's transform, the others unchanged."""
     tools = [{"type": "function", "function": {"name": "f"}}]
     body = same_request(messages=[*USER, message], tools=tools, temperature=0)
     assert body["tools"] == tools
@@ -182,7 +182,7 @@ class Encoded(Changed):
 
 @pytest.mark.parametrize("kind", [Renamed, Wrapped, Encoded])
 def test_a_create_that_posts_otherwise_is_called(kind: Any) -> None:
-    """Where the SDK's own method no longer gives its request to ``_post`` as we know it, it is called as it is."""
+    """An SDK method that no longer posts in the known way is called as it is."""
     ours, theirs = Server(completion("x")), Server(completion("x"))
     transport = Transport(ours.client())
     sender = kind(ours.client())
@@ -358,7 +358,7 @@ def nested(depth: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("odd", [object(), b"x", [object()], {"a": {1}}, nested(100_000)])
 def test_what_is_no_json_is_no_response(odd: Any) -> None:
-    """What a client without HTTP gives beside JSON is malformed, not an exception."""
+    """A response of a client without HTTP that is not JSON is malformed, not an exception."""
     assert Sending(Transport(Client(completion("x"))), DEFAULT_LIMITS).receive(odd) is None
 
 

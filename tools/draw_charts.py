@@ -61,7 +61,7 @@ def rows_of(page: str, heading: str) -> tuple[list[str], list[list[str]]]:
 
 
 def survival() -> str:
-    """Draw what became of each app under malformed replies."""
+    """Draw the outcomes of each app under malformed replies."""
     head, rows = rows_of("survival.md", "<!-- survival:begin -->")
     columns = {name: head.index(name) for name in COLOURS if name in head}
     apps: dict[str, Mapping[str, float]] = {

@@ -56,7 +56,7 @@ class Lane:
         return Path(f".venv-peer-{self.name}")
 
     def command(self, name: str) -> str:
-        """Give the path of a command of the environment."""
+        """Return the path of a command of the environment."""
         return str(ROOT / self.venv / "bin" / name)
 
     def prepare(self) -> None:
@@ -67,7 +67,7 @@ class Lane:
             subprocess.run([ROOT / "tools" / "setup.sh", self.venv, self.lock], cwd=ROOT, check=True)
 
     def ask(self, expression: str) -> str:
-        """Evaluate an expression with the environment's Python; ``version`` gives a distribution's version."""
+        """Evaluate an expression with the environment's Python; ``version`` returns a distribution's version."""
         program = f"from importlib.metadata import version; import platform; print({expression})"
         command = [self.command("python"), "-I", "-c", program]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
@@ -117,7 +117,7 @@ class ProbeFailed(Exception):
 
 
 def probe(app: App, folder: Path, kinds: Sequence[str]) -> Mapping[str, int]:
-    """Run the probe on one app, leave its report in ``folder`` and give the count of each outcome; no kinds are all."""
+    """Run the probe on one app, leave its report in ``folder``; return the count of each outcome; no kinds: all."""
     report = folder / f"{app.module}.json"
     report.unlink(missing_ok=True)
     print(f"probing {app.target} ...", file=sys.stderr)
@@ -134,14 +134,14 @@ def probe(app: App, folder: Path, kinds: Sequence[str]) -> Mapping[str, int]:
 
 
 def row(app: App, outcomes: Mapping[str, int]) -> list[str]:
-    """Give the cells of one app."""
+    """Return the cells of one app."""
     library = f"{app.library} {app.lane.ask(f'version({app.library!r})')}"
     link = f"[`{app.module}`](../probes/{app.module}.py)"
     return [link, library, app.lane.ask("version('openai')"), *map(str, outcomes.values())]
 
 
 def table(results: Sequence[tuple[App, Mapping[str, int]]]) -> str:
-    """Give the dated table as Markdown."""
+    """Return the dated table as Markdown."""
     lane = results[0][0].lane
     python, strictreply = lane.ask("platform.python_version()"), lane.ask("version('strictreply')")
     # A recovery is counted beside its run's outcome.
@@ -160,7 +160,7 @@ def table(results: Sequence[tuple[App, Mapping[str, int]]]) -> str:
 
 
 def placed(page: str, text: str) -> str:
-    """Give the page with the text between its marker lines; ValueError when they are not there once each, in order."""
+    """Return the page with the text between its marker lines; ValueError unless each is there once, in order."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end or BEGIN in rest or END in before + after:

@@ -350,7 +350,7 @@ def came_through(result: dict[str, Any]) -> bool:
 
 
 def faults(results: list[dict[str, Any]]) -> list[str]:
-    """Say what breaks the law: the tool runs once, with the good arguments, and the program comes to its answer."""
+    """Return what breaks the law: the tool runs once, with the good arguments, and the program reaches its answer."""
     return [
         f"{one['way']}, {one['scenario']}: ran {one['ran']}, came to {one['came'][:200]!r}, served {one['served']}"
         f", refused {one['refused']}"
@@ -364,7 +364,7 @@ def faults(results: list[dict[str, Any]]) -> list[str]:
 
 
 def held(results: list[dict[str, Any]], ways: Mapping[str, str]) -> str:
-    """Say whether the guard held in some of the ways, and in which."""
+    """Return in which ways the guard held."""
     tried = [one for one in results if one["way"] in ways]
     *names, last = dict.fromkeys(ways[one["way"]] for one in tried)
     listed = f"{', '.join(names)} and {last}" if names else last
@@ -372,7 +372,7 @@ def held(results: list[dict[str, Any]], ways: Mapping[str, str]) -> str:
 
 
 def without_guard(results: list[dict[str, Any]], ways: Mapping[str, str]) -> str:
-    """Say what the raw client let through: in which scenarios the tool ran with anything else, or what was raised."""
+    """Return what the raw client let through: by scenario the tool ran with anything else, or what was raised."""
     harmed = {}
     for one in (one for one in results if one["way"] in ways):
         ran = ", ".join(map(repr, one["ran"]))

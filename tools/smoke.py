@@ -66,7 +66,7 @@ def check_contract() -> None:
 
 
 def reply(arguments: str) -> dict[str, object]:
-    """Give an assistant message that calls ``add`` with these arguments."""
+    """Return an assistant message that calls ``add`` with these arguments."""
     call = {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": arguments}}
     return {"role": "assistant", "content": None, "tool_calls": [call]}
 

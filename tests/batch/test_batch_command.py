@@ -251,7 +251,7 @@ def test_parquet(shop: Path, model: Loopback, command: Command) -> None:
 
 
 def test_parquet_of_large_rows(tmp_path: Path) -> None:
-    """How much is held at a time is bounded in bytes, not in rows."""
+    """The memory held at a time is bounded in bytes, not in rows."""
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed here")
     with (tmp_path / "rows.jsonl").open("w") as file:
         for index in range(12):
@@ -303,7 +303,7 @@ def test_rows_that_failed_are_asked_again(shop: Path, model: Loopback, serve: Se
     [
         (["--messages", "txet"], "--messages: the first row has no column 'txet' (there are id, text)"),
         (["--prompt", "{txt}"], "--prompt: the first row has no column 'txt' (there are id, text)"),
-        (["--prompt", 'Give {"a": 1} for {text}'], "write a brace that is meant as one twice: {{ or }}"),
+        (["--prompt", 'Give {"a": 1} for {text}'], "write a literal brace twice: {{ or }}"),
     ],
 )
 def test_a_column_that_is_not_there(
@@ -332,7 +332,7 @@ USAGE = [
 
 @pytest.mark.parametrize(("options", "told"), USAGE, ids=[" ".join(options) for options, _ in USAGE])
 def test_wrong_usage(shop: Path, model: Loopback, command: Command, options: list[str], told: str) -> None:
-    """What cannot work is told before anything is asked, with status 2, and leaves no run to go on with."""
+    """Wrong usage is reported before any request, with status 2, and leaves no run to resume."""
     write_rows(shop / "in.jsonl", 1)
     refused = command(*words(model), *options)
     assert not list(shop.glob("*.manifest.json"))
@@ -500,7 +500,7 @@ def test_a_file_that_lost_its_end(tmp_path: Path) -> None:
 
 
 def test_what_was_cut_off_moves_no_position(tmp_path: Path) -> None:
-    """However often a run is ended in the middle of a line and gone on with, every whole line stays whole."""
+    """A run that is ended in the middle of a line and resumed, any number of times, keeps every whole line whole."""
     path = tmp_path / "out.jsonl"
     for start in range(5):
         journal = Journal(path, {})
@@ -514,7 +514,7 @@ def test_what_was_cut_off_moves_no_position(tmp_path: Path) -> None:
 
 
 def test_a_line_that_lost_its_end_alone(tmp_path: Path) -> None:
-    """Of a last line all may be there but its end: nothing is ever written behind it."""
+    """Nothing is written behind a last line that lacks only its line end."""
     path = tmp_path / "out.jsonl"
     journal = Journal(path, {})
     manifest = journal.manifest.read_bytes()
@@ -539,7 +539,7 @@ def add_rows(journal: Journal, indexes: range) -> None:
 
 @pytest.mark.parametrize("is_full_at_the_end", [True, False])
 def test_a_full_disk(tmp_path: Path, is_full_at_the_end: bool) -> None:
-    """Where a file takes a part of a line only, no row is lost, and none has two results."""
+    """When a file takes only a part of a line, no row is lost, and none has two results."""
     resource = pytest.importorskip("resource", reason="this platform limits no file")
     path = tmp_path / "out.jsonl"
     journal = Journal(path, {}, clock=lambda: 0.0)
@@ -561,7 +561,7 @@ def test_a_full_disk(tmp_path: Path, is_full_at_the_end: bool) -> None:
 
 
 def test_done_rows_take_little_room() -> None:
-    """Of rows that ended nearly in order only those out of order are kept."""
+    """Of rows that ended nearly in order, only those out of order are kept in memory."""
     done, dice = DoneRows(), random.Random(3)
     under_way = list(range(64))
     for index in range(64, 100_064):

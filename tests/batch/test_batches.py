@@ -56,7 +56,7 @@ FORMS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], dict[str, list[Any]
 
 @pytest.mark.parametrize("form", FORMS)
 def test_columnar_batches(ask: sr.batch.Rows, form: str) -> None:
-    """By columns, replies and issues are JSON text; the kind, the order and the own columns stay."""
+    """In a batch of columns, replies and issues are JSON text; the kind, the order and the own columns stay."""
     make, read = FORMS[form]
     batch = make({"text": TEXTS, "number": [1, 2, 3]})
     done = ask(batch)
@@ -75,7 +75,7 @@ def test_columnar_batches(ask: sr.batch.Rows, form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_half_a_surrogate_pair_in_a_reply(form: str) -> None:
-    """Whatever text a model writes, no kind of batch fails for it."""
+    """No kind of batch fails for any text that a model writes."""
 
     class Half(Model):
         async def create(self, **_: Any) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def test_a_column_that_is_taken(ask: sr.batch.Rows, form: str) -> None:
 
 @pytest.mark.parametrize("wrong", ["text", 7, None, iter([]), {"a": [1], "b": [1, 2]}])
 def test_what_is_no_batch(ask: sr.batch.Rows, wrong: Any) -> None:
-    """Anything else is refused, and told what to give."""
+    """Anything else is refused, with the types that are accepted."""
     with pytest.raises((TypeError, sr.ContractError), match=r"batch"):
         ask(wrong)
 

@@ -36,14 +36,14 @@ class Clock:
 
 @pytest.mark.parametrize(("status", "limit"), [(429, 32), (503, 32), (529, 32), (500, 64), (400, 64), (408, 64)])
 def test_what_halves_the_bound(status: int, limit: int) -> None:
-    """Only an API that says that it is overloaded halves the bound."""
+    """Only the statuses of an overloaded API halve the bound."""
     gate = Gate(64, Clock())
     gate.note(failed(status))
     assert gate.limit == limit
 
 
 def test_requests_that_were_under_way_together_halve_it_once() -> None:
-    """What was sent before the bound fell does not let it fall again; what was sent after it does."""
+    """A failure of a request sent before the bound fell does not halve it again; one of a later request does."""
     clock = Clock()
     gate = Gate(64, clock)
     for now, seconds, limit in ((10, 1, 32), (10.5, 1, 32), (10.9, 1, 32), (11.5, 1, 16), (20, 1, 8), (30, 1, 4)):
@@ -69,7 +69,7 @@ def test_it_grows_again_slowly() -> None:
 
 @given(st.lists(st.sampled_from(["enter", "leave", "busy", "good", "cancel"]), max_size=60))
 def test_never_more_than_the_bound(steps: list[str]) -> None:
-    """Whatever happens, nobody enters while as many are inside as the bound says, and nobody waits for a free place."""
+    """There are never more requests inside than the bound, and none waits while there is a free place."""
 
     async def main() -> None:
         clock = Clock()
@@ -109,7 +109,7 @@ def test_never_more_than_the_bound(steps: list[str]) -> None:
 
 
 def test_a_busy_api_is_met_with_patience() -> None:
-    """Over an API that refuses more than 3 requests at once, no row fails, and the bound is shown to have fallen."""
+    """With an API that refuses more than 3 requests at once, no row fails, and the bound falls."""
     served = 0
 
     async def refuse_many(_: str) -> None:

@@ -88,7 +88,7 @@ def test_two_passes(tmp_path: Path) -> None:
 
 
 def test_the_policy_bounds_the_passes(tmp_path: Path) -> None:
-    """As many corrective passes as the policy allows: after them a row is rejected, and asked no more."""
+    """There are as many corrective passes as the policy allows; after them a row is rejected, and not asked again."""
     requests = write(tmp_path / "in.jsonl", asked("a"))
     outputs, again = [], tmp_path / "again.jsonl"
     statuses: list[tuple[int, str]] = []
@@ -119,7 +119,7 @@ def test_the_policy_bounds_the_passes(tmp_path: Path) -> None:
     ],
 )
 def test_what_comes_instead_of_a_reply(tmp_path: Path, record: JSONObject, status: str, again: int) -> None:
-    """What failed on the way is asked again where that may help; nothing that came ends the run."""
+    """A failed request is sent again where that may help; no output ends the run."""
     requests, outputs = write(tmp_path / "in.jsonl", asked("a")), write(tmp_path / "out.jsonl", record)
     out = tmp_path / "result.jsonl"
     counts = sr.batch.judge_files([outputs], requests=[requests], out=out)
@@ -157,7 +157,7 @@ def test_odd_ids(tmp_path: Path, custom_id: str) -> None:
 
 @pytest.mark.parametrize("own", [None, "a"])
 def test_outputs_without_ids_of_their_own(tmp_path: Path, own: str | None) -> None:
-    """Where a provider gives outputs no id, or the same one in each pass, the same line counts once, another twice."""
+    """Without ids, or with ids that repeat in each pass, equal lines count once and different lines twice."""
     requests = write(tmp_path / "in.jsonl", asked("a"))
     first = write(tmp_path / "out1.jsonl", came("a", BAD) | {"id": own})
     second = write(tmp_path / "out2.jsonl", came("a", GOOD) | {"id": own})
@@ -226,7 +226,7 @@ def test_calls_and_responses(tmp_path: Path) -> None:
 
 
 def test_a_contract_of_ours(tmp_path: Path) -> None:
-    """Where requests say nothing of their reply, a contract does; a packed file is read as any."""
+    """If the requests do not describe their reply, a contract does; a packed file is read like any other."""
     requests = write(tmp_path / "in.jsonl", asked("a", response_format=None))
     packed = tmp_path / "out.jsonl.gz"
     packed.write_bytes(gzip.compress(json.dumps(came("a", BAD)).encode()))

@@ -78,7 +78,7 @@ def test_a_deadline_spent_on_failures_of_the_api(status: int, told: str) -> None
 
 @given(st.lists(st.sampled_from(KINDS), max_size=30), st.integers(1, 8))
 def test_every_row_comes_back_once(kinds: list[str], concurrency: int) -> None:
-    """Whatever becomes of them, rows come back as many as they were, in their order, with their own columns."""
+    """All rows come back, whatever their outcome, in their order and with their own columns."""
     batch = [{"text": f"{kind} row {number}", "number": number} for number, kind in enumerate(kinds)]
     model = Model()
     ask = rows_over(model, concurrency=concurrency)
@@ -163,7 +163,7 @@ def test_no_word_of_the_model_is_told() -> None:
     ],
 )
 def test_misuse_is_told_at_once(wrong: dict[str, Any]) -> None:
-    """What would be wrong for every row is a ContractError before any is asked."""
+    """An argument that is wrong for every row is a ContractError before any request."""
     given: dict[str, Any] = {"model": "m", **wrong}
     with pytest.raises(sr.ContractError):
         sr.batch.rows(CONTRACT, **given)
@@ -202,7 +202,7 @@ def test_one_client_a_process() -> None:
 
 
 def test_what_is_closed_is_let_go() -> None:
-    """However often it is closed and called again, nothing but the last client is held."""
+    """However often it is closed and called again, only the last client is referenced."""
     made: list[weakref.ref[Model]] = []
 
     def make() -> Model:
@@ -487,7 +487,7 @@ def test_a_stream_that_is_left() -> None:
 
 
 def test_a_source_that_breaks() -> None:
-    """What reading the rows raises is raised after the results of the rows before it."""
+    """An exception of the source of rows is raised after the results of the rows before it."""
 
     def source() -> Iterator[dict[str, str]]:
         yield {"text": "a"}
@@ -504,7 +504,7 @@ def test_a_source_that_breaks() -> None:
 
 
 def test_said_in_is_what_was_asked() -> None:
-    """What is asked of the model is the text of the row, and nothing of another row."""
+    """The prompt holds the text of its own row, and nothing of another row."""
     model = Model()
     ask = rows_over(model)
     ask([{"text": f"row {n}"} for n in range(10)])

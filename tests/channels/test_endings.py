@@ -112,7 +112,7 @@ def only(verdict: object) -> tuple[str, str]:
 def test_v8_an_ending_is_read_where_the_provider_puts_it(
     contract: Contract, provider: str, choice: dict[str, Any], code: Code, path: str, of: dict[str, Any]
 ) -> None:
-    """Whatever the message holds and whatever the contract is, a bad ending alone is reported, in its place."""
+    """Whatever the message and the contract, a bad ending is the only issue, at its place."""
     assert only(contract.check(ended(of, **choice))) == (code, path), provider
     assert only(contract.check(ChatCompletion.model_construct(**ended(of, **choice)))) == (code, path)
 
@@ -134,7 +134,7 @@ def test_v8_each_row_of_the_table(reason: str, code: Code) -> None:
 
 @given(st.permutations([None, *WORST_FIRST]), st.integers(0, 3))
 def test_v8_the_worst_ending_is_believed(codes: list[Code | None], count: int) -> None:
-    """Of all that a response says of its end the worst counts, in whichever place it stands."""
+    """Of all signals of an end in a response, the worst counts, wherever it stands."""
     words = {code: word for word, code in REASONS.items()} | {None: "stop", Code.ENVELOPE_ERROR: "stop"}
     told = codes[: count + 1]
     places: list[dict[str, str]] = [{}, {}, {}, {}]
@@ -170,7 +170,7 @@ def test_vllms_stop_reason_is_no_ending() -> None:
 
 @pytest.mark.parametrize("native", ["STOP", "end_turn", "tool_use", "eos_token", "completed", 7, ["length"], None])
 def test_good_native_reasons_change_nothing(native: object) -> None:
-    """What is no bad ending, or no word at all, says nothing against a reply."""
+    """A native reason that is unknown or good is no issue."""
     fields = {"native_finish_reason": native, "error": None}
     choice = {"native_finish_reason": native, "provider_specific_fields": fields}
     assert isinstance(CONTRACTS["native"].check(ended(**choice)), Valid)
@@ -229,7 +229,7 @@ def test_v9_each_row_of_the_errors(word: str, code: Code) -> None:
 
 
 def test_remedies_of_the_new_codes() -> None:
-    """What a provider could not read is the model's to mend."""
+    """A reply that a provider could not read is corrected by the model."""
     for code in (Code.CALL_UNREADABLE, Code.REPLY_UNREADABLE, Code.CALL_AS_TEXT, Code.CALL_MISSING):
         assert code.remedy is Remedy.CORRECT
 
@@ -259,7 +259,7 @@ HELD = ["error", "refusal", "native_finish_reason", "provider_specific_fields", 
 
 @given(*[st.dictionaries(st.sampled_from(HELD), SAID) | st.none()] * 3)
 def test_an_ordinary_end_is_seen_at_once(response: Any, choice: Any, told: Any) -> None:
-    """What is passed over at once is nothing that the tables would tell of."""
+    """The fast path for ordinary ends skips nothing that the tables would report."""
     if isinstance(told, dict):
         told |= {"role": "assistant", "content": "x"}
     if isinstance(choice, dict):

@@ -37,7 +37,7 @@ def only(verdict: object) -> tuple[str, str, Remedy]:
     ids=["null", "int", "float", "true", "array", "array-of-messages", "tuple", "array-of-responses"],
 )
 def test_a_response_is_an_object(contract: Contract, response: object) -> None:
-    """What is no object is a fault of the server, not of the model."""
+    """A response that is not an object is a fault of the server, not of the model."""
     assert only(contract.check(response)) == ("envelope.malformed", "", Remedy.RESEND)
 
 

@@ -76,7 +76,7 @@ def test_no_calls_are_no_calls(calls: object) -> None:
     ],
 )
 def test_calls_have_the_shape_of_the_api(calls: object, path: str) -> None:
-    """What is no list of function calls is refused, whatever it is instead."""
+    """``tool_calls`` that is not a list of function calls is refused."""
     expected = ("call.malformed", path)
     assert expected in faults(CONTRACT, message(None, tool_calls=calls))
 
@@ -105,7 +105,7 @@ def test_the_type_of_a_call_may_be_left_out() -> None:
     ],
 )
 def test_a_call_names_a_declared_tool(name: object, code: str, category: Category) -> None:
-    """Only the declared names are tools, to the letter."""
+    """Only exactly the declared names are tools."""
     verdict = CONTRACT.check(message(None, [call(name, {"query": "x"})]))
     assert isinstance(verdict, Invalid)
     (issue,) = verdict.issues
@@ -175,7 +175,7 @@ def test_ids_differ() -> None:
 
 
 def test_several_calls_only_when_parallel() -> None:
-    """Several calls come back in the model's order where they are admitted, and are one fault where not."""
+    """Several calls are returned in the model's order where they are allowed, and are one fault where not."""
     reply = message(None, [call("now", {}, "a"), call("search", {"query": "x"}, "b")])
     calls = ToolCalls((ToolCall("now", {}, "a"), ToolCall("search", {"query": "x"}, "b")))
     assert PARALLEL.check(reply) == Valid(calls)
@@ -261,7 +261,7 @@ CHOICES: list[tuple[str, Any, list[tuple[str, str]]]] = [
 
 @pytest.mark.parametrize(("choice", "reply", "expected"), CHOICES)
 def test_tool_choice_shapes_the_verdict(choice: str, reply: object, expected: list[tuple[str, str]]) -> None:
-    """What ``tool_choice`` demands is demanded of the reply."""
+    """The reply must satisfy ``tool_choice``."""
     verdict = judge_reply(CONTRACT.with_choice(choice), reply)
     assert [(issue.code, issue.path) for issue in getattr(verdict, "issues", ())] == expected
 
@@ -359,7 +359,7 @@ def test_v14_a_text_of_20_mb_is_no_answer() -> None:
 
 
 def test_v14_the_text_beside_calls_is_capped() -> None:
-    """What stands beside a good call joins the conversation, so it has the cap of an answer."""
+    """The text beside a good call joins the conversation, so it has the cap of an answer."""
     contract = Contract(tools=[NOW], limits=SMALL)
     assert faults(contract, message("é" * 21, [call("now", {})])) == [("reply.too_large", "/content")]
     assert faults(contract, message("é" * 20, [call("now", {})])) == []

@@ -195,7 +195,7 @@ def test_v10_what_speaks_of_a_call_is_an_answer(text: str) -> None:
     "text", ['{"name": "search", "arguments": {"query": "x"}}', '{"name": "now", "arguments": {}}']
 )
 def test_v10_a_call_is_no_structured_answer_either(text: str) -> None:
-    """Where any object is an answer, and where a schema refuses it, a call in JSON is told that it is one."""
+    """A call in JSON is reported as such, where any object is an answer and where a schema refuses it."""
     asked, _ = shape(CONTRACT, {"messages": [], "response_format": {"type": "json_object"}})
     invoice = {"type": "object", "properties": {"total": {"type": "number"}}, "required": ["total"]}
     for contract in (asked, Contract(tools=[SEARCH, NOW], answer=invoice)):
@@ -207,7 +207,7 @@ def test_v10_a_call_is_no_structured_answer_either(text: str) -> None:
 
 
 def test_a_structured_answer_has_a_schema_of_its_own() -> None:
-    """What an answer's schema takes is an answer, whatever it looks like; the text channel's calls are calls."""
+    """An answer that fits its schema is accepted, even if it looks like a call; so are calls of the text channel."""
     schema = {"type": "object", "properties": {"name": {"type": "string"}, "arguments": {"type": "object"}}}
     text = '{"name": "now", "arguments": {}}'
     assert isinstance(judged(text, Contract(tools=[NOW], answer=schema)), Valid)
@@ -217,7 +217,7 @@ def test_a_structured_answer_has_a_schema_of_its_own() -> None:
 
 
 def test_the_keyword_goes_with_the_contract() -> None:
-    """What the contract says holds for the tools that a request brings along; other words are refused."""
+    """The contract's setting also applies to the tools of a request; other values are refused."""
     for said, kind in (("answer", Valid), ("refuse", Invalid)):
         contract = Contract(calls_as_text=said)  # type: ignore[call-overload]  # one of the two
         terms, _ = shape(contract, {"messages": [], "tools": [NOW]})
@@ -246,7 +246,7 @@ VALUES = st.recursive(
 
 @given(PROSE, st.sampled_from(sorted(SPELLINGS)), PROSE, st.booleans())
 def test_v10_prose_around_a_call_is_an_answer(before: str, name: str, after: str, at_end: bool) -> None:
-    """Whatever letters stand before or behind a call, the text says more than the call."""
+    """A call with letters before or after it is an answer, because the text says more than the call."""
     text = SPELLINGS[name]
     assume(name != BEGUN_BEFORE)
     assume(re.search(r"[^\W_]", before) and re.search(r"[^\W_]", after))
@@ -266,7 +266,7 @@ def test_v10_json_without_a_declared_name_is_an_answer(value: Any) -> None:
 
 @given(PROSE | WORDS.map("".join))
 def test_any_text_is_judged(text: str) -> None:
-    """Nothing is raised, and a text without a declared tool's name is never a call."""
+    """No text raises, and a text without the name of a declared tool is never a call."""
     found = is_call(text, TOOLS)
     assert not found or any(name in text for name in TOOLS)
     assert not is_call(text, ())

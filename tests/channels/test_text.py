@@ -80,7 +80,7 @@ def test_no_extra_keys(text: str) -> None:
 @pytest.mark.req("T6")
 @pytest.mark.parametrize("text", ['{"tool":"now","args":{},"answer":"x"}', '{"args":{},"answer":"x"}'])
 def test_union_is_exclusive(text: str) -> None:
-    """What is half a call and half an answer is neither."""
+    """An object with members of both a call and an answer is neither."""
     assert faults(CONTRACT, text) == [("shape.tool_and_answer", "")]
 
 
@@ -207,7 +207,7 @@ def test_content_is_text() -> None:
     ],
 )
 def test_tool_choice_shapes_the_verdict(choice: str, text: str, expected: list[tuple[str, str]]) -> None:
-    """What ``tool_choice`` demands is demanded of the reply."""
+    """The reply must satisfy ``tool_choice``."""
     verdict = judge_reply(CONTRACT.with_choice(choice), text)
     assert [(issue.code, issue.path) for issue in getattr(verdict, "issues", ())] == expected
 

@@ -66,7 +66,7 @@ def test_v8_at_the_limit_only_closed_json_is_whole(key: str, contract: Contract,
 
 @given(st.integers(1, 10**6), st.integers(0, 10**6))
 def test_v8_below_the_limit_a_whole_reply_is_believed(limit: int, tokens: int) -> None:
-    """Any other count than the limit's says nothing against a call that reads, or a text."""
+    """A token count other than the limit is no evidence against a readable call or a text."""
     for of in (GOOD, message("It is done.")):
         assert is_cut(NATIVE, of, tokens, max_tokens=limit) is (tokens == limit)
 
@@ -101,7 +101,7 @@ def test_check_has_no_request() -> None:
 
 
 def test_v2_calls_beyond_the_caps_are_not_read_for_where_they_break_off() -> None:
-    """What is refused for its size costs no search for its end."""
+    """A call that exceeds the caps is not searched for its end."""
     contract = Contract(tools=[{"type": "function", "function": {"name": "big", "parameters": {"type": "object"}}}])
     function = {"name": "big", "arguments": '{"q":[' + "1," * 450_000}
     calls: list[Any] = [{"id": f"c{index}", "type": "function", "function": function} for index in range(2)]

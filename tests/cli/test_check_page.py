@@ -37,7 +37,7 @@ def test_it_tells_what_the_tables_tell(command: Command, tmp_path: Path) -> None
 
 
 def test_it_shows_what_would_have_been_asked(command: Command, tmp_path: Path) -> None:
-    """Beside each reply stands the correction that a guarded client would have sent, of chat and of Responses."""
+    """The page shows each reply with the correction that a wrapped client would have sent, for both APIs."""
     tools = [{"type": "function", **json.loads(TOOLS)[0]["function"]}]
     item = {"type": "function_call", "call_id": "c", "name": "search", "arguments": '{"query": 1}'}
     responses = {"request": {"input": "x", "tools": tools}, "response": {"object": "response", "output": [item]}}
@@ -66,7 +66,7 @@ def test_only_a_few_of_each_cause_are_shown(command: Command, tmp_path: Path) ->
 def test_several_processes_make_the_same_page(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a worker judged stands on the page as what this process judged."""
+    """Replies judged by a worker process appear on the page like those of this process."""
     lines = [GOOD, BAD, UNKNOWN] * 300
     monkeypatch.setattr("strictreply.cli._check_command.MIN_SHARED_BYTES", 0)
     pages = [page_of(command, tmp_path, lines, "--jobs", jobs) for jobs in ("1", "2")]
@@ -76,7 +76,7 @@ def test_several_processes_make_the_same_page(
 
 
 def test_hostile_text_stays_text(command: Command, tmp_path: Path) -> None:
-    """What a model wrote is shown and nothing of it runs; nothing is loaded."""
+    """Text of a model is shown and never executed; the page loads nothing."""
     arguments = json.dumps({"query": 1, HOSTILE: "\x1b[31m"})
     page = Page(page_of(command, tmp_path, [record("search", arguments, HOSTILE)]))
     assert not {"script", "link", "img", "iframe", "object", "form"} & set(page.tags)
@@ -100,7 +100,7 @@ def test_a_page_takes_the_place_of_no_recording(command: Command, tmp_path: Path
 
 
 def test_all_valid_is_a_good_verdict(command: Command, tmp_path: Path) -> None:
-    """Where every reply fits, the page says so; where there is none, it does not claim it."""
+    """If every reply is valid, the page says so; if there is none, it does not claim it."""
     assert "verdict good" in page_of(command, tmp_path, [GOOD])
     assert "verdict bad" in page_of(command, tmp_path, [])
 

@@ -128,7 +128,7 @@ def test_tools_come_from_a_module(
     ],
 )
 def test_wrong_usage_is_told_before_anything_is_sent(command: Command, words: tuple[str, ...]) -> None:
-    """What cannot work ends with 2, nothing on stdout and no traceback."""
+    """Wrong usage ends with status 2, nothing on stdout and no traceback."""
     done = command("ask", "Hello?", *words)
     assert (done.exit_code, done.stdout) == (Status.USAGE, "")
     assert done.stderr.strip()
@@ -164,7 +164,7 @@ def test_the_public_api_is_asked_for_a_named_model_only(command: Command) -> Non
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "5", '[{"name": ""}]', "\x00"])
 def test_a_file_that_declares_no_tools_is_wrong_usage(command: Command, tmp_path: Path, text: str) -> None:
-    """What is no JSON, or declares no tool, is told in one line."""
+    """A file that is not JSON or declares no tool is reported in one line."""
     path = tmp_path / "some.json"
     path.write_text(text, encoding="utf-8")
     done = command("ask", "Hello?", "--tools", str(path), "--base-url", "http://127.0.0.1:1/v1", "--model", "m")
@@ -172,7 +172,7 @@ def test_a_file_that_declares_no_tools_is_wrong_usage(command: Command, tmp_path
 
 
 def test_a_module_that_fails_is_told(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the user's module raises when it is imported is named, without a traceback."""
+    """An exception raised when the user's module is imported is named, without a traceback."""
     (tmp_path / "broken_shop.py").write_text("1 / 0", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     done = command("ask", "Hello?", "--tools", "broken_shop:x", "--base-url", "http://127.0.0.1:1/v1")
@@ -193,7 +193,7 @@ def test_what_a_server_refuses_is_told_in_its_words(command: Command, serve: Ser
 
 
 def test_an_endpoint_that_is_not_there_is_told(command: Command) -> None:
-    """Where nothing listens the status is 1 and stderr is one line with the address."""
+    """If nothing listens at the address, the status is 1 and stderr is one line with the address."""
     done = command("ask", "Hello?", "--base-url", "http://127.0.0.1:1/v1")
     assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (Status.FAILED, "", 1)
     assert "http://127.0.0.1:1/v1" in done.stderr

@@ -209,14 +209,14 @@ def test_stdin_is_a_file_too(process: Process, tmp_path: Path) -> None:
 def test_a_file_without_a_reply_can_be_a_failure(
     command: Command, tmp_path: Path, words: tuple[str, ...], status: int
 ) -> None:
-    """Beside files with replies an empty one passes, unless it was said that it must not."""
+    """Beside files with replies an empty one passes, unless ``--fail-on empty`` forbids it."""
     files = [str(written(tmp_path, [GOOD])), str(written(tmp_path, [], "empty.jsonl"))]
     assert command("check", *files, *words).exit_code == status
     assert command("check", files[1]).exit_code == Status.FAILED
 
 
 def test_nothing_invalid_is_kept() -> None:
-    """However many replies are invalid, what is held grows with their kinds alone."""
+    """However many replies are invalid, memory grows only with the number of their kinds."""
     seen: list[Any] = []
     tally = ReplyTally(seen.append)
     for line in range(10_000):
@@ -226,7 +226,7 @@ def test_nothing_invalid_is_kept() -> None:
 
 
 def test_a_recorded_response_counts_under_its_tool(command: Command, tmp_path: Path) -> None:
-    """Of the Responses API, too, the first call says the tool."""
+    """A reply of the Responses API also counts under the tool of its first call."""
     tools = [{"type": "function", **json.loads(TOOLS)[0]["function"]}]
     item = {"type": "function_call", "call_id": "c", "name": "search", "arguments": '{"query": 1}'}
     line = {"request": {"input": "x", "tools": tools}, "response": {"object": "response", "output": [item]}}

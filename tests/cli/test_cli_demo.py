@@ -94,7 +94,7 @@ def test_the_summary_fits_a_small_terminal(command: Command) -> None:
 
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_an_endpoint_that_cannot_be_used_ends_the_demo(command: Command, serve: Serve, status: int) -> None:
-    """What the next question would meet too ends the demo with 1 at the first."""
+    """A failure that every question would meet ends the demo at the first one, with status 1."""
     done = command("demo", "--base-url", serve(answering(error_reply(status, "no"))))
     assert done.exit_code == Status.FAILED
     assert QUESTIONS[0] in done.stdout

@@ -36,7 +36,7 @@ def test_a_kind_may_be_chosen(command: Command) -> None:
     "name", ["trailing_comma", "wrong_type", "internal_server_error", "blank_content", "two_calls"]
 )
 def test_a_fault_can_be_looked_at(command: Command, name: str) -> None:
-    """What is served is shown with the code that the strict gate gives it, made from the demo's tools."""
+    """The served reply is shown with its issue code, made from the demo's tools."""
     done = command("faults", "--show", name)
     assert done.exit_code == 0
     assert all(word in done.stdout for word in (CATALOGUE[name].summary, f"faults.{name}(", CATALOGUE[name].code))

@@ -135,7 +135,7 @@ def test_wrong_usage_is_said_before_anything_is_run(command: Command, words: lis
     [("no_such_module:app", "ModuleNotFoundError"), ("sample_apps:never_asking", "base URL")],
 )
 def test_an_app_that_does_not_work_is_wrong_usage(command: Command, app: str, said: str) -> None:
-    """What cannot be imported, or asks nobody, cannot be probed: the status is 2 and the reason is told."""
+    """An app that cannot be imported or sends no request cannot be probed: status 2, with the reason."""
     done = command("probe", "--app", app)
     assert (done.exit_code, done.stdout) == (Status.USAGE, "")
     assert said in done.stderr

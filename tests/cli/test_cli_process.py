@@ -153,7 +153,7 @@ def test_an_interrupted_check_tells_what_it_has(process: Process, tmp_path: Path
 
 
 def test_without_its_extra_the_command_says_what_to_install() -> None:
-    """Where typer is not installed the status is not 0 and stderr names the extra."""
+    """Without typer the status is not 0 and stderr names the extra."""
     program = "import sys; sys.modules['typer'] = None; from strictreply.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == Status.FAILED

@@ -55,7 +55,7 @@ def test_its_own_words_are_a_script(process: Process) -> None:
 
 
 def test_what_is_no_loopback_is_refused(command: Command) -> None:
-    """Another address than one of loopback is wrong usage; a port that somebody has ends with 3."""
+    """An address that is not loopback is wrong usage; a port in use ends with status 3."""
     assert command("serve-script", "--host", "0.0.0.0").exit_code == Status.USAGE  # noqa: S104 - refused
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = command("serve-script", "--port", str(taken.getsockname()[1]))

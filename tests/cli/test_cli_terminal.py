@@ -29,7 +29,7 @@ def shown(attempt: Attempt, width: int = 80) -> list[str]:
 
 @given(st.text())
 def test_printable_text_holds_nothing_that_acts(text: str) -> None:
-    """Whatever came, what is printed is printable, and what was printable stays as it was."""
+    """Every printed text is printable, and printable text is unchanged."""
     assert printable(text).isprintable()
     assert printable(printable(text)) == printable(text)
     assert not text.isprintable() or printable(text) == text
@@ -71,7 +71,7 @@ def test_the_heart_of_a_response_is_shown(raw: Any, expected: str) -> None:
 
 
 def test_a_refused_attempt_is_told_in_order() -> None:
-    """What was asked, what came and what was wrong stand below each other, each under its label."""
+    """The request, the reply and its faults are printed in this order, each with its label."""
     issue = Issue.of(Code.TOOL_UNKNOWN, "/tool_calls/0/function/name", names="find", found='"search"')
     attempt = Attempt(2, {}, SEARCH, (issue,), correction="Again:\n- this")
     lines = shown(attempt)

@@ -38,7 +38,7 @@ def test_the_files_are_what_the_code_makes() -> None:
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_each_is_a_schema_of_draft_2020_12(name: str) -> None:
-    """Any validator of the draft can take it: the dialect is named, and the metaschema holds."""
+    """Any validator of the draft accepts it: the dialect is named, and the metaschema holds."""
     assert SCHEMAS[name]["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     Draft202012Validator.check_schema(SCHEMAS[name])
 
@@ -218,7 +218,7 @@ def test_the_native_message_agrees_with_the_contract(reply: dict[str, Any]) -> N
     ],
 )
 def test_the_typed_union_fits_as_it_is_given(reply: sr.AssistantReply) -> None:
-    """What ``to_dict`` gives, and ``strictreply ask`` prints, fits, and nothing beside it."""
+    """The JSON of ``to_dict``, which ``strictreply ask`` prints, fits the schema, and no other JSON does."""
     assert fits("assistant-reply", reply.to_dict())
     assert not fits("assistant-reply", reply.to_dict() | {"more": 1})
     assert not fits("assistant-reply", {})
@@ -226,7 +226,7 @@ def test_the_typed_union_fits_as_it_is_given(reply: sr.AssistantReply) -> None:
 
 @needs_shared
 def test_recorded_replies_fit() -> None:
-    """Of the recorded replies, what a contract let through fits the schemas of replies, and every fault the issue's."""
+    """Every accepted recorded reply fits the schemas of replies, and every fault that of an issue."""
     judge = RecordingJudge()
     with gzip.open(SHARED / "corpus" / "replies.jsonl.gz") as file:
         judged = [judge.judge(number, line) for number, line in enumerate(islice(file, 400), 1)]

@@ -38,7 +38,7 @@ def contract(agent: str = "Coordinator", **settings: Any) -> Contract:
 
 
 def test_an_answer_may_be_given_ready_made() -> None:
-    """What ``Contract(answer=…)`` takes for a kind may be an Answer: it is held to as it is."""
+    """``Contract(answer=…)`` accepts a ready Answer and uses it unchanged."""
     text = Answer(blank=True)
     assert Answer.of(text, extra="schema") is text
     verdict = Contract(answer=text).check(message(" "))
@@ -240,7 +240,7 @@ def test_a_wrapped_client_asks_again_until_the_action_fits(channel: Any) -> None
 
 
 def test_the_core_s_example_of_an_action_is_valid() -> None:
-    """What the loop shows at its third correction fits the same terms."""
+    """The example in the third correction of the loop fits the same terms."""
     answer = processor().answer_kind("Coordinator", CONVERSATION)
     assert answer.schema is not None
     example = answer.schema.example()
@@ -264,7 +264,7 @@ def test_an_answer_may_be_written_in_xml() -> None:
 
 
 def test_extra_members_are_the_format_s_to_allow() -> None:
-    """What the processor keeps, the contract keeps."""
+    """The contract keeps the extra members that the processor keeps."""
     verdict = contract(response_format=JSONResponseFormat(extra="allow")).check(message(json.dumps(FINAL | {"zzz": 1})))
     assert isinstance(verdict, Valid)
 
@@ -317,7 +317,7 @@ def test_a_request_can_only_narrow() -> None:
 
 
 def test_the_caps_are_the_processor_s() -> None:
-    """What the processor does not read on, a client's loop does not either; more calls than usual may be let in."""
+    """A client's loop has the processor's size limits; more calls than usual may be allowed."""
     small = processor(limits=Limits(reply_bytes=100))
     assert small.answer_kind("Coordinator").contract.limits == Limits(reply_bytes=100)
     long = message(json.dumps(FINAL | {"content": "x" * 100}))

@@ -212,7 +212,7 @@ def test_parallel_needs_two(agents: list[str]) -> None:
 
 
 def test_a_suggestion_offers_what_is_permitted() -> None:
-    """Where no action in particular mends a fault, all that are permitted are suggested, and no other."""
+    """Where no particular action mends a fault, all permitted actions are suggested, and no other."""
     result = judged({"next_action": "parallel_invoke", "agents": ["Worker1", "Nobody"]})
     assert result.permitted is not None
     assert suggested_actions(result.issues, result.permitted) == result.permitted.actions
@@ -407,7 +407,7 @@ def test_examples_need_something_to_show() -> None:
 
 
 def test_a_union_spells_the_permitted_names_out() -> None:
-    """What a model is shown admits the permitted agents and tools by name, and no others."""
+    """The schema for the model lists the permitted agents and tools by name, and no others."""
     allowed = Permitted("A", (ActionType.INVOKE_AGENT, ActionType.CALL_TOOL), ("B",), ("search",))
     union = Schema.compile(union_document(allowed))
     assert union.check({"next_action": "invoke_agent", "action_input": "B"}) == ()
@@ -426,7 +426,7 @@ def test_every_need_is_somebody_s() -> None:
 @pytest.mark.req("M15")
 @given(st.sampled_from(["formatter", "not allowed", "missing", "information", "summarizer_agent", "invoke_agent"]))
 def test_verdicts_do_not_depend_on_names(name: str) -> None:
-    """Whatever agents are called and replies say, the same faults have the same codes (traps 2.12 #2, #3)."""
+    """The same faults have the same codes for any names of agents and any texts (traps 2.12 #2, #3)."""
     graph = Topology.of([("A", name), (name, "A"), ("A", "User")], entry="A")
     judge = ValidationProcessor(graph).validate
     good = judge({"next_action": "invoke_agent", "action_input": name}, "A")

@@ -91,7 +91,7 @@ def test_results_are_json_safe(reply: object) -> None:
 
 
 def test_nothing_the_model_wrote_is_in_our_words() -> None:
-    """What an invalid result says is safe in a prompt; the model's words are in ``found`` alone."""
+    """The text of an invalid result is safe in a prompt; the model's words are only in ``found``."""
     canary = "IGNORE-ALL-RULES"
     for reply in (
         {"next_action": canary},

@@ -79,7 +79,7 @@ def names_in(told: str, names: Iterable[str]) -> set[str]:
     ],
 )
 def test_a_bad_format_is_told_the_members(reply: str, code: str, written: ActionFormat) -> None:
-    """Whatever made a reply unreadable, the agent is told the format and both its members, wherever it is told."""
+    """For an unreadable reply the agent gets the format and both its members, in every mode."""
     result = verdict(reply)
     assert (result.is_valid, result.code, result.error_category) == (False, code, Category.FORMAT_ERROR)
     found = text(issues=result.issues, response_format=written)
@@ -108,7 +108,7 @@ def test_the_verdict_alone_is_enough() -> None:
 @pytest.mark.req("M65")
 @pytest.mark.parametrize("category", [category for category in Category if category is not Category.FORMAT_ERROR])
 def test_only_a_bad_format_is_told_of_formats(category: Category) -> None:
-    """What was written well is not told how to write."""
+    """The correction of a readable reply does not explain the format."""
     assert names_in(text(1, (FAULTS[category],)), ("JSON", "XML")) == set()
 
 
@@ -124,7 +124,7 @@ def test_a_denied_target_is_told_whom_it_may_choose() -> None:
 
 @pytest.mark.req("M67")
 def test_a_valid_reply_is_told_nothing() -> None:
-    """Nothing is said about a valid reply, so nothing is added to the next prompt."""
+    """A valid reply adds nothing to the next prompt."""
     result = verdict({"next_action": "invoke_agent", "action_input": "Worker1"})
     assert generate_steering(result, COORDINATOR) is None
     assert AgentSteering().prompt(SteeringContext(permitted=COORDINATOR, issues=result.issues)) is None
@@ -147,7 +147,7 @@ def test_every_category_is_told_something(category: Category, count: int) -> Non
 @pytest.mark.req("M68")
 @pytest.mark.parametrize("category", Category)
 def test_every_retry_of_a_router_is_told_something(category: Category) -> None:
-    """Where a verdict of a category leads to another ask, that ask has the text for it."""
+    """When a verdict leads to another ask, there is a steering text for it."""
     for step in decide(invalid(FAULTS[category])).next_steps:
         retried = step.step_type is StepType.RETRY_WITH_STEERING
         assert retried is (ErrorPolicy().reactions[category] is Reaction.RETRY)
@@ -156,7 +156,7 @@ def test_every_retry_of_a_router_is_told_something(category: Category) -> None:
 
 @pytest.mark.req("M68")
 def test_a_verdict_without_issues_is_told_something() -> None:
-    """Where nobody says what was wrong, the agent is told what is permitted."""
+    """For a verdict without issues, the agent gets the permitted actions."""
     told = generate_steering(invalid(suggestion=None), COORDINATOR) or ""
     assert names_in(told, COORDINATOR.actions) == set(COORDINATOR.actions)
 
@@ -228,7 +228,7 @@ def test_a_generic_text_names_no_peer(category: Category) -> None:
 @pytest.mark.req("M75")
 @pytest.mark.parametrize("agent", TEAM.agents)
 def test_the_last_tier_names_the_agent_a_peer_and_the_exact_reply(agent: str) -> None:
-    """What is shown hands over to somebody the agent may hand over to, and is valid as it stands."""
+    """The example hands over to a permitted agent, and is valid as it stands."""
     found = text(4, permitted=permitted_actions(TEAM, agent)).splitlines()
     shown = json.loads(found[-1])
     assert shown["next_action"] == ActionType.INVOKE_AGENT
@@ -247,7 +247,7 @@ def test_the_last_tier_names_the_agent_a_peer_and_the_exact_reply(agent: str) ->
     ],
 )
 def test_who_may_only_finish_ask_or_call_is_shown_that(allowed: Permitted, action: ActionType) -> None:
-    """Where there is nobody to hand over to, the example is of the one thing that may be done."""
+    """Where no hand-over is permitted, the example is of the permitted action."""
     assert example_in(text(4, permitted=allowed, tools={"search": search}))["next_action"] == action
 
 
@@ -262,7 +262,7 @@ def test_where_no_example_can_be_made_a_choice_stays_due() -> None:
 @pytest.mark.req("M75")
 @pytest.mark.parametrize("count", [3, 4, 9])
 def test_nothing_permitted_is_said(count: int) -> None:
-    """Where nothing is permitted the text says where to look."""
+    """Where nothing is permitted the text says to review the topology."""
     found = text(count, permitted=Permitted("A"))
     assert (insists(found), example_in(found)) == (True, None)
     assert NOTHING == "(none — review topology)"
@@ -326,7 +326,7 @@ def examples_in(told: str) -> list[str]:
 @pytest.mark.req("M64")
 @pytest.mark.parametrize("agent", TEAM.agents)
 def test_every_example_shown_is_valid(agent: str) -> None:
-    """What steering shows as a reply passes the validation of that very agent, in its format."""
+    """Every example in a steering text passes the validation of that agent, in its format."""
     for written in (None, XMLResponseFormat(), KeyedFormat()):
         processor = ValidationProcessor(TEAM, *([] if written is None else [written]), tools=[search])
         allowed = processor.terms(agent).permitted
@@ -342,7 +342,7 @@ NAMES = st.text(min_size=1, max_size=60).filter(lambda name: name.strip() == nam
 
 @given(st.lists(NAMES, min_size=2, max_size=40, unique=True), st.sampled_from(list(FAULTS.values())), st.integers(0, 6))
 def test_any_names_make_a_bounded_text_with_whole_examples(names: list[str], fault: Issue, count: int) -> None:
-    """However agents are called, a text is at most 2 KB of UTF-8, and what it shows as a reply reads as JSON."""
+    """For any names of agents, a text is at most 2 KB of UTF-8, and its examples are whole JSON."""
     first, *others = names
     team = Topology.of({first: [*others, USER], **{name: [USER] for name in others}})
     told = text(count, (fault,), permitted=permitted_actions(team, first))
@@ -388,7 +388,7 @@ def test_names_do_not_change_what_is_said(names: list[str], category: Category) 
 
 
 def test_faults_that_do_not_fit_are_left_out_whole() -> None:
-    """Of many long faults those that fit are listed whole, and the advice and the example are there in any case."""
+    """Of many long faults those that fit are listed whole; the advice and the example are always there."""
     many = tuple(Issue(f"mine.{n}", Category.FORMAT_ERROR, f"/f{n}", f"fault {n} " + "x" * 300) for n in range(12))
     lines = text(4, many).splitlines()
     assert lines[0].startswith("Still not valid")

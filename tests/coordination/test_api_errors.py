@@ -121,7 +121,7 @@ def test_a_message_that_reports_no_error_is_refused() -> None:
 @pytest.mark.req("M87")
 @pytest.mark.parametrize("content", ["boom", '{"classification":', '"boom"', "[1]"])
 def test_content_that_is_no_report_is_the_message(content: str) -> None:
-    """Any other content is the message of an error of unknown class, word for word."""
+    """Any other content becomes the message of an error of unknown class, word for word."""
     error = read_error_message({"role": "error", "content": content})
     assert isinstance(error, ApiError)
     assert (error.classification, error.message) == (ApiErrorClass.UNKNOWN, content)
@@ -191,6 +191,6 @@ def test_the_issue_of_an_error_is_our_own_words() -> None:
 
 @given(st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists)))
 def test_any_report_is_read(report: dict[str, Any]) -> None:
-    """Whatever a report holds, it is read, and a system's action is made of it."""
+    """Any report is read and becomes an action of the system."""
     result = ApiError.of_report(report).to_result(agent="A", branch_id="b")
     assert result.action_type in {RETRY, END, ASK}

@@ -64,7 +64,7 @@ def test_the_budget_stops_where_the_table_does(table: dict[Category, Reaction], 
 
 
 def test_the_gravest_fault_decides() -> None:
-    """Of several faults the one with the gravest reaction decides, in whatever order they stand."""
+    """Of several faults the one with the gravest reaction decides, in any order."""
     format_fault, tool_fault = FAULTS[Category.FORMAT_ERROR], FAULTS[Category.TOOL_ERROR]
     terminal = FAULTS[Category.API_TERMINAL]
     policy = ErrorPolicy()
@@ -81,7 +81,7 @@ def test_what_another_ask_cannot_mend_is_not_asked_again() -> None:
 
 
 def test_a_table_changes_single_categories() -> None:
-    """What a table does not name stays as published; a policy cannot be changed after it was declared."""
+    """Categories that a table does not name stay as published; a declared policy cannot be changed."""
     policy = ErrorPolicy(reactions={Category.UNKNOWN: ASK})
     assert dict(policy.reactions) == TABLE | {Category.UNKNOWN: ASK}
     with pytest.raises(TypeError):

@@ -186,7 +186,7 @@ for default in (None, "xml", "json"):
 @pytest.mark.parametrize("branch", [None, CONVERSATION, PARALLEL])
 @pytest.mark.parametrize("agent", ["Coordinator", "Worker1", "DataAnalyzer", "Worker3"])
 def test_every_example_is_valid_in_its_own_format(written: ActionFormat, branch: Branch | None, agent: str) -> None:
-    """What a format shows for an agent in a branch, it may reply there: an example of each permitted action."""
+    """Every example that a format shows an agent in a branch is a valid reply there; each permitted action has one."""
     made = processor(response_format=written, leave=LEAVE)
     context = CoordinationContext.of(made.terms(agent, branch))
     actions = context.permitted().actions
@@ -230,7 +230,7 @@ VALUE = st.recursive(
 
 @given(st.dictionaries(MEMBER, VALUE, max_size=4))
 def test_tagged_text_reads_back_equal(action: dict[str, Any]) -> None:
-    """Whatever an action holds, what is written is read: texts of control characters, line ends and markup, too."""
+    """Any action is read back as it was written: control characters, line ends and markup included."""
     assert read_tagged(XML.spell(action)) == action
 
 

@@ -90,7 +90,7 @@ def test_an_answer_is_a_word_or_free_text(kind: HumanKind, answer: str, decision
 @pytest.mark.parametrize("kind", [PLAN, COURSES])
 @pytest.mark.parametrize("decision", HumanDecision)
 def test_the_name_of_another_kinds_decision_decides_nothing(kind: HumanKind, decision: HumanDecision) -> None:
-    """Where free text is heard beside decisions, the bare name of a decision that is none here is refused."""
+    """Where free text is accepted, the bare name of another kind's decision is refused."""
     for spelt in (decision.value, f" {decision.value.upper()} "):
         if decision in kind.decisions:
             assert read_answer(kind, spelt) is decision
@@ -115,7 +115,7 @@ def test_a_negation_is_no_consent(answer: str) -> None:
 @pytest.mark.req("R26")
 @given(before=st.text(max_size=8), after=st.text(max_size=8), word=st.sampled_from(sorted(PLAN.words)))
 def test_a_word_within_a_text_decides_nothing(before: str, after: str, word: str) -> None:
-    """Only a whole answer that is a known word can approve, whatever stands around one."""
+    """Only a whole answer that is a known word can approve."""
     answer = before + word + after
     assume(answer.strip().casefold() not in set(HumanDecision) - PLAN.decisions)
     if read_answer(PLAN, answer) is HumanDecision.APPROVE:
@@ -172,7 +172,7 @@ def test_a_request_is_json(found: PendingHuman | SettledHuman) -> None:
     ],
 )
 def test_a_broken_ledger_is_refused(ledger: Any, code: CoordinationCode, path: str) -> None:
-    """What was tampered with is an error with its place, never a request that is gone."""
+    """A modified ledger is an error with its place; no request is dropped silently."""
     with pytest.raises(StateError) as caught:
         read_ledger(ledger)
     assert (caught.value.issues[0].code, caught.value.issues[0].path) == (code, path)
@@ -193,7 +193,7 @@ LEDGERS = st.lists(FOUND, max_size=4).map(lambda found: [one.to_dict() for one i
 
 @given(one=LEDGERS, two=LEDGERS, three=LEDGERS)
 def test_ledgers_merge_in_any_order(one: list[JSONObject], two: list[JSONObject], three: list[JSONObject]) -> None:
-    """However parallel branches come together, and however often, the ledger is the same."""
+    """However often and in whatever order parallel branches merge, the ledger is the same."""
     merged = merge_ledgers(merge_ledgers(one, two), three)
     for a, b, c in permutations((one, two, three)):
         assert merge_ledgers(a, merge_ledgers(b, c)) == merged
@@ -235,7 +235,7 @@ def test_a_carried_request_leads_to_the_new_entry() -> None:
 
 @pytest.mark.parametrize("answer", [None, 5, True, ["approve"], {"decision": "approve"}, b"approve"])
 def test_an_answer_is_text(answer: object) -> None:
-    """What is no text is refused, and never spelt out to become feedback."""
+    """An answer that is not text is refused, and is not converted into feedback."""
     with pytest.raises(ContractError):
         require_text(answer)
     assert require_text("approve") == "approve"

@@ -106,7 +106,7 @@ def test_an_answer_becomes_a_message(resume: str | None, target: str) -> None:
 
 
 def test_a_graph_has_its_own_home() -> None:
-    """Where no request says otherwise, an answer leads where the graph begins."""
+    """Unless a request says otherwise, an answer leads to the graph's entry."""
     assert answered(request_human_input(state_with()), "go on", home="triage")["next_agent"] == "triage"
 
 
@@ -122,7 +122,7 @@ def test_a_graph_has_its_own_home() -> None:
     ],
 )
 def test_the_decision_is_kept(kind: HumanKind, answer: str, decision: HumanDecision) -> None:
-    """What was decided stands in the state beside what was said, for the node that goes on."""
+    """The state holds the decision beside the answer, for the next node."""
     after = answered(request_human_input(state_with(), kind=kind, now=noon), answer)
     last = last_answer(after)
     assert last is not None
@@ -202,7 +202,7 @@ def test_a_flag_set_by_hand_is_carried_too(entry: str) -> None:
 
 @pytest.mark.parametrize("answer", [None, 5, {"decision": "approve"}])
 def test_feedback_is_text(answer: Any) -> None:
-    """What is no text does not get into a state."""
+    """Feedback that is not text does not get into a state."""
     with pytest.raises(ContractError):
         give_human_feedback(failed(), answer)
 
@@ -219,7 +219,7 @@ def test_a_refused_answer_changes_nothing() -> None:
 @pytest.mark.req("R29")
 @pytest.mark.parametrize("answer", ["maybe", "retry please", "don't abort", "yes", "approve"])
 def test_any_other_answer_to_an_error_is_asked_again(answer: str) -> None:
-    """What decides nothing leaves the request pending; the human reads the prompt again, and may then answer."""
+    """An answer that decides nothing leaves the request pending; the prompt is shown again."""
     again = answered(failed(), answer)
     assert [turn["role"] for turn in again["messages"]] == ["assistant", "user", "assistant"]
     assert (again["requires_human_input"], again["human_feedback"]) == (True, None)
@@ -228,7 +228,7 @@ def test_any_other_answer_to_an_error_is_asked_again(answer: str) -> None:
 
 
 def test_a_skip_without_a_next_step_goes_home() -> None:
-    """Where nobody said what is next, skipping leads where the graph begins."""
+    """Without a next step, skipping leads to the graph's entry."""
     state = request_human_input(state_with(next_agent="course_advisor"), kind=HumanKind.ERROR, now=noon)
     assert answered(state, "skip")["next_agent"] == "coordinator"
     elsewhere = request_human_input(state_with(), kind=HumanKind.ERROR, resume_to="learning_planner", now=noon)
@@ -376,7 +376,7 @@ def test_a_request_survives_whatever_nodes_return(steps: list[tuple[str, dict[st
 @pytest.mark.req("R27")
 @given(update=UPDATES)
 def test_a_flag_set_by_hand_survives(update: dict[str, Any]) -> None:
-    """What a node asks for by the flag alone is pending after the next node, whatever that one says."""
+    """A request made by setting only the flag is pending after the next node, whatever that returns."""
     state = apply_update(state_with(next_agent="learning_planner"), {"requires_human_input": True})
     after = apply_update(state, update)
     assert after["requires_human_input"]
@@ -403,7 +403,7 @@ def test_a_request_by_hand_is_read() -> None:
 
 
 def test_a_ready_question_is_put_like_any_other() -> None:
-    """It stands in front as it is made; what is pending stays pending, and put twice it is asked once."""
+    """It is asked first, unchanged; other requests stay pending, and put twice it is asked once."""
     ready = PendingHuman("ready", HumanKind.ERROR, "And now?", resume_to="course_advisor", requested_at="9999")
     state = request_human_input(state_with(next_agent="coordinator"), "First?", now=noon)
     once = put_question(state, ready)

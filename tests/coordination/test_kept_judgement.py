@@ -33,7 +33,7 @@ def told(result: ValidationResult) -> tuple[object, ...]:
 
 @given(st.lists(st.tuples(st.sampled_from(REPLIES), st.fixed_dictionaries(SETTINGS)), max_size=6))
 def test_a_verdict_does_not_depend_on_those_before(asked: list[tuple[Any, dict[str, Any]]]) -> None:
-    """Whatever one processor was asked before, it says what a new one does, in each branch, state and narrowing."""
+    """A used processor gives the verdict of a new one, in each branch, state and narrowing."""
     used = processor()
     for reply, settings in asked:
         assert told(used.validate(reply, "Coordinator", **settings)) == told(

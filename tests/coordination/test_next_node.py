@@ -291,7 +291,7 @@ def test_what_is_no_limit_is_refused(limit: Any) -> None:
 @pytest.mark.req("R34")
 @pytest.mark.parametrize("spelt", ["", "-1", "ten", "1.5", "1_0", " 5", "５", "9" * 5_000])
 def test_the_environment_is_read_strictly(spelt: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the environment sets must be a whole number in digits."""
+    """The variable of the environment must be a whole number in digits."""
     monkeypatch.setenv(MAX_LOOP_COUNT_VARIABLE, spelt)
     with pytest.raises(ContractError):
         route_next(state_with())
@@ -526,7 +526,7 @@ def test_a_count_that_went_back_begins_a_new_trail() -> None:
 
 
 def test_only_the_newest_entries_are_read() -> None:
-    """What is too old to matter is not looked at; a broken entry that matters is named by its place."""
+    """Entries beyond the window are not read; a broken entry within it is named by its place."""
     state = state_with(next_agent="coordinator", loop_count=9)
     entry = {"ts": "", "from": None, "to": "course_advisor", "reason": "", "loop_count": 1, "task": None}
     assert (

@@ -195,7 +195,7 @@ def test_an_agent_without_anybody_to_follow_may_not_hand_over() -> None:
 
 
 def test_who_may_do_nothing_gets_no_suggestion() -> None:
-    """Another ask cannot help an agent that the topology leaves nothing: review the topology."""
+    """An agent without permissions is not asked again; the suggestion is to review the topology."""
     result = judged({"next_action": "final_response", "content": "x"}, "Worker3", tools=())
     assert (result.is_valid, result.retry_suggestion) == (False, None)
 
@@ -211,12 +211,12 @@ def test_a_refusal_names_the_need_that_is_not_met() -> None:
 
 @pytest.mark.parametrize("leave", [["auto_retry"], ["dance"]])
 def test_no_leave_for_what_is_nobody_s(leave: list[str]) -> None:
-    """What only the system may do, and what is no action, is refused when it is declared."""
+    """Declaring leave for an action of the system, or for an unknown one, is refused."""
     with pytest.raises(ContractError):
         ValidationProcessor(GRAPH, leave=leave)
 
 
 def test_an_unknown_agent_is_the_application_s_mistake() -> None:
-    """Who replies is not the model's to say: a name that the topology does not know is raised at once."""
+    """The application names the replying agent: an unknown name raises at once."""
     with pytest.raises(ContractError):
         processor().validate({"next_action": "final_response", "content": "x"}, "Nobody")

@@ -278,5 +278,5 @@ def test_all_ported_cases_are_here() -> None:
     ids=[*ROUTER, *VALIDATOR, *ERRORS],
 )
 def test_a_ported_case_holds(observed: Callable[[], Any], expected: Any) -> None:
-    """What the original's case asserts holds here, by code and field."""
+    """The assertions of the original case hold here, by code and field."""
     assert observed() == expected

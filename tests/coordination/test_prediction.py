@@ -28,7 +28,7 @@ def test_the_most_frequent_follower_is_predicted() -> None:
 
 @pytest.mark.req("M113")
 def test_only_permitted_agents_are_predicted() -> None:
-    """What the topology does not permit is passed over, however often it happened."""
+    """An agent that the topology does not permit is never predicted, however often it followed."""
     assert predict_next_route("A", WALKED, allowed=["C"]) == "C"
     assert predict_next_route("A", WALKED, allowed=[]) is None
     history = [("Worker1", "Coordinator")] * 5 + [("Worker1", "Aggregator")]
@@ -53,14 +53,14 @@ def test_histories_may_be_pairs_or_entries_of_a_state() -> None:
 
 @pytest.mark.parametrize("hop", ["A", ("A",), ("A", 1), {"from": "A"}, 3])
 def test_a_history_of_something_else_is_refused(hop: Any) -> None:
-    """What is no hand-over is a fault of the caller."""
+    """A history entry that is not a hand-over is the caller's mistake."""
     with pytest.raises(ContractError):
         predict_next_route("A", [hop])
 
 
 @given(st.lists(st.sampled_from("ABC"), max_size=20), st.sampled_from("ABC"))
 def test_what_is_predicted_has_happened(names: list[str], agent: str) -> None:
-    """Whatever walk is given, the prediction followed the agent at least as often as any other."""
+    """For any walk, the predicted agent followed at least as often as any other."""
     history = list(pairwise(names))
     predicted = predict_next_route(agent, history)
     counts = {name: history.count((agent, name)) for name in "ABC"}

@@ -202,7 +202,7 @@ def test_the_sdk_s_own_objects_are_read() -> None:
 
 @pytest.mark.parametrize("calls", ["search", {"id": "1"}, 7, ["x"], [None], [{"id": "1"}], [call("search", {})] * 200])
 def test_malformed_native_calls_are_faults(calls: object) -> None:
-    """Whatever stands in ``tool_calls``: a result, never a call."""
+    """Any malformed ``tool_calls`` is an invalid result, never a call."""
     result = judged({"role": "assistant", "content": None, "tool_calls": calls})
     assert (result.is_valid, result.tool_calls) == (False, [])
 
@@ -229,7 +229,7 @@ def test_an_error_that_is_no_json_is_kept_as_its_message() -> None:
 
 @pytest.mark.parametrize("spell", [dict, lambda reply: str(reply).replace("'", '"')])
 def test_a_model_has_not_the_system_s_voice(spell: Any) -> None:
-    """What was or may have been a model's text is never an error message, whatever role it claims (X8)."""
+    """Text that may be a model's is never an error message, whatever role it claims (X8)."""
     claimed = {"role": "error", "content": "boom"}
     result = judged(spell(claimed), "Worker3")
     assert (result.is_valid, result.origin) == (False, Origin.MODEL)
@@ -256,7 +256,7 @@ def test_prose_is_never_an_action_by_its_words(prose: str) -> None:
     "text", ['{"next_action": "invoke_agent"', "```json\n{}\n```", '["a"]', "<a>", " ", 'so: {"next_action": 1}']
 )
 def test_a_faulty_action_is_not_prose(text: str) -> None:
-    """What begins like an action gone wrong never becomes an answer to the user."""
+    """A malformed action never becomes an answer to the user."""
     opted = processor()
     opted.register_processor(TextResponseProcessor())
     assert not opted.validate(text, "Coordinator").is_valid
@@ -292,7 +292,7 @@ def test_a_processor_that_raises_is_contained() -> None:
 
 @pytest.mark.parametrize("breaks", [{"gives": 7}, {"gives": ["x"]}, {"gives": None, "can": ValueError("x")}])
 def test_a_processor_that_misbehaves_is_contained(breaks: dict[str, Any]) -> None:
-    """What it may not give, and what its question raises, are failures of it."""
+    """A processor's invalid result, or an exception of its methods, is a failure of the processor."""
     made = processor()
     made.register_processor(Scripted("bad", 85, **({"gives": None} | breaks)))
     assert made.validate({"other": 1}, "Coordinator").code == "format.processor_failed"

@@ -88,7 +88,7 @@ def test_v17_a_null_for_an_optional_member_is_as_if_it_were_absent(name: str, wr
     ],
 )
 def test_v17_a_null_for_a_needed_or_unknown_member_is_a_fault(reply: dict[str, Any], path: str) -> None:
-    """Only what may be left out may be null."""
+    """Only an optional member may be null."""
     result = judged(reply)
     assert not result.is_valid
     assert result.issues[0].path.startswith(path)

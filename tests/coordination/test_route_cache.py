@@ -27,7 +27,7 @@ def key(result: ValidationResult = HANDOVER, agent: str = "Coordinator", branch:
 
 @pytest.mark.req("M112")
 def test_a_hit_is_equal_and_a_miss_is_none() -> None:
-    """What was set is got, equal and not the same; what was not is None."""
+    """A stored route is returned equal and as a copy; any other key is None."""
     cache, decision = RouteCache(), decide(HANDOVER)
     cache.set_route(key(), decision)
     kept = cache.get_route(key())
@@ -40,7 +40,7 @@ def test_a_hit_is_equal_and_a_miss_is_none() -> None:
 
 @pytest.mark.req("M112")
 def test_nobody_can_change_a_kept_route() -> None:
-    """What a caller does to a decision that went in or came out stays with the caller."""
+    """Changing a decision before or after storing it does not change the stored one."""
     cache, decision = RouteCache(), decide(HANDOVER)
     cache.set_route("k", decision)
     decision.next_steps.clear()
@@ -104,7 +104,7 @@ def test_what_follows_a_fault_is_never_kept() -> None:
 @pytest.mark.req("M112")
 @given(st.lists(st.integers(0, 5), max_size=30), st.integers(1, 4))
 def test_the_cache_is_bounded_and_forgets_the_oldest(asked: list[int], bound: int) -> None:
-    """It holds at most so many routes, and exactly those that were asked for last."""
+    """It holds at most its number of routes: those used last."""
     cache, recent = RouteCache(bound), list[int]()
     for number in asked:
         if cache.get_route(number) is None:

@@ -139,6 +139,6 @@ def test_every_repeated_piece_is_found(start: str, piece: str, repeats: int) -> 
 
 @given(trail=st.text("ab", max_size=30), repeats=st.integers(2, 4), longest=st.integers(1, 5))
 def test_only_the_window_matters(trail: str, repeats: int, longest: int) -> None:
-    """What lies further back than the window changes nothing."""
+    """Steps before the window do not change the result."""
     limit = CycleLimit(repeats=repeats, longest=longest)
     assert limit.loop(trail) == limit.loop(trail[-limit.window :])

@@ -330,7 +330,7 @@ def test_a_bad_format_is_asked_for_again(count: int) -> None:
 
 @pytest.mark.req("M82")
 def test_a_missing_field_has_its_own_code() -> None:
-    """What is missing is told by a code of its own, in the category of formats."""
+    """A missing field has a code of its own, in the category of formats."""
     result = verdict('{"next_action": "invoke_agent"}')
     assert (result.code, result.error_category) == (AgentReplyCode.ACTION_MISSING_FIELD, Category.FORMAT_ERROR)
     assert decide(result).next_steps[0].metadata["retry_reason"] == "action.missing_field"
@@ -355,7 +355,7 @@ def test_without_steering_the_agent_is_asked_again_untold() -> None:
 
 @pytest.mark.req("M105")
 def test_a_fault_without_a_suggestion_completes() -> None:
-    """Where another ask would not help the branch ends, saying that the validation failed."""
+    """When asking again would not help the branch ends, and reports that the validation failed."""
     decision = decide(invalid(FAULTS[Category.FORMAT_ERROR], suggestion=None))
     assert (decision.next_steps, decision.should_continue) == ([], False)
     assert decision.completion_reason == "Validation error: it does not fit"
@@ -368,7 +368,7 @@ def test_a_fault_without_a_suggestion_completes() -> None:
     [(category, reaction) for category in Category for reaction in Reaction],
 )
 def test_the_policy_decides(category: Category, reaction: Reaction) -> None:
-    """Whatever table is given, each category leads where the table says."""
+    """For any table, each category leads where the table says."""
     router = Router(TEAM, policy=ErrorPolicy(reactions={category: reaction}))
     decision = router.decide(invalid(FAULTS[category]), Branch(), RoutingContext(current_agent="Coordinator"))
     assert decision.error_action == reaction.value
@@ -622,7 +622,7 @@ def test_no_branch_becomes_a_conversation_by_itself() -> None:
 
 @pytest.mark.req("M108")
 def test_the_context_may_say_that_it_is_a_conversation() -> None:
-    """What the branch does not say of a conversation, the context may."""
+    """The context can mark a conversation that the branch does not mark."""
     decision = decide(
         valid(ActionType.INVOKE_AGENT, "Aggregator"),
         is_conversation_branch=True,
@@ -689,7 +689,7 @@ CONTEXTS = st.builds(
 @pytest.mark.req("M107")
 @given(result=RESULTS, branch=BRANCHES, context=CONTEXTS)
 def test_no_step_leaves_the_topology(result: ValidationResult, branch: Branch, context: RoutingContext) -> None:
-    """Whatever a result says, each step leads to a permitted agent, the same one, the user or an end; with a reason."""
+    """For any result, each step leads to a permitted agent, the same one, the user or an end; with a reason."""
     before = repr((result, branch, context))
     decision = ROUTER.decide(result, branch, context)
     agent = context.current_agent or (branch.agents[0] if len(branch.agents) == 1 else "")

@@ -144,7 +144,7 @@ def test_a_guard_passes_on_what_else_a_node_takes() -> None:
 
 @pytest.mark.req("R27")
 def test_a_guard_keeps_a_request() -> None:
-    """What a node asks of the human is pending after the next node, which returns another flag and target."""
+    """A human request of a node is pending after the next node, which returns another flag and target."""
 
     def planner(state: AgentState) -> dict[str, Any]:
         """Ask by the flag alone, as the documents' planner does."""
@@ -300,7 +300,7 @@ def test_a_block_is_measured() -> None:
 
 
 def test_a_snapshot_stands_still() -> None:
-    """What is counted later, and a reset, do not change a snapshot that was taken."""
+    """Later counts and a reset do not change a snapshot."""
     metrics = RunMetrics()
     metrics.done(Activity.CONVERSATIONS)
     metrics.routed(explain_route(state_with()))
@@ -315,7 +315,7 @@ def test_a_snapshot_stands_still() -> None:
 
 @pytest.mark.req("R40", "R35")
 def test_threads_and_tasks_lose_no_count() -> None:
-    """Whatever counts at the same time, every event is counted, and each snapshot's sums agree."""
+    """With concurrent writers every event is counted, and each snapshot's sums agree."""
     metrics, decision = RunMetrics(), explain_route(state_with())
 
     def work(number: int) -> bool:

@@ -78,7 +78,7 @@ def test_what_is_given_is_kept() -> None:
 
 @pytest.mark.parametrize("bad", [{"conversation_id": " "}, {"user_profile": {"user_id": ""}}, {"max_loop_count": -1}])
 def test_a_conversation_does_not_begin_wrongly(bad: dict[str, Any]) -> None:
-    """What makes no valid state is refused at once."""
+    """Arguments that make no valid state are refused at once."""
     with pytest.raises(StateError):
         create_initial_state(**bad)
 
@@ -194,7 +194,7 @@ def test_each_missing_field_is_named(field: str) -> None:
 
 
 def test_validation_takes_anything() -> None:
-    """What is no state at all is told, not raised; nodes may be others than the five."""
+    """A value that is not a state is reported, not raised; nodes may be others than the five."""
     values: tuple[object, ...] = (None, 5, [], "state")
     for value in values:
         assert [issue.code for issue in state_issues(value)] == [CoordinationCode.STATE_NOT_OBJECT]

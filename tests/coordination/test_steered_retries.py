@@ -56,7 +56,7 @@ def test_three_steered_calls_follow_the_first() -> None:
 
 @pytest.mark.req("M70")
 def test_the_first_right_action_is_given() -> None:
-    """What is given is the verdict itself: the action, its invocations, and what it was held to."""
+    """The result is the verdict itself: the action, its invocations, and its terms."""
     raw = Client(PROSE, DENIED, HANDOVER)
     result = ask(raw)
     assert (result.action_type, result.next_agents) == (ActionType.INVOKE_AGENT, ["Worker1"])

@@ -85,7 +85,7 @@ def test_what_a_topology_answers() -> None:
 
 @pytest.mark.parametrize("target", ["Critic", "lead", " Lead", "", "Nobody", "End"])
 def test_only_edges_allow(target: str) -> None:
-    """Whatever a model names as a target, only a declared edge allows it."""
+    """Only a declared edge allows a target that a model names."""
     topology = Topology.of(TEAM)
     assert not topology.allows("Analyst", target)
     assert topology.allows("Analyst", "Lead")

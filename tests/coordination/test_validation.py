@@ -139,7 +139,7 @@ def client_verdict(made: ValidationProcessor, text: str) -> bool:
     ],
 )
 def test_every_public_path_ends_in_the_one_judge(judge: Callable[[ValidationProcessor, str], bool]) -> None:
-    """What the application's own check refuses is refused on every way to an action, and it is asked exactly once."""
+    """The application's own check is asked exactly once, and can refuse, on every way to an action."""
     seen: list[Any] = []
 
     def short(action: dict[str, Any], permitted: Permitted) -> None:
@@ -329,7 +329,7 @@ def test_whatever_comes_is_a_result(raw: object, branch: Branch | None, agent: s
 @pytest.mark.parametrize("written", ["json", XMLResponseFormat()])
 @pytest.mark.parametrize("index", range(len(hostile())))
 def test_an_object_that_raises_is_a_result(index: int, written: Any) -> None:
-    """Whatever an object's own code raises wherever it is looked at: a fault of form, and never an exception."""
+    """An object whose own code raises is a format fault, never an exception."""
     made = processor(response_format=written, log_replies=lambda text: text)
     made.register_processor(TextResponseProcessor())
     result = made.validate(hostile()[index], "Coordinator")
@@ -386,7 +386,7 @@ HOSTILE: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("reply", "code"), HOSTILE)
 @pytest.mark.parametrize("in_message", [False, True])
 def test_hostile_replies_are_refused_briefly(reply: Any, code: str, *, in_message: bool) -> None:
-    """What the core's reader refuses is no action, however it is wrapped; at most 32 faults are told."""
+    """A reply that the strict reader refuses is not an action; at most 32 faults are reported."""
     text = reply if isinstance(reply, str) else json.dumps(reply)
     result = judged(message(text) if in_message else reply)
     assert (result.is_valid, result.code) == (False, code)
@@ -395,7 +395,7 @@ def test_hostile_replies_are_refused_briefly(reply: Any, code: str, *, in_messag
 
 
 def test_a_judged_action_is_its_own() -> None:
-    """Who changes the mapping afterwards changes nothing that was judged."""
+    """Changing the mapping afterwards does not change the verdict."""
     reply: dict[str, Any] = FINAL | {"content": {"title": "t"}}
     result = judged(reply)
     reply["content"]["title"] = "changed"
@@ -403,7 +403,7 @@ def test_a_judged_action_is_its_own() -> None:
 
 
 def test_mappings_are_bounded_like_texts() -> None:
-    """What was never a text is held to the same limits: depth, values, plain JSON; a value inside itself ends, too."""
+    """A mapping has the same limits as a text: depth, values, plain JSON; a cyclic value ends, too."""
     deep: Any = {}
     for _ in range(100):
         deep = {"x": deep}
@@ -569,7 +569,7 @@ def test_leniency_is_opted_into_and_recorded(mode: Any, wrap: str) -> None:
     ],
 )
 def test_every_retryable_failure_has_a_suggestion(reply: object, expected: str | None) -> None:
-    """It follows from the remedy of the codes; what ended for good has none."""
+    """The suggestion follows from the remedy of the codes; a final failure has none."""
     result = judged(reply)
     assert not result.is_valid
     assert (result.retry_suggestion or "").startswith(expected or "")
@@ -607,7 +607,7 @@ def test_replies_that_end_badly_are_no_actions(reply: object, code: str) -> None
     "response", [{"error": {"message": "x"}}, {"choices": []}, {"choices": [{}], **FINAL}, {"error": 1}]
 )
 def test_a_response_is_opened_as_a_client_opens_it(response: dict[str, Any]) -> None:
-    """What the API sent in place of a completion has the code that a client's own loop gives it."""
+    """A response that is not a completion has the code that a client's own loop gives it."""
     made = processor()
     verdict = made.answer_kind("Coordinator").contract.check(response)
     assert isinstance(verdict, Invalid)
@@ -651,7 +651,7 @@ def test_tools_that_are_none_are_refused(tools: Any) -> None:
 
 @pytest.mark.parametrize("agent", [7, SimpleNamespace(), SimpleNamespace(name=7)])
 def test_an_agent_has_a_name(agent: Any) -> None:
-    """What has none is the application's mistake."""
+    """An agent without a name is the application's mistake."""
     with pytest.raises(ContractError):
         processor().validate(INVOKE, agent)
 

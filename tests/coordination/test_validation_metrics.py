@@ -53,7 +53,7 @@ def test_bad_bad_good() -> None:
 
 @pytest.mark.req("M114")
 def test_the_loop_of_a_client_is_counted_by_its_attempts() -> None:
-    """As ``on_attempt`` of a wrapped client the counters see every judged reply, and no failed call."""
+    """With ``on_attempt`` of a wrapped client the counters see every judged reply, and no failed call."""
     metrics = ValidationMetrics(now=still)
     prose = completion("prose")
     raw = Client(prose, StatusError(503, {"retry-after": "0"}), prose, completion(None, [call()]))

@@ -53,7 +53,7 @@ def test_raw_replies_go_through_the_redaction(caplog: pytest.LogCaptureFixture) 
 
 
 def test_a_raw_reply_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    """Whatever a reply is, it is logged as one line of JSON: it cannot forge a line of its own."""
+    """Any reply is logged as one line of JSON: it cannot forge a line of its own."""
     with caplog.at_level(logging.DEBUG, logger="strictreply"):
         for raw in ("a\nERROR forged", object(), None, {"deep": {1, 2}}, Raising()):
             Watch(redact=lambda text: text).judged("A", verdict("prose"), raw)

@@ -166,7 +166,7 @@ def test_of_calls_that_run_at_the_same_time_the_finished_ones_are_kept(number: i
 
 
 def test_a_run_waits_in_the_queue_when_the_process_that_started_it_is_gone(tmp_path: Path) -> None:
-    """What was started before any worker was there, by a process that is there no more, is finished."""
+    """A run is finished although its starting process ended before any worker existed."""
     with served("together") as (_, base_url):
         place = Place(base_url, f"sqlite:///{tmp_path}/runs.sqlite", tmp_path / "journal")
         starter = PROCESSES.Process(target=start_and_go, args=(place,))

@@ -84,6 +84,6 @@ def test_the_kinds_of_failure_are_those_of_the_code() -> None:
 
 
 def test_the_number_of_deaths_is_that_of_the_code() -> None:
-    """How many workers may die of a run is told rightly."""
+    """The page names the number of deaths after which a run is given up."""
     assert MAX_DROPS == 5
     assert "five worker processes in a row died" in PAGE.text

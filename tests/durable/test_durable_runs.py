@@ -196,7 +196,7 @@ def test_a_run_waits_for_its_client(desk: Callable[..., Desk]) -> None:
 
 
 def test_an_answer_is_taken_once(desk: Callable[..., Desk]) -> None:
-    """Of several who answer the same pause at the same time one is taken, and the others are told so."""
+    """Of several simultaneous answers to a pause one is accepted, and the others are refused."""
     place = desk(ASK_WEATHER, ok.answer("Sunny."))
     with place as runs:
         run = runs.start("Weather?")
@@ -248,7 +248,7 @@ def test_a_conversation_goes_on(desk: Callable[..., Desk]) -> None:
 
 
 def test_a_failed_run_is_retried_from_where_it_failed(desk: Callable[..., Desk], url: str) -> None:
-    """What failed is told by fields; a retry asks again, and no tool runs a second time."""
+    """A failure is reported by fields; a retry asks again, and no tool runs a second time."""
     place = desk(ADD_TWICE, faults.bad_request(), ok.answer("3 and 5"))
     with place as runs:
         run = runs.start("Add.")
@@ -298,7 +298,7 @@ def test_a_tool_that_exits_fails_the_run(desk: Callable[..., Desk]) -> None:
 
 
 def test_a_worker_that_is_stopped_leaves_its_runs_to_the_next(desk: Callable[..., Desk]) -> None:
-    """What was in flight at the stop is done again; the one that was stopped goes no further, and writes nothing."""
+    """Steps in flight at the stop are repeated by the next worker; the stopped one writes nothing more."""
     place = desk(ok.call(ADD, a=1, b=2), ok.answer("3"))
     place.gate.clear()
     with place as runs:
@@ -421,7 +421,7 @@ def test_v11_a_decision_on_another_run_is_refused(desk: Callable[..., Desk]) -> 
 
 @pytest.mark.parametrize("method", ["look", "waiting", "cancel", "retry"])
 def test_a_run_that_is_not_there_is_said_so(desk: Callable[..., Desk], method: str) -> None:
-    """Whatever is done with an id that nobody started raises, and waits for nothing."""
+    """Every method of a handle with an unknown id raises, and does not wait."""
     with pytest.raises(DurableRunFailed) as told:
         getattr(desk().runs.find("nobody"), method)()
     assert told.value.kind == "RunNotFound"
@@ -492,7 +492,7 @@ def test_an_answer_that_does_not_fit_any_more(url: str) -> None:
 
 
 def test_v14_a_database_that_is_down_is_said_so() -> None:
-    """Neither starting nor working waits for ever; the error is ours, and names the database without its user."""
+    """Starting and working do not wait for ever; the error names the database without its user."""
     pytest.importorskip("psycopg", reason="psycopg, which talks to PostgreSQL, is an extra")
     url = "postgresql://canary:canary@127.0.0.1:1/none"
     runs = DurableRuns("desk", sr.wrap(ScriptedClient(ScriptedModel())), url=url, model="m")
@@ -507,7 +507,7 @@ def test_v14_a_database_that_is_down_is_said_so() -> None:
 
 @pytest.mark.parametrize("use", ["look", "waiting", "cancel", "retry", "answer"])
 def test_v14_a_database_that_is_damaged_is_said_so(desk: Callable[..., Desk], url: str, use: str) -> None:
-    """Whatever is done with a run whose database was overwritten raises our error, without what is kept there."""
+    """With an overwritten database every method raises SessionStoreFailed, without stored data."""
     place = desk(ok.answer("Never."))
     run = place.runs.start("canary")
     place.runs.close()
@@ -525,7 +525,7 @@ def test_v14_a_database_that_is_damaged_is_said_so(desk: Callable[..., Desk], ur
 @pytest.mark.parametrize("use", ["look", "waiting", "cancel", "answer"])
 @pytest.mark.parametrize("kept", ["canary", '"canary"', '{"canary": 1}'])
 def test_v14_a_record_that_is_none_is_said_so(desk: Callable[..., Desk], url: str, use: str, kept: str) -> None:
-    """Whoever reads the end of a turn that was overwritten gets our error, and no word of the record."""
+    """Reading an overwritten end of a turn raises SessionStoreFailed, without a word of the record."""
     place = desk(ok.call(WEATHER, city="Rome"))
     with place as runs:
         run = runs.start("Well?", id="run")
@@ -540,7 +540,7 @@ def test_v14_a_record_that_is_none_is_said_so(desk: Callable[..., Desk], url: st
 
 
 def test_v14_a_file_that_nobody_can_make(tmp_path: Path) -> None:
-    """Whoever would work on a file in a folder that is not there is told so by our error, as is who starts a run."""
+    """A file in a missing folder raises SessionStoreFailed, in a worker and when a run is started."""
     runs = DurableRuns("desk", sr.wrap(ScriptedClient(ScriptedModel())), url=f"sqlite:///{tmp_path}/no/runs", model="m")
     with pytest.raises(SessionStoreFailed) as told, runs.worker():
         pass

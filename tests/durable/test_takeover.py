@@ -53,7 +53,7 @@ def test_a_run_that_workers_die_of_is_given_up(postgres_url: str) -> None:
 
 
 def test_a_lock_that_is_free_once_is_no_death(postgres_url: str) -> None:
-    """Only who is missed twice in a row is gone: a server that starts anew frees the locks of the living."""
+    """Only a worker missed twice in a row is dead: a restarting server frees the locks of living workers."""
     with desk(postgres_url) as runs:
         run = drop(runs, drops=0)
         with runs.worker(poll_seconds=60):
@@ -69,7 +69,7 @@ def test_a_lock_that_is_free_once_is_no_death(postgres_url: str) -> None:
 
 
 def test_a_worker_that_lives_keeps_its_runs(postgres_url: str) -> None:
-    """What is in the hands of a worker whose lock is held is left to it, however often others look."""
+    """The runs of a worker whose lock is held are left to it, however often others look."""
     with desk(postgres_url) as runs:
         run = drop(runs, drops=0)
         living, other = (PostgresPresence(postgres_url, runs.workflow, name) for name in ("gone", "other"))

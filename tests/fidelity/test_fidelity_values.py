@@ -238,7 +238,7 @@ def test_v3_keys_that_are_no_text(kind: Any, judged: JSON) -> None:
     ids=str,
 )
 def test_spellings_of_one_value(kind: Any, judged: JSON, made: object) -> None:
-    """Another spelling of the same value is no other value."""
+    """Another way to write the same value is not another value."""
     built = judge(kind, judged)
     assert built == made
     assert type(built) is type(made)
@@ -254,7 +254,7 @@ def test_remarks_do_not_change_values(kind: Any, judged: str) -> None:
 
 
 def test_naive_times_stay_naive() -> None:
-    """Where ``format`` is a remark, a time without offset is taken as it is."""
+    """Where ``format`` is only annotated, a time without offset is read without one."""
     assert judge(dt.datetime, "2024-01-02T03:04:05", formats="annotate") == dt.datetime(2024, 1, 2, 3, 4, 5)  # noqa: DTZ001
 
 

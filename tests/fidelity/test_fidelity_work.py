@@ -101,7 +101,7 @@ def calls_of(tool: Tool, judged: JSON, count: int = 1) -> dict[str, Any]:
 
 @pytest.mark.parametrize("channel", ["native", "text"])
 def test_v2_branches_that_multiply_with_depth_are_not_built(channel: Literal["native", "text"]) -> None:
-    """What pydantic would try 2**28 times is refused before it is tried: a little of it is accepted."""
+    """A value that pydantic would try in 2**28 ways is refused before; a small one is accepted."""
     tool = tool_taking(Twig | Bough)
     contract = Contract(tools=[tool], answer=Twig | Bough, channel=channel)
     for depth, code in ((8, None), (28, "too_complex")):
@@ -126,7 +126,7 @@ def test_v2_discriminators_do_not_multiply() -> None:
 
 
 def test_v2_the_calls_of_a_message_share_what_building_may_take() -> None:
-    """What one call may take is not there a hundred times for a hundred calls."""
+    """All calls of a message share one work budget for building."""
     tool = tool_taking(Twig | Bough)
     contract = Contract(tools=[tool], parallel=True)
     assert isinstance(contract.check(calls_of(tool, nested(11))), Valid)

@@ -125,7 +125,7 @@ def test_the_catalogue_is_mended(proxy: Proxy, how: Callable[..., Any]) -> None:
     [(called, (Kind.ENVELOPE, Kind.FINISH, Kind.HTTP)), (streamed, (Kind.ENVELOPE, Kind.FINISH, Kind.STREAM))],
 )
 def test_whatever_a_server_sends_no_wrong_call_comes(proxy: Proxy, how: Callable[..., Any], kinds: Any) -> None:
-    """Behind a faulty envelope, ending or event a client gets the good call or an error of its SDK."""
+    """With a faulty envelope, ending or event a client gets the good call or an error of its SDK."""
     cases = [fault for fault in faults.all_for(SEARCH, kinds=kinds, place="call") if ends(fault.served)]
     got = outcomes(proxy, cases, how)
     assert len(got) > 20
@@ -162,7 +162,7 @@ def test_a_rejected_stream_is_an_error_of_the_api(proxy: Proxy) -> None:
 
 
 def test_what_cannot_be_guaranteed_is_refused(proxy: Proxy) -> None:
-    """Several choices, and what a route that is not guarded demands, are refused before anything is sent."""
+    """Several choices, and demands to a route that is not guarded, are refused before anything is sent."""
     key = proxy.upstream.script(then=GOOD)
 
     def gemini(method: str, model: str, **body: Any) -> None:
@@ -212,7 +212,7 @@ def test_text_is_live(proxy: Proxy) -> None:
 
 @pytest.mark.parametrize("ending", [WireEnding.WHOLE, WireEnding.CUT])
 def test_a_text_that_breaks_off_ends_in_an_error(proxy: Proxy, ending: WireEnding) -> None:
-    """Behind text that went out a stream that broke off has an error as its last event, and no finish reason."""
+    """A stream that breaks off after text has an error as its last event, and no finish reason."""
     whole = render(ok.answer("Hello there, my friend, how are you?").served, {"stream": True})
     key = proxy.upstream.answer(lambda request: HTTPReply(200, whole.headers, whole.parts[:5], ending, "chunked"))
     asked: Any = {"model": "own", "messages": [{"role": "user", "content": key}], "tools": TOOLS, "stream": True}
@@ -254,7 +254,7 @@ def test_no_cut_stream_yields_a_call(proxy: Proxy) -> None:
 
 
 def test_a_cut_stream_is_asked_for_again(proxy: Proxy) -> None:
-    """What was cut is repeated, as the policy says, and the client sees a whole reply."""
+    """A cut stream is repeated, as the policy says, and the client sees a whole reply."""
     for fault in (faults.stream_without_finish(SEARCH), faults.stream_cut_between_events(SEARCH)):
         key = proxy.upstream.script(fault, GOOD)
         assert [json.loads(one) for one in streamed(proxy, key)[1]] == [ARGUMENTS]

@@ -349,7 +349,7 @@ _VALUES = st.one_of(
 
 @given(st.sampled_from(MODES), st.lists(_VALUES, min_size=1, max_size=4))
 def test_nothing_but_what_fits_comes_out(mode: str, values: list[Any]) -> None:
-    """Whatever a model writes, the value is what it wrote and fits uncoerced, or an error of ours ends the two asks."""
+    """For any reply, the value equals it and fits uncoerced, or our error ends the two asks."""
     server = Server(*(reply(mode, value) for value in values))
     outcome: list[Any] = []
     with suppress(sr.CallFailed):
@@ -379,7 +379,7 @@ def test_calls_at_the_same_time_keep_apart() -> None:
 
 
 def test_a_cancelled_call_is_cancelled() -> None:
-    """What ends a task from outside goes through instructor and us untouched."""
+    """A cancellation passes through instructor and strictreply unchanged."""
 
     async def never(**_: Any) -> Any:
         await asyncio.Event().wait()

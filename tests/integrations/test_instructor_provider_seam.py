@@ -78,7 +78,7 @@ def test_a_correction_of_text_is_text() -> None:
     ],
 )
 def test_a_message_that_does_not_fit_is_asked_for_again(answer: Any, code: str) -> None:
-    """What the SDK let through is read strictly, and mended by one correction."""
+    """A reply that the SDK accepted is read strictly, and corrected once."""
     done = extract(AnthropicServer(answer, blocks(use(ADA))))
     assert done.attempts[0].issues[0].code == code
     assert done.value.name == "Ada"

@@ -83,7 +83,7 @@ def test_what_our_reader_cannot_hold_is_told_without_the_models_words(mode: str)
 
 
 def test_a_validators_words_are_kept() -> None:
-    """What only a validator refused is told in its words."""
+    """The message of a validator is kept."""
     error = given_up(reply("TOOLS", {**ADA, "age": 3}))
     assert [issue.message for issue in error.issues] == ["must be of age"]
 
@@ -120,7 +120,7 @@ def test_anthropics_attempts_and_tokens_are_read() -> None:
 
 
 def test_a_completion_that_is_no_json_is_left_out() -> None:
-    """What some provider's SDK gave and nobody can read as JSON is no raw reply."""
+    """A completion that cannot be read as JSON is not a raw reply."""
     core = instructor.core
     kept = core.FailedAttempt(1, ValueError("canary"), object())
     error = core.InstructorRetryException("x", n_attempts=1, total_usage=None, failed_attempts=[kept])

@@ -41,7 +41,7 @@ def patched(twin: Twin, server: Server, mode: str) -> Any:
     ],
 )
 def test_what_does_not_fit_never_reaches_instructor(twin: Twin, mode: str, value: object) -> None:
-    """Where the request tells the schema, a reply that breaks it is corrected below instructor, in our words."""
+    """If the request holds the schema, a reply that breaks it is corrected below instructor."""
     server = Server(reply(mode, value), reply(mode, ADA))
     user = twin.run(patched(twin, server, mode), model="m", response_model=User, messages=QUESTION, max_retries=0)
     assert user.model_dump() == ADA
@@ -62,7 +62,7 @@ def test_a_rejected_reply_is_not_asked_for_by_both(twin: Twin) -> None:
 
 
 def test_a_failed_transport_is_told_as_ours(twin: Twin) -> None:
-    """What the API fails at comes through instructor as our error with its status."""
+    """A failure of the API comes through instructor as our error with its status."""
     create = patched(twin, Server(status(503)), "TOOLS")
     with pytest.raises(instructor.core.InstructorRetryException) as caught:
         twin.run(create, model="m", response_model=User, messages=QUESTION)

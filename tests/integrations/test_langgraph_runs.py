@@ -200,7 +200,7 @@ def test_an_application_adds_words_of_its_own() -> None:
 
 
 def test_a_processor_with_checks_of_the_application_is_heard() -> None:
-    """What its check refuses is corrected by the client's loop, and never followed."""
+    """An action that its check refuses is corrected by the client's loop, and never followed."""
     processor = ValidationProcessor(TEAM)
     processor.register_action_validator("final_response", lambda action, _: _refuse(action))
     cast = Cast(lead=[final("maybe"), final("surely")])

@@ -114,7 +114,7 @@ def test_branches_that_were_written_into_a_state_are_held_to_the_topology() -> N
 
 
 def test_an_unreadable_content_is_named() -> None:
-    """What a state keeps as JSON text must be JSON text."""
+    """Content that a state stores as JSON text must be JSON text."""
     state = run(Cast(lead=[final()]))
     state["outcome"]["content"] = "{"
     with pytest.raises(StateError) as raised:

@@ -284,7 +284,7 @@ def test_what_a_body_raises_is_an_error_of_its_step() -> None:
 
 
 def test_a_body_may_fail_with_errors_of_its_own() -> None:
-    """What InvokeFailed carries is what the step failed with."""
+    """The step fails with the errors of InvokeFailed."""
     line = Line()
     error = InvokeError(code=InvokeCode.NOT_FOUND, rule="app.known", message="there is none")
     line.bodies[STEP.AGENT_CONTEXT_RESOLVER] = raising(InvokeFailed((error,)))
@@ -323,7 +323,7 @@ def test_nothing_of_a_failed_step_is_kept(step: PipelineStep) -> None:
 
 @pytest.mark.parametrize("given", [None, {}, "context", InvokeFailed])
 def test_a_body_gives_a_context_or_fails(given: object) -> None:
-    """Anything else than a context is BAD_STEP_RESULT, and is not looked into."""
+    """Any other result than a context is BAD_STEP_RESULT, and is not inspected."""
     line = Line()
     line.replace(STEP.AGENT_CONTEXT_RESOLVER, lambda ctx: given)
     done = line.run()
@@ -335,7 +335,7 @@ def test_a_body_gives_a_context_or_fails(given: object) -> None:
     [{"correlation_id": "d"}, {"time_stamp": "2027-01-01T00:00:00Z"}, {"envelope": asking("something else")}],
 )
 def test_the_request_is_as_it_was_received(change: dict[str, Any]) -> None:
-    """Behind the RequestHandler no step changes the request (X15); the member is named."""
+    """After the RequestHandler no step changes the request (X15); the member is named."""
     line = Line()
     resolve = line.app.load_contexts
     line.replace(STEP.AGENT_CONTEXT_RESOLVER, lambda ctx: replace(resolve(ctx), **change))

@@ -123,7 +123,7 @@ def test_an_async_body_that_does_not_look_it_fails_its_step() -> None:
 @pytest.mark.req("P44")
 @pytest.mark.parametrize(("how", "kind"), [("sync", "function"), ("async", "function"), ("async", "async function")])
 def test_an_exception_becomes_an_error(how: str, kind: str) -> None:
-    """What a body raises, sync or async, fails its step and is the cause."""
+    """An exception of a body, sync or async, fails its step and is the cause."""
 
     def body(ctx: AgentPipelineContext) -> AgentPipelineContext:
         raise LookupError

@@ -79,7 +79,7 @@ def test_calls_of_earlier_replies_count() -> None:
 
 
 def test_a_repeatable_tool_may_be_called_the_same_way_again() -> None:
-    """Its calls are neither warned of nor suppressed, however often; those of any other tool in the turn are."""
+    """Its calls are never warned of or suppressed; those of any other tool in the turn are."""
     policy, poll, other = LoopPolicy(), made("{}", name="status"), made("{}")
     tools = {
         "status": Tool.from_json_schema("status", {}, repeatable=True),
@@ -112,7 +112,7 @@ def test_a_signature_is_the_name_and_the_canonical_arguments(one: str, other: st
 
 @given(st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=4), st.randoms())
 def test_the_order_of_members_is_no_difference(arguments: dict[str, Any], dice: Any) -> None:
-    """Any arguments have one signature, in whatever order their members were written."""
+    """Equal arguments have one signature, in any order of their members."""
     members = list(arguments.items())
     dice.shuffle(members)
     assert signature(made(json.dumps(arguments))) == signature(made(json.dumps(dict(members))))

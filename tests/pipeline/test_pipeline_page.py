@@ -69,7 +69,7 @@ def test_the_table_of_options_is_that_of_the_code() -> None:
 
 
 def test_every_code_of_the_page_exists() -> None:
-    """What is written as a code of an error is one."""
+    """Every error code on the page exists."""
     known = {code.value for code in InvokeCode} | {step.name for step in PipelineStep} | {"RULESET"}
     prose = re.sub(r"```.*?```", "", PAGE.text, flags=re.DOTALL)
     assert {word for word in re.findall(r"`([A-Z][A-Z_]{3,})`", prose) if word not in known} == set()

@@ -52,7 +52,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Sessi
 
 
 def test_an_empty_store_has_nothing(store: SessionStore) -> None:
-    """What was never saved is None, and no calls wait."""
+    """An unknown session is None, and no calls wait."""
     assert (store.session("s"), store.turn("s", "t")) == (None, None)
     assert refused(store, "a") is InvokeCode.NOT_FOUND
 
@@ -76,7 +76,7 @@ def test_what_is_given_out_is_a_copy(store: SessionStore) -> None:
 
 
 def test_a_turn_on_a_session_that_moved_on_is_refused_whole(store: SessionStore) -> None:
-    """Of two turns that began at the same place the second is a SessionConflict, and nothing of it is kept."""
+    """Of two turns that began at the same place the second is a SessionConflict and is not stored."""
     store.save(NEW, FIRST)
     began = kept(store)
     store.save(began, Turn(id="t2"))
@@ -115,7 +115,7 @@ def test_a_manifest_is_answered_once(store: SessionStore) -> None:
 
 @pytest.mark.req("P66")
 def test_a_spent_claim_does_nothing_more(store: SessionStore) -> None:
-    """Who has spent a claim can neither save with it again nor give it back."""
+    """A spent claim can neither be saved with again nor released."""
     store.save(NEW, FIRST, waiting=WAITING)
     claim, done = held(store, "a"), replace(FIRST, iterations=1)
     store.save(kept(store), done, consumed=claim)
@@ -221,7 +221,7 @@ def test_what_a_claim_came_to_is_kept_at_once(store: SessionStore, clock: Clock)
 
 
 def test_a_session_can_be_deleted(store: SessionStore) -> None:
-    """Nothing of it is left; of one that is not there neither."""
+    """A deleted session is gone; deleting an unknown one does nothing."""
     store.save(NEW, FIRST, waiting=WAITING)
     for _ in range(2):
         store.delete("s")
@@ -353,7 +353,7 @@ class Watch:
 @settings(deadline=None, max_examples=60)
 @given(OPERATIONS)
 def test_a_manifest_has_one_holder_and_is_spent_once(operations: list[tuple[str, str]]) -> None:
-    """Whatever is claimed, released, saved and lapses in whatever order: one holder, and spent is spent."""
+    """In any order of claims, releases, saves and lapses there is one holder, and a spent claim stays spent."""
     with tempfile.TemporaryDirectory() as folder:
         clock = Clock()
         sqlite = SQLiteSessionStore(Path(folder) / "s.db", claim_seconds=60, clock=clock)

@@ -160,7 +160,7 @@ def test_any_content_is_judged_and_left_alone(content: Any) -> None:
 @given(ANY | st.sampled_from([ctx.tool_call_manifest for ctx in GOOD]))
 @settings(max_examples=100)
 def test_a_result_is_json_that_reads_back(content: Any) -> None:
-    """Whatever was judged, the result goes to JSON and comes back equal."""
+    """Every result can be written as JSON and is read back equal."""
     for result in (VALIDATOR.validate_core(content), VALIDATORS[2].validate_tool_call_manifest(content)):
         assert InvokeResult.from_json(result.to_json()) == result
 
@@ -384,7 +384,7 @@ def test_a_step_whose_own_code_fails_is_unknown(hostile: str) -> None:
 @pytest.mark.parametrize("step", [999, 0, -1, 81, "Nope", "", None, True, 10.0, [], {}, "80", object()])
 @pytest.mark.req("P8")
 def test_a_step_that_nobody_knows_is_an_error(step: Any) -> None:
-    """Whatever the context is, no step is let through by its absence from the table."""
+    """An unknown step is an error for every context."""
     contents: list[Any] = [None, received(INITIAL), {}]
     for content in contents:
         assert codes(VALIDATOR.validate_pre_step(content, step)) == ["UNKNOWN_STEP"]

@@ -165,7 +165,7 @@ def contexts() -> st.SearchStrategy[AgentPipelineContext]:
 @given(contexts())
 @settings(max_examples=60)
 def test_any_context_comes_back_equal(ctx: AgentPipelineContext) -> None:
-    """Whatever texts and objects it holds, a context goes to JSON and comes back equal."""
+    """A context with any texts and objects is written as JSON and read back equal."""
     assert AgentPipelineContext.from_json(ctx.to_json()) == ctx
     assert json.loads(ctx.to_json()) == ctx.to_dict()
 

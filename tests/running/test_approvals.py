@@ -159,7 +159,7 @@ def test_an_interrupted_claim_is_given_back(opened: Opened) -> None:
 
 @pytest.mark.parametrize("demand", [{"tool_choice": "none"}, {"parallel_tool_calls": False}])
 def test_a_paused_reply_was_held_to_its_own_demands(opened: Opened, demand: JSONObject) -> None:
-    """What the next ask demands is not asked of the reply that waits."""
+    """The demands of the next ask do not apply to the pending reply."""
     loop = opened(asking("l", tool="locate"), DONE, tools=[LOCATE])
     paused = loop.run()
     assert loop.run(continuation=paused, results=LOCATED, **demand).answer == "done"
@@ -171,7 +171,7 @@ def test_a_clients_result_is_cut_as_a_tools(opened: Opened) -> None:
     paused = loop.run()
     short = sr.LoopPolicy(max_result_chars=5)
     done = loop.run(continuation=paused, results=[paused.pending[0].answered("x" * 9)], loop=short)
-    assert told(done) == [("l", "xxxxx… (cut: 9 characters in all)")]
+    assert told(done) == [("l", "xxxxx… (cut: 9 characters in total)")]
 
 
 def test_an_answer_by_tool_is_a_text_in_the_conversation(opened: Opened) -> None:

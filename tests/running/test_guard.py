@@ -165,7 +165,7 @@ def test_values_of_another_case_make_a_new_call() -> None:
 @pytest.mark.req("P74")
 @pytest.mark.parametrize("tool", ["search", "locate", "deliver"])
 def test_a_suppressed_call_waits_for_nobody(opened: Opened, tool: str) -> None:
-    """Its synthetic result stands beside real ones in a manifest that stays valid, whosever call it was."""
+    """Its synthetic result stands beside real ones in a valid manifest, also for a call of the client."""
     twice = completion(calls=[call(tool, {"query": "a"}, "x"), call(tool, {"query": "a"}, "y")])
     third = completion(calls=[call(tool, {"query": "a"}, "z"), call("search", {"query": "b"}, "s")])
     tools = [spy("search", []), LOCATE, spy("deliver", [], needs_approval=True)]
@@ -195,7 +195,7 @@ def test_the_client_is_not_asked_the_same_for_ever(opened: Opened, tool: str) ->
 
 
 def test_calls_of_one_reply_repeat_as_well(opened: Opened) -> None:
-    """Of three equal calls side by side two run."""
+    """Of three equal calls in one reply two run."""
     ran: list[str] = []
     reply = completion(calls=[call("search", {"query": "a"}, id_) for id_ in "xyz"])
     done = opened(reply, DONE, tools=[spy("search", ran)]).run()
@@ -227,7 +227,7 @@ def test_a_run_that_is_cancelled_before_a_step_does_not_enter_it(opened: Opened)
 
 @pytest.mark.req("P70")
 def test_a_run_is_cancelled_between_two_steps(opened: Opened) -> None:
-    """What runs when it is cancelled ends; the model is not asked again."""
+    """A tool that runs at the cancellation ends; the model is not asked again."""
     ran: list[str] = []
     loop = opened(asking("a"), DONE, tools=[spy("search", ran)])
     run = loop.run(cancel=lambda: bool(ran))

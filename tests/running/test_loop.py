@@ -65,7 +65,7 @@ def test_results_are_handed_back_in_order() -> None:
 
 
 def test_results_of_the_text_channel_are_user_turns() -> None:
-    """There is no call id there to answer to."""
+    """The text channel has no call id to answer to."""
     called = completion('{"tool":"search","args":{"query":"a"}}')
     client, _ = looped(called, completion('{"answer":"x"}'), channel="text")
     done = sr.run(client, USER, model="m")
@@ -110,12 +110,12 @@ def test_long_results_are_cut() -> None:
     """A result over the cap is cut in the transcript, and says how long it was."""
     client, _ = looped(completion(calls=[call("search", {"query": "a" * 500})]), DONE)
     content = sr.run(client, USER, model="m", loop=sr.LoopPolicy(max_result_chars=100)).transcript[3]["content"]
-    assert content == "a" * 100 + "… (cut: 1000 characters in all)"
+    assert content == "a" * 100 + "… (cut: 1000 characters in total)"
 
 
 @pytest.mark.req("T36")
 def test_a_failing_tool_is_no_schema_error() -> None:
-    """What a tool's code raises is a result that names the type, with TOOL_ERROR in the event; nothing is re-asked."""
+    """An exception of a tool is a result with its type, and TOOL_ERROR in the event; nothing is re-asked."""
 
     @sr.tool
     def fail(query: str) -> str:
@@ -162,7 +162,7 @@ async def later(args: Any) -> str:
 
 
 def test_an_async_tool_of_a_sync_run_is_refused_before_anything_is_asked() -> None:
-    """What a sync run could not await is found out in the declaration."""
+    """A sync run refuses an async tool before anything is asked."""
     tools = [SEARCH, sr.Tool.from_json_schema("weather", OTHER_SCHEMA, function=later)]
     client, fake = looped(DONE, tools=tools)
     with pytest.raises(sr.ContractError):

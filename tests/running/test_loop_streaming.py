@@ -110,7 +110,7 @@ def test_what_a_run_raises_comes_after_its_events(opened: Opened, step: Any, rai
 
 
 def test_a_request_that_cannot_be_opened_raises_at_once(opened: Opened) -> None:
-    """There is nothing to tell before it."""
+    """There is no event before the exception."""
     events, error = streamed(opened(tools=[LOCATE]), results=[{"tool_call_id": "x", "name": "y"}])
     assert (events, type(error)) == ([], sr.ContractError)
 
@@ -241,7 +241,7 @@ def test_a_cancelled_stream_gives_its_calls_back(opened: Opened) -> None:
 
 
 def test_a_listener_that_must_be_awaited_is_refused(opened: Opened) -> None:
-    """Nobody would await it: an async ``on_event`` is a ContractError before anything is asked, in either stream."""
+    """An async ``on_event`` is a ContractError before anything is asked, in either stream."""
 
     async def listen(event: RunEvent) -> None:
         """Hear nothing."""

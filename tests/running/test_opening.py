@@ -102,7 +102,7 @@ def test_one_text_is_a_users_turn(loop: Loop) -> None:
 
 
 def test_an_sdks_own_message_is_taken_as_its_json(loop: Loop) -> None:
-    """What another call gave may stand in the conversation as it came; the caller's list stays as it was."""
+    """A message of an earlier completion may stand in the conversation; the caller's list is not changed."""
     said = [USER[1], Spoken(), USER[1]]
     done = loop.run(said)
     assert loop.script.messages == [[USER[1], MESSAGE, USER[1]]]
@@ -158,7 +158,7 @@ def test_results_have_their_form(waiting: tuple[Loop, sr.Run], results: Any) -> 
 def test_v13_a_refusal_does_not_repeat_what_a_client_wrote(
     waiting: tuple[Loop, sr.Run], continuation: str | None, result: dict[str, Any]
 ) -> None:
-    """Names and values that a client invents stay out of the error's words and of its traceback, which go to logs."""
+    """Names and values from a client are in neither the message nor the traceback of the error."""
     loop, paused = waiting
     with pytest.raises(sr.ContractError) as refused:
         loop.run(continuation=continuation or paused, results=[result])
@@ -169,7 +169,7 @@ def test_v13_a_refusal_does_not_repeat_what_a_client_wrote(
 
 @pytest.mark.parametrize("given", ["", "{}", "null", '{"kind":"final"}', "\ud800", 5, {"kind": "final"}], ids=repr)
 def test_a_continuation_is_a_run_or_its_response(loop: Loop, given: Any) -> None:
-    """Anything else, be it what a client mangled, is a ContractError."""
+    """Any other continuation, such as one that a client has damaged, is a ContractError."""
     with pytest.raises(sr.ContractError):
         loop.run(continuation=given, results=[LOCATED])
 
@@ -184,7 +184,7 @@ def test_a_continuation_takes_results_alone(waiting: tuple[Loop, sr.Run], more: 
 
 
 def test_a_finished_run_goes_on_with_words(loop: Loop) -> None:
-    """It has its answer: as a continuation it is refused, whichever way it is given."""
+    """A run with an answer is refused as a continuation, in every form."""
     done = loop.run()
     assert done.response is not None
     for way in (done, done.response, done.response.to_json()):
@@ -247,14 +247,14 @@ def test_an_agents_instructions_stand_before_the_conversation(opened: Opened) ->
 
 
 def test_the_keywords_go_to_every_ask(opened: Opened) -> None:
-    """What the API takes (model, temperature, …) goes with each exchange of the run."""
+    """Keywords of the API (model, temperature, …) are sent with each exchange of the run."""
     loop = opened(asking("a"), DONE, tools=[spy("search", [])])
     loop.run(temperature=0.5)
     assert [(asked["model"], asked["temperature"]) for asked in loop.script.requests] == [("m", 0.5)] * 2
 
 
 def test_a_listener_that_must_be_awaited_is_refused(loop: Loop) -> None:
-    """Nobody would await an async ``on_event``: ContractError before anything is asked."""
+    """An async ``on_event`` is a ContractError before anything is asked."""
 
     async def listen(event: RunEvent) -> None:
         """Listen."""
@@ -265,7 +265,7 @@ def test_a_listener_that_must_be_awaited_is_refused(loop: Loop) -> None:
 
 
 def test_tools_may_come_from_a_generator(opened: Opened) -> None:
-    """What gives its tools only once gives them to every ask of the run."""
+    """Tools from a generator are used in every ask of the run."""
     ran: list[str] = []
     loop = opened(asking("a"), DONE, tools=())
     assert loop.run(tools=(tool for tool in [spy("search", ran)])).answer == "done"
@@ -280,7 +280,7 @@ def test_messages_are_texts_that_can_be_sent(loop: Loop) -> None:
 
 
 def test_no_run_keeps_the_program_alive() -> None:
-    """However a run ends, an interrupt included, no thread of it is waited for when the program ends."""
+    """However a run ends, no thread of it keeps the program from exiting."""
 
     def stop(event: RunEvent) -> None:
         """Be interrupted."""

@@ -69,7 +69,7 @@ def test_results_are_taken_once(opened: Opened) -> None:
 
 
 def test_results_of_a_conversation_that_went_on_are_stale(opened: Opened) -> None:
-    """Behind a follow-up, a paused turn is not the session's last: STALE_TURN."""
+    """After a follow-up, a paused turn is not the session's last: STALE_TURN."""
     loop = opened(asking("l", tool="locate"), DONE, DONE, tools=[LOCATE])
     paused = loop.run()
     loop.run("what else?", after=loop.run(continuation=paused, results=LOCATED))
@@ -132,7 +132,7 @@ def test_a_turn_may_pause_again(opened: Opened) -> None:
 
 
 def test_an_id_that_repeats_in_a_turn_is_another_call(opened: Opened) -> None:
-    """Where a server counts anew in every reply, old results are ALREADY_CONSUMED, never the later call's."""
+    """When a server repeats its ids, old results are ALREADY_CONSUMED, never the later call's."""
     ask = completion(calls=[call("locate", {"query": "a"}, "call_1")])
     loop = opened(ask, completion(calls=[call("locate", {"query": "b"}, "call_1")]), DONE, tools=[LOCATE])
     first = loop.run()
@@ -181,7 +181,7 @@ def test_the_walks_of_a_pause_and_of_what_follows() -> None:
 
 
 def test_an_approved_call_runs_here(opened: Opened) -> None:
-    """Nothing runs until somebody allows it; then its real result takes the place of the decision."""
+    """A call runs only after its approval; its result replaces the decision."""
     ran: list[str] = []
     loop = opened(asking("x", tool="deliver"), DONE, tools=[approval(ran)])
     paused = loop.run()
@@ -235,7 +235,7 @@ def test_an_approved_call_runs_once_whatever_fails_after_it(opened: Opened) -> N
 
 
 def test_a_denial_may_be_thought_over_when_its_turn_failed(opened: Opened) -> None:
-    """Nothing was run for it, so that the decision that comes with the next submit counts."""
+    """The call has not run, so the decision of the next submit counts."""
     ran: list[str] = []
     loop = opened(asking("x", tool="deliver"), StatusError(500), DONE, tools=[approval(ran)])
     paused = loop.run()
@@ -275,7 +275,7 @@ def test_a_cancelled_task_gives_the_calls_back() -> None:
 
 
 def test_the_text_channel_pauses_as_well(opened: Opened) -> None:
-    """It has no call ids, so each call gets one of its own; the model is told by the tool's name."""
+    """It has no call ids, so each call gets a new one; the model sees the tool's name."""
     text = '{"tool":"locate","args":{"query":"l"}}'
     loop = opened(*[completion(text)] * 2, completion('{"answer":"done"}'), tools=[LOCATE], channel="text")
     first = loop.run()
@@ -357,7 +357,7 @@ def test_a_session_is_its_users(opened: Opened, other: dict[str, str]) -> None:
 
 
 def test_turns_that_begin_at_once_are_not_both_kept() -> None:
-    """Of two follow-ups that ran at the same time, the second to end is a SessionConflict, and is not kept."""
+    """Of two concurrent follow-ups, the second to end is a SessionConflict, and is not stored."""
     store = MemorySessionStore()
     first = Loop(DONE, tools=[LOCATE], store=store).run()
     inner = Loop(completion("inner"), tools=[LOCATE], store=store)

@@ -71,7 +71,7 @@ def test_one_process_at_a_time_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_killed_process_leaves_the_run_to_others(tmp_path: Path) -> None:
-    """What a killed process held may be answered when its claim has lapsed; what it had begun is not run again."""
+    """A killed process's run can be answered when its claim has lapsed; calls it had started do not run again."""
     path = tmp_path / "sessions.db"
     _, response, results = paused_in(path)
     with started(path, response, results) as process:

@@ -330,7 +330,7 @@ def pickled(store: SQLiteSessionStore) -> Any:
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickled])
 def test_a_copy_of_a_store_is_a_store(tmp_path: Path, copied: Callable[[SQLiteSessionStore], Any]) -> None:
-    """It reads and saves in the same file, with connections of its own: so it may be sent to another process."""
+    """A copy reads and saves in the same file with its own connections, so it may be sent to another process."""
     store = SQLiteSessionStore(tmp_path / "sessions.db")
     store.save(NEW, FIRST)
     other = copied(store)
@@ -342,7 +342,7 @@ def test_a_copy_of_a_store_is_a_store(tmp_path: Path, copied: Callable[[SQLiteSe
 
 
 def test_a_store_that_nobody_has_any_more_closes_its_connections(tmp_path: Path) -> None:
-    """What was kept goes with the store: SQLite then leaves no log beside the file."""
+    """A garbage-collected store closes its connections, so that SQLite leaves no log beside the file."""
     store = SQLiteSessionStore(tmp_path / "sessions.db")
     store.save(NEW, FIRST)
     assert (tmp_path / "sessions.db-wal").exists()

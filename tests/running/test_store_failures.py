@@ -133,7 +133,7 @@ def test_v14_a_file_that_may_not_be_written(tmp_path: Path, use: Callable[[Any],
 
 
 def test_v14_a_disk_that_is_full(tmp_path: Path) -> None:
-    """Nothing of a save is written when there is no room, and it can be made again."""
+    """Without room nothing of a save is written, and the save can be repeated."""
     store = Limited(tmp_path / "desk.sqlite")
     store.bound("PRAGMA max_page_count = 8")
     with pytest.raises(SessionStoreFailed) as told:
@@ -145,7 +145,7 @@ def test_v14_a_disk_that_is_full(tmp_path: Path) -> None:
 
 
 def test_v14_a_file_that_is_locked(tmp_path: Path) -> None:
-    """Whoever waits too long for another program's transaction is told so."""
+    """Waiting too long for another program's transaction raises SessionStoreFailed."""
     store = Limited(tmp_path / "desk.sqlite")
     with closing(sqlite3.connect(tmp_path / "desk.sqlite", isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
@@ -281,7 +281,7 @@ def test_v14_a_cancel_that_raises_fails_the_run_with_our_error(opened: Opened) -
 def test_v14_a_listener_that_raises_leaves_the_run_and_the_log_alone(
     opened: Opened, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What ``on_event`` raises changes nothing, and its words, which may be the model's, stay out of the log."""
+    """An exception of ``on_event`` changes nothing, and its text, which may be the model's, is not logged."""
 
     def listen(event: RunEvent) -> None:
         raise KeyError(CANARY)

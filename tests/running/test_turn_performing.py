@@ -285,7 +285,7 @@ def test_a_cancellation_of_the_tools_own_is_a_failure(fail: Callable[[], Any], l
 
 @pytest.mark.parametrize("queries", [("bad",), ("bad", "good")], ids=["alone", "beside another"])
 def test_a_cancellation_out_of_a_sync_tool_is_a_failure(opened: Opened, queries: tuple[str, ...]) -> None:
-    """What does not await cannot be cancelled: a CancelledError of a sync tool is its own, in both twins."""
+    """A CancelledError raised by a sync tool is a failure of the tool, in sync and async runs."""
 
     def search(query: str) -> str:
         """Fail for one query."""

@@ -224,7 +224,7 @@ def test_c7_older_drafts_are_judged_as_they_mean() -> None:
 @given(schema=SCHEMAS, value=VALUES, closed=st.booleans())
 @settings(max_examples=400)
 def test_c7_no_schema_that_a_value_fits_is_refused(schema: dict[str, Any], value: Any, closed: bool) -> None:
-    """Whatever some value fits can be declared, closed or as written."""
+    """A schema that some value fits can be declared, closed or as written."""
     extra: Any = "forbid" if closed else "schema"
     compiled = Schema.compile(schema, extra=extra, root_closed=False)
     fits = [each for each in (value, compiled.example()) if compiled.check(each) == ()]

@@ -96,7 +96,7 @@ HOSTILE: dict[str, tuple[Any, Callable[[], Any]]] = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_explaining_stays_within_the_work(name: str) -> None:
-    """Whatever a value and its schema are, no more steps are taken than one reply has, and there is an issue."""
+    """For any value and schema the steps stay within one reply's work, and there is an issue."""
     schema, make = HOSTILE[name]
     work = Work()
     issues = Schema.compile(schema).check(make(), work=work)
@@ -130,7 +130,7 @@ def test_calls_of_one_reply_share_the_work() -> None:
 
 @given(st.integers(0, 2**13 - 1))
 def test_one_fault_in_a_large_value_is_found(number: int) -> None:
-    """Wherever the one wrong leaf of a large tree stands, it is the one that is reported."""
+    """The one wrong leaf of a large tree is reported, wherever it is."""
     value = leafless(13, 1)
     place, path = value, ""
     for bit in range(13):
@@ -142,7 +142,7 @@ def test_one_fault_in_a_large_value_is_found(number: int) -> None:
 
 @given(st.integers(0, 29_999))
 def test_one_wrong_item_among_many_is_found(number: int) -> None:
-    """Of very many items under a union the one that does not fit is reported."""
+    """The one invalid item of very many under a union is reported."""
     items: list[Any] = [{"k3": 1}] * 30_000
     items[number] = {"k3": "x"}
     issues = Schema.compile(wide(4)).check({"a": items})

@@ -73,7 +73,7 @@ def test_every_format_has_a_sample(name: str) -> None:
     ],
 )
 def test_no_example_rather_than_a_wrong_one(schema: Any) -> None:
-    """Where nothing valid is found there is no example."""
+    """Without a valid example there is none."""
     assert Schema.compile(schema).example() is None
 
 

@@ -92,7 +92,7 @@ SCHEMAS = st.recursive(LEAVES, compounds, max_leaves=6).map(
 @given(schema=SCHEMAS, value=VALUES)
 @settings(max_examples=300)
 def test_engines_agree(schema: dict[str, Any], value: Any) -> None:
-    """Both engines take the same values."""
+    """Both engines accept the same values."""
     closed = closed_graph(read_document(schema), root_closed=False).document
     assert RustEngine(closed, formats=True).is_valid(value) == ReferenceEngine(closed, formats=True).is_valid(value)
 
@@ -123,7 +123,7 @@ def test_every_refusal_is_explained_and_nothing_else(schema: dict[str, Any], val
 @given(schema=SCHEMAS, value=VALUES, root_closed=st.booleans())
 @settings(max_examples=300)
 def test_closing_only_refuses(schema: dict[str, Any], value: Any, root_closed: bool) -> None:
-    """What passes the closed schema passes the schema as written."""
+    """A value that fits the closed schema fits the schema as written."""
     if not Schema.compile(schema, root_closed=root_closed).check(value):
         assert Schema.compile(schema, extra="schema").check(value) == ()
 
@@ -140,7 +140,7 @@ def test_examples_are_valid(schema: dict[str, Any]) -> None:
 @given(schema=SCHEMAS, value=VALUES)
 @settings(max_examples=300)
 def test_a_refusal_has_issues_that_name_only_the_schema(schema: dict[str, Any], value: Any) -> None:
-    """What is refused has a fault, and no member name of the value's own gets into it."""
+    """A refusal has an issue, which holds no member name of the value."""
     compiled = Schema.compile(schema)
     engine = RustEngine(closed_graph(read_document(schema), root_closed=True).document, formats=True)
     issues = compiled.check(value, at="/args")
@@ -153,7 +153,7 @@ def test_a_refusal_has_issues_that_name_only_the_schema(schema: dict[str, Any], 
 
 @given(value=VALUES, junk=st.sampled_from([float("nan"), {1, 2}, b"x", "\ud800", 10**5000, {1: 2}, object()]))
 def test_check_never_raises(value: Any, junk: Any) -> None:
-    """What is no JSON is refused or ignored, never an exception."""
+    """A value that is not JSON is refused or ignored, never an exception."""
     schema = Schema.compile({"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}})
     assert isinstance(schema.check({"a": junk, "b": value}), tuple)
     assert schema.check(junk) != ()
@@ -162,7 +162,7 @@ def test_check_never_raises(value: Any, junk: Any) -> None:
 @given(schema=SCHEMAS, value=VALUES, root_closed=st.booleans())
 @settings(max_examples=300)
 def test_what_is_shown_refuses_nothing_that_is_accepted(schema: dict[str, Any], value: Any, root_closed: bool) -> None:
-    """What is accepted fits the schema that the model is shown, too: no rule is told that is not held."""
+    """An accepted value also fits the schema that the model is shown."""
     compiled = Schema.compile(schema, root_closed=root_closed)
     if not compiled.check(value):
         assert RustEngine(compiled.shown, formats=True).is_valid(value)

@@ -154,7 +154,7 @@ MANGLED = st.recursive(
 
 @given(document=MANGLED, extra=st.sampled_from(["forbid", "schema"]))
 def test_compile_raises_nothing_else(document: Any, extra: Any) -> None:
-    """Whatever is declared compiles or is a ContractError; what compiles answers."""
+    """Any declaration compiles or is a ContractError; a compiled schema gives verdicts."""
     try:
         schema = Schema.compile(document, extra=extra)
     except ContractError:

@@ -231,7 +231,7 @@ def test_v19_definitions_of_any_name(name: str, declared: dict[str, str]) -> Non
     ],
 )
 def test_v19_refusals_say_the_way_on(document: dict[str, Any], place: str, way_on: str) -> None:
-    """What has no one meaning is refused at its place, and the error says what to write instead."""
+    """A keyword without one meaning is refused at its place, and the error says what to write instead."""
     with pytest.raises(ContractError) as caught:
         Schema.compile(document)
     assert caught.value.path == place

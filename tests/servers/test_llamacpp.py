@@ -146,7 +146,7 @@ def test_structured_answers_are_accepted_exactly_when_they_fit(exchange: Exchang
 
 
 def test_noise_in_the_text_channel_is_refused(exchange: Exchanging) -> None:
-    """Where the content must be JSON, noise is no reply: the call ends when its budgets are spent."""
+    """Noise where JSON must be is not a reply: the call ends when its budgets are spent."""
     came = outcome(exchange, sr.Contract(tools=[Search], channel="text"), seed=1)
     assert isinstance(came, sr.ReplyRejected | sr.TransportFailed)
 

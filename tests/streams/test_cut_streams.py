@@ -133,7 +133,17 @@ def test_a_cut_stream_is_no_reply(name: str, body: bytes) -> None:
             refused(body, cut, name)
 
 
-@pytest.mark.parametrize(("name", "body"), STREAMS[2 :: len(SIZES) * 11])
+AT_ANY_BYTE = STREAMS[2 :: len(SIZES) * 7]
+"""Each reply, in whole deltas, and each spelling, at least once."""
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        pytest.param(*stream.values, id=stream.id, marks=[pytest.mark.one_lane] if number % 3 else [])
+        for number, stream in enumerate(AT_ANY_BYTE)
+    ],
+)
 def test_a_stream_cut_at_any_byte_is_no_reply(name: str, body: bytes) -> None:
     """At every byte of some of them."""
     for cut in range(len(body.rstrip(b"\r\n"))):
@@ -150,7 +160,7 @@ def test_every_chunking_is_the_same_stream(name: str, body: bytes) -> None:
 
 @pytest.mark.parametrize(("name", "body"), STREAMS[1 :: len(SIZES) * 2])
 def test_what_is_held_waits_for_the_last_event(name: str, body: bytes) -> None:
-    """Before its last line has come, there is neither a call nor a finish nor a letter of a structured answer."""
+    """Before the last line has arrived, no call, no finish and no part of a structured answer is delivered."""
     came = Body([body[at : at + 1] for at in range(len(body))])
     client = served(came, name)
     for one in client.chat.completions.create(**ASK, stream=True):
@@ -184,7 +194,7 @@ def kept(count: int, more: bytes) -> int:
 
 @pytest.mark.one_lane
 def test_memory_grows_with_the_text_alone() -> None:
-    """Of thousands of chunks the pieces of their text are kept, and of comments and empty deltas nothing."""
+    """Of thousands of chunks only the text is kept; comments and empty deltas are not."""
     assert kept(4_000, chunk({"content": "tea "})) - kept(1_000, chunk({"content": "tea "})) < 3_000 * 100
     for nothing in (b": still there\n\n", chunk({})):
         assert kept(4_000, nothing) - kept(1_000, nothing) < 16_000

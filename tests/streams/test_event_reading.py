@@ -48,7 +48,7 @@ def test_any_pieces_are_the_same_events(lines: list[bytes], end: bytes, marked: 
 
 @pytest.mark.parametrize("beginning", [b"data: ", b": ", b"event: ", b""])
 def test_a_line_without_an_end_is_linear_work(beginning: bytes) -> None:
-    """What is copied for it is not the line so far again with each piece."""
+    """The line so far is not copied again with each piece."""
     reader, total = EventReader(), 0
     Copied.count = 0
     list(reader.feed(b"data: {}\n\n" + beginning))

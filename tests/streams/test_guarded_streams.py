@@ -90,9 +90,13 @@ def expected(reply: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", STREAMS)
 def test_a_stream_that_is_cut_never_ends(name: str) -> None:
-    """Cut at any byte, there is no final chunk and no call, and the exception is ours and the SDK's."""
+    """Cut anywhere, there is no final chunk and no call, and the exception is ours and the SDK's.
+
+    Here that is around the end of each line and at every seventh byte; test_cut_streams cuts at every one.
+    """
     body = STREAMS[name]
-    for cut in range(len(body)):
+    ends = {at + step for at, byte in enumerate(body) if byte in b"\r\n" for step in (0, 1)}
+    for cut in sorted({*ends, *range(0, len(body), 7)} - {len(body)}):
         client, seen = served(body[:cut]), []
         with pytest.raises(sr.CallFailed) as failed:
             seen.extend(client.chat.completions.create(**ASK, stream=True))
@@ -103,7 +107,7 @@ def test_a_stream_that_is_cut_never_ends(name: str) -> None:
 
 @given(st.sampled_from(list(STREAMS)), st.lists(st.integers(1, 40), min_size=1, max_size=12))
 def test_pieces_of_any_size_are_the_same_stream(name: str, sizes: list[int]) -> None:
-    """However the network cuts the bytes, the same reply comes out."""
+    """The reply is the same however the network splits the bytes."""
     body, pieces, at = STREAMS[name], list[bytes](), 0
     while at < len(body):
         size = sizes[len(pieces) % len(sizes)]
@@ -239,7 +243,7 @@ def part(**function: str) -> bytes:
 
 
 def test_a_server_is_stopped_at_a_veto() -> None:
-    """What is written after the byte that dooms a reply is two chunks at most."""
+    """After the byte that makes a reply invalid the server writes at most two chunks."""
     head = [
         delta(role="assistant", content=None),
         part(name="search", arguments=""),
@@ -325,7 +329,7 @@ def test_text_is_there_before_the_end() -> None:
 
 
 def test_arguments_are_linear_work() -> None:
-    """What is kept of a stream grows with its text, not with the number of its chunks times its length."""
+    """Memory of a stream grows with its text, not with chunks times length."""
     sizes = []
     for size in (1_000, 2_000):
         opening = [delta(role="assistant", content=None), part(name="search", arguments="")]

@@ -186,7 +186,7 @@ def answer_of(case: dict[str, Any]) -> bytes:
     ids=lambda case: case["id"],
 )
 def test_recorded_responses_are_refused_on_a_real_socket(case: dict[str, Any], is_async: bool) -> None:
-    """None is a stream: each ends in an exception of ours, without a word of the server's, within the deadline."""
+    """Each ends in an exception of ours, without a word of the server's, within the deadline."""
     PIECES[case["id"]] = lambda: iter([answer_of(case)])
     with Misbehaving(case["id"]) as server:
         begun = monotonic()

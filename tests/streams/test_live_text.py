@@ -60,7 +60,7 @@ def test_a_call_written_as_text_is_never_shown(name: str, size: int) -> None:
 @pytest.mark.parametrize("size", [1, 7, 10_000])
 @pytest.mark.parametrize("name", sorted(ANSWERS))
 def test_an_answer_that_speaks_of_a_call_comes_whole(name: str, size: int) -> None:
-    """It is shown letter by letter as it was written."""
+    """The text is shown completely, as it was written."""
     server = Server(over(Body(deltas(*in_pieces(ANSWERS[name], size)))))
     told = read(sr.wrap(server.client(), contract=CONTRACT, policy=ONCE))
     assert (told.content, told.reason, told.error) == (ANSWERS[name], "stop", None)
@@ -78,7 +78,7 @@ def test_an_answer_that_speaks_of_a_call_comes_whole(name: str, size: int) -> No
     ],
 )
 def test_text_around_a_call_comes_in_order(given: list[dict[str, Any]], text: str | None) -> None:
-    """Whatever a chunk holds beside it, each piece of the text comes once, and in its place."""
+    """Each piece of the text is delivered once and in order, whatever else its chunk holds."""
     told = read(wrapped(Server(over(Body(deltas(*given, reason="tool_calls")))), policy=ONCE))
     assert told.error is None
     assert told.content == (text or "<think>hm</think>Oh, A B")
@@ -125,7 +125,7 @@ def test_what_is_no_reply_is_none_behind_live_text(name: str, veto: Any) -> None
 
 @pytest.mark.parametrize("failing", [http.Response(503), over(Body([http.ReadError("reset")])), over(Body([]))])
 def test_a_second_ask_that_breaks_is_repeated(failing: Any) -> None:
-    """Nothing of it has gone out: it is as without a stream."""
+    """Nothing of it has been delivered, so it is repeated as without a stream."""
     server = Server(streamed(BAD), failing, streamed(GOOD))
     told = read(wrapped(server, policy=policy(veto="off")))
     assert (told.content, told.calls) == ("I will look.", [FOUND])
@@ -164,7 +164,7 @@ def test_what_ends_live_text_ends_the_call(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(set(ENDED) - {"a filter"}))
 def test_the_same_before_live_text_is_repeated(name: str) -> None:
-    """Nothing is shown of a beginning that may be a call, so that it is as without a stream."""
+    """A beginning that may be a call is not shown, so it is repeated as without a stream."""
     pieces = [chunk({"content": '{"name": "'}) if piece is BEGUN[1] else piece for piece in ENDED[name][0]]
     server = Server(over(Body(pieces)), streamed(GOOD))
     told = read(wrapped(server))

@@ -127,7 +127,7 @@ def test_what_is_shown_is_final_and_equal_to_the_whole(order: Any, dice: random.
 
 
 def test_members_with_rules_of_their_own_come_with_the_whole() -> None:
-    """Nothing is shown that a validator has not seen, and no validator sees a part."""
+    """No value is shown before its validator has run, and no validator sees a part."""
     told = followed(Checked, '{"type": "a", "name": "Bo", "pair": {"low": 1, "high": 2}, "noted": {"text": "ab"}}')
     states = [repr(partial.answer) for partial in told]
     assert list(dict.fromkeys(states)) == [
@@ -141,7 +141,7 @@ def test_members_with_rules_of_their_own_come_with_the_whole() -> None:
 
 
 def test_an_item_that_its_type_refuses_is_never_shown() -> None:
-    """Nothing follows it either: the reply is refused at its end."""
+    """Nor is any later item: the reply is refused at its end."""
     told = followed(list[Checked.Pair], '[{"low": 1, "high": 2}, {"low": 3, "high": 2}, {"low": 3, "high": 4}]')
     assert told[-1].answer == [Checked.Pair(low=1, high=2)]
 

@@ -188,7 +188,7 @@ def test_names_of_tools_grow_until_the_arguments_begin() -> None:
 
 
 def test_a_name_that_a_server_repeats_is_no_fault() -> None:
-    """Some servers write the name in every chunk; what is meant then is left to the judge."""
+    """Some servers write the name in every chunk; the judge decides what it means."""
     veto = Veto(called(TOOL))
     for piece in ("{", '"n": ', "1}"):
         assert veto.call(0, "act", piece) is None

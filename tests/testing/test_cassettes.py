@@ -130,7 +130,7 @@ def test_an_empty_file_holds_nothing_and_a_missing_one_is_missing(cassette: Cass
     "read", [list, lambda one: one.steps, lambda one: one.failures(), lambda one: replay(one.path)]
 )
 def test_a_damaged_line_is_told_by_its_number(cassette: Cassette, line: str, read: Callable[[Cassette], Any]) -> None:
-    """Whatever a line is that is none of a cassette's, reading it is a ValueError that names it."""
+    """A line that is not a cassette's is a ValueError with its number."""
     cassette.add(taken(GOOD))
     with cassette.path.open("a", encoding="utf-8") as file:
         file.write(f"\n{line}\n")
@@ -197,8 +197,11 @@ def test_tools_stand_in_where_none_were_recorded(cassette: Cassette) -> None:
             Taken(STREAMED, None, HTTPReply(200, SSE, (b"data: ",), WireEnding.CUT)),
             "no reply: the response ended early",
         ),
-        (Taken(REQUEST, None, HTTPReply(200, {}, (b"<html>",))), "no reply: the body is no completion and no response"),
-        (Taken(REQUEST, [1], HTTPReply.json(200, [1])), "no reply: the body is no completion and no response"),
+        (
+            Taken(REQUEST, None, HTTPReply(200, {}, (b"<html>",))),
+            "no reply: the body is neither a completion nor a response",
+        ),
+        (Taken(REQUEST, [1], HTTPReply.json(200, [1])), "no reply: the body is neither a completion nor a response"),
     ],
 )
 def test_every_line_is_judged_or_says_why_not(cassette: Cassette, one: Taken, verdict: Any) -> None:
@@ -292,7 +295,7 @@ def test_no_secret_of_a_body_is_written(cassette: Cassette, reply: HTTPReply) ->
 
 
 def test_the_users_redaction_is_given_every_text(tmp_path: Path) -> None:
-    """What only the user knows to be private is taken out of the request, the reply and the body."""
+    """The user's redaction is applied to every text of the request, the reply and the body."""
     cassette = Cassette(tmp_path / "shop.jsonl", redact=lambda text: text.replace("tea", "t**"))
     cassette.add(taken(saying("tea")))
     cassette.add(streamed(saying("tea")))
@@ -366,7 +369,7 @@ def test_replay_knows_a_request_by_what_was_written_of_it(tmp_path: Path) -> Non
 @pytest.mark.parametrize("mask", [0o000, 0o022])
 @pytest.mark.parametrize("before", [None, 0o644, 0o666])
 def test_v13_a_cassette_is_its_owners_alone(tmp_path: Path, mask: int, before: int | None) -> None:
-    """Whatever the umask, and whatever the file was before, it is 0600 once a line was added."""
+    """A cassette is 0600 once a line was added, for any umask and any mode before."""
     path = tmp_path / "replies.jsonl"
     if before is not None:
         path.touch()

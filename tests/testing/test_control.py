@@ -115,7 +115,7 @@ def repeated(times: int, seconds: float, step: str = "rate_limited_seconds", *, 
     ],
 )
 def test_repeats_are_judged(times: int, seconds: float, step: str, verdicts: list[str]) -> None:
-    """Who asks again sooner than Retry-After says, or many times without a pause, is told so in the journal."""
+    """The journal reports a client that repeats sooner than Retry-After, or many times without a pause."""
     assert repeated(times, seconds, step) == verdicts
 
 
@@ -403,7 +403,7 @@ def test_a_wrong_script_is_refused(service: Service, body: object, words: str) -
 
 @pytest.mark.parametrize("step", ["{", "[]", '{"fault": 7}', '{"fault": "x", "tol": 1}', "", "no such fault", "é"])
 def test_a_wrong_header_is_refused(service: Service, step: str) -> None:
-    """What is no step is a 400 that shows how one is written."""
+    """A header that is not a step is a 400 that shows how to write one."""
     assert "write for example" in told(service.ask("POST", "/v1/chat/completions", CHAT, step))
 
 
@@ -487,7 +487,7 @@ def test_a_long_conversation_is_no_endless_loop(service: Service) -> None:
 
 @pytest.mark.parametrize("headers", [{"Origin": "http://evil.example"}, {"Host": "evil.example"}])
 def test_a_web_page_sets_no_script(service: Service, headers: dict[str, str]) -> None:
-    """Who comes by another name than this machine's, or from another origin, is refused; a local page is not."""
+    """A request with another host name or origin is refused; a local page is not."""
     for name, value in [*headers.items(), ("Origin", "http://localhost:3000")]:
         with closing(http.client.HTTPConnection("127.0.0.1", service.port, timeout=30)) as connection:
             connection.request("POST", "/script", b'{"steps": []}', {name: value})

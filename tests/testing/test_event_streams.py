@@ -156,7 +156,7 @@ def test_a_long_text_comes_in_few_pieces() -> None:
 
 @given(text=st.text(st.characters()))
 def test_an_event_is_one_line_of_ascii(text: str) -> None:
-    """Whatever a chunk holds, its event has no line break but the two that end it, also for lone surrogates."""
+    """The event of any chunk has no line break but the two that end it, also for lone surrogates."""
     spelled = event({"content": text})
     assert spelled.isascii()
     assert spelled.splitlines() == [spelled[:-2], b""]
@@ -240,7 +240,7 @@ def test_the_chunks_as_the_sdk_gives_them_come_back(served: dict[str, Any]) -> N
 
 @given(served=WHOLE_COMPLETIONS, cut=st.integers(1, 400))
 def test_a_stream_that_is_cut_is_never_whole(served: dict[str, Any], cut: int) -> None:
-    """However little of the end is missing, what came does not pass; what was said so far is kept."""
+    """A stream that lacks any part of its end does not pass; its text so far is kept."""
     body = b"".join(events(served)).removesuffix(b"\n\n")
     whole: Any = assembled(body[:-cut])
     if whole is not None:
@@ -250,7 +250,7 @@ def test_a_stream_that_is_cut_is_never_whole(served: dict[str, Any], cut: int) -
 
 @given(chunks=st.lists(CHUNKS, max_size=4), tail=st.booleans())
 def test_no_chunk_is_too_odd(chunks: list[Any], tail: bool) -> None:
-    """Whatever the chunks are, they are put together as something that can be judged, and nothing is raised."""
+    """Any chunks are put together into something that can be judged, and nothing is raised."""
     whole: Any = assembled(told(*chunks) + (DONE if tail else b""))
     assert (whole is None) == (not chunks)
     json.dumps(whole)

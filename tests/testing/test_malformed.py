@@ -70,7 +70,7 @@ def test_every_run_has_a_name_of_its_own() -> None:
 
 @pytest.mark.parametrize("kinds", [["args"], [Kind.ARGS, "json"], {"http"}, list(Kind), BY_THE_MODEL])
 def test_kinds_choose(kinds: Any) -> None:
-    """Only faults of the kinds that were named, by word or by value."""
+    """Only faults of the named kinds are served, named by word or by value."""
     runs = scripts_of(tools=[search], kinds=kinds, request={"stream": True})
     assert {run.fault.kind for run in runs} == {Kind(kind) for kind in kinds}
 

@@ -140,7 +140,7 @@ def test_an_unknown_tool_is_mended(correction: str) -> None:
     ],
 )
 def test_a_bad_form_is_mended_when_told(text: str, correction: str) -> None:
-    """What is not JSON is written anew when the correction speaks of that."""
+    """A reply that is not JSON is rewritten when the correction mentions that."""
     draft = Draft("search", text)
     assert mend(draft, target(), correction) == clean_draft(target())
     assert mend(draft, target(), "Not valid.") == draft

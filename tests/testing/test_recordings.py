@@ -243,9 +243,9 @@ def test_each_set_of_tools_is_compiled_once() -> None:
         ({"status": 200, "ending": "cut"}, "no reply: the response ended early"),
         ({"status": 200, "ending": "reset"}, "no reply: the connection broke off"),
         ({"status": 200, "ending": "hang"}, "no reply: nothing came in time"),
-        ({"status": 200, "ending": "whole"}, "no reply: the body is no completion and no response"),
-        ({"status": None, "ending": ["x"]}, "no reply: the body is no completion and no response"),
-        ({}, "no reply: the body is no completion and no response"),
+        ({"status": 200, "ending": "whole"}, "no reply: the body is neither a completion nor a response"),
+        ({"status": None, "ending": ["x"]}, "no reply: the body is neither a completion nor a response"),
+        ({}, "no reply: the body is neither a completion nor a response"),
         ([], "neither a completion, nor a response, nor a record with a reply"),
     ],
 )

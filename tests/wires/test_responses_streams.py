@@ -123,7 +123,9 @@ def test_what_ends_live_text_ends_the_stream() -> None:
     assert isinstance(error, openai.OpenAIError)
 
 
-@pytest.mark.parametrize("name", REPLIES)
+@pytest.mark.parametrize(
+    "name", ["text and a call", *(pytest.param(name, marks=pytest.mark.one_lane) for name in ("text", "calls"))]
+)
 def test_a_stream_cut_at_any_byte_is_no_reply(name: str) -> None:
     """No terminal event, no call and no final item: at most the beginning of a text, and an exception of ours."""
     body = b"".join(map(typed_event, events_of(REPLIES[name], 7)))

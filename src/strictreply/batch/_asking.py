@@ -159,9 +159,9 @@ class Asking:
             except Exception as error:  # noqa: BLE001 - the user's own code
                 words = f"the function of messages= raised {type(error).__name__} for this row"
                 return unasked(index, "row.messages", words, "Call it with this row to see why.")
-            where = "the function of messages= gave none"
+            where = "the function of messages= returned none"
         elif not isinstance(row, Mapping):
-            words = f"the row is of type {type(row).__name__}, which is no mapping of columns"
+            words = f"the row is of type {type(row).__name__}, not a mapping of columns"
             return unasked(index, "row.messages", words, "Give each row as a mapping, or messages= as a function.")
         else:
             found, where = row.get(self.messages), f"its column {self.messages!r} is absent or empty"

@@ -33,8 +33,8 @@ def rows_of(batch: Any, prefix: str) -> Sequence[Any]:
         )
     if taken := [name for name in names if name in {prefix + column for column in COLUMNS}]:
         raise ContractError(
-            f"the batch has a column {taken[0]!r} already, as the results have: rename it, or name the results "
-            "otherwise, as in rows(…, prefix='out_')"
+            f"the batch has a column {taken[0]!r} already, which the results use: rename it, or rename the "
+            "result columns, as in rows(…, prefix='out_')"
         )
     if isinstance(batch, list):
         return batch
@@ -42,7 +42,7 @@ def rows_of(batch: Any, prefix: str) -> Sequence[Any]:
         return list(batch.to_pylist() if hasattr(batch, "to_pylist") else batch.to_dict("records"))
     columns: Mapping[str, Any] = batch
     if len({len(column) for column in columns.values()}) > 1:
-        raise ContractError("the columns of the batch differ in length: give each one value a row")
+        raise ContractError("the columns of the batch differ in length: each needs one value per row")
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 

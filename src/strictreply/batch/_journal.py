@@ -99,21 +99,21 @@ class Journal:
         except FileNotFoundError:
             if self._path.exists() and self._path.stat().st_size:
                 raise ContractError(
-                    f"{self._path} exists, and {self.manifest.name} beside it does not: it is not known what it is of. "
-                    "Give another --out, or --restart to write it anew"
+                    f"{self._path} exists, but its manifest {self.manifest.name} does not: its run is unknown. "
+                    "Pass another --out, or --restart to overwrite it"
                 ) from None
             return None
         except ValueError:
             known = None
         if not self._path.exists():
-            raise ContractError(f"{self._path} is missing, though {self.manifest.name} tells of it: give --restart")
+            raise ContractError(f"{self._path} is missing, but {self.manifest.name} refers to it: pass --restart")
         if not isinstance(known, dict) or known.get("format") != _FORMAT or not isinstance(known.get("run"), dict):
-            raise ContractError(f"{self.manifest} is no manifest of this version: give --restart to begin anew")
+            raise ContractError(f"{self.manifest} is not a manifest of this version: pass --restart to start again")
         changed = [name for name in self._run | known["run"] if self._run.get(name) != known["run"].get(name)]
         if changed:
             raise ContractError(
                 f"{self._path} holds results of another run: another {' and another '.join(changed)}. "
-                "Give another --out, or --restart to begin anew"
+                "Pass another --out, or --restart to start again"
             )
         return known
 
@@ -211,7 +211,7 @@ def _lock(file: BinaryIO, path: Path) -> None:
                 raise BlockingIOError
         except OSError:
             raise ContractError(
-                f"{path} is being written by another process: wait for it, or give another --out"
+                f"{path} is being written by another process: wait for it, or pass another --out"
             ) from None
 
 

@@ -51,9 +51,9 @@ _WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 @dataclass(frozen=True, slots=True)
 class FileCounts:
-    """What became of the requests of a provider's batch.
+    """The outcome of the requests of a provider's batch.
 
-    ``statuses`` counts the rows by their present status; ``again`` those whose next request stands in the re-ask file,
+    ``statuses`` counts the rows by their present status; ``again`` those whose next request is in the re-ask file,
     ``missing`` those without any output. ``unknown`` counts the outputs of no request, ``surplus`` those that came
     after the end of their row or twice; ``unreadable`` are the lines of output files that are no output, and why.
     """
@@ -81,13 +81,13 @@ def judge_files(
     policy: RetryPolicy | None = None,
     steering: Steering | None = None,
 ) -> FileCounts:
-    """Judge the output files of a provider's batch, and write what is to be asked again.
+    """Validate the output files of a provider's batch, and write the requests to send again.
 
     ``requests`` are the files of the first pass; ``outputs`` all output and error files so far, pass after pass. Each
-    reply is held to the tools and the ``response_format`` of its own request, or to ``contract``. ``out`` gets a line
-    for each request: its ``custom_id`` and the result columns so far. ``reask`` gets the next requests under the same
-    ids: send it as the next batch, and call this again with its outputs after the others. ``policy`` and ``steering``
-    None mean the defaults; keep them the same in all passes.
+    reply is checked against the tools and the ``response_format`` of its own request, or ``contract``. ``out`` gets a
+    line for each request: its ``custom_id`` and the result columns so far. ``reask`` gets the next requests under the
+    same ids: send it as the next batch, and call this again with its outputs after the others. ``policy`` and
+    ``steering`` None mean the defaults; keep them the same in all passes.
 
     Files are read line by line, ``.gz`` too; the outputs are indexed in a temporary file as large as they are. ``out``
     and ``reask`` are written whole or not at all. Raises OSError when a file cannot be read or written.
@@ -134,9 +134,9 @@ def _requests(paths: Iterable[Path], outputs: _Outputs) -> Iterator[_Request]:
             custom_id, request = None, {}
             fault = f"line {number} of {path.name} is no request with custom_id and body"
         elif not outputs.ask(custom_id):
-            fault = "another request before it has the same custom_id"
+            fault = "an earlier request has the same custom_id"
         elif not {"messages", "input"}.intersection(request["body"]):
-            fault = "its body is no request of chat completions or of Responses"
+            fault = "its body is not a request of chat completions or of Responses"
         yield _Request(index, custom_id, request, fault)
 
 
@@ -145,7 +145,7 @@ def _judged(
 ) -> tuple[RowResult, Mapping[str, Any] | None, int]:
     """Return the result of a row, its next request where there is one, and how many outputs came after its end."""
     if row.fault:
-        hint = "Mend the requests file; nothing is judged of it."
+        hint = "Correct the requests file; the line was skipped."
         return unasked(row.number, "batch.request", row.fault, hint), None, 0
     try:
         step = contract.next_request(row.request["body"], **settings)

@@ -64,7 +64,7 @@ STATUSES: Final[Mapping[Status, str]] = MappingProxyType(
         "ok": "the first reply fit",
         "mended": "a later reply fit, after a correction",
         "rejected": "no reply fit within the policy's budgets",
-        "halted": "asking on would not help, or was not allowed: a refusal, a filter, a deadline, a budget",
+        "halted": "asking again would not help or was not allowed: a refusal, a filter, a deadline, a budget",
         "failed": "no reply came: the API failed, or the row could not be asked",
     }
 )
@@ -87,13 +87,13 @@ RowCode: TypeAlias = Literal[
 
 ROW_CODES: Final[Mapping[RowCode, str]] = MappingProxyType(
     {
-        "row.line": "the line of a file is no row",
+        "row.line": "the line of a file is not a row",
         "row.messages": "the row has no messages, or the function or the template that makes them failed",
         "row.contract": "the row's messages cannot be sent, or its request cannot be guaranteed",
         "row.raised": "something raised while the row was asked, or while its outputs were judged",
-        "batch.request": "the line of a requests file is no request, or its custom_id was there before",
-        "batch.missing": "no output has the custom_id of the request, which is asked again",
-        "batch.again": "the row is not at its end: its next request is in the re-ask file",
+        "batch.request": "the line of a requests file is not a request, or its custom_id occurred before",
+        "batch.missing": "no output has the custom_id of the request; it is asked again",
+        "batch.again": "the row is not finished: its next request is in the re-ask file",
     }
 )
 """The codes of issues that are about a row, and not about a reply."""
@@ -104,7 +104,7 @@ AS_TEXT: Final = frozenset({"reply", "issues"})
 
 @dataclass(frozen=True, slots=True)
 class RowResult:
-    """The result of one row: ``index`` counts the rows from 0, the other fields are those of :data:`COLUMNS`."""
+    """The outcome of one row: ``index`` counts the rows from 0, the other fields are those of :data:`COLUMNS`."""
 
     index: int
     reply: JSONObject | None = field(repr=False)

@@ -257,11 +257,11 @@ def rows(
 ) -> Rows:
     """Return a function that asks a model about each row of a batch, and never drops a row or raises for one.
 
-    ``messages`` is the column of a row, or a function of the row, that holds a text or messages. ``client`` makes an
-    async client when it is called, once in each process; or is a ready one, which stays open and must not be in use in
-    another event loop; None means ``openai.AsyncOpenAI``. ``policy`` None means :data:`PATIENT`, ``steering`` None
-    ours. ``concurrency`` is how many rows are asked at once; it is halved when the API answers 429, 503 or 529, and
-    grows again slowly. ``prefix`` stands before the names of the result columns, :data:`COLUMNS`. The other keywords
+    ``messages`` is the column of a row, or a function of the row, with a text or messages. ``client`` is a function
+    that makes an async client, called once in each process; or a ready one, which stays open and must not be in use in
+    another event loop; None means ``openai.AsyncOpenAI``. ``policy`` None means :data:`PATIENT`, ``steering`` None the
+    default. ``concurrency`` is how many rows are asked at once; it is halved when the API answers 429, 503 or 529, and
+    grows again slowly. ``prefix`` is put before the names of the result columns, :data:`COLUMNS`. The other keywords
     are those of a call: ``model``, which must be there, ``api``, ``temperature``, … Raises ContractError when one of
     these is wrong.
     """

@@ -63,7 +63,7 @@ def options(
 def demo(
     *,
     questions: Annotated[bool, Option("--questions", help="Ask a dozen questions, with four tools.")] = False,
-    base_url: Annotated[str | None, Option(help="Ask them of a real endpoint, ending in /v1.")] = None,
+    base_url: Annotated[str | None, Option(help="Ask a real endpoint, ending in /v1.")] = None,
     api_key: ApiKey = None,
     model: Model = None,
     channel: ChannelOption = "native",
@@ -115,12 +115,12 @@ def ask(
     api_key: ApiKey = None,
     model: Model = None,
     channel: ChannelOption = "native",
-    api: Annotated[Api, Option(help="By which API to ask: chat completions or Responses.")] = "chat",
-    parallel: Annotated[bool, Option(help="Admit several calls in one reply.")] = False,
+    api: Annotated[Api, Option(help="The API to use: chat completions or Responses.")] = "chat",
+    parallel: Annotated[bool, Option(help="Allow several calls in one reply.")] = False,
     max_retries: Retries = 3,
     deadline: Annotated[float | None, Option(min=0.1, help="Seconds for all attempts together.")] = None,
     timeout: Timeout = 60.0,
-    explain: Annotated[bool, Option(help="On failure tell the whole story, raw replies included.")] = False,
+    explain: Annotated[bool, Option(help="On failure print every attempt, raw replies included.")] = False,
 ) -> None:
     """Make one call; the reply as JSON on stdout, each attempt on stderr, status 1 when none was valid."""
     from strictreply.cli._serve_commands import Endpoint, declare, run_ask  # noqa: PLC0415
@@ -155,28 +155,28 @@ app.add_typer(batch, name="batch", short_help="Ask about every row of a file.")
 def run_rows(  # noqa: PLR0913 - one parameter an option
     source: Annotated[Path, Argument(metavar="IN.JSONL", help="Rows as JSON lines, .gz too; - for stdin.")],
     *,
-    tools: Annotated[list[str] | None, Option(help="What may be called, as for ask.")] = None,
+    tools: Annotated[list[str] | None, Option(help="The tools, as for ask.")] = None,
     answer: Annotated[str | None, Option(help="module:type of the answer.")] = None,
     out: Annotated[Path | None, Option(help="Results: .jsonl or .parquet; IN.results.jsonl if not given.")] = None,
     messages: Annotated[str, Option(help="The column with a row's text or messages.")] = "messages",
     prompt: Annotated[str | None, Option(help="Or a template with columns in braces: 'Sort {text}'.")] = None,
-    system: Annotated[str | None, Option(help="What to say to the model before each row.")] = None,
-    request: Annotated[str, Option(help="More of each request as JSON: '{\"temperature\": 0}'.")] = "{}",
+    system: Annotated[str | None, Option(help="The system turn of each request.")] = None,
+    request: Annotated[str, Option(help="More of each request, as JSON: '{\"temperature\": 0}'.")] = "{}",
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
     model: Model = None,
     channel: ChannelOption = "native",
-    api: Annotated[Api, Option(help="By which API to ask: chat completions or Responses.")] = "chat",
-    parallel: Annotated[bool, Option(help="Admit several calls in one reply.")] = False,
+    api: Annotated[Api, Option(help="The API to use: chat completions or Responses.")] = "chat",
+    parallel: Annotated[bool, Option(help="Allow several calls in one reply.")] = False,
     concurrency: Annotated[int, Option(min=1, help="Rows asked at once; fewer when the API is busy.")] = 64,
     max_retries: Retries = 3,
     deadline: Annotated[float | None, Option(min=0.1, help="Seconds for all attempts of a row.")] = None,
     timeout: Timeout = 60.0,
-    give_up_after: Annotated[int, Option(min=1, help="Stop when so many rows in a row failed.")] = 100,
+    give_up_after: Annotated[int, Option(min=1, help="Stop after so many consecutive failed rows.")] = 100,
     price_in: Annotated[float, Option(min=0, help="What a million prompt tokens cost, to show the cost.")] = 0.0,
     price_out: Annotated[float, Option(min=0, help="What a million tokens of replies cost.")] = 0.0,
-    prefix: Annotated[str, Option(help="What stands before the names of the result columns.")] = "",
-    restart: Annotated[bool, Option("--restart", help="Forget the results that are there.")] = False,
+    prefix: Annotated[str, Option(help="A prefix for the names of the result columns.")] = "",
+    restart: Annotated[bool, Option("--restart", help="Delete the existing results and start again.")] = False,
 ) -> None:
     """Ask about every row of a file and write one result a row; the same command goes on after any end."""
     from strictreply.batch._rows import PATIENT  # noqa: PLC0415 - what only this command needs
@@ -209,8 +209,8 @@ def judge_outputs(
     requests: Annotated[list[Path], Option(help="The requests of the first pass; may be given several times.")],
     out: Annotated[Path | None, Option(dir_okay=False, help="Write one result a request.")] = None,
     reask: Annotated[Path | None, Option(dir_okay=False, help="Write the requests of the next pass.")] = None,
-    tools: Annotated[list[str] | None, Option(help="What may be called, where requests do not say.")] = None,
-    answer: Annotated[str | None, Option(help="module:type of the answer, where requests do not say.")] = None,
+    tools: Annotated[list[str] | None, Option(help="The tools, if the requests have none.")] = None,
+    answer: Annotated[str | None, Option(help="module:type of the answer, if the requests have none.")] = None,
     max_retries: Retries = 3,
 ) -> None:
     """Judge the output files of a provider's batch, and write what is to be asked again under the same ids.
@@ -225,14 +225,14 @@ def judge_outputs(
     run_judge(outputs, requests, contract=contract, retries=max_retries, out=out, reask=reask)
 
 
-@app.command(short_help="Judge recorded replies offline.")
+@app.command(short_help="Validate recorded replies offline.")
 def check(
     files: Annotated[list[Path], Argument(help="JSONL files, .gz too; - for stdin.")],
     *,
     tools: Annotated[list[str] | None, Option(help="Tools for recordings that name none.")] = None,
     as_json: Annotated[bool, Option("--json", help="Print everything as one JSON object.")] = False,
     jobs: Annotated[int | None, Option(min=1, help="Processes; one a processor when not given.")] = None,
-    html: Annotated[Path | None, Option(dir_okay=False, help="Write a page for a person, too.")] = None,
+    html: Annotated[Path | None, Option(dir_okay=False, help="Also write an HTML page.")] = None,
     fail_on: Annotated[Literal["empty"] | None, Option(help="empty: a file without a reply is a failure, too.")] = None,
 ) -> None:
     """Judge recorded replies offline against their tools; status 1 when any is invalid, 3 when any is unreadable."""
@@ -242,7 +242,7 @@ def check(
     run_check(files, tools=tools or [], as_json=as_json, jobs=processes, fail_on_empty=fail_on == "empty", page=html)
 
 
-@app.command(short_help="Print the JSON Schemas of what strictreply gives.")
+@app.command(short_help="Print the published JSON Schemas.")
 def schema(name: Annotated[str | None, Argument(help="One schema; all of them when not given.")] = None) -> None:
     """Print the JSON Schemas of replies, issues and attempts, for programs in any language."""
     schemas = published_schemas()
@@ -257,19 +257,19 @@ def probe(  # noqa: PLR0913 - one parameter an option
     app: Annotated[str | None, Option(help="module:callable, called with the base URL if it takes one.")] = None,
     endpoint: Annotated[str | None, Option(help="Or a running HTTP service on loopback, to POST to.")] = None,
     listen: Annotated[int | None, Option(min=1, max=65535, help="The port of the endpoint's base URL.")] = None,
-    body: Annotated[str, Option(help="The JSON that the endpoint is sent.")] = "{}",
+    body: Annotated[str, Option(help="The JSON to send to the endpoint.")] = "{}",
     tools: Annotated[list[str] | None, Option(help="Tools that only the prompt names, as for ask.")] = None,
-    answer: Annotated[str | None, Option(help="module:type of an answer that only the prompt tells.")] = None,
-    good: Annotated[str | None, Option(help="JSON: good arguments, or a good answer, to begin with.")] = None,
+    answer: Annotated[str | None, Option(help="module:type of an answer that only the prompt names.")] = None,
+    good: Annotated[str | None, Option(help="JSON: good arguments, or a good answer.")] = None,
     kind: Kinds = None,
     fault: Annotated[list[str] | None, Option(help="This fault only; may be given several times.")] = None,
-    clean: Annotated[list[str] | None, Option(help="module:Class of an exception that is no crash.")] = None,
+    clean: Annotated[list[str] | None, Option(help="module:Class of an exception that is not a crash.")] = None,
     timeout: Annotated[float, Option(min=0.1, help="Seconds after which a run counts as hung.")] = 10.0,
     max_requests: Annotated[int, Option(min=1, help="Requests after which a run is an endless loop.")] = 64,
     jobs: Annotated[int, Option(min=1, max=64, help="Worker processes, each with a server of its own.")] = 2,
     as_json: Annotated[Path | None, Option("--json", dir_okay=False, help="Write the report as JSON.")] = None,
     junit: Annotated[Path | None, Option(dir_okay=False, help="Write it as JUnit XML.")] = None,
-    html: Annotated[Path | None, Option(dir_okay=False, help="Write it as a page for a person.")] = None,
+    html: Annotated[Path | None, Option(dir_okay=False, help="Write it as an HTML page.")] = None,
     baseline: Annotated[
         Path | None, Option(dir_okay=False, help="An earlier --json report: only what is new fails.")
     ] = None,

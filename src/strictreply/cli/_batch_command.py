@@ -35,7 +35,7 @@ MAX_REASONS = 1_000  # that are told apart
 _GOOD = frozenset({"ok", "mended"})
 _TOLD_SECONDS = 10.0  # between two lines, where there is no terminal
 _SHOWN_SECONDS = 0.1
-_BRACES = "write a brace that is meant as one twice: {{ or }}"
+_BRACES = "write a literal brace twice: {{ or }}"
 
 Line: TypeAlias = tuple[int, bytes, int]
 
@@ -100,9 +100,9 @@ class FileRun:
         try:
             row = json.loads(read)
         except (ValueError, RecursionError):
-            return NumberedRow(index, {}, position, "the line is no JSON", mend)
+            return NumberedRow(index, {}, position, "the line is not JSON", mend)
         if not isinstance(row, dict):
-            return NumberedRow(index, {}, position, "the line is no JSON object", mend)
+            return NumberedRow(index, {}, position, "the line is not a JSON object", mend)
         for name in taken:
             if name in row:
                 kept = {own: value for own, value in row.items() if own not in taken}
@@ -148,9 +148,9 @@ def _columns(row: Mapping[str, Any]) -> str:
 def results_of(source: Path, out: Path | None) -> Path:
     """Return where the results go; ends the command where that cannot be."""
     if source != STDIN and not source.is_file():
-        fail(f"{source} is no file: pass a file of JSON lines, .gz too, or - for stdin")
+        fail(f"{source} is not a file: pass a file of JSON lines, .gz too, or - for stdin")
     if out is None and source == STDIN:
-        fail("pass --out: rows from stdin have no file beside which the results could stand")
+        fail("pass --out: for rows from stdin there is no default file of results")
     beside = f"{source.name.removesuffix('.gz').removesuffix('.jsonl')}.results.jsonl"
     out = source.with_name(beside) if out is None else out
     if out.suffix not in {".jsonl", ".parquet"}:
@@ -166,12 +166,12 @@ def results_of(source: Path, out: Path | None) -> Path:
 
 
 def keywords_of(request: str) -> JSONObject:
-    """Read ``--request``; ends the command when it is no JSON object."""
+    """Read ``--request``; ends the command when it is not a JSON object."""
     value = read_json(request, "--request")
     if not isinstance(value, dict):
-        fail("--request is no JSON object")
+        fail("--request is not a JSON object")
     if taken := value.keys() & {"api", "model", *signature(rows).parameters}:
-        fail(f"--request: {min(taken)} is said by an option, or not at all; it takes further keywords of the API")
+        fail(f"--request: {min(taken)} is set by an option, or not allowed; pass other parameters of the API")
     return value
 
 
@@ -211,9 +211,9 @@ def run_batch(run: FileRun, *, restart: bool) -> None:
     except ContractError as error:
         fail(str(error))
     except (OSError, ImportError) as error:
-        fail(f"{error}; the same command goes on from here", Status.FAILED)
+        fail(f"{error}; run the same command again to continue", Status.FAILED)
     except KeyboardInterrupt:
-        fail(f"interrupted after {results.rows}; the same command goes on from here", Status.INTERRUPTED)
+        fail(f"interrupted after {results.rows}; run the same command again to continue", Status.INTERRUPTED)
     finally:
         journal.close()
     typer.echo("\n".join(results.summary()))
@@ -329,7 +329,7 @@ def run_judge(
     """Judge a provider's batch files, and print the counts; outputs of no request and unreadable lines are failures."""
     for path in (*outputs, *requests):
         if path != STDIN and not path.is_file():
-            fail(f"{path} is no file: pass files of JSON lines, .gz too")
+            fail(f"{path} is not a file: pass files of JSON lines, .gz too")
     others = {path.resolve() for path in (*outputs, *requests)}
     for name, target in (("out", out), ("reask", reask)):
         if target is not None and target.resolve() in others:

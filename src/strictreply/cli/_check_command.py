@@ -122,6 +122,11 @@ class ReplyTally:
                 faults = [f"{issue['path'] or 'the whole'}: {issue['message']}" for issue in judged.issues]
                 shown.append(ShownReply(f"{path.name}:{judged.line}", judged.model, faults, *judged.shown))
 
+    def rates(self) -> Iterator[tuple[str, dict[str, dict[str, int]]]]:
+        """Yield the rates by model and by tool, sorted by the invalid replies, then by all replies, then by name."""
+        for kind, rates in (("model", self.by_model), ("tool", self.by_tool)):
+            yield kind, dict(sorted(rates.items(), key=lambda one: (-one[1]["invalid"], -one[1]["replies"], one[0])))
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "complete": self.complete,
@@ -129,16 +134,10 @@ class ReplyTally:
             "valid": self.replies - self.invalid,
             "invalid": self.invalid,
             "by_code": dict(self.by_code.most_common()),
-            "by_model": worst_first(self.by_model),
-            "by_tool": worst_first(self.by_tool),
+            **{f"by_{kind}": rates for kind, rates in self.rates()},
             "unreadable": self.unreadable,
             "empty": self.empty,
         }
-
-
-def worst_first(rates: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    """Sort rates by what was invalid, then by how many there were, then by name."""
-    return dict(sorted(rates.items(), key=lambda pair: (-pair[1]["invalid"], -pair[1]["replies"], pair[0])))
 
 
 MAX_ROWS = 20
@@ -172,7 +171,7 @@ def run_check(
     declare(tools)  # a wrong declaration ends the command before any file is opened
     for path in files:
         if path != STDIN and not path.is_file():
-            fail(f"{path} is no file: pass files of JSON lines, or - for stdin")
+            fail(f"{path} is not a file: pass files of JSON lines, or - for stdin")
     if page is not None and not page.absolute().parent.is_dir():
         fail(f"{page}: the folder {page.parent} does not exist")
     if page is not None and page.resolve() in {path.resolve() for path in files}:
@@ -199,7 +198,7 @@ def run_check(
         except OSError as error:
             fail(f"{page}: {error.strerror}", Status.FAILED)
     if not tally.complete:
-        fail("interrupted: the counts are of what was read so far", Status.INTERRUPTED)
+        fail("interrupted: the counts cover what was read so far", Status.INTERRUPTED)
     if tally.invalid:
         raise typer.Exit(Status.INVALID)
     if tally.unreadable or not tally.replies or (fail_on_empty and tally.empty):
@@ -270,7 +269,7 @@ def _judged(
                     yield path, judged
                     progress.update(task, completed=position)
             except OSError as error:
-                yield path, JudgedLine(number + 1, reason=f"the file cannot be read on: {error}")
+                yield path, JudgedLine(number + 1, reason=f"the rest of the file cannot be read: {error}")
             if tally.replies == before:
                 tally.empty.append(str(path))
 
@@ -321,11 +320,11 @@ def _print(tally: ReplyTally, screen: Console) -> None:
         for code, count in tally.by_code.most_common():
             table.add_row(printable(code), str(count), printable(tally.first[code]))
         screen.print(table, "")
-    for kind, rates in (("model", tally.by_model), ("tool", tally.by_tool)):
+    for kind, rates in tally.rates():
         if not rates:
             continue
         table = titled_table(f"By {kind}", kind, "replies", "invalid", "%")
-        for name, rate in list(worst_first(rates).items())[:MAX_ROWS]:
+        for name, rate in list(rates.items())[:MAX_ROWS]:
             share = f"{100 * rate['invalid'] / rate['replies']:.1f}"
             shown = f"(no {kind})" if name == NO_NAME else printable(name)
             table.add_row(shown, str(rate["replies"]), str(rate["invalid"]), share)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from strictreply.cli._check_command import ReplyCause, ReplyTally, worst_first
 from strictreply.cli._terminal import counted
 from strictreply.testing._html import anchor, choices, element, facts, linked, page, row, shares
 from strictreply.testing._recordings import NO_NAME
 from strictreply.testing._steps import Harm
+
+if TYPE_CHECKING:
+    from strictreply.cli._check_command import ReplyCause, ReplyTally  # which imports this page when one is asked for
 
 MAX_CHARTED = 20  # names in a chart
 MAX_LISTED = 200  # unreadable lines
@@ -22,7 +25,7 @@ def check_page(tally: ReplyTally, files: Sequence[str]) -> str:
     harms = {_slug(harm): harm.value for harm in Harm if any(cause.harm is harm for cause, _ in causes)}
     shown, style = choices("harm", harms) if len(harms) > 1 else (element("p"), "")
     invalid, replies = tally.invalid, counted(tally.replies, "recorded reply", "recorded replies")
-    part = "" if tally.complete else " Interrupted: this is of what was read so far."
+    part = "" if tally.complete else " Interrupted: this covers what was read so far."
     fits = not invalid and tally.replies
     return page(
         "Recorded replies",
@@ -48,9 +51,8 @@ def _charts(tally: ReplyTally) -> Iterator[ET.Element]:
         yield element("h2", "By issue code")
         codes = [(code, number, tally.replies) for code, number in tally.by_code.most_common()]
         yield shares(codes, ("with it", "of all", "share"))
-    for kind, rates in (("model", tally.by_model), ("tool", tally.by_tool)):
-        order = worst_first(rates).items()
-        named = [(f"(no {kind})" if name == NO_NAME else name, n["invalid"], n["replies"]) for name, n in order]
+    for kind, rates in tally.rates():
+        named = [(f"(no {kind})" if name == NO_NAME else name, n["invalid"], n["replies"]) for name, n in rates.items()]
         if named:
             yield element("h2", f"By {kind}")
             yield shares(named[:MAX_CHARTED], ("invalid", "replies", "share"))

@@ -48,12 +48,12 @@ NOTED = '{"order": 1077, "amount": 12.5, "note": "late"}'
 STORIES: tuple[tuple[str, str, tuple[tuple[str, ...], ...]], ...] = (
     ("mended", "A wrong call is asked for again", (('{"order": "1042", "amount": 29.9}',), (GOOD,))),
     ("kept and mended", "Of two calls only the wrong one is asked for again", ((GOOD, NOTED), (OTHER,))),
-    ("refused", "What stays wrong ends in an exception, and runs nothing", (('{"order": 1042}',),)),
+    ("refused", "A call that stays wrong raises, and runs nothing", (('{"order": 1042}',),)),
 )
 """The outcome, what it shows, and the arguments of the calls in each reply; the last reply stays."""
 
 _STORY_STYLES = {"came": "default", "wrong": "yellow", "asked": "cyan", "ran": "green", "raised": "red"}
-_MEANINGS = "came: from the model · wrong: what misfits · asked: what it is told · ran: code"
+_MEANINGS = "came: from the model · wrong: its faults · asked: the correction · ran: code"
 _NEXT = "strictreply probe --app yourmodule:function"
 
 
@@ -74,7 +74,7 @@ def tell(screen: Console | None = None) -> None:
         table.add_row(str(number), outcome, str(len(attempts)), ", ".join(wrong), tokens, str(len(ran)))
     screen.print()
     screen.print(table)
-    _line(screen, Text.assemble("\nTry it on an app of yours: ", (_NEXT, "bold")))
+    _line(screen, Text.assemble("\nTry it on your own app: ", (_NEXT, "bold")))
 
 
 def _told(screen: Console, replies: tuple[tuple[str, ...], ...]) -> tuple[tuple[Attempt, ...], list[str]]:

@@ -87,7 +87,7 @@ def run_probe(app: str, prober: Probe, reports: Mapping[str, Path], baseline: Pa
             except OSError as error:
                 fail(f"{path}: {error.strerror}", Status.FAILED)
     if interrupted:
-        fail("interrupted: the report is of what was tried so far", Status.INTERRUPTED)
+        fail("interrupted: the report covers the runs so far", Status.INTERRUPTED)
     if report is not None and not report.applicable:
         fail("none of the chosen faults can be served to this app: the report's n/a runs say why")
     if report is not None and report.new:

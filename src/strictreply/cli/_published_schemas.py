@@ -41,21 +41,21 @@ _REMARKS: Mapping[str, Mapping[str, JSONObject]] = {
         "issues": {"description": "The faults of the reply; empty when it was accepted, or when the transport failed."},
         "failure": {"description": "How the transport failed; null when a response came."},
         "correction": {
-            "description": "The words that asked for this attempt; null for the first ask and when the same request "
-            "was sent again."
+            "description": "The correction that asked for this attempt; null for the first one and when the "
+            "same request was sent again."
         },
         "tier": {"description": "How far the correction had escalated, from 1; 0 without a correction.", "minimum": 0},
         "scope": {
-            "description": "What alone was asked for again: the tools of calls, the pointer to a value in an answer, "
-            "or a tool and the pointer to a value inside its arguments; null for a whole reply."
+            "description": "The part that was asked for again: the tools of calls, the pointer to a value in an "
+            "answer, or a tool and the pointer to a value inside its arguments; null for a whole reply."
         },
         "escalation": {
             "description": "The step of the policy that was taken last: forced_tool, response_format, model:<name>, "
             "human or keywords; null when none was."
         },
-        "refused": {"description": "What we had added to the request and the endpoint refused, by its keyword."},
+        "refused": {"description": "The keywords that strictreply had added and the endpoint refused."},
         "vetoed": {"description": "Where the stream was closed before its end; null when it was not."},
-        "leniency": {"description": "What was forgiven before the reply was read, each step by its name."},
+        "leniency": {"description": "The lenient steps that were needed to read the reply, by name."},
         "usage": {"description": "The tokens as the provider counted them; 0 where it did not say."},
         "seconds": {"description": "How long the call took.", "minimum": 0},
     },
@@ -73,11 +73,11 @@ _ON_REQUEST = frozenset({"request", "raw"})  # left out of an attempt unless ``r
 def published_schemas() -> dict[str, JSONObject]:
     """Return every published schema by its file name without ``.json``."""
     schemas = {
-        "assistant-reply": ("A valid reply, as strictreply gives it", _GIVEN_REPLY),
+        "assistant-reply": ("A valid reply, as strictreply returns it", _GIVEN_REPLY),
         "assistant-reply.text": ("A reply in the text channel: the JSON in the content", _TEXT_REPLY),
         "assistant-reply.native": ("A reply in the native channel: an assistant message", _NATIVE_REPLY),
         "issue": ("One fault of a reply", _described(Issue)),
-        "attempt": ("One ask of a model and what became of it", _described(Attempt)),
+        "attempt": ("One request to a model and its outcome", _described(Attempt)),
     }
     return {name: {"$schema": _DRAFT, "title": title, **schema} for name, (title, schema) in schemas.items()}
 

@@ -189,9 +189,9 @@ def run_serve_script(host: str, port: int) -> None:
         GoodModel(DemandHints()),
         lambda base_url: (
             f"A scripted model is served at {base_url}; Ctrl-C ends it.\n"
-            "It replies well to every request until a script says otherwise:\n"
+            "It sends valid replies until a script is set:\n"
             f"curl -s {base_url}/script -d {shlex.quote(EXAMPLE_SCRIPT)}\n"
-            "What it was asked since then:\n"
+            "Read the requests since then:\n"
             f"curl -s {base_url}/journal"
         ),
         host=host,

@@ -64,9 +64,9 @@ else:
 
 
 class StrictClient(Wrapped[A_co], OpenAI):
-    """A wrapped sync client; everything not named here is the client's own.
+    """A wrapped sync client; all other attributes are those of the client's own class.
 
-    ``StrictClient[A]`` gives answers of the type ``A``.
+    ``StrictClient[A]`` returns answers of the type ``A``.
     """
 
     __slots__ = ()
@@ -356,7 +356,7 @@ def _only_answers(ask: Ask) -> Ask:
 def _answer_of(exchange: Exchange[A_co]) -> A_co:
     if isinstance(exchange.reply, DirectAnswer):
         return exchange.reply.answer
-    message = "answer() needs replies that are answers; this contract's answers hold calls"
+    message = "answer() needs replies that are answers; with this contract a reply may hold calls"
     raise ContractError(message)
 
 

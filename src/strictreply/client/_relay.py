@@ -190,9 +190,9 @@ class ChunkRelay(Relay):
 
 @dataclass(frozen=True, slots=True)
 class Provisional(Generic[A_co]):
-    """More of a text that is still coming.
+    """A further piece of a reply that is still arriving.
 
-    ``delta`` is the new piece of the content; ``partial`` a structured answer as far as it has come, None for any
+    ``delta`` is the new piece of the content; ``partial`` the part of a structured answer so far, None for any
     other content.
     """
 
@@ -202,7 +202,7 @@ class Provisional(Generic[A_co]):
 
 @dataclass(frozen=True, slots=True)
 class Retracted:
-    """What was shown since the last event of this kind is not part of the reply.
+    """Everything shown since the last event of this kind is not part of the reply.
 
     ``issues`` says what was wrong with it; empty when the stream failed on the way.
     """

@@ -247,7 +247,7 @@ class GuardedAsyncMethods(_Guarded):
         return await self._parsed(keywords)
 
 
-_UNGUARDED = "beta.responses.{0}() is not guarded by strictreply: its result was not judged. Use client.responses"
+_UNGUARDED = "beta.responses.{0}() is not guarded by strictreply: its result was not validated. Use client.responses"
 
 
 class UnguardedResponses:

@@ -68,16 +68,16 @@ def wrap(
     api: Api = "chat",
     **declared: Any,
 ) -> StrictClient | AsyncStrictClient:
-    """Wrap a client so that only valid replies come out of it.
+    """Wrap a client so that it returns only valid replies.
 
     ``client`` is ``openai.OpenAI()``, ``openai.AsyncOpenAI()``, the module ``openai`` or anything with their
-    ``chat.completions.create``; it is not changed; of a wrapped client the one inside is wrapped anew. Give a ready
+    ``chat.completions.create``; it is not changed; of a wrapped client the original is wrapped again. Pass a ready
     ``contract``, or its keywords (``tools``, ``answer``, ``channel``, …) here. ``policy`` None means ``RetryPolicy()``,
-    ``steering`` None ours. ``on_attempt`` is told of every attempt, and what it raises is logged by its type;
-    ``log_replies`` turns a raw reply into what DEBUG may log, None logs none. ``usage="total"`` writes the tokens of
-    all asks of a call into its completion, for those who bill by it; with ``last`` it has those of the last ask, as
-    the API gave them. ``api`` is what methods of ours ask by unless a call says otherwise: ``chat`` (chat completions)
-    or ``responses``; methods of the SDK's own are guarded on both.
+    ``steering`` None the default. ``on_attempt`` is called with every attempt; its exceptions are logged by type.
+    ``log_replies`` redacts a raw reply for the DEBUG log, None logs none. ``usage="total"`` writes the tokens of
+    all requests of a call into its completion; with ``last`` it has those of the last request, as the API reported
+    them. ``api`` is the default API of ``reply``, ``exchange``, ``answer`` and ``stream``: ``chat`` (chat completions)
+    or ``responses``; the SDK's own methods are guarded on both.
 
     Raises ContractError when the declaration is wrong, or a sync client is given a tool with an async check or an
     async ``on_attempt``; TypeError when ``client`` has no ``chat.completions.create``.

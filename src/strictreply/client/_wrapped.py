@@ -60,11 +60,11 @@ UsageOf: TypeAlias = Literal["last", "total"]
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Generic[A_co]):
-    """A call with its story.
+    """The result of a call, with all its attempts.
 
-    ``reply`` is what fits; ``completion`` the SDK's own completion that carries it; ``attempts`` every ask in order;
-    ``usage`` the tokens of all of them; ``transcript`` the caller's messages and the accepted assistant turn, as if
-    the first shot had hit (requirement T26); ``contract`` what the reply was held to.
+    ``reply`` is the valid reply; ``completion`` the SDK's own completion that holds it; ``attempts`` all attempts in
+    order; ``usage`` the tokens of all of them; ``transcript`` the caller's messages and the accepted assistant turn,
+    without refused replies (requirement T26); ``contract`` what the reply was checked against.
     """
 
     reply: AssistantReply[A_co]
@@ -204,7 +204,7 @@ class Wrapped(Generic[A_co]):
 
     @property
     def contract(self) -> Contract[A_co]:
-        """What replies are held to."""
+        """The contract that replies are checked against."""
         return self._guard.contract
 
     @property
@@ -222,13 +222,13 @@ class Wrapped(Generic[A_co]):
         return self._remade()
 
     def with_options(self, **options: Any) -> Self:
-        """Return a copy with other SDK options (``timeout``, ``api_key``, …), held to the same contract."""
+        """Return a copy with other SDK options (``timeout``, ``api_key``, …), with the same contract."""
         return self._remade(client=self._guard.inner.with_options(**options))
 
     copy = with_options
 
     def contract_for(self, **keywords: Unpack[CallKeywords]) -> Contract[Any]:
-        """Return what the reply to a call with these keywords is held to, without making it."""
+        """Return the contract of a call with these keywords, without making the call."""
         return self._ask({"messages": [], **keywords, "stream": False}).contract
 
     def watched(self, on_attempt: OnAttempt) -> Self:
@@ -271,7 +271,7 @@ class Wrapped(Generic[A_co]):
         must_have("steering", steering, "correction", "an object with correction(situation)")
         for name in _OF_CONTRACTS.intersection(keywords):
             raise ContractError(
-                f"{name} is of a contract: give it to wrap(), or contract=Contract({name}=…) to this call"
+                f"{name} belongs to a contract: pass it to wrap(), or pass contract=Contract({name}=…) to this call"
             )
         if drop_in and not contract.parallel and not isinstance(keywords.get("parallel_tool_calls"), bool):
             contract = contract.replace(parallel=True)

@@ -61,7 +61,7 @@ class Answer(Generic[A_co]):
             _DESCRIBED.trim([length])
             return answer
         if inspect.isroutine(kind):  # pydantic would take it for a type, and call it
-            raise ContractError("an answer is str, a type or a JSON Schema, not a function")
+            raise ContractError("answer= must be str, a type or a JSON Schema, not a function")
         return kept_on(kind, how, lambda: cls._from_type(kind, extra, formats))
 
     @classmethod

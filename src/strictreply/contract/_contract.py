@@ -85,20 +85,20 @@ class ContractKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Contract(Generic[A_co]):
-    """What replies are held to: immutable, compiled once, safe to share between threads and tasks.
+    """What a reply may be: immutable, compiled once, safe to share between threads and tasks.
 
     ``tools`` takes functions, pydantic models, :class:`Tool` values, OpenAI definitions and MCP entries. ``answer``
     is ``str``, a pydantic type or a JSON Schema: what a direct answer must be. ``channel`` says where calls are
-    written: ``native`` (``tool_calls``) or ``text`` (a JSON union in the content). ``parallel`` admits several native
-    calls at once. ``extraction`` is one leniency or several; ``strict`` forgives nothing. ``extra`` is ``forbid`` or
-    ``schema`` for all tools and the answer, also those that a request brings; None leaves each tool as it was declared.
+    written: ``native`` (``tool_calls``) or ``text`` (a JSON union in the content). ``parallel`` allows several native
+    calls at once. ``extraction`` is one leniency or several; ``strict`` allows none. ``extra`` is ``forbid`` or
+    ``schema`` for all tools and the answer, also those in a request; None leaves each tool as it was declared.
     ``formats`` says whether ``format`` is asserted in the tools and the answer; None leaves each tool as it was
     declared, and asserts it in the answer. ``answer_style="tool"`` makes the tool ``final_answer`` the only way to
-    answer (requirement T14). ``blank_answers`` admits white space as an answer. ``calls_as_text="answer"`` admits a
-    native text answer that is, as a whole, a call of a declared tool in a spelling that models are known to write
+    answer (requirement T14). ``blank_answers`` accepts white space as an answer. ``calls_as_text="answer"`` accepts a
+    native text answer that is, as a whole, a call of a declared tool in a form that models are known to write
     (JSON, ``<tool_call>``, …); ``refuse`` makes it the fault ``call.as_text``. ``dialects="strict"`` takes a message
-    in the API's own form only; ``known`` reads the known ways of servers, each of which the verdict names in its
-    ``leniency``. ``limits`` caps what a reply may cost.
+    in the API's own form only; ``known`` accepts known deviations of servers, each of which the verdict names in its
+    ``leniency``. ``limits`` caps the size of a reply.
 
     What one request demands is a contract of its own: ``choice`` is ``auto``, ``required``, ``none`` or the name of the
     one tool that must be called; ``offered`` are the tools that the model is shown where it may call some of them only
@@ -274,7 +274,7 @@ def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
     index: dict[str, Tool] = {}
     for tool in tools:
         if tool.name in CHOICES:
-            message = f"{tool.name!r} is a word of tool_choice; rename the tool with Tool.from_…(name=…)"
+            message = f"{tool.name!r} is a reserved word of tool_choice; rename the tool with Tool.from_…(name=…)"
             raise ContractError(message)
         if tool.name in index:
             message = f"two tools are named {tool.name!r}; rename one with Tool.from_…(name=…)"

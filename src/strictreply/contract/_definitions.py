@@ -128,7 +128,7 @@ def _parted(definition: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[s
     if "function" not in definition:
         return {}, {key: value for key, value in definition.items() if key != "type"}, ""
     if not isinstance(definition["function"], Mapping):
-        raise ContractError("the function of a tool definition is a mapping", path="/function")
+        raise ContractError("the function of a tool definition must be a mapping", path="/function")
     outer = {key: value for key, value in definition.items() if key not in {"type", "function"}}
     return outer, given(definition["function"]), "/function"
 
@@ -258,7 +258,7 @@ def _type_hints(function: Callable[..., object], name: str) -> dict[str, Any]:
         return get_type_hints(documented, localns=_enclosing_locals(documented), include_extras=True)
     except UNREADABLE as error:
         raise ContractError(
-            f"the annotations of {name}() cannot be read ({first_line(error)}); name types known there"
+            f"the annotations of {name}() cannot be read ({first_line(error)}); use types that its module defines"
         ) from error
 
 
@@ -292,7 +292,7 @@ def _parameters(function: Callable[..., object], name: str) -> list[inspect.Para
     parameters = [parameter for parameter in listed if parameter.name not in settled]
     for parameter in parameters:
         if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
-            raise ContractError(f"{name}() takes {parameter}, which a model cannot be told; name each parameter")
+            raise ContractError(f"{name}() takes {parameter}, which a schema cannot describe; name each parameter")
     return parameters
 
 
@@ -301,7 +301,7 @@ def _field(parameter: inspect.Parameter, hints: Mapping[str, Any], name: str, de
     _refuse_name(parameter.name, name)
     if parameter.name not in hints:
         hint = (
-            "a method is declared bound to its object, as Tool.from_function(object.method)"
+            "declare a method through its object: Tool.from_function(object.method)"
             if parameter.name in {"self", "cls"}
             else f"write {parameter.name}: str, or its real type"
         )
@@ -314,7 +314,7 @@ def _refuse_name(parameter: str, name: str) -> None:
     """Refuse the names that pydantic keeps for itself, rather than lose their values."""
     if parameter.startswith("_") or (parameter.startswith("model_") and hasattr(BaseModel, parameter)):
         message = (
-            f"parameter {parameter!r} of {name}() has a name that pydantic keeps for itself; rename it, and keep the "
+            f"parameter {parameter!r} of {name}() has a name that pydantic reserves; rename it, and keep the "
             f"name for the model with Annotated[…, Field(alias={parameter!r})]"
         )
         raise ContractError(message)

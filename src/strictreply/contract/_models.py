@@ -143,7 +143,7 @@ def adapter_of(kind: Any, name: str) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(kind)
     except UNREADABLE as error:
-        message = f"{name!r} is of no type that pydantic can read: {first_line(error)}"
+        message = f"{name!r} has a type that pydantic cannot read: {first_line(error)}"
         raise ContractError(message) from error
 
 

@@ -68,7 +68,7 @@ def _refuse_unheld(request: JSONObject) -> None:
         raise ContractError(f"messages is required: a text, or a list of chat messages, not {type(messages).__name__}")
     request["messages"] = list(messages)
     if request.get("n") not in (None, 1):
-        message = "n must be 1: exactly one reply is judged; make several calls instead"
+        message = "n must be 1: exactly one reply is validated; make several calls instead"
         raise ContractError(message)
     for name in _LEGACY:
         if request.get(name) is not None and request.get("function_call") != "none":  # then nothing can be called

@@ -74,13 +74,13 @@ M = TypeVar("M")
 class Tool(Generic[P, R_co]):
     """One tool that a model may call; immutable, compared by identity. ``Tool[P, R]`` holds a ``Callable[P, R]``.
 
-    ``parameters`` is what its arguments must fit; ``check`` is a further check by the user, given the typed
+    ``parameters`` is the schema of its arguments; ``check`` is a further check by the user, called with the typed
     arguments. ``function`` is the code behind it, None when the program runs the call itself. ``adapter`` reads
-    arguments into an instance, None when they stay a dict. ``vendor`` holds what a definition said beyond OpenAI's
-    members. ``wrapped`` says that the model writes ``{"value": …}`` for arguments that are no object.
+    arguments into an instance, None when they stay a dict. ``vendor`` holds members of a definition that are not
+    OpenAI's. ``wrapped`` says that the model writes ``{"value": …}`` for arguments that are not an object.
     ``definition`` is the OpenAI tool definition with those, made once and shared: read it, do not change it.
-    In a tool loop ``needs_approval`` pauses before a call until somebody allows it, and ``timeout`` bounds one run in
-    seconds, None by what the loop says. ``repeatable`` says that the same call may well come to something else the
+    In a tool loop ``needs_approval`` pauses before a call until it is approved, and ``timeout`` limits one call in
+    seconds, None for the loop's limit. ``repeatable`` means that the same call may have another result the
     next time, as with the state of a job: the loop's guard against repetition never counts it. These three are keywords
     of every way to declare a tool. ``custom`` is what the API has of a tool whose input is free text, None for a
     function; its arguments are that text.
@@ -114,7 +114,7 @@ class Tool(Generic[P, R_co]):
         if self.timeout is not None and not is_duration(self.timeout):
             raise ContractError(f"the timeout of tool {self.name!r} must be a number of seconds above 0, or None")
         if self.needs_approval and self.function is None:
-            raise ContractError(f"the tool {self.name!r} has no function to approve of; declare it with function=…")
+            raise ContractError(f"the tool {self.name!r} has needs_approval but no function; pass function=…")
         told: JSONObject = {"name": self.name}
         if self.description:
             told["description"] = self.description
@@ -281,9 +281,9 @@ class Tool(Generic[P, R_co]):
         """
         name, description, schema = (member_of(entry, key) for key in ("name", "description", "inputSchema"))
         if not isinstance(name, str):
-            raise ContractError("an MCP tool has a name, a string", path="/name")
+            raise ContractError("an MCP tool must have a name, a string", path="/name")
         if not isinstance(schema, Mapping):
-            raise ContractError("an MCP tool has an inputSchema, an object", path="/inputSchema")
+            raise ContractError("an MCP tool must have an inputSchema, an object", path="/inputSchema")
         document = cast("Mapping[str, Any]", schema)
         words = description if isinstance(description, str) else ""
         told = name, document, words, extra

@@ -35,7 +35,7 @@ class AgentReplyCode(CategorisedCode):
     ACTION_NOT_PERMITTED = "action.not_permitted", "may not be used here; the actions are: {names}", _ACTION
     ACTION_NO_QUESTION = "action.no_question", "the question must not be blank", _ACTION
     ACTION_REQUEST_UNKNOWN = "action.request_unknown", "holds a request for an agent that is not in {names}"
-    ACTION_REQUEST_MISPLACED = "action.request_misplaced", "must stand in {names}, beside the agent_name it is for"
+    ACTION_REQUEST_MISPLACED = "action.request_misplaced", "must be in {names}, beside the agent_name it is for"
     ACTION_CHECK_FAILED = "action.check_failed", "the check {name} failed on this action", Category.UNKNOWN
 
     TOPOLOGY_NOT_ALLOWED = "topology.not_allowed", "must be an agent that may follow; those are: {names}", _DENIED
@@ -44,7 +44,7 @@ class AgentReplyCode(CategorisedCode):
 
     FORMAT_SYNTAX = "format.syntax", "not well-formed {name} at line {line} column {column}"
     FORMAT_MALFORMED = "format.malformed", "must be {expected}"
-    FORMAT_CHANGED = "format.changed", "must be written in {name}, as this agent's replies before it"
+    FORMAT_CHANGED = "format.changed", "must be written in {name}, like this agent's earlier replies"
     FORMAT_PROCESSOR_FAILED = "format.processor_failed", "the processor {name} failed on this reply"
 
 

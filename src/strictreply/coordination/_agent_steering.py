@@ -226,7 +226,7 @@ _REMEDIES: Final[Mapping[Category, str]] = {
     Category.FORMAT_ERROR: "{reminder}",
     Category.PERMISSION_ERROR: "You may hand over to these agents: {agents}. Please choose from them.",
     Category.ACTION_ERROR: "The actions here are: {actions}. Please choose one of them.",
-    Category.API_TRANSIENT: "The API did not answer as it should. Please do the same step again.",
+    Category.API_TRANSIENT: "The API did not respond correctly. Please do the same step again.",
     Category.API_TERMINAL: "The provider stopped the reply. Please choose another action: {actions}.",
     Category.TOOL_ERROR: "A tool failed. Please call it in another way, or choose another action: {actions}.",
     Category.UNKNOWN: "The reply could not be used. Please reply again with one of the actions: {actions}.",

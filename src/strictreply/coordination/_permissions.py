@@ -255,7 +255,7 @@ SHAPES: Mapping[ActionType, ActionShape] = {
         systemic=True,
     ),
     ActionType.TERMINAL_ERROR: ActionShape(
-        "stop with an error that nobody can mend",
+        "stop with an error that cannot be fixed",
         (Need.LEAVE,),
         {"error": "what went wrong"},
         {"error": _TEXT},
@@ -367,7 +367,7 @@ def read_leave(names: Iterable[str]) -> frozenset[ActionType]:
     leave = frozenset(map(action_named, names))
     for action in leave:
         if Need.SYSTEM in SHAPES[action].needs:
-            raise ContractError(f"{action.value!r} is the system's own; no agent can be permitted it")
+            raise ContractError(f"{action.value!r} is reserved for the system; no agent can be permitted to use it")
     return leave
 
 

@@ -288,7 +288,7 @@ class Router:
     ) -> RoutingDecision:
         if agent not in self.topology.agents:
             known = ", ".join(self.topology.agents)
-            words = f"RoutingContext.current_agent must say which agent replied; the agents are: {known}"
+            words = f"RoutingContext.current_agent must name the agent that replied; the agents are: {known}"
             return refuse(RoutingReason.UNKNOWN_AGENT, words)
         if flaw := next(_flaws(result, agent), None):
             return refuse(RoutingReason.BROKEN_RESULT, f"the result cannot be routed: {flaw}")

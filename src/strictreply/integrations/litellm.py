@@ -129,7 +129,7 @@ class Guard(_Callback):
     """
 
     def __init_subclass__(cls) -> None:
-        raise TypeError("a Guard has no subclasses: LiteLLM would not see its hooks; make an instance of it")
+        raise TypeError("Guard cannot be subclassed: LiteLLM would not see its hooks; make an instance of it")
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class Guard(_Callback):
             is_demanding = declared is not None or data.get("tools")
             if call_type in _OTHER and settings.other_routes == "refuse" and is_demanding:
                 route = _OTHER[call_type]
-                raise ContractError(f"replies by {route} are not guarded; use chat completions, or other_routes")
+                raise ContractError(f"replies by {route} are not guarded; use chat completions, or other_routes: pass")
             if call_type not in _CHAT or (declared is None and not _demands(data)):
                 return None
             request: JSONObject = {name: data[name] for name in _READ if name in data}
@@ -255,7 +255,7 @@ class Guard(_Callback):
 def _settings_of(given: JSONObject) -> _Settings:
     must_be("strictreply", given, dict, f"a mapping with {', '.join(sorted(_SETTINGS))}")
     if unknown := given.keys() - _SETTINGS:
-        raise ContractError(f"strictreply has no setting {min(unknown)!r}: there are {', '.join(sorted(_SETTINGS))}")
+        raise ContractError(f"no setting {min(unknown)!r}; the settings are {', '.join(sorted(_SETTINGS))}")
     named = given.get("contract") or os.environ.get("STRICTREPLY_CONTRACT")
     contracts = {str(model): _contract(one) for model, one in named.items()} if isinstance(named, Mapping) else None
     policy = given.get("policy") or {}

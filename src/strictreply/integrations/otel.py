@@ -91,7 +91,7 @@ class OpenTelemetry:
         self.tracer: Tracer = self.trace.get_tracer(_NAME, own, tracers)
         meter = load("opentelemetry.metrics").get_meter(_NAME, own, meters)
         counter = meter.create_counter
-        self.attempts: Counter = counter("strictreply.attempts", "{attempt}", "Asks, by what became of them.")
+        self.attempts: Counter = counter("strictreply.attempts", "{attempt}", "Asks, by outcome.")
         self.issues: Counter = counter("strictreply.issues", "{issue}", "Faults, by code and tool.")
         words = "Tokens spent on replies that were not accepted."
         self.tokens: Counter = counter("strictreply.rejected.tokens", "{token}", words)

@@ -79,7 +79,7 @@ def next_step(ctx: AgentPipelineContext, done: PipelineStep) -> PipelineStep | N
         case _:
             opening = OPENINGS.get(ctx.type, ())
             if done not in opening:
-                raise ContractError(f"step {int(done)} is not on the walk of this request")
+                raise ContractError(f"step {int(done)} is not a step of this request")
             return opening[opening.index(done) + 1]
 
 

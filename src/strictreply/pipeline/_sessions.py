@@ -39,10 +39,10 @@ class SessionClaim(Value):
 
 
 class SessionConflict(InvokeFailed):
-    """A turn was not saved: its session moved on, or its claim was lost, since the turn began. Nothing was written.
+    """A turn was not saved: since it began, its session was continued, or its claim was lost. Nothing was written.
 
     ``session_id`` and ``turn_id`` name the turn that was not kept; the code of its one error is SESSION_CONFLICT.
-    ``run`` is what that turn came to: a :class:`strictreply.Run`, None outside of a run and after unpickling.
+    ``run`` is the outcome of that turn: a :class:`strictreply.Run`, None outside of a run and after unpickling.
     """
 
     __module__ = "strictreply.running"
@@ -58,11 +58,11 @@ class SessionConflict(InvokeFailed):
 
 
 class SessionStoreFailed(StrictReplyError):
-    """A session store could not read or keep what it was asked to; a call that failed so has written nothing.
+    """A session store could not read or store a session; the failed call has written nothing.
 
     ``place`` is the file, or the type of a store that has none. ``reason`` is a stable word, one of :data:`REASONS`.
-    ``cause`` is what was raised below, None after unpickling: its words may hold what a session holds, so they stand in
-    no message and no traceback. ``run`` is what a run had come to when its store failed, the answer included when there
+    ``cause`` is the underlying exception, None after unpickling: its text may hold session data, so it is in
+    no message and no traceback. ``run`` is the run so far when its store failed, the answer included if there
     was one: a :class:`strictreply.Run`, None outside of a run and after unpickling.
     """
 
@@ -89,7 +89,7 @@ REASONS: Final[Mapping[str, tuple[str, str]]] = {
     "full": ("has no room left on its disk", "make room, and try again"),
     "read_only": ("may not be written", "let this process write the file and its folder, and try again"),
     "corrupt": ("is damaged, or is not a session store", "restore the file from a copy, or begin with a new one"),
-    "unreachable": ("cannot be opened or read", "see that the file, its folder and their permissions are there"),
+    "unreachable": ("cannot be opened or read", "check that the file and its folder exist and are readable"),
     "unreadable": ("holds a record that cannot be read", "restore the file from a copy, or delete the session"),
     "too_big": ("does not take a record of this size", "keep less in one session"),
     "failed": ("failed", "see the error's cause"),
@@ -196,17 +196,18 @@ class SessionStore(ABC):
         """
         key = manifest_id(session.id, turn.id)
         if consumed is not None and consumed.manifest_id != key:
-            raise ContractError("consumed= is the claim of another turn; give the one that this turn went on with")
+            raise ContractError("consumed= is the claim of another turn; pass the one that this turn continued")
         moved, turn = replace(session, last_turn_id=turn.id), replace(turn, waiting=None)
         with self._opened(writing=True) as records:
             before, kept = _read(records, Session, session.id), _read(records, Turn, key)
             entry = _read(records, WaitingManifest, key)
             left = _left(entry, waiting, consumed)
             if (before, kept, entry) == (moved, turn, left):
-                return
+                return  # the save of a caller that lost the answer to its first try
             began_with = "" if before is None else before.last_turn_id
             fresh = kept is None if consumed is None else _held(entry, consumed)
             spent = manifest_id(session.id, began_with) if began_with not in {"", turn.id} else ""
+            # A claim on the turn before is an answer under way: this turn must not forget what it answers.
             if began_with != session.last_turn_id or not fresh or self._is_claimed(records, spent):
                 raise SessionConflict(session.id, turn.id)
             _write(records, (session.id, moved), (key, turn), (key, left))
@@ -220,7 +221,7 @@ class SessionStore(ABC):
         lapses by itself. The error's code is NOT_FOUND, ALREADY_CONSUMED, or IN_USE while somebody else has it.
         """
         if not holder:
-            raise ContractError("holder must not be empty; give a name that no other request has")
+            raise ContractError("holder must not be empty; pass a name that no other request has")
         with self._opened(writing=True) as records:
             entry = _read(records, WaitingManifest, manifest_id)
             if entry is None:
@@ -229,6 +230,7 @@ class SessionStore(ABC):
                 return InvokeCode.ALREADY_CONSUMED.error("sessions.single_use", path=_MANIFEST)
             if entry.holder not in {"", holder} and self._is_alive(entry):
                 return InvokeCode.IN_USE.error("sessions.one_holder", path=_MANIFEST)
+            # The same holder may claim again, which renews its time: after an interrupt it cannot know whether it has.
             _write(records, (manifest_id, replace(entry, holder=holder, claimed_at=self._clock())))
             return SessionClaim(manifest_id=manifest_id, holder=holder, manifest=entry.manifest)
 

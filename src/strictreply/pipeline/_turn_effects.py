@@ -51,11 +51,11 @@ class LoopPolicy:
 
     The model is asked at most ``max_iterations`` times (requirement P68). A call that was made before in the turn, the
     same name with the same arguments, is run with a warning when it is the ``warn_at``-th, and not run any more from
-    the ``suppress_at``-th on: the model is told so instead of a result (requirement P72); calls of tools that are
+    the ``suppress_at``-th on: the model gets a note in place of the result (requirement P72); calls of tools that are
     ``repeatable`` are never counted. At most ``concurrency`` calls of one reply run at the same time. ``tool_timeout``
-    (seconds, None waits) is for tools that have none of their own. A result of more than ``max_result_chars`` is cut.
-    A run whose attempts have taken ``max_tokens_total`` tokens asks no more (None for no bound); a continuation counts
-    anew.
+    (seconds, None for no limit) is for tools that have none of their own. A result of more than ``max_result_chars``
+    is cut. A run whose attempts have taken ``max_tokens_total`` tokens ends (None for no bound); a continuation has
+    its own count.
 
     Raises ContractError when a bound is no whole number or below 1, ``suppress_at`` is not above ``warn_at``,
     ``max_result_chars`` is above 150,000, or ``tool_timeout`` is no number above 0.
@@ -166,7 +166,7 @@ def capped(result: AgentToolCallResult, limit: int) -> AgentToolCallResult:
 
 _NOT_RUN: Final = {
     "ApprovalDenied": "the call was not allowed",
-    "Interrupted": "the call was begun, and may have done its work or not",
+    "Interrupted": "the call was started and may or may not have taken effect",
     "Abandoned": "the user went on without the result of this call",
 }
 """What the model is told of a call without a result of its own."""
@@ -203,7 +203,7 @@ def _content(result: AgentToolCallResult) -> str:
 
 
 def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}… (cut: {len(text)} characters in all)"
+    return text if len(text) <= limit else f"{text[:limit]}… (cut: {len(text)} characters in total)"
 
 
 def encodable(value: Any) -> Any:

@@ -154,7 +154,7 @@ class TurnSteps(TurnState):
         envelope = ctx.envelope
         session: Session | None = yield from stored(lambda store: store.session(envelope.session_id))
         if session is None or (session.org, session.user) != (envelope.org, envelope.user):
-            message = "no session has this id here; one that another process began needs a store that both can reach"
+            message = "no session has this id in this store; a session of another process needs a shared store"
             raise InvokeFailed((InvokeCode.NOT_FOUND.error("loop.session", message, path="/envelope/session_id"),))
         if session.last_turn_id != envelope.turn_id:
             raise InvokeFailed((InvokeCode.STALE_TURN.error("loop.session", path="/envelope/turn_id"),))

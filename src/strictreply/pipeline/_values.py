@@ -170,9 +170,9 @@ def _waits_in(call: AgentToolCall) -> tuple[str, str]:
 class Decision(Value):
     """Whether a call that needs approval may be run here, with the arguments that were decided on, and why not.
 
-    It is a value of its own so that no result a client sends is ever taken for one: the program makes it, when it knows
-    who decides. ``session_id`` and ``turn_id`` name the one turn of the one run that it holds for; empty, it holds for
-    none. A call of ``run.pending``, or of a response that was read from JSON, fills them in.
+    It has a type of its own so that no result of a client is ever taken for one: the program creates it, when it knows
+    who decides. ``session_id`` and ``turn_id`` name the only turn and run that it is valid for; empty, it is valid for
+    none. A call of ``run.pending``, or of a response read from JSON, fills them in.
     """
 
     tool_call_id: str
@@ -296,7 +296,7 @@ class ConversationContext(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptContent(Value):
-    """What the model is told; ``ready`` is set by the step that has composed it, and by nothing else (P41)."""
+    """The prompt of the model; ``ready`` is set by the step that has composed it, and by nothing else (P41)."""
 
     ready: bool = False
     messages: tuple[JSONObject, ...] = field(default=(), repr=False)
@@ -353,7 +353,7 @@ class BuiltResponse(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPipelineContext(Value):
-    """Everything that is known of one request while it goes down the line.
+    """All data of one request while the steps of the pipeline process it.
 
     ``time_stamp`` is an ISO 8601 date and time, ``correlation_id`` names the request in logs. ``tool_call_manifest`` is
     what a continuation answers, ``outgoing_manifest`` the calls of the model's last reply (X17). ``response_type`` says

@@ -106,11 +106,11 @@ class Listener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Partial(Generic[A_co]):
-    """A JSON value while it is written: what is there, and the JSON Pointers of what is still open, outermost first.
+    """A JSON value as it arrives: its part so far, and the JSON Pointers of the unfinished values, outermost first.
 
-    What is not open is final. A number or a word is there when it is whole, a member when its value has begun.
-    ``answer`` is the same as the answer's own type: a model has the attributes that are final and valid, and no others
-    (``model_fields_set`` names them), a list the items; None as long as there is none. Both grow as more is read, and
+    All other values are final. A number or a literal appears when it is complete, a member when its value has begun.
+    ``answer`` is the same as an instance of the answer's type: a model has only the attributes that are final and valid
+    (``model_fields_set`` names them), a list the items; None while there is none. Both grow as more is read, and
     must not be changed.
     """
 

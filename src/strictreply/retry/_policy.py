@@ -154,7 +154,7 @@ _REJECTED_WORDS = {  # requirement T35 has the words for bad calls
     "bad_calls": "too many bad tool calls",
     "category": "a fault of a category in stop_on",
     "streamed": "its text had been streamed to the caller",
-    "human": "the human who was asked gave up",
+    "human": "ask_human returned None",
 }
 
 
@@ -207,41 +207,41 @@ NextStep: TypeAlias = Again | End
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """The budgets of one call; whichever is spent first ends it.
+    """The budgets of one call; the first one that is spent ends it.
 
-    - ``max_retries``: corrective asks after the first one; ``arg_retries``: those for one tool's arguments alone (None:
+    - ``max_retries``: corrections after the first request; ``arg_retries``: those for one tool's arguments alone (None:
       they share ``max_retries``); ``max_bad_calls``: attempts with an unknown tool or bad arguments (requirement T35).
     - ``transport_retries``: repeats of one call after the API failed or sent no completion (None: of failures as many
       as the client's own ``max_retries`` says, else 2); ``quota``: how many such repeats all calls of one
-      wrapped client may make in excess of successes (None: any number). A repeat that succeeds gives its own back, as
+      wrapped client may make beyond their successes (None: any number). A repeat that succeeds gives its own back, as
       do every five calls that succeed at once.
-    - ``deadline``: the total time in seconds: connecting, sending, headers, bodies, waits, checks and watchers.
-      A call is cut when it ends, and nothing is accepted after it; what cannot be cut (a sync check or watcher, a name
-      lookup, a client that does not use httpx) is waited for, and its result refused.
-    - ``max_tokens_total``: the tokens of all attempts; ``max_cost``: what ``price`` makes of their usage. Both are
-      checked before each further ask.
-    - ``stop_on``: categories of faults after which nothing is asked again; ``API_TRANSIENT`` is that of a call that
+    - ``deadline``: the total time in seconds: connecting, sending, headers, bodies, waits, checks and watchers. A call
+      is cut off when it passes, and nothing is accepted after it; what cannot be cut off (a sync check or watcher, a
+      name lookup, a client that does not use httpx) is waited for, and its result refused.
+    - ``max_tokens_total``: the tokens of all attempts; ``max_cost``: their cost, as ``price`` computes it. Both are
+      checked before each further request.
+    - ``stop_on``: categories of faults after which the call ends; ``API_TRANSIENT`` is that of a call that
       failed and may succeed later.
     - ``stop`` and ``wait`` are tenacity's. Without ``wait`` a correction is sent at once, and a failed call is repeated
       after a jittered exponential pause. ``max_retry_after``: the longest ``Retry-After`` that is obeyed, in seconds.
     - ``allow_tool_switch``: the answer to an argument correction may be another tool or an answer (requirement T29);
       the whole reply is then asked for again, and ``arg_retries`` does not apply.
-    - ``scope``: how faulty calls are asked for alone. ``narrow`` sends their tools alone, and asks for the wrong value
-      alone where a document is large; ``cached`` sends all that the first request sent, so that prompt caches hit, and
-      narrows by ``tool_choice`` and the words of the correction.
+    - ``scope``: how only the faulty calls are asked for. ``narrow`` sends only their tools, and asks only for the
+      wrong value of a large document; ``cached`` sends everything that the first request sent, so that prompt caches
+      hit, and narrows by ``tool_choice`` and the text of the correction.
     - ``max_reply_tokens``: how far the token limit of a request (``max_completion_tokens``, ``max_tokens``) is raised
       when replies are cut at it: doubled each time, up to this; None is four times the caller's limit.
-    - ``escalation``: request keywords (``temperature``, …) sent from the third tier on; or the steps to take one after
+    - ``escalation``: request keywords (``temperature``, …) sent from the third tier on; or the steps to apply one after
       another from there, each of which stays in force: such keywords, ``"forced_tool"`` (the tool at fault, else any,
       must be called), ``"response_format"`` (the schema is sent as one, where an answer or the text channel's reply was
-      asked for without), ``"model"`` and ``"human"``. A step that changes nothing is passed over. A bad reply that
-      comes a second time takes the tier up by one more. The attempt's ``escalation`` names the step taken last.
-    - ``models``: names, the weakest first. Each ``"model"`` step goes one up from the request's own.
+      asked for without), ``"model"`` and ``"human"``. A step that changes nothing is skipped. A bad reply that
+      comes a second time skips a tier. The attempt's ``escalation`` names the step applied last.
+    - ``models``: names, the weakest first. Each ``"model"`` step takes the next one after the request's own.
     - ``ask_human``: called with the :class:`Situation` for the text that corrects the reply, which is sent as the
       user's turn; None ends the call as rejected. It may be async with an async client. Where ``escalation`` names no
       ``"model"`` or ``"human"``, these are its last steps.
-    - ``veto``: whether a stream is closed as soon as nothing that may follow can make its reply valid. ``always`` asks
-      for a stream also where the caller did not, so that it can be closed; a raw response is then asked for whole.
+    - ``veto``: whether a stream is closed as soon as its reply can no longer become valid. ``always`` asks
+      for a stream also if the caller did not, so that it can be closed; raw responses are not streamed.
 
     Raises ValueError for a negative budget, a ``quota`` that is no whole number, an unknown category or step,
     ``max_cost`` without ``price``, ``"model"`` without ``models`` and ``"human"`` without ``ask_human``.

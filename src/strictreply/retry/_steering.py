@@ -36,11 +36,11 @@ _Places: TypeAlias = tuple[str, ...]
 class Situation:
     """What a correction is about.
 
-    ``issues`` are the faults of the last reply, ``contract`` what it was held to; ``tier`` counts corrections from 1,
-    and one more for each time that the same bad reply came again.
-    ``tool`` is the declared tool whose arguments alone are re-asked, None for the whole reply; ``at`` is then the
-    pointer to those arguments. ``part`` is there when one value is asked for alone: the pointer to it, counted from
-    ``at``, which then may also be that of the answer; empty for all arguments, which the text channel sends alone.
+    ``issues`` are the faults of the last reply, ``contract`` what it was checked against; ``tier`` counts corrections
+    from 1, and one more for each time that the same bad reply came again. ``tool`` is the declared tool whose
+    arguments alone are re-asked, None for the whole reply; ``at`` is then the pointer to those arguments. ``part`` is
+    set when only one value is asked for: the pointer to it, counted from ``at``, which then may also be that of the
+    answer; empty for all arguments, which the text channel sends alone.
     """
 
     issues: tuple[Issue, ...]
@@ -61,7 +61,7 @@ class Steering(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TieredSteering:
-    """The corrections we send: terse first, then with the broken sub-schema, then with an example that validates."""
+    """The default corrections: terse first, then with the broken sub-schema, then with an example that validates."""
 
     max_bytes: int = MAX_CORRECTION_BYTES
 

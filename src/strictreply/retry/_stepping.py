@@ -45,12 +45,12 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True)
 class NextRequest(Generic[A_co]):
-    """What follows the responses so far.
+    """The verdict on the responses so far, and the next request.
 
     ``verdict`` is on the last one, spliced into the reply before it where only one call was asked for again; None
     before the first, and when no reply came. ``request`` is what to send next, after ``wait`` seconds; None when
-    nothing is left to ask: then ``completion`` is the response that holds the valid reply, or ``error`` is what a
-    wrapped client would raise. ``attempts`` tells each ask so far.
+    the call has ended: then ``completion`` is the response that holds the valid reply, or ``error`` is what a
+    wrapped client would raise. ``attempts`` has all attempts so far.
     """
 
     verdict: Verdict[A_co] | None
@@ -139,7 +139,7 @@ def next_request(
         return NextRequest(_verdict(played.attempts), following, played.wait, attempts=played.attempts)
     unasked = sum(1 for _ in left)
     if unasked:
-        message = f"{unasked} of {len(responses)} responses came after the end: nothing was asked any more"
+        message = f"{unasked} of {len(responses)} responses are left over: the call had ended before them"
         raise ContractError(message)
     return _ended(outcome)
 

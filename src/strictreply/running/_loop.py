@@ -42,16 +42,16 @@ from strictreply.values._limits import Message
 def run(client: StrictClient, messages: str | Iterable[Message] | None = None, **keywords: Unpack[RunKeywords]) -> Run:
     """Run a conversation to its answer, executing the tools the model calls.
 
-    ``messages`` are a text or a conversation with the user's turn last; ``keywords`` go to every exchange (``model`` at
-    least). A tool without a function is the client's: the run pauses, and goes on in any process that has the
-    ``sessions`` it was kept in, with ``continuation`` (the run, its response, or that as JSON) and ``results``, one for
-    each pending call; for one that needs approval a :class:`Decision`, which no client's result can be. ``after`` is,
-    in the forms of ``continuation``, a run whose conversation goes on. ``loop`` bounds the turn. ``sessions`` None
-    keeps this run in memory, as long as the :class:`Run` lives. ``agent`` is who answers, ``org`` and ``user`` who
-    asks. ``cancel`` is looked at between two steps, ``on_event`` is told of attempts and tools.
+    ``messages`` are a text or a conversation with the user's turn last; ``keywords`` go to every exchange (``model``
+    at least). A tool without a function is the client's: the run pauses, and is continued in any process that has its
+    ``sessions``, with ``continuation`` (the run, its response, or that as JSON) and ``results``, one for each pending
+    call; for one that needs approval a :class:`Decision`, which no client's result can be. ``after`` is, in the forms
+    of ``continuation``, a run whose conversation is continued. ``loop`` limits the turn. ``sessions`` None keeps this
+    run in memory, as long as the :class:`Run` lives. ``agent`` sets the agent's prompt, ``org`` and ``user`` own the
+    session. ``cancel`` is called between two steps, ``on_event`` with attempts and tool calls.
 
-    What a tool raises is told to the model as a result: the words of a :class:`ToolError`, of anything else the type.
-    Raises what :meth:`StrictClient.exchange` raises, IterationsExceeded when the turn comes to no answer, InvokeFailed
+    An exception of a tool becomes its result: the text of a :class:`ToolError`, of any other exception the type.
+    Raises what :meth:`StrictClient.exchange` raises, IterationsExceeded when the turn reaches no answer, InvokeFailed
     when the request does not follow the pipeline's rules (results that do not fit the pending calls among them), and
     ContractError when the run cannot be opened like this; a paused run can then be answered again.
     """
@@ -80,8 +80,8 @@ def run_stream(
 ) -> Iterator[RunEvent]:
     """Run a conversation like :func:`run`, and yield every event as it happens; the last is :class:`RunEnded`.
 
-    Text comes as it is written (:class:`Provisional`, :class:`Retracted`); with ``stream=False`` only when it is whole.
-    The run goes on in a thread of its own. Closing the stream cancels it before its next step. Raises what
+    Text is shown as it arrives (:class:`Provisional`, :class:`Retracted`); with ``stream=False`` only when complete.
+    The run uses a thread of its own. Closing the stream cancels it before its next step. Raises what
     :func:`run` raises, after the events before it, and ContractError for an ``on_event`` that would have to be awaited.
     """
     events: SimpleQueue[RunEvent | BaseException] = SimpleQueue()

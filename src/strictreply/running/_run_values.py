@@ -43,10 +43,10 @@ class Unanswered(StrictReplyError):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a run came to: an answer, a pause for the client, or nothing because it was cancelled.
+    """The outcome of a run: an answer, a pause for the client, or nothing because it was cancelled.
 
-    ``transcript`` is the conversation up to now, ``asked`` every accepted reply of this run in order, ``trace`` the
-    steps it took. ``sessions`` is the store that the run is kept in.
+    ``transcript`` is the conversation so far, ``asked`` every accepted reply of this run in order, ``trace`` the
+    steps it took. ``sessions`` is the store that holds the run.
     """
 
     _built: AgentResponse | None
@@ -68,7 +68,7 @@ class Run:
         if self.response.kind is ResponseKind.CLIENT_TOOL_CONTINUATION:
             names = ", ".join(dict.fromkeys(call.name for call in self.pending))
             raise Unanswered(
-                f"the run waits for results of: {names}; hand run.response to the client, and go on with "
+                f"the run is paused for results of: {names}; send run.response to the client, and continue with "
                 "run(client, continuation=run, results=…)"
             )
         reply = self.asked[-1].reply
@@ -116,7 +116,7 @@ class ToolStarted:
 
 @dataclass(frozen=True, slots=True)
 class ToolFinished:
-    """A call was run; ``outcome`` holds its result, and the exception that the model was told the type of."""
+    """A call was run; ``outcome`` holds its result, and the exception, of which the model gets the type."""
 
     call: ToolCall
     outcome: ToolOutcome
@@ -124,7 +124,7 @@ class ToolFinished:
 
 @dataclass(frozen=True, slots=True)
 class RunEnded:
-    """The run came to an answer, or waits for the client: the last event of a stream."""
+    """The run has its answer, or is paused for the client: the last event of a stream."""
 
     run: Run
 
@@ -228,7 +228,7 @@ class RunRequest:
             raise ContractError(_RESULT_FORM)
         given = tuple(cast("Iterable[GivenResult]", results))
         if not given:
-            raise ContractError("a paused run goes on with results=, one for each of its pending calls")
+            raise ContractError("a paused run is continued with results=, one for each of its pending calls")
         plain = (one.result if isinstance(one, Decision) else one for one in given)
         try:  # anybody may have made a client's result, so it is read as a JSON text is
             tool_results = tuple(AgentToolCallResult.from_json(to_json(one)) for one in plain)

@@ -90,14 +90,14 @@ if hasattr(os, "register_at_fork"):
 
 
 class SQLiteSessionStore(SessionStore):
-    """Keeps sessions in the SQLite database at ``path``, which is made when there is none, for its owner alone (0600).
+    """Stores sessions in the SQLite database at ``path``, which is created if missing, for its owner only (0600).
 
     Safe for threads, forks and several processes: each call is one transaction, which is on the disk when it returns.
     A process that is forked while another thread is in a call may find the database locked. Connections are kept
     between calls until :meth:`close`. ``clock`` gives seconds since 1970, for claims to lapse ``claim_seconds`` after
     they were made.
 
-    Raises ContractError when the file cannot be opened, is no database of ours, or was made by a newer version; later
+    Raises ContractError when the file cannot be opened, is not a session store, or was made by a newer version; later
     SessionStoreFailed, by every method, when it cannot be used any more.
     """
 
@@ -119,7 +119,7 @@ class SQLiteSessionStore(SessionStore):
         except (sqlite3.Error, OSError, ValueError) as error:  # ValueError: a NUL, or half of a surrogate pair
             if isinstance(error, ContractError):
                 raise
-            raise ContractError(f"{self._path!r} cannot be used to keep sessions: {error}") from error
+            raise ContractError(f"{self._path!r} cannot be used to store sessions: {error}") from error
 
     def close(self) -> None:
         """Close the connections that are kept, as before the file is moved; the next call makes one again."""
@@ -234,7 +234,7 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         elif program != APPLICATION_ID:
-            raise ContractError(f"{path!r} is a database of another program; give a path of its own")
+            raise ContractError(f"{path!r} is a database of another program; pass another path")
         elif version != SCHEMA_VERSION:
             raise ContractError(f"{path!r} was made by another version (schema {version}, here {SCHEMA_VERSION})")
     with suppress(sqlite3.OperationalError):  # another process is opening it: WAL only lets readers pass a writer

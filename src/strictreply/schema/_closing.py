@@ -332,6 +332,7 @@ class _Closer:
             for edge in choices:
                 self._discover(edge.target, shared=True)  # a composition may use the whole choice
             members = [node] if choices else node.judges()
+            # All but the place itself describe a part of its members: closed alone, each would refuse the others' part.
             self._composed.update(id(member) for member in members[1:])
             for edge in (edge for member in members for edge in member.along(Applies.MEMBER, Applies.ITEM)):
                 if edge.keyword not in AS_WRITTEN:
@@ -366,6 +367,7 @@ class _Closer:
         members = node.judges()
         if forced or any("properties" in member.schema for member in members):
             _admit_required(node)
+            # additionalProperties sees only its own schema: used beside others, it would refuse what they describe.
             alone = not any(_speaks(member) for member in members[1:])
             schema["additionalProperties" if alone else "unevaluatedProperties"] = False
 
@@ -373,6 +375,7 @@ class _Closer:
         """Close what a place delegates to, beside the choice when the target may not be closed itself."""
         spoken, forced = any(_speaks(member) for member in edge.target.judges()), id(node) in self._forced
         left_open = id(edge.target) in self._composed or edge.target.pointer is None
+        # A branch that belongs to this choice alone is closed itself; a shared target is closed from around the choice.
         if edge.keyword not in REFERENCES and not left_open:
             if forced:
                 self._forced.add(id(edge.target))  # its turn comes later

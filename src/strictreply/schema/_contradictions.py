@@ -37,12 +37,12 @@ FLAT = frozenset({"type", "enum", "const", "pattern", "multipleOf", "required", 
 
 
 MAX_STEPS = 50_000  # steps of the analysis, a few hundred milliseconds: what is not looked at by then passes
-NO_OBJECT = "its schema admits no object; Tool.from_json_schema(…, wrap_root=True) declares any other"
+NO_OBJECT = "its schema allows no object; declare it with Tool.from_json_schema(…, wrap_root=True)"
 MAX_ROUNDS = 20
 MAX_TOLD = 5
 MAX_INDEX = 32
 
-CLOSED_BY_US = 'the object admits only the keys it lists; list it under properties, or declare with extra="schema"'
+CLOSED_BY_US = 'the object allows only the keys it lists; add it to properties, or declare with extra="schema"'
 TOO_FEW = 'of those that the object lists; list more under properties, or declare with extra="schema"'
 # What a schema in an unknown place may raise: the metaschema does not hold it to any form.
 UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -85,11 +85,11 @@ def refuse_contradictions(graph: Graph, unclosed: Document, what: str, kinds: fr
     if not possible.kinds & kinds:
         against = [analysis.deepest(conflict) for conflict in possible.conflicts if conflict.kinds & kinds]
         words = against[-1].words if against else NO_OBJECT
-        raise ContractError(f"nothing can ever fit {what}: {words}", path=against[-1].place if against else "")
+        raise ContractError(f"no value can ever fit {what}: {words}", path=against[-1].place if against else "")
     if parts:
         told = [f"{part.place}: {part.words}" for part in parts[:MAX_TOLD]]
         more = [f"and {len(parts) - MAX_TOLD} more"] if len(parts) > MAX_TOLD else []
-        message = printable("; ".join([f"nothing can ever fit a part of {what}", *told, *more]))
+        message = printable("; ".join([f"no value can ever fit a part of {what}", *told, *more]))
         frame, levels = inspect.currentframe(), 1
         while frame is not None and str(frame.f_globals.get("__name__")).startswith("strictreply."):
             frame, levels = frame.f_back, levels + 1
@@ -144,7 +144,7 @@ class _Analysis:
                 break
             conflict = deeper[-1]
         if conflict.cause is not None:
-            conflict = conflict._replace(words="it needs itself inside itself, without end", cause=None)
+            conflict = conflict._replace(words="it must contain itself, without end", cause=None)
         return conflict._replace(kinds=kinds)
 
     def parts(self) -> Iterator[Conflict]:
@@ -308,7 +308,7 @@ class _Analysis:
         verdict = self._judge(conjoined_with([*conjoined, node]), unions=False)
         if verdict.kinds:
             return verdict
-        words = f"this form can never be taken: {verdict.conflicts[-1].words}"
+        words = f"this alternative can never match: {verdict.conflicts[-1].words}"
         return _Possible(frozenset(), (Conflict(kinds, node.pointer or "", words),))
 
 
@@ -335,18 +335,18 @@ def _by_type(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]
         if "type" in schema:
             kinds &= _kinds(schema["type"])
             listed = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-            asks = f"it must be {types_words(listed)}, but what else holds for it asks for another type"
+            asks = f"it must be {types_words(listed)}, but its other rules require another type"
             words, place = ("", "") if kinds else (asks, _place_of(node, "type"))
             yield Conflict(left - kinds, place, words, meant=bool(kinds))
         excluded = schema.get("not")
         if isinstance(excluded, dict) and excluded.keys() == {"type"}:
             out = _kinds(excluded["type"])
             kinds -= out
-            yield Conflict(out, _place_of(node, "not"), "it excludes every type that is left", meant=bool(kinds))
+            yield Conflict(out, _place_of(node, "not"), "it excludes every remaining type", meant=bool(kinds))
         if excluded is True or excluded == {}:
             yield Conflict(ALL, _place_of(node, "not"), "it excludes every value", meant=True)
         if any(each is False for each in schema.get("allOf", ())):
-            yield Conflict(ALL, _place_of(node, "allOf"), "it admits no value", meant=True)
+            yield Conflict(ALL, _place_of(node, "allOf"), "it allows no value", meant=True)
 
 
 def _by_bounds(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]:

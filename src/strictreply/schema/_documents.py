@@ -27,7 +27,7 @@ MAX_WORDS = 200  # how many characters of an engine's own words are shown
 NOT_LINEAR = (
     "the pattern cannot be matched in linear time: no look-around, no back-references, no huge repeats. Write (?!x) as "
     '"not": {"pattern": "x"} and (?=x) as one more pattern in "allOf", escape a bare { and a - inside brackets, '
-    "or leave the pattern out and look at the text in the tool's check="
+    "or leave the pattern out and test the text in the tool's check="
 )
 
 # What :meth:`SchemaEngine.part` calls the document, unless the document has an ``$id`` of its own.
@@ -327,7 +327,7 @@ class Graph:
                 continue
             found = node.scope.lookup(reference)
             if found is None:
-                message = f"{keyword} {reference!r} leads nowhere inside the schema; nothing is fetched"
+                message = f"{keyword} {reference!r} does not exist inside the schema; references are not fetched"
                 raise ContractError(f"{message}: {self._advice(reference)}", path=pointer(node.pointer or "", keyword))
             if isinstance(found[0], dict):
                 node.edges.append(SchemaEdge(keyword, None, Applies.HERE, self._node(*found)))
@@ -340,7 +340,7 @@ class Graph:
             defined = self.document.get(holder) if isinstance(self.document, dict) else None
             if isinstance(defined, dict) and name in defined:
                 return f"did you mean {f'#/{holder}/{name}'!r}?"
-        return "put what it refers to into $defs and point there, #/$defs/…"
+        return "put the referenced schema into $defs and refer to it as #/$defs/…"
 
     def _connect_dynamic(self) -> None:
         """Lead dynamic references to every place they may mean, since the caller's path decides at run time."""

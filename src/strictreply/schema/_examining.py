@@ -239,6 +239,7 @@ class Examination:
             return ()
         if kind not in choice.tags or not isinstance(value, dict):
             return choice.branches[kind]
+        # The tag alone decides: faults of branches that the value did not name would only mislead the model.
         name, branches = choice.tags[kind]
         if name not in value:
             self._add("required", path, {"required": [name]}, value, names=(name,))

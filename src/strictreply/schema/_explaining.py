@@ -159,6 +159,7 @@ def _settled(faults: Iterable[SchemaFault]) -> Iterator[SchemaFault]:
     for fault in faults:
         ranked = sorted((_distance(branch, fault.path), index) for index, branch in enumerate(fault.branches))
         nearest = ranked[0][0] if ranked else (True,)
+        # Never a branch of another type, and none of two that are equally near: a wrong guess misleads the model.
         if len(ranked) == 1 or (ranked and not nearest[0] and nearest < ranked[1][0]):
             yield from _settled(fault.branches[ranked[0][1]])
         else:
@@ -168,6 +169,7 @@ def _settled(faults: Iterable[SchemaFault]) -> Iterator[SchemaFault]:
 def _distance(branch: tuple[SchemaFault, ...], path: tuple[str | int, ...]) -> tuple[bool, bool, int]:
     here = [fault for fault in branch if fault.path == path]
     wrong_type = any(fault.keyword in ("type", "const", "enum", "false") for fault in here)
+    # A constant one level below is most often a tag ({"kind": "circle"}), which decides the branch before all keys do.
     wrong_tag = any(len(fault.path) == len(path) + 1 and fault.keyword in ("const", "enum") for fault in branch)
     return wrong_type, wrong_tag, sum(max(1, len(fault.names)) for fault in here)
 

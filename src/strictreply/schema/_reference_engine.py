@@ -221,5 +221,5 @@ def _refuse_patterns(document: Document) -> None:
             except PatternError:
                 raise ContractError(NOT_LINEAR, path=where) from None
         if members and looks_back:  # jsonschema matches these by itself, and not in linear time
-            message = "patternProperties with unevaluatedProperties needs jsonschema-rs, which has no wheel here"
+            message = "patternProperties with unevaluatedProperties needs jsonschema-rs, which is not installed"
             raise ContractError(message, path=place)

@@ -47,7 +47,7 @@ def load_of(graph: Graph) -> int | None:
         TopologicalSorter({id(node): {id(edge.target) for edge in node.edges} for node in graph.nodes}).prepare()
     except CycleError:
         return None
-    message = f"the choices of the schema multiply: more than {MAX_LOAD} judgements of one place; use fewer of them"
+    message = f"the alternatives of the schema multiply: more than {MAX_LOAD} checks of one value; use fewer"
     raise ContractError(message)
 
 
@@ -59,13 +59,13 @@ def _judges_here(graph: Graph) -> dict[int, int]:
         order = tuple(TopologicalSorter(beside).static_order())
     except CycleError as error:
         place = nodes[error.args[1][0]].pointer or ""
-        message = "the schema refers to itself without end; let it do so only inside properties or items"
+        message = "the schema refers to itself endlessly; use this reference only inside properties or items"
         raise ContractError(message, path=place) from None
     counts: dict[int, int] = {}
     for key in order:
         counts[key] = 1 + sum(counts[target] for target in beside[key])
         if counts[key] > MAX_HERE:
-            message = f"more than {MAX_HERE} schemas judge the same value; combine fewer of them"
+            message = f"more than {MAX_HERE} schemas apply to the same value; combine fewer"
             raise ContractError(message, path=nodes[key].pointer or "")
     return counts
 

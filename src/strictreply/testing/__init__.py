@@ -24,7 +24,7 @@ _NAMES_IN = {
     "_scripts": ("Asked", "ScriptedModel"),
     "_server": ("LoopbackServer",),
     "_steps": ("Fault", "Kind", "Step"),
-    "_waiting": ("no_backoff",),
+    "_probing.client_verdicts": ("no_backoff",),
     "_wire": ("HTTPReply",),
     "mounting": ("AsyncScriptedClient", "ScriptedClient"),
 }

@@ -239,7 +239,7 @@ def replay(path: str | Path, *, redact: RedactText | None = None) -> Responder:
             recorded = waiting.get(_same(safe), [])
             if recorded:
                 return recorded.pop(0) if len(recorded) > 1 else recorded[0]
-        told = f"{cassette.path.name} holds no recording of this request{_nearest(safe, known)}"
+        told = f"{cassette.path.name} has no recording of this request{_nearest(safe, known)}"
         return error_reply(400, told, code="not_recorded")
 
     return respond
@@ -254,7 +254,7 @@ def _nearest(request: JSONObject, known: Mapping[str, JSONObject]) -> str:
     )
     told = f"; the nearest one differs in {', '.join(differing)}"
     if any(REDACTED in key for key in known):
-        told += "; what it holds is redacted: give replay the redact= that it was recorded with"
+        told += "; its recordings are redacted: pass replay the redact= that it was recorded with"
     return told
 
 

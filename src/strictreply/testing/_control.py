@@ -157,7 +157,7 @@ class ScriptControl:
             and route in _CONTROLS
             and not all(map(_is_near, (headers.get("host"), headers.get("origin"))))
         ):
-            return error_reply(403, "the control answers this machine alone: its Host and Origin must be of loopback")
+            return error_reply(403, "the control serves this machine only: Host and Origin must be loopback addresses")
         match route:
             case HTTPReply():
                 return route
@@ -178,7 +178,7 @@ class ScriptControl:
             steps = tuple(_read(step, f"steps.{index}: ") for index, step in enumerate(said["steps"]))
             run = _Run(steps, _read(said["then"], "then: ") if "then" in said else None)
         except (ValueError, RecursionError) as error:
-            told = f"this is no script: {_words(error)}; write for example {EXAMPLE_SCRIPT}"
+            told = f"this is not a script: {_words(error)}; write for example {EXAMPLE_SCRIPT}"
             return error_reply(400, told, code="invalid_script")
         with self._lock:
             self._run = run
@@ -280,7 +280,7 @@ def _made(plan: JSONObject, demand: Demand) -> tuple[Step, JSON]:
         return _fault(plan, demand)
     step, told = _call(plan, demand) if "call" in plan else _answer(plan["answer"], demand)
     if not demand.admits(step.served):
-        raise ValueError(f"{json.dumps(told)} is no good reply to this request, which asks for {demand.words}")
+        raise ValueError(f"{json.dumps(told)} is not a good reply to this request, which asks for {demand.words}")
     return step, told
 
 
@@ -318,7 +318,7 @@ def _fault(plan: JSONObject, demand: Demand) -> tuple[Step, JSONObject]:
     fault = entry(declared, plan.get("at", ""), place=place, args=plan.get("args"))
     if not demand.refuses(fault):
         needs = f"; it needs one with {json.dumps(dict(entry.needs))}" if entry.needs else ""
-        raise FaultNotMade(f"{what} is none to this request, in which it is a good reply{needs}")
+        raise FaultNotMade(f"{what} is not a fault for this request, in which it is a good reply{needs}")
     told: JSONObject = {"fault": fault.name} | ({"tool": tool.name} if tool else {})
     return fault, told | {"place": place, "at": fault.at, "code": fault.code}
 

@@ -156,7 +156,7 @@ def _all_made(
             for tool in declared or [None]:
                 entry(tool, place=place)  # raises FaultNotMade, which says why
             needs = f"; it needs requests with {dict(entry.needs)}" if entry.needs else ""
-            raise ValueError(f"faults.{entry.name} is no fault under request={dict(request)}{needs}")
+            raise ValueError(f"faults.{entry.name} is not a fault with request={dict(request)}{needs}")
 
 
 def _asked(declared: list[object], place: ReplyPlace | None, request: JSONObject) -> Iterator[tuple[object, Demand]]:

@@ -312,7 +312,7 @@ def _from_dump(record: JSONObject) -> Recording | str:
         case {"ending": str(ending)} if ending in _ENDINGS:
             return f"no reply: {_ENDINGS[ending]}"
         case {}:
-            return "no reply: the body is no completion and no response"
+            return "no reply: the body is neither a completion nor a response"
         case _:
             return "neither a completion, nor a response, nor a record with a reply"
 

@@ -235,7 +235,7 @@ class ScriptedModel:
 
 def script_looped(most: int, number: int) -> HTTPReply:
     """Make the 400 that ends an endless loop: ``most`` is how often the same was served, ``number`` the request's."""
-    told = f"an endless loop: {most} times the same was served, and this is request {number}"
+    told = f"an endless loop: {most} times the same reply was served, and this is request {number}"
     return error_reply(400, told, code="script_looped")
 
 

@@ -69,10 +69,10 @@ def action(name: str, /, **members: Any) -> Step:
     from strictreply.coordination._permissions import schema_of  # noqa: PLC0415
 
     if name not in set(ActionType):
-        raise ValueError(f"{name!r} is no action; the actions are {', '.join(ActionType)}")
+        raise ValueError(f"{name!r} is not an action; the actions are {', '.join(ActionType)}")
     asked = {"next_action": name, **to_jsonable_python(members)}
     if issues := schema_of(ActionType(name)).check(asked):
-        raise ValueError(f"this is no {name} action: {issues[0].dotted}")
+        raise ValueError(f"this is not a valid {name} action: {issues[0].dotted}")
     made = answer(asked)
     return Step("ok.action", made.served, f"ok.action({name!r}{keywords(members)})")
 

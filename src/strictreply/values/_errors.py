@@ -4,18 +4,18 @@
 
     StrictReplyError
     ├── ContractError            a declaration, or a request against it, is wrong; raised before anything is sent
-    ├── CallFailed               a call that was made and gave nothing fit to use; carries every attempt
+    ├── CallFailed               a call ended without a valid reply; carries every attempt
     │   ├── ReplyRejected        the retries are spent
     │   │   └── ToolArgumentsError   …on the arguments of one tool
-    │   ├── ReplyHalted          not worth another ask: refusal, content filter, deadline, budget
+    │   ├── ReplyHalted          asking again would not help: refusal, content filter, deadline, budget
     │   └── TransportFailed      the API could not be reached or answered with an error
     ├── ToolExecutionError       a tool's own code raised
-    ├── ToolError                raised by a tool, in words for the model
+    ├── ToolError                raised by a tool, with a message for the model
     ├── InvokeFailed             a turn of the tool loop broke a rule (in ``pipeline.results``)
-    │   ├── IterationsExceeded      …it came to no answer
-    │   └── SessionConflict         …its session moved on meanwhile (in ``pipeline.sessions``)
-    ├── SessionStoreFailed       a session could not be read or kept (in ``pipeline.sessions``)
-    └── Unanswered               the answer was read of a run that has none (in ``running.runs``)
+    │   ├── IterationsExceeded      …it ended without an answer
+    │   └── SessionConflict         …its session was continued meanwhile (in ``pipeline.sessions``)
+    ├── SessionStoreFailed       a session could not be read or stored (in ``pipeline.sessions``)
+    └── Unanswered               the answer of a run was read that has none (in ``running.runs``)
 
 Programs read fields and codes. ``str()`` is made of our words and the schema's: under 4 KB, safe to log.
 ``explain()`` reports every attempt, raw replies included: for a person, not for a log. All are picklable.
@@ -56,8 +56,8 @@ REASON_ADVICE: dict[str, str] = {
     "insufficient_credits": "Add credit at the provider, or use another key.",
     "invalid_request": "Read in error.cause what the server refused: a keyword or a tool that it does not support.",
     "request_too_large": "Send a shorter conversation or fewer tools.",
-    "response_too_large": "Check the endpoint: it sent over 16 times Limits.reply_bytes; raise that if it is right.",
-    "redirect_refused": "Set the client's base_url to the API's own origin: prompts and keys are sent to no other.",
+    "response_too_large": "Check the endpoint: it sent over 16 times Limits.reply_bytes; raise that if intended.",
+    "redirect_refused": "Set the client's base_url to the API's own origin: prompts and keys never go elsewhere.",
     "retry_quota": "Check the endpoint: most calls fail, and RetryPolicy.quota allows no repeats until some succeed.",
     **dict.fromkeys(("rate_limit", "server_error", "timeout", "connection", "conflict"), _LATER),
 }
@@ -89,7 +89,7 @@ class StrictReplyError(Exception):
 
 
 class ContractError(StrictReplyError, ValueError):
-    """A tool, a schema, a contract or a request against it is declared wrongly.
+    """The declaration of a tool, a schema or a contract is wrong, or a request that contradicts it.
 
     ``path`` is a JSON Pointer to the place inside the declaration, empty for the whole.
     """
@@ -121,10 +121,10 @@ class ContractWarning(UserWarning):
 
 
 class CallFailed(StrictReplyError):
-    """A call was made and nothing fit to use came of it.
+    """A call was made, and ended without a valid reply.
 
-    ``message`` is one line of our own words. ``attempts`` holds every ask in order, ``reason`` a stable word for why it
-    ended, ``issues`` the faults of the last judged reply, ``usage`` the tokens of all attempts.
+    ``message`` is one line without the model's words. ``attempts`` holds every ask in order, ``reason`` a stable word
+    for why it ended, ``issues`` the faults of the last judged reply, ``usage`` the tokens of all attempts.
     """
 
     def __init__(self, message: str, *, reason: str, attempts: tuple[Attempt, ...]) -> None:
@@ -170,7 +170,7 @@ class CallFailed(StrictReplyError):
 
 
 class ReplyRejected(CallFailed):
-    """Every allowed ask was made and no reply fit the contract.
+    """All retries were made, and no reply fit the contract.
 
     ``reason`` is ``retries``, ``arg_retries``, ``bad_calls``, ``category`` (the policy's ``stop_on``) or ``stop`` (its
     own tenacity stop).
@@ -186,7 +186,7 @@ class ToolArgumentsError(ReplyRejected):
 
 
 class ReplyHalted(CallFailed):
-    """Another ask would not help, or may not be made.
+    """Asking again would not help, or is not allowed.
 
     ``reason`` is ``refusal``, ``content_filter``, ``deadline``, ``tokens`` or ``cost``.
     """
@@ -243,9 +243,9 @@ class ToolExecutionError(StrictReplyError):
 
 
 class ToolError(StrictReplyError):
-    """Raise it in a tool to tell the model what went wrong: its text is handed to the model, as a result.
+    """Raise it in a tool to tell the model what went wrong: its text becomes the result that the model gets.
 
-    Of any other exception the model reads the type only: its text may hold anything.
+    Of any other exception the model gets only the type, because the text may hold anything.
     """
 
     code = "TOOL_ERROR"
@@ -265,7 +265,7 @@ def without_exception(words: str) -> str:
 def explained(headline: str, attempts: tuple[Attempt, ...]) -> str:
     """Return the record of a call as text: every attempt in order, raw replies included, and what to do."""
     usage = total_usage(attempts)
-    lines = [headline, f"{len(attempts)} attempts, {usage.total_tokens} tokens in all."]
+    lines = [headline, f"{len(attempts)} attempts, {usage.total_tokens} tokens in total."]
     for attempt in attempts:
         lines += _attempt_lines(attempt)
     return "\n".join([*lines, *(line.strip() for line in remedy_lines(_last_issues(attempts)))])
@@ -300,7 +300,7 @@ def _attempt_lines(attempt: Attempt) -> list[str]:
     if attempt.raw is not None:
         lines += ["  came:", *_indented(_reply_text(attempt))]
     lines += [f"  lenient step: {step}" for step in attempt.leniency]
-    lines += [f"  the endpoint refused {name}, which we had added: left out from now on" for name in attempt.refused]
+    lines += [f"  the endpoint refused {name}, which strictreply added; now omitted" for name in attempt.refused]
     for issue in attempt.issues:
         lines.append(f"  wrong: {issue.code} at {issue.place}: {issue.message}")
         lines += [f"         found {printable(issue.found)}"] if issue.found else []
@@ -319,7 +319,7 @@ def _reply_text(attempt: Attempt) -> str:
 
 
 def _excerpt(text: str) -> str:
-    return text if len(text) <= MAX_RAW_CHARS else f"{text[:MAX_RAW_CHARS]} … ({len(text)} characters in all)"
+    return text if len(text) <= MAX_RAW_CHARS else f"{text[:MAX_RAW_CHARS]} … ({len(text)} characters in total)"
 
 
 def _indented(text: str) -> list[str]:

@@ -35,7 +35,7 @@ class Category(StrEnum):
 
 
 class Remedy(StrEnum):
-    """What helps against a fault: the loop chooses its next step by this alone."""
+    """The remedy of a fault, by which the loop chooses its next step."""
 
     CORRECT = "correct"  # ask again, saying what to change
     SHORTEN = "shorten"  # the reply was cut: allow more tokens, or ask for less
@@ -89,7 +89,7 @@ class Code(Worded):
     JSON_INCOMPLETE = "json.incomplete", "the JSON ends before it is complete{expected}"
     JSON_TRAILING_DATA = "json.trailing_data", "text follows the JSON value at line {line} column {column}"
     JSON_SEVERAL_VALUES = "json.several_values", "several JSON values; exactly one is expected"
-    JSON_DUPLICATE_KEY = "json.duplicate_key", "an object names the same key twice"
+    JSON_DUPLICATE_KEY = "json.duplicate_key", "an object has the same key twice"
     JSON_NOT_FINITE = "json.not_finite", "NaN, Infinity and numbers beyond a double are not JSON"
     JSON_SURROGATE = "json.surrogate", "a string contains an unpaired surrogate"
     JSON_TOO_LARGE = "json.too_large", "more than {limit} bytes"

@@ -53,7 +53,7 @@ def is_count(value: object, least: int = 0) -> TypeGuard[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The caps of one reply; beyond any of them it is refused, not read on.
+    """The size limits of one reply; a reply that exceeds one is refused and not read further.
 
     ``reply_bytes`` counts the UTF-8 bytes of one JSON text, and of all arguments of one message together, ``depth``
     its nested containers, ``nodes`` its values of every kind, ``calls`` the tool calls of one message, ``id_bytes`` the

@@ -223,7 +223,7 @@ def test_every_entry_is_in_the_table() -> None:
 
 
 def test_every_rule_has_a_fault() -> None:
-    """Whatever rule a schema can state is broken by some entry; the rest are no rules of a value."""
+    """Every rule that a schema can state is broken by some entry; the rest are no rules of a value."""
     no_rules = {SchemaRule.TOO_COMPLEX, SchemaRule.INVALID, SchemaRule.UNREADABLE, SchemaRule.UNEXAMINED}
     unmade = no_rules | {SchemaRule.CONTENT}  # content is a remark in 2020-12
     assert {entry.code for entry in ENTRIES.values()} == {f"args.{rule}" for rule in SchemaRule if rule not in unmade}
@@ -256,7 +256,7 @@ def test_faults_of_a_tool_differ(tool: Tool) -> None:
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS.keys())
 def test_what_is_invented_is_told(tool: Tool) -> None:
-    """Wherever the canary is in the arguments, the fault says so; good arguments have none."""
+    """A fault names every place of the canary in its arguments; good arguments have none."""
     assert CANARY not in json.dumps(Target.of(tool).clean)
     for fault in made_of(tool):
         assert (CANARY in fault.invented) == (CANARY in json.dumps(fault.served)), fault.source
@@ -299,7 +299,7 @@ def test_a_recurring_schema_is_spoiled_once() -> None:
     ],
 )
 def test_huge_bounds_are_left_alone(rule: Any) -> None:
-    """Nothing is made where it would take a gigabyte."""
+    """A fault that would take a gigabyte is not made."""
     tool = Tool.from_json_schema("t", {"properties": {"value": rule}})
     assert max(len(json.dumps(fault.served)) for fault in made_of(tool)) < 10_000
 

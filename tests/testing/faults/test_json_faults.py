@@ -63,7 +63,7 @@ def test_a_member_can_always_be_had(value: Any) -> None:
 
 
 def test_a_cut_ends_with_the_value() -> None:
-    """What stands before is kept, what comes after is gone."""
+    """The text before the value is kept, the text after it is gone."""
     first, second = slots(Target({"a": 1, "b": 2}, "json"))
     assert (first.cut("x"), second.cut("x")) == ('{"a": x', '{"a": 1, "b": x')
 
@@ -151,7 +151,7 @@ def test_the_place_can_be_chosen() -> None:
 
 
 def test_only_values_of_the_sort_are_spoiled() -> None:
-    """Where there is a number, a fault of numbers spoils no string."""
+    """A fault of numbers is made only on numbers."""
     assert [fault.at for fault in json_faults.nan.all_for(ORDER, args=ARGS)] == ["/n"]
     with pytest.raises(FaultNotMade):
         json_faults.nan(ORDER, "q", args=ARGS)

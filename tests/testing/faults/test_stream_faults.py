@@ -208,7 +208,7 @@ def test_what_the_sdk_alone_does_with_an_answer_is_as_recorded(entry: Entry) -> 
 @targets
 @entries
 def test_a_strict_reader_says_the_promised_code(entry: Entry, tool: object, place: ReplyPlace) -> None:
-    """Whatever the reply is made of, no fault is read as a good one, and the promised code is among those said."""
+    """No fault is read as a good reply, and the promised code is among those reported."""
     target = Target.of(tool, place=place)
     for fault in entry.all_for(tool, place=place):
         assert isinstance(fault.served, HTTPReply)

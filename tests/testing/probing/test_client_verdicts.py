@@ -114,7 +114,7 @@ def test_a_client_that_never_asked_repeats_nothing() -> None:
 
 
 def test_a_client_that_always_asks_several_times_repeats_nothing() -> None:
-    """What it asks as often when the replies are good are no repeats."""
+    """Requests that it also repeats with good replies are no repeats."""
     usual = {question({"messages": []}): STORM + 1}
     assert verdict_on(faults.internal_server_error(), asked(STORM + 1), usual=usual) is None
 

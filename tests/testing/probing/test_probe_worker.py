@@ -160,7 +160,7 @@ def test_a_frame_of_a_library_comes_before_one_of_python() -> None:
 
 
 def test_no_word_of_the_reply_is_told() -> None:
-    """What a worker says of a run holds nothing of what was served, whatever the exception said."""
+    """A worker's report holds nothing of the served reply, whatever the exception's text is."""
     for name in ("unquoted_string", "unknown_tool", "wrong_type", "prose_before"):
         for fault in CATALOGUE[name].all_for(REFUND) if name in CATALOGUE else ():
             assert isinstance(fault, Fault)

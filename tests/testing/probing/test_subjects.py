@@ -130,7 +130,7 @@ def test_a_worker_that_hangs_can_be_killed() -> None:
 @pytest.mark.usefixtures("importable")
 @pytest.mark.parametrize(("name", "word"), [("nothing", "nothing"), ("two_needed", "other"), ("NOT_CALLABLE", "NOT")])
 def test_an_app_that_cannot_be_called_is_unusable(name: str, word: str) -> None:
-    """What is wrong with the name or the callable is said before anything is called."""
+    """A wrong name or callable is reported before anything is called."""
 
     async def never(_: ProbeWorker) -> None:
         """Be not reached."""
@@ -196,7 +196,7 @@ def test_equal_answers_of_a_service_are_equal(served: str) -> None:
 
 @pytest.mark.parametrize("url", ["https://127.0.0.1/", "http://example.com/", "127.0.0.1:80", "ftp://localhost/", ""])
 def test_a_service_is_on_loopback(url: str) -> None:
-    """Nothing is asked of another machine."""
+    """A service on another machine is refused."""
     with pytest.raises(ValueError, match="loopback"):
         Service(url, b"{}", timeout=1)
 

@@ -95,7 +95,7 @@ def test_an_unasked_stream_is_for_apps_that_do_not_stream() -> None:
 
 
 def test_arguments_are_spoiled_in_every_tool() -> None:
-    """Of several tools the arguments of each are tried; everything else once."""
+    """The arguments of each of several tools are tried; everything else once."""
     trials, _ = planned(DEMANDS["several"])
     spoiled = {trial.target.name for trial in trials if trial.fault.kind is Kind.ARGS}
     others = {trial.target.name for trial in trials if trial.fault.kind is not Kind.ARGS}

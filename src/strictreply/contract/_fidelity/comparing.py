@@ -19,12 +19,12 @@ Same: TypeAlias = Callable[[Any, JSON], bool]
 # Where a value differs from its JSON, in words of ours, and what stands there in the JSON.
 Difference: TypeAlias = tuple[tuple[str | int, ...], str, JSON]
 MAX_FOUND = 32
-KEY_WORDS = "has a key that is read otherwise; each key {words}"
+KEY_WORDS = "has a key that would be read as another value; each key {words}"
 # What trying a branch of a union takes, and reading a text as JSON, where comparing one place takes 1.
 PER_BRANCH, PER_TEXT = 2, 20
 _EQUAL_KEYS = "has two keys that are equal as the declared type reads them"
 _EQUAL_ITEMS = "has two items that are equal as the declared type reads them"
-_OTHER_FORM = "is read as another form than the one it fits; spell it as the schema shows"
+_OTHER_FORM = "would be read as another alternative of the union; write it as the schema shows"
 _BELOW_ALL = -1
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 

@@ -99,7 +99,7 @@ class BaseResponseFormat(ABC):
 
     def reminder(self) -> str:
         """Return a sentence on how replies are written, for an agent whose last one was not."""
-        return f"Please reply in {self.get_format_name().upper()} alone, nothing around it, as you were told."
+        return f"Please reply in {self.get_format_name().upper()} only, nothing around it, as instructed."
 
 
 class ActionFormat(BaseResponseFormat):
@@ -170,8 +170,8 @@ class JSONResponseFormat(ActionFormat):
     def reminder(self) -> str:
         """Return which members there are (requirement M65)."""
         return (
-            "Please reply in JSON alone, nothing around it: next_action names the action, "
-            "action_input or the action's other members say what it needs."
+            "Please reply in JSON only, nothing around it: next_action names the action, "
+            "action_input or the action's other members hold its details."
         )
 
     def create_processor(self) -> ResponseProcessor:
@@ -198,7 +198,7 @@ def register_format(name: str, format_class: type[BaseResponseFormat], *, replac
     if not (isinstance(known, type) and issubclass(known, BaseResponseFormat)):
         raise ContractError(f"the format {name!r} must be a subclass of BaseResponseFormat")
     if is_format_registered(name) and not replace:
-        raise ContractError(f"a format {name!r} is registered; give replace=True to put this one in its place")
+        raise ContractError(f"a format {name!r} is registered; pass replace=True to replace it")
     _REGISTRY.classes = {**_REGISTRY.classes, name: format_class}
 
 
@@ -276,7 +276,7 @@ class SystemPromptBuilder:
         sections = (
             "\n".join(filter(None, identity)),
             "\n".join(f"{name}: {value}" for name, value in (environmental or {}).items()),
-            _schema("What you are given fits this JSON Schema", agent.input_schema),
+            _schema("Your input fits this JSON Schema", agent.input_schema),
             "\n".join(["Your tools:", *tools]) if tools else "",
             self._replying(actions, context),
             _schema("The content of a final response fits this JSON Schema", answer),

@@ -165,8 +165,8 @@ class XMLResponseFormat(ActionFormat):
     def reminder(self) -> str:
         """Return which elements there are (requirement M65)."""
         return (
-            "Please reply in XML alone, nothing around it: <next_action> names the action, "
-            "<action_input> or the action's other elements say what it needs."
+            "Please reply in XML only, nothing around it: <next_action> names the action, "
+            "<action_input> or the action's other elements hold its details."
         )
 
     def create_processor(self) -> ResponseProcessor:

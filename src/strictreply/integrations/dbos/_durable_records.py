@@ -122,7 +122,7 @@ def asked_from(record: JSONObject, contract: Contract) -> Asked | EffectRaised:
         return EffectRaised(DurableRunFailed(failure))
     verdict = judge(contract, record["message"])
     if isinstance(verdict, Invalid):
-        message = "a recorded reply does not fit the tools given here; give those that the run was started with"
+        message = "a recorded reply does not fit these tools; pass those that the run was started with"
         error = InvokeCode.TOOLS_CHANGED.error("loop.same_tools", message, issues=verdict.issues)
         return EffectRaised(InvokeFailed((error,)))
     return Asked(record["message"], verdict.reply, Usage(**record["usage"]))

@@ -124,7 +124,7 @@ class DurableRuns:
     def find(self, id: str) -> DurableRun:  # noqa: A002 - its name everywhere
         """Return the run of this id, whether it exists or not; ContractError when it cannot be an id."""
         if not id.strip() or len(id) > _MOST_ID_CHARS or "/" in id or not id.isprintable():
-            raise ContractError(f"id= must be 1 to {_MOST_ID_CHARS} printable characters, none of them /")
+            raise ContractError(f"id= must be 1 to {_MOST_ID_CHARS} printable characters without /")
         return DurableRun(self, id)
 
     def told(self, end: TurnEnd) -> Run:
@@ -167,7 +167,7 @@ class DurableRuns:
         try:
             text = TurnRequest(envelope=envelope, time_stamp=now, before=before).to_json()
         except ValueError:  # pydantic's words would repeat the text
-            raise ContractError("a message holds what UTF-8 cannot encode, such as a lone surrogate") from None
+            raise ContractError("a message holds text that UTF-8 cannot encode, such as a lone surrogate") from None
         portable = load("dbos").WorkflowSerializationFormat.PORTABLE
         name = {"queue_name": self.workflow, "workflow_name": self.workflow, "workflow_id": workflow_id}
         ours = name | {"serialization_type": portable}
@@ -213,7 +213,7 @@ class DurableRun:
         """
         number, end = self._paused()
         if end is None:
-            message = "no calls of this run wait for results"
+            message = "no calls of this run are pending"
             raise InvokeFailed((InvokeCode.NOT_FOUND.error("sessions.waiting", message),))
         org, user = self.runs.org, self.runs.user
         envelope = RunRequest(continuation=end.response, results=results, org=org, user=user).envelope()
@@ -277,9 +277,9 @@ class DurableRun:
                     raise DurableRunFailed(DurableFailure(**data))
                 raise _over(kind, f"{kind} was raised; its message is only in the worker's log")
             case "CANCELLED":
-                raise _over("RunCancelled", "it was cancelled; retry() goes on with it")
+                raise _over("RunCancelled", "it was cancelled; retry() resumes it")
             case _:  # given up by DBOS itself: an earlier version of this library asked it to
-                raise _over("RunGivenUp", "too many workers died of it; retry() tries it again")
+                raise _over("RunGivenUp", "too many worker processes died while executing it; retry() tries it again")
 
     def _paused(self) -> tuple[int, TurnEnd | None]:
         number, status = self._last()

@@ -132,7 +132,7 @@ class TurnTrial:
         counted: JSONObject = status.attributes or {}
         drops = int(counted.get("drops", 0)) if counted.get("recorded", 0) == recorded else 0  # since its last step
         if drops + 1 >= MAX_DROPS:  # the first death is none of a trial
-            message = f"{MAX_DROPS} workers in a row died while they worked on it; retry() tries it again"
+            message = f"{MAX_DROPS} worker processes in a row died while executing it; retry() tries it again"
             raise DurableRunFailed(DurableFailure.ended("RunGivenUp", message))
         self._ticket = self.trials.enter(drops)
         # While this one waited, its turn may have been stopped, or taken over by another worker.
@@ -212,7 +212,7 @@ class PostgresPresence:
             raise ContractError(f"another process has the executor_id {self.executor_id!r}; give each its own")
 
     def take_over(self) -> None:
-        if self._connection.closed:
+        if self._connection.closed:  # the lock went with the session: others may take this worker for dead by now
             self.hold()
         others = {status.executor_id for status in self._pending()} - {self.executor_id}
         dbos, free = load("dbos").DBOS, set()
@@ -335,7 +335,7 @@ class DurableWorker:
                 try:
                     take_over()
                 except Exception:  # a database that cannot be reached is tried again
-                    logger.warning("cannot look for runs that were dropped; trying again", exc_info=True)
+                    logger.warning("cannot check for runs of dead workers; trying again", exc_info=True)
 
         thread = threading.Thread(target=watch, name="strictreply-takeover", daemon=True)
         thread.start()

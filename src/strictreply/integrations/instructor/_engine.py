@@ -46,7 +46,7 @@ _ADVICE: Final = {
     "max_retries": "give policy=RetryPolicy(max_retries=…)",
     "token_budget": "give policy=RetryPolicy(max_tokens_total=…)",
     "strict": "nothing is coerced; leave it out",
-    "cache": "each reply is read anew; leave it out",
+    "cache": "replies are not cached; leave it out",
 }
 """The keywords of instructor's ``create`` that an engine refuses, and what to do instead."""
 

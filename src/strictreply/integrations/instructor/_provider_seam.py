@@ -214,7 +214,7 @@ def dialect_of(client: Any) -> _Dialect:
     provider = client.provider.value
     if (dialect := _DIALECTS.get(provider)) is None:
         raise ContractError(
-            f"instructor's provider {provider!r} is not supported: the shape of its replies is not known; supported "
+            f"instructor's provider {provider!r} is not supported: the format of its replies is not known; supported "
             f"are {', '.join(_DIALECTS)}. Reach it through an endpoint that speaks the Chat Completions API"
         )
     return dialect
@@ -311,7 +311,7 @@ def _issues(exception: Exception, raw: JSON, contract: Contract | None) -> tuple
     if isinstance(verdict, Invalid):
         return verdict.issues
     if raw is None or not isinstance(exception, ValueError):  # its words may be the model's, and nothing tells which
-        exception = ValueError(f"instructor met {type(exception).__name__}")
+        exception = ValueError(f"instructor raised {type(exception).__name__}")
     return check_issues(exception, raw, names=() if contract is None else contract.names)
 
 

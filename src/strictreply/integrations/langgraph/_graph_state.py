@@ -297,7 +297,7 @@ def run_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
     yield from _schemas(topology.agents)[0].issues(state)
     needed = _PREPARED.get(str(state.get("next_agent")))
     if needed is not None and not state.get(needed):
-        expected = "an object, for the next agent needs it"
+        expected = "an object, because the next agent expects one"
         yield CoordinationCode.STATE_WRONG_TYPE.at(pointer("", needed), expected=expected)
 
 

@@ -282,5 +282,5 @@ def _answered(settings: GraphSettings, state: RunState, settled: SettledHuman) -
     words = f"The user's decision is {settled.decision}. Their words: {settled.answer}"
     if request.tell_to is not None:
         about = "How to go on after an error" if request.kind is HumanKind.ERROR else compact(request.question)
-        words = f"A question from before is answered: {about}. {words}"
+        words = f"An earlier question was answered: {about}. {words}"
     return with_turn(state, told, words)

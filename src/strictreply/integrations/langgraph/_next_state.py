@@ -171,7 +171,7 @@ def branch_states(topology: Topology, state: RunState, limit: int) -> list[RunSt
         share = each + (index < over)
         begun = changed(_branch_state(state, spawned["agent"], spec, meets), loop_count=limit + 1 - share)
         if not share:  # the branch is over before it begins
-            words = "nothing was left of the loop bound for this branch"
+            words = "the loop limit left no executions for this branch"
             outcome = outcome_record(spec["agent"], RunStatus.FAILED, RouteReason.LOOP_LIMIT.value, error=words)
             begun = changed(begun, outcome=outcome)
         states.append(begun)

@@ -127,7 +127,7 @@ def _processor_of(
     if processor is None:
         return ValidationProcessor(topology, response_format)
     if processor.topology.version != topology.version:
-        raise ContractError("the processor judges by another topology; make it with the topology of the graph")
+        raise ContractError("the processor has another topology; make it with the topology of the graph")
     if response_format is not None:
         given, own = format_of(response_format), processor.response_format
         if type(given) is not type(own) or given.extra != own.extra:
@@ -148,7 +148,7 @@ def _agents_of(topology: Topology, agents: Iterable[ChatAgent], processor: Valid
             raise ContractError(f"agent {agent.name!r}: skip_to must be an agent that it has an edge to: {known}")
         for tool in processor.terms(agent).tools.tools:
             if tool.needs_approval:
-                message = "needs an approval, which a graph does not ask for: let its agent ask the user"
+                message = "needs an approval, which a graph cannot request: let its agent ask the user"
                 raise ContractError(f"the tool {tool.name!r} {message}")
             tool.refuse_unrunnable(awaited=True)  # whether a run is awaited is not known yet
     return named

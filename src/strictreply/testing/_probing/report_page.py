@@ -22,7 +22,7 @@ SHOWN_OF_A_CAUSE = 4  # findings; the others are folded
 MAX_LISTED = 6  # names of folded findings
 _RAN = tuple(one for one in OUTCOMES if one is not ProbeOutcome.NOT_APPLICABLE)
 _METHOD = (
-    "Each fault was served for every request of a run; where the app asked again, once more with good replies after."
+    "Each fault was served for every request of a run; where the app asked again, once more with good replies after it."
 )
 
 

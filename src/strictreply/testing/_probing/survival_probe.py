@@ -168,7 +168,7 @@ def _understood(model: GoodModel, behaviour: Behaviour) -> tuple[Demand, Behavio
     demand = model.demand
     if not behaviour.returned:
         when = "with good replies" if demand else "before it asked the model"
-        hint = f" (good was: {demand.words}; --good, --answer or --tools say better)" if demand else ""
+        hint = f" (good was: {demand.words}; correct it with --good, --answer or --tools)" if demand else ""
         trace = f"\n{behaviour.traceback}" if behaviour.traceback else ""
         raise Unusable(f"the app failed {when}: {behaviour.told}{hint}{trace}")
     if demand is None:
@@ -237,7 +237,7 @@ class Probe:
                 stage.warm_up = GoodModel(self.hints)
             trials, self._runs = planned(rehearsal.demand, kinds=self.kinds, names=self.names)
             if self.names and (absent := [f"{run.fault} {run.detail}" for run in self._runs]):
-                raise Unusable(f"not every fault that was asked for can be served to it: {'; '.join(absent)}")
+                raise Unusable(f"some of the chosen faults cannot be served to it: {'; '.join(absent)}")
             self._order = [trial.run.source for trial in trials]
             on_plan(rehearsal.demand, len(trials))
             left = deque(trials)

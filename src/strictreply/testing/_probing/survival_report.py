@@ -80,7 +80,7 @@ OUTCOMES: Mapping[ProbeOutcome, OutcomeWords] = {
         "magenta",
         "The app asked again and again, until the probe ended it.",
         "sent it into an endless loop",
-        "Bound the turns of the tool loop, and give up on a model that makes the same mistake again.",
+        "Limit the turns of the tool loop, and stop when a model makes the same mistake again.",
         Harm.DEGRADES,
     ),
     ProbeOutcome.LEAKED: OutcomeWords(
