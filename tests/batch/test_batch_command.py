@@ -136,7 +136,7 @@ def test_rows_that_cannot_be_asked(shop: Path, model: Loopback, command: Command
         **dict.fromkeys((0, 5), "ok"),
         **dict.fromkeys((1, 2, 3, 4), "failed"),
     }
-    assert "no JSON" in results[1]["issues"][0]["message"]
+    assert "not JSON" in results[1]["issues"][0]["message"]
     assert results[4]["id"] == 4
     issues = {index: result["issues"][0] for index, result in results.items() if result["issues"]}
     assert {index: issue["code"] for index, issue in issues.items()} == {
@@ -218,7 +218,7 @@ def test_another_input_is_refused(shop: Path, model: Loopback, command: Command)
     (shop / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert "another input" in command(*words(model), "--prompt", "{text!r:.0}").stderr
     (shop / "in.results.jsonl.manifest.json").unlink()
-    assert "it is not known what it is of" in command(*words(model)).stderr
+    assert "its run is unknown" in command(*words(model)).stderr
 
 
 def test_parquet(shop: Path, model: Loopback, command: Command) -> None:
@@ -345,7 +345,7 @@ def test_wrong_usage(shop: Path, model: Loopback, command: Command, options: lis
 def test_what_is_no_file(model: Loopback, command: Command, source: str) -> None:
     """Rows come from a file, or from stdin with ``-``; anything else is told."""
     refused = command(*words(model, source))
-    assert (refused.exit_code, "is no file" in refused.stderr) == (Status.USAGE, True)
+    assert (refused.exit_code, "is not a file" in refused.stderr) == (Status.USAGE, True)
 
 
 def test_the_command_is_a_group(command: Command) -> None:
@@ -426,7 +426,7 @@ def test_ctrl_c_keeps_what_is_done(shop: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=60)
     assert process.returncode == Status.INTERRUPTED
-    assert "the same command goes on from here" in told
+    assert "run the same command again" in told
     assert "Traceback" not in told
     kept = len(read(shop / "in.results.jsonl"))
     assert 1 <= kept < 400
