@@ -168,7 +168,7 @@ def compressed(make: Any, before: bytes) -> bytes:
 
 @cache
 def packed() -> bytes:
-    """Return a gzip bomb, made on first use: it takes half a second, too long for collecting tests."""
+    """Return a gzip bomb, made on first use: it takes half a second, which collecting tests should not cost."""
     return compressed(zlib.compressobj(wbits=31), BODY)
 
 
