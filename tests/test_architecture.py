@@ -33,8 +33,8 @@ PACKAGES = (
 )
 """From the lowest to the highest: a package imports itself and those before it. "" is ``strictreply/__init__.py``."""
 COORDINATION = (
-    "_topology",
     "_actions",
+    "_topology",
     "_permissions",
     "_error_policy",
     "_processors",
