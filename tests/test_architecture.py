@@ -33,18 +33,16 @@ PACKAGES = (
 )
 """From the lowest to the highest: a package imports itself and those before it. "" is ``strictreply/__init__.py``."""
 COORDINATION = (
-    "_coordination_codes",
-    "_topology",
     "_actions",
+    "_topology",
     "_permissions",
-    "_api_errors",
+    "_error_policy",
     "_processors",
     "formats",
     "_runs",
     "_validation_metrics",
     "_action_rules",
     "validation",
-    "_error_policy",
     "_agent_steering",
     "_routing_decision",
     "_verdict_routes",

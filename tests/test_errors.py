@@ -206,7 +206,7 @@ def test_v14_no_usage_breaks_the_story(digits: int) -> None:
     with pytest.raises(sr.ReplyRejected) as caught:
         sr.wrap(Client(bad, bad, bad, bad), tools=[]).reply(model="m", messages=USER)
     error = caught.value
-    assert "4 attempts, 4 tokens in all" in error.explain()
+    assert "4 attempts, 4 tokens in total" in error.explain()
     assert json.loads(json.dumps(error.to_dict()))["reason"] == "retries"
     assert json.loads(json.dumps(error.attempts[0].to_dict(raw=True)))["number"] == 1
     assert pickle.loads(pickle.dumps(error)).usage == error.usage  # noqa: S301 - our own bytes
@@ -233,7 +233,7 @@ def test_attempts_are_told_in_order() -> None:
         Attempt(3, {}, raw=completion("third"), leniency=("fence removed",)),
     )
     lines = explained("headline", attempts).splitlines()
-    assert lines[:2] == ["headline", "3 attempts, 3 tokens in all."]
+    assert lines[:2] == ["headline", "3 attempts, 3 tokens in total."]
     told = "\n".join(lines)
     order = [
         *("Attempt 1 (0.50 s)", "first", "wrong: reply.empty at /", "Attempt 2 (0.00 s, only the arguments of search)"),
@@ -264,7 +264,7 @@ def test_what_came_is_capped() -> None:
     """A megabyte of reply is two kilobytes of story, and says how much there was."""
     story = explained("h", (Attempt(1, {}, raw=completion("x" * 1_000_000), issues=EMPTY),))
     assert len(story) < MAX_RAW_CHARS + 1_000
-    assert "characters in all" in story
+    assert "characters in total" in story
 
 
 @given(st.text())

@@ -168,7 +168,7 @@ def compressed(make: Any, before: bytes) -> bytes:
 
 @cache
 def packed() -> bytes:
-    """Return a gzip bomb; it is made on first use, since that takes half a second that collecting tests should not cost."""
+    """Return a gzip bomb, made on first use: it takes half a second, which collecting tests should not cost."""
     return compressed(zlib.compressobj(wbits=31), BODY)
 
 

@@ -10,6 +10,7 @@ from importlib.metadata import version
 import pytest
 
 import strictreply
+import strictreply.testing
 
 SOURCE = ast.parse(inspect.getsource(strictreply))
 
@@ -43,6 +44,12 @@ def test_export_is_documented(name: str) -> None:
         assert value.__doc__
         assert not value.__doc__.startswith(f"{name}(")  # what dataclasses write when nobody did
         assert value.__module__.partition(".")[0] == "strictreply"
+
+
+@pytest.mark.parametrize("name", strictreply.testing.__all__)
+def test_every_name_of_the_test_kit_is_found(name: str) -> None:
+    """``strictreply.testing.__all__`` names what is there, in whichever module it is defined."""
+    assert getattr(strictreply.testing, name) is not None
 
 
 def test_version_is_the_installed_one() -> None:

@@ -64,12 +64,12 @@ def test_the_table_of_reactions_is_that_of_the_code() -> None:
     """Each category stands once, beside what follows it by default."""
     said = {
         "asked again": Reaction.RETRY,
-        "brought to the user": Reaction.ESCALATE,
+        "passed to the user": Reaction.ESCALATE,
         "the branch ends": Reaction.TERMINATE,
     }
     told = {
         Category(name): next(reaction for start, reaction in said.items() if what.startswith(start))
-        for names, what in PAGE.table("every budget is the core's")
+        for names, what in PAGE.table("A table by category decides")
         for name in words(names)
     }
     assert told == dict(DEFAULT_REACTIONS)

@@ -20,8 +20,8 @@ from strictreply.coordination._runs.human_requests import (
     merge_ledgers,
     read_answer,
     read_ledger,
-    require_text,
 )
+from strictreply.coordination._runs.run_state import create_initial_state, give_human_feedback
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
 
@@ -234,8 +234,9 @@ def test_a_carried_request_leads_to_the_new_entry() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, 5, True, ["approve"], {"decision": "approve"}, b"approve"])
-def test_an_answer_is_text(answer: object) -> None:
+def test_an_answer_is_text(answer: Any) -> None:
     """An answer that is not text is refused, and is not converted into feedback."""
+    state = create_initial_state("Hi")
     with pytest.raises(ContractError):
-        require_text(answer)
-    assert require_text("approve") == "approve"
+        give_human_feedback(state, answer)
+    assert give_human_feedback(state, "approve")["human_feedback"] == "approve"

@@ -26,7 +26,6 @@ from strictreply.coordination._runs.run_state import (
     mark_complete,
     pending_requests,
     request_human_input,
-    reset_loop_count,
     start_run,
     state_issues,
     validate_state,
@@ -100,9 +99,8 @@ def test_counting_needs_a_count() -> None:
 
 @pytest.mark.req("R16")
 def test_each_run_counts_from_zero() -> None:
-    """Resetting gives 0, and so does the entry of a run, which drops nothing the user has."""
+    """The entry of a run sets the count to 0 and drops nothing the user has."""
     used = state_with(loop_count=9, is_complete=True, next_agent="end", ending="aborted", learning_plan={"weeks": 4})
-    assert reset_loop_count(used)["loop_count"] == 0
     run = start_run(request_human_input(used, "Sure?"), "And now?", now=noon)
     assert (run["loop_count"], run["is_complete"], run["next_agent"]) == (0, False, "coordinator")
     assert (run["learning_plan"], run["messages"][-1]["content"]) == ({"weeks": 4}, "And now?")
@@ -207,7 +205,6 @@ def test_validation_takes_anything() -> None:
     "change",
     [
         increment_loop_count,
-        reset_loop_count,
         mark_complete,
         lambda state: start_run(state, "Hi"),
         request_human_input,

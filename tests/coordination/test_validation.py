@@ -47,7 +47,7 @@ PARSERS = {("json", "loads"), ("json", "load"), ("ast", "literal_eval"), ("jiter
 JUDGING = (
     "_actions",
     "_permissions",
-    "_api_errors",
+    "_error_policy",
     "_processors",
     "_validation_metrics",
     "_action_rules",
@@ -81,7 +81,7 @@ def test_replies_are_parsed_in_one_place() -> None:
         and node.func.id == "ValidationResult"
         and any(word.arg == "is_valid" and getattr(word.value, "value", None) is True for word in node.keywords)
     }
-    assert makers == {"_action_rules", "_api_errors"}
+    assert makers == {"_action_rules", "_error_policy"}
 
 
 def sync_verdict(made: ValidationProcessor, text: str) -> bool:

@@ -32,7 +32,7 @@ def test_whatever_a_tool_gives_is_a_bounded_json_text(value: Any, limit: int) ->
     """Any value becomes a text that the strict reader takes and UTF-8 can hold, so that a manifest stays valid."""
     text = result_json(value, limit)
     assert is_json(text)
-    assert len(str(json.loads(text))) <= limit + len("… (cut: 00000 characters in all)") or len(text) <= limit
+    assert len(str(json.loads(text))) <= limit + len("… (cut: 00000 characters in total)") or len(text) <= limit
     result = AgentToolCallResult(tool_call_id="tc1", name="t", result_json=text)
     manifest = ToolCallManifest(
         tool_calls=(AgentToolCall(tool_call_id="tc1", name="t", arguments_json="{}"),), tool_call_results=(result,)
@@ -70,8 +70,8 @@ def test_the_longest_result_is_within_the_limits(character: str) -> None:
 
 def test_what_is_cut_says_so() -> None:
     """A result over the limit keeps its beginning, and tells how long it was; one at the limit stays whole."""
-    assert json.loads(result_json("a" * 11, 10)) == "a" * 10 + "… (cut: 11 characters in all)"
-    assert json.loads(result_json(list(range(10)), 5)) == "[0,1,… (cut: 21 characters in all)"
+    assert json.loads(result_json("a" * 11, 10)) == "a" * 10 + "… (cut: 11 characters in total)"
+    assert json.loads(result_json(list(range(10)), 5)) == "[0,1,… (cut: 21 characters in total)"
     assert json.loads(result_json("a" * 10, 10)) == "a" * 10
 
 

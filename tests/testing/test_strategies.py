@@ -94,7 +94,7 @@ def test_invalid_replies_are_refused_with_their_code(tool: Tool) -> None:
         """Check one fault against the gate."""
         assert not fault.needs
         if not isinstance(fault.served, HTTPReply):  # which no gate for completions sees
-            verdict = contract.check(fault.served)
+            verdict = contract.check(fault.served, api="chat")
             assert isinstance(verdict, sr.Invalid)
             assert fault.code in {issue.code for issue in verdict.issues}
 

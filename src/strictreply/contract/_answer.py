@@ -14,7 +14,6 @@ from itertools import islice
 from typing import Annotated, Any, Generic, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, RootModel, TypeAdapter
-from pydantic.fields import FieldInfo
 
 from strictreply.contract._models import UNREADABLE, ByText, adapter_of, document_of, instance_of, kept_on
 from strictreply.reading._incremental import Partial
@@ -24,8 +23,7 @@ from strictreply.values._issues import Code, Issue, pointer_tokens, quote
 from strictreply.values._limits import JSON, Extra, Formats, Work
 from strictreply.values._replies import A_co, Invalid, ToolCall, Verdict
 
-FINAL_ANSWER = "final_answer"
-"""The tool that carries the answer with ``answer_style="tool"`` (requirement T14)."""
+FINAL_ANSWER = "final_answer"  # the tool that carries the answer with ``answer_style="tool"`` (requirement T14)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,26 +55,23 @@ class Answer(Generic[A_co]):
             return cls(blank=blank)
         how = (cls, extra, formats)
         if isinstance(kind, Mapping):
-            answer, length = _DESCRIBED.get(kind, how, lambda schema: cls._from_schema(schema, extra, formats))
+            answer, length = _DESCRIBED.get(kind, how, lambda schema: cls._made(schema, extra, formats))
             _DESCRIBED.trim([length])
             return answer
         if inspect.isroutine(kind):  # pydantic would take it for a type, and call it
             raise ContractError("answer= must be str, a type or a JSON Schema, not a function")
-        return kept_on(kind, how, lambda: cls._from_type(kind, extra, formats))
+        return kept_on(kind, how, lambda: cls._made(kind, extra, formats))
 
     @classmethod
-    def _from_schema(cls, document: Mapping[str, Any], extra: Extra, formats: Formats) -> Answer[Any]:
-        title = document.get("title")
+    def _made(cls, kind: object, extra: Extra, formats: Formats) -> Answer[Any]:
+        adapter = None if isinstance(kind, Mapping) else adapter_of(kind, "answer")
+        document: Any = kind if adapter is None else document_of(adapter, "answer")
+        title = document.get("title") if adapter is None else getattr(kind, "__name__", "")
         schema = Schema.compile(document, extra=extra, formats=formats, root_closed=False)
         schema.refuse_contradictions("the answer")
-        return cls(schema, name=_schema_name(title if isinstance(title, str) else ""))
-
-    @classmethod
-    def _from_type(cls, kind: object, extra: Extra, formats: Formats) -> Answer[Any]:
-        adapter = adapter_of(kind, "answer")
-        schema = Schema.compile(document_of(adapter, "answer"), extra=extra, formats=formats, root_closed=False)
-        schema.refuse_contradictions("the answer")
-        return cls(schema, adapter, name=_schema_name(getattr(kind, "__name__", "")), kind=kind)
+        # letters, digits, _ and -, at most 64: what response_format admits
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", title if isinstance(title, str) else "")[:64] or "answer"
+        return cls(schema, adapter, name=name, kind=None if adapter is None else kind)
 
     @property
     def is_text(self) -> bool:
@@ -90,8 +85,12 @@ class Answer(Generic[A_co]):
 
     def judge(self, value: JSON, at: str, work: Work | None = None) -> Any | Invalid:
         """Return the typed answer that ``value`` spells, or what is wrong with it; ``work`` as in ``Schema.check``."""
-        if self.schema is None:
-            return self._judge_text(value, at)
+        if self.schema is None:  # text that says something (requirement T8)
+            if not isinstance(value, str):
+                return Invalid((Issue.of(Code.SHAPE_WRONG_TYPE, at, expected="a string", found=quote(value)),))
+            if not value.strip() and not (self.blank and value):
+                return Invalid((Issue.of(Code.SHAPE_EMPTY, at, found=quote(value)),))
+            return value
         issues = self.schema.check(value, at=at, place="answer", work=work, built=self.adapter is not None)
         if issues:
             return Invalid(issues)
@@ -110,21 +109,8 @@ class Answer(Generic[A_co]):
         """Return the calls inside a typed answer, in the order of their ``tool_calls``; none, as here."""
         return ()
 
-    def _judge_text(self, value: JSON, at: str) -> str | Invalid:
-        """Admit text that says something (requirement T8)."""
-        if not isinstance(value, str):
-            return Invalid((Issue.of(Code.SHAPE_WRONG_TYPE, at, expected="a string", found=quote(value)),))
-        if not value.strip() and not (self.blank and value):
-            return Invalid((Issue.of(Code.SHAPE_EMPTY, at, found=quote(value)),))
-        return value
-
 
 _DESCRIBED: ByText[Answer[Any]] = ByText()
-
-
-def _schema_name(text: str) -> str:
-    """Return a name as ``response_format`` demands it: letters, digits, ``_`` and ``-``, at most 64."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", text)[:64] or "answer"
 
 
 _Members = dict[str, tuple[str, Any, "TypeAdapter[Any] | None"]]
@@ -132,10 +118,7 @@ _Members = dict[str, tuple[str, Any, "TypeAdapter[Any] | None"]]
 
 
 class PartialAnswer:
-    """One answer followed while it is written; it holds state, so each stream needs its own.
-
-    ``names`` are the names that the contract knows.
-    """
+    """One answer followed while it is written, for one stream; ``names`` are the names that the contract knows."""
 
     def __init__(self, kind: Any, adapter: TypeAdapter[Any], names: Collection[str]) -> None:
         self._root = _Open(kind, adapter)
@@ -156,35 +139,26 @@ class _Open:
     def __init__(self, kind: Any, adapter: TypeAdapter[Any]) -> None:
         kind = _bare(kind)
         self._adapter = adapter
-        self._members = _members_of(kind)
-        self._items = _item_of(kind)
+        self._members, self._items = _members_of(kind), _item_of(kind)
         self._count = 0  # of the members or items that are final
         self._child: tuple[str, _Open] | None = None
-        self.made: Any = None
-        if self._members is not None:
-            self.made = _without_members(kind)
-        elif self._items is not None:
-            self.made = []
+        self.made: Any = _without_members(kind) if self._members is not None else None if self._items is None else []
 
     def grow(self, value: JSON, steps: list[str] | None, names: Collection[str]) -> bool:
-        """Take what has become final; ``steps`` lead to what is open inside, None when all is final.
-
-        Return False for a value that the type refuses: nothing more is shown then.
-        """
+        """Take what is final; return whether the type admits it. ``steps`` lead to what is open, None for nothing."""
         if steps is None:
             told = instance_of(self._adapter, value, at="", names=names)
             self.made = self.made if isinstance(told, Invalid) else told
             return not isinstance(told, Invalid)
         fresh: Iterable[tuple[str, JSON]] = ()
+        is_open = len(steps[:1])
         if isinstance(value, dict) and self._members is not None:
-            last = len(value) - len(steps[:1])
-            fresh = [*islice(reversed(value.items()), len(steps[:1]), len(value) - self._count)][::-1]
+            fresh = [*islice(reversed(value.items()), is_open, len(value) - self._count)][::-1]
         elif isinstance(value, list) and self._items is not None:
-            last = len(value) - len(steps[:1])
-            fresh = [(str(index), value[index]) for index in range(self._count, last)]
+            fresh = [(str(index), value[index]) for index in range(self._count, len(value) - is_open)]
         else:
             return True
-        self._count = last
+        self._count = len(value) - is_open
         if not all(self._take(key, whole, None, names) for key, whole in fresh):
             return False
         if not steps:
@@ -255,20 +229,15 @@ def _read(kind: type[BaseModel]) -> _Members | None:
     own_code = kind.__init__ is not BaseModel.__init__ or kind.model_post_init is not BaseModel.model_post_init
     if rules.model_validators or rules.root_validators or rules.computed_fields or own_code:
         return None  # it is written for whole instances
-    checked = [rule.info.fields for rule in rules.field_validators.values()]
-    checked += [rule.info.fields for rule in rules.validators.values()]
-    own = set[str]().union(*checked)
+    checking: list[Any] = [*rules.field_validators.values(), *rules.validators.values()]
+    own = set[str]().union(*(rule.info.fields for rule in checking))
     members: _Members = {}
     for name, field in kind.model_fields.items():
         read: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
         is_alone = not (own & {name, "*"} or field.discriminator)
-        members[_spelled(name, field)] = name, field.annotation, _adapter(read, kind.model_config) if is_alone else None
+        spelled = field.validation_alias if isinstance(field.validation_alias, str) else name
+        members[spelled] = name, field.annotation, _adapter(read, kind.model_config) if is_alone else None
     return members
-
-
-def _spelled(name: str, field: FieldInfo) -> str:
-    alias = field.validation_alias
-    return alias if isinstance(alias, str) else name
 
 
 def _adapter(read: Any, config: ConfigDict | None) -> TypeAdapter[Any] | None:

@@ -18,7 +18,6 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel, SecretBytes, SecretStr, ValidationError
-from pydantic_core import ErrorDetails
 
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import FOUND_CHARS, Category, Issue, pointer, pointer_tokens, quote
@@ -55,12 +54,7 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def check_issues(
-    outcome: ValueError | Findings,
-    args: object,
-    *,
-    at: str = "",
-    names: Collection[str] = (),
-    place: str = "args",
+    outcome: ValueError | Findings, args: object, *, at: str = "", names: Collection[str] = (), place: str = "args"
 ) -> tuple[Issue, ...]:
     """Turn what a check raised or returned into issues that hold none of the model's words.
 
@@ -77,7 +71,7 @@ def check_issues(
         return ()
     complaint = _Complaint(args, at, names, place, _Echoes(args, names))
     if isinstance(outcome, ValidationError):
-        return tuple(complaint.all_from_pydantic(outcome))
+        return tuple(complaint.from_pydantic(outcome))
     if isinstance(outcome, ValueError):
         return (complaint.issue(at, _text_of(outcome)),)
     try:
@@ -114,36 +108,32 @@ class _Complaint:
     echoes: _Echoes
 
     def issue(self, path: str, words: str, found: str = "") -> Issue:
-        return self._issue(path, self.echoes.blanked(words) or _REFUSED, found)
+        message = self.echoes.blanked(words) or _REFUSED
+        return Issue(f"{self.place}.check", Category.FORMAT_ERROR, path, message, "", found)
 
-    def all_from_pydantic(self, error: ValidationError) -> Iterator[Issue]:
+    def from_pydantic(self, error: ValidationError) -> Iterator[Issue]:
         if error.error_count() > _MAX_DETAILS:  # pydantic takes seconds to write so many out
-            yield self._issue(self.at, f"refused by {error.error_count()} checks")
-        else:
-            details = error.errors(include_url=False, include_input=False)
-            yield from map(self.from_pydantic, details[:_MAX_ISSUES])
-
-    def from_pydantic(self, detail: ErrorDetails) -> Issue:
-        # the validator's own words where it raised, else pydantic's
-        cause = detail.get("ctx", {}).get("error")
-        path, value = self._locate(detail["loc"])
-        return self.issue(path, _text_of(cause) if isinstance(cause, Exception) else detail["msg"], quote(value))
+            words = f"refused by {error.error_count()} checks"
+            yield Issue(f"{self.place}.check", Category.FORMAT_ERROR, self.at, words)
+            return
+        for detail in error.errors(include_url=False, include_input=False)[:_MAX_ISSUES]:
+            # the validator's own words where it raised, else pydantic's
+            cause = detail.get("ctx", {}).get("error")
+            path, value = self._locate(detail["loc"])
+            yield self.issue(path, _text_of(cause) if isinstance(cause, Exception) else detail["msg"], quote(value))
 
     def from_user(self, issue: Issue) -> Issue:
-        tokens = (
-            token if token in self.names or (token.isascii() and token.isdecimal()) else "*"
-            for token in pointer_tokens(issue.path)
-        )
+        known = [each in self.names or (each.isascii() and each.isdecimal()) for each in pointer_tokens(issue.path)]
+        tokens = [token if shown else "*" for token, shown in zip(pointer_tokens(issue.path), known, strict=True)]
+        # one short line of ASCII, as :func:`strictreply.values._issues.quote` makes them
+        is_presentable = len(issue.found) <= FOUND_CHARS and issue.found.isascii() and issue.found.isprintable()
         return replace(
             issue,
             path=pointer(self.at, *tokens),
             message=self.echoes.blanked(issue.message) or _REFUSED,
             hint=self.echoes.blanked(issue.hint),
-            found=issue.found if _presentable(issue.found) else quote(issue.found),
+            found=issue.found if is_presentable else quote(issue.found),
         )
-
-    def _issue(self, path: str, message: str, found: str = "") -> Issue:
-        return Issue(f"{self.place}.check", Category.FORMAT_ERROR, path, message, "", found)
 
     def _locate(self, loc: tuple[int | str, ...]) -> tuple[str, JSON]:
         """Follow pydantic's location where it names members; it names union branches and missing keys, too."""
@@ -156,29 +146,19 @@ class _Complaint:
         return path, value
 
 
-def _presentable(found: str) -> bool:
-    # one short line of ASCII, as :func:`strictreply.values._issues.quote` makes them
-    return len(found) <= FOUND_CHARS and found.isascii() and found.isprintable()
-
-
 class _Echoes:
-    """What the model wrote, in which the words of messages are searched; read when the first one is.
-
-    ``value`` is JSON or typed; the words of ``names`` are the schema's, and may be repeated.
-    """
+    """What the model wrote, JSON or typed, in which the words of messages are searched; ``names`` may be repeated."""
 
     def __init__(self, value: object, names: Collection[str]) -> None:
-        self._value = value
-        self._names = names
+        self._value, self._names = value, names
         self._known: dict[str, bool] = {}
         self._letters = _Letters()
 
     def blanked(self, text: str) -> str:
         """Return a developer's words as a prompt may hold them: one line, capped, ``[value]`` for the model's words."""
         printable = "".join(char if char.isprintable() else " " for char in text[:_MAX_READ])
-        blanked = _UNIT.sub(
-            lambda unit: _BLANK if self._repeats(unit[0]) else unit[0], unicodedata.normalize("NFC", printable)
-        )
+        composed = unicodedata.normalize("NFC", printable)
+        blanked = _UNIT.sub(lambda unit: _BLANK if self._repeats(unit[0]) else unit[0], composed)
         line = " ".join(_BLANKS.sub("[value]", blanked).split())
         return line if len(line) <= _MAX_WORDS else f"{line[: _MAX_WORDS - 1]}…"
 
@@ -215,10 +195,7 @@ class _Echoes:
 
 
 class _Letters(dict[int, str | None]):
-    """A table for ``str.translate`` that folds case, width, ligatures and accents, and keeps letters and digits only.
-
-    The separator between texts is kept, too.
-    """
+    """A table for ``str.translate`` that folds case, width and accents, and keeps letters, digits and the separator."""
 
     def __missing__(self, code: int) -> str | None:
         # each character is folded once: texts that normalization makes eighteen times longer cost little

@@ -130,7 +130,9 @@ class Contract(Generic[A_co]):
     @overload
     def __init__(self: Contract[Any], *, answer: object, **keywords: Unpack[ContractKeywords]) -> None: ...
     def __init__(self, *, answer: object = str, **keywords: Unpack[ContractKeywords]) -> None:
-        _refuse_unknown(keywords)
+        if unknown := keywords.keys() - ContractKeywords.__annotations__:
+            known = ", ".join(ContractKeywords.__annotations__)
+            raise TypeError(f"Contract() has no keyword {min(unknown)!r}; it takes answer, {known}")
         for name, allowed in _WORDS.items():
             _one_of(name, keywords.get(name, allowed[0]), allowed)
         values: dict[str, Any] = {**keywords}
@@ -142,7 +144,8 @@ class Contract(Generic[A_co]):
         must_be("limits", values.get("limits", DEFAULT_LIMITS), Limits, "a Limits, as in Limits(depth=20)")
         must_be("parallel", values.get("parallel", False), bool, "True or False")
         tools = values.get("tools", ())
-        _refuse_one_tool(tools)
+        if not isinstance(tools, Iterable) or isinstance(tools, str | Mapping):
+            raise ContractError(f"tools must be a list of tools; put the one {type(tools).__name__} into a list")
         values["tools"] = tuple(Tool.all_of(tools, extra=extra, formats=formats))
         values["answer"] = Answer.of(answer, extra=extra or "forbid", formats=formats or "assert", blank=blank)
         self._set(values)
@@ -154,8 +157,7 @@ class Contract(Generic[A_co]):
         """
         held = {field.name: getattr(self, field.name) for field in fields(self)}
         if unknown := values.keys() - held.keys():
-            message = f"a contract has no field {min(unknown)!r}; it has {', '.join(held)}"
-            raise TypeError(message)
+            raise TypeError(f"a contract has no field {min(unknown)!r}; it has {', '.join(held)}")
         other = object.__new__(type(self))
         other._set(held | values)
         return other
@@ -214,8 +216,7 @@ class Contract(Generic[A_co]):
             message = f"tool_choice names {choice!r}, which is not among the tools: {self.tool_list or 'none'}"
             raise ContractError(message)
         if choice == "required" and not self.tools and self.answer_style == "union":
-            message = "tool_choice is 'required' but no tools are declared"
-            raise ContractError(message)
+            raise ContractError("tool_choice is 'required' but no tools are declared")
         return self.replace(choice=choice)
 
     def only(self, *names: str) -> Self:
@@ -274,45 +275,32 @@ def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
     index: dict[str, Tool] = {}
     for tool in tools:
         if tool.name in CHOICES:
-            message = f"{tool.name!r} is a reserved word of tool_choice; rename the tool with Tool.from_…(name=…)"
-            raise ContractError(message)
+            raise ContractError(
+                f"{tool.name!r} is a reserved word of tool_choice; rename the tool with Tool.from_…(name=…)"
+            )
         if tool.name in index:
-            message = f"two tools are named {tool.name!r}; rename one with Tool.from_…(name=…)"
-            raise ContractError(message)
+            raise ContractError(f"two tools are named {tool.name!r}; rename one with Tool.from_…(name=…)")
         index[tool.name] = tool
     return index
 
 
-def _refuse_unknown(keywords: Mapping[str, object]) -> None:
-    known = ContractKeywords.__annotations__
-    for name in keywords:
-        if name not in known:
-            message = f"Contract() has no keyword {name!r}; it takes answer, {', '.join(known)}"
-            raise TypeError(message)
-
-
-def _refuse_one_tool(tools: object) -> None:
-    if not isinstance(tools, Iterable) or isinstance(tools, str | Mapping):
-        message = f"tools must be a list of tools; put the one {type(tools).__name__} into a list"
-        raise ContractError(message)
-
-
 def _one_of(name: str, value: Any, allowed: tuple[str | None, ...]) -> None:
     if value not in allowed:
-        message = f"{name} must be one of {', '.join(map(str, allowed))}; got {value!r}"
-        raise ContractError(message)
+        raise ContractError(f"{name} must be one of {', '.join(map(str, allowed))}; got {value!r}")
 
 
 def check_of(contract: Contract, verdict: Verdict) -> Check | None:
     """Ask for the checks of the called tools; None when the reply is invalid or no called tool has one."""
     if isinstance(verdict, Invalid):
         return None
-    jobs = tuple(
-        (tool, call.args, _place(contract, index))
-        for index, call in enumerate(contract.calls_in(verdict.reply))
-        if (tool := contract.by_name.get(call.tool)) is not None and tool.check is not None
-    )
-    return Check(jobs) if jobs else None
+    native = contract.channel == "native"
+    jobs: list[tuple[Tool, Any, str]] = []
+    for index, call in enumerate(contract.calls_in(verdict.reply)):
+        tool = contract.by_name.get(call.tool)
+        if tool is not None and tool.check is not None:
+            at = pointer("/tool_calls", index, "function", "arguments") if native else "/args"
+            jobs.append((tool, call.args, at))
+    return Check(tuple(jobs)) if jobs else None
 
 
 def perform_check(effect: Check) -> Checked:
@@ -324,7 +312,7 @@ def perform_check(effect: Check) -> Checked:
             outcome.close()
             message = f"the check of tool {tool.name!r} is async; use an async client, or await Contract.acheck"
             raise ContractError(message)
-        issues += _found(tool, outcome, args, at)
+        issues += check_issues(outcome, args, at=at, names=tool.parameters.names)
     return Checked(tuple(issues))
 
 
@@ -333,38 +321,22 @@ async def aperform_check(effect: Check) -> Checked:
     issues: list[Issue] = []
     for tool, args, at in effect.jobs:
         outcome = _outcome(tool, args)
-        if inspect.isawaitable(outcome):
-            try:
-                outcome = await outcome
-            except ValueError as error:
-                outcome = error
-        issues += _found(tool, outcome, args, at)
+        try:
+            outcome = await outcome if inspect.isawaitable(outcome) else outcome
+        except ValueError as error:
+            outcome = error
+        issues += check_issues(outcome, args, at=at, names=tool.parameters.names)
     return Checked(tuple(issues))
 
 
 def _outcome(tool: Tool, args: Any) -> Any:
-    """Call a tool's check; a ValueError is what it found, anything else is a bug of it and goes on up."""
-    given = _copied(tool, args)
+    """Call a tool's check on a copy of the arguments; a ValueError is what it found, anything else is raised."""
+    try:
+        given = copy.deepcopy(args)
+    except (TypeError, copy.Error) as error:
+        message = f"the arguments of tool {tool.name!r} cannot be copied for its check: {type(error).__name__}"
+        raise ContractError(message) from error
     try:
         return None if tool.check is None else tool.check(given)
     except ValueError as error:
         return error
-
-
-def _copied(tool: Tool, args: Any) -> Any:
-    """Copy arguments for a check, so that it cannot change what was judged; ContractError when they have no copy."""
-    try:
-        return copy.deepcopy(args)
-    except (TypeError, copy.Error) as error:
-        message = f"the arguments of tool {tool.name!r} cannot be copied for its check: {type(error).__name__}"
-        raise ContractError(message) from error
-
-
-def _found(tool: Tool, outcome: Any, args: Any, at: str) -> tuple[Issue, ...]:
-    """Word what a check found without the model's words."""
-    return check_issues(outcome, args, at=at, names=tool.parameters.names)
-
-
-def _place(contract: Contract, index: int) -> str:
-    """Point to the arguments of a call."""
-    return pointer("/tool_calls", index, "function", "arguments") if contract.channel == "native" else "/args"

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import FrameType
-from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, cast, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -36,9 +36,7 @@ _BESIDE = {"type": "type", "function": "function"} | {name: f"{name} inside func
 
 _OTHER_WORDS = frozenset({"args", "arguments", "input_schema", "inputSchema", "json_schema", "params", "schema"})
 """What other APIs call the parameters: passed on as a vendor's member, they would leave a tool without any."""
-
-_NEAR = 0.81
-"""The similarity of a misspelling; ``x-name`` is just below it."""
+_NEAR = 0.81  # the similarity of a misspelling; ``x-name`` is just below it
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +47,7 @@ class VendorMembers:
     within: JSONObject = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(NamedTuple):
     """What a tool definition says; no parameters are the schema of an empty object, ``strict`` is None when unsaid."""
 
     name: str
@@ -61,10 +58,7 @@ class Definition:
 
 
 class Definitions(list[JSONObject]):
-    """The definitions of declared tools, as a request takes them: read by us before, so known to be plain JSON.
-
-    Each is the one that a tool keeps and nobody changes.
-    """
+    """The definitions of declared tools as a request takes them: plain JSON that the tools keep and nobody changes."""
 
 
 def given(members: Mapping[str, Any]) -> JSONObject:
@@ -82,10 +76,17 @@ def read_definition(definition: Mapping[str, Any]) -> Definition:
         raise ContractError('only tools of the type "function" can be declared', path="/type")
     outer, body, at = _parted(definition)
     within = {key: value for key, value in body.items() if key not in _MEMBERS}
-    foreign = frozenset() if "parameters" in body else _OTHER_WORDS | _schemas_in(within)
+    objects = {key: cast("Mapping[str, Any]", value) for key, value in within.items() if isinstance(value, Mapping)}
+    schemas = {key for key, value in objects.items() if "properties" in {key, *value} or value.get("type") == "object"}
+    foreign = frozenset() if "parameters" in body else _OTHER_WORDS | schemas
     _refuse_misspelt(outer, "", _BESIDE, foreign)
     _refuse_misspelt(within, at, _WITHIN if at else _FLAT, foreign)
-    _refuse_members(body, at)
+    if "name" not in body:
+        raise ContractError("a tool definition must have a name", path=at)
+    for key, kind in _MEMBERS.items():
+        value = body.get(key)
+        if not isinstance(value, kind) and (value is not None or key == "name"):
+            raise ContractError(f"the {key} of a tool must be a {kind.__name__}", path=pointer(at, key))
     within |= {"description": None} if body.get("description", "") is None else {}
     return Definition(
         name=body["name"],
@@ -105,8 +106,8 @@ def read_custom(definition: Mapping[str, Any]) -> tuple[JSONObject, JSONObject]:
     if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
         raise ContractError("a custom tool must have a name", path="/custom")
     custom = _copied(inner, "/custom")
-    told = custom.get("format")
-    grammar = told if peek(told, "grammar") is None else peek(told, "grammar")
+    grammar = custom.get("format")
+    grammar = grammar if peek(grammar, "grammar") is None else peek(grammar, "grammar")
     pattern = peek(grammar, "definition") if peek(grammar, "syntax") == "regex" else None
     schema: JSONObject = {"type": "string"}
     if isinstance(pattern, str):
@@ -135,35 +136,11 @@ def _parted(definition: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[s
 
 def _refuse_misspelt(keys: Iterable[object], at: str, known: Mapping[str, str], foreign: frozenset[str]) -> None:
     """Refuse unknown members that mean a known one: misspelt, in another API's word, or in the wrong place."""
-    for key in keys:
-        if isinstance(key, str) and not key.startswith("x-") and (meant := _meant(key, known, foreign)):
-            message = f"a tool definition has no such member; did you mean {known[meant]}?"
+    for key in (key for key in keys if isinstance(key, str) and not key.startswith("x-")):
+        near = ["parameters"] if key in foreign else get_close_matches(key.lower(), known, 1, _NEAR)
+        if near:
+            message = f"a tool definition has no such member; did you mean {known[near[0]]}?"
             raise ContractError(message, path=pointer(at, key))
-
-
-def _schemas_in(members: Mapping[str, Any]) -> frozenset[str]:
-    """Return the members that hold the schema of an object, whatever they are called."""
-    objects = {key: cast("Mapping[str, Any]", value) for key, value in members.items() if isinstance(value, Mapping)}
-    return frozenset(
-        key for key, value in objects.items() if "properties" in {key, *value} or value.get("type") == "object"
-    )
-
-
-def _meant(key: str, known: Iterable[str], foreign: frozenset[str]) -> str | None:
-    """Find the known member that a key stands for, None when it is a vendor's own word."""
-    if key in foreign:
-        return "parameters"
-    return next(iter(get_close_matches(key.lower(), known, 1, _NEAR)), None)
-
-
-def _refuse_members(body: Mapping[str, Any], at: str) -> None:
-    """Refuse a function definition without a name, or with a member of the wrong type."""
-    if "name" not in body:
-        raise ContractError("a tool definition must have a name", path=at)
-    for key, kind in _MEMBERS.items():
-        value = body.get(key)
-        if not isinstance(value, kind) and (value is not None or key == "name"):
-            raise ContractError(f"the {key} of a tool must be a {kind.__name__}", path=pointer(at, key))
 
 
 def _copied(members: Mapping[str, Any], at: str) -> JSONObject:
@@ -185,10 +162,7 @@ class Docstring:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A function as a model calls it: ``model`` has a field for each parameter, ``description`` says what it does.
-
-    ``positional`` names the parameters that Python takes by position only, in order.
-    """
+    """A function as a model calls it: ``model`` has a field for each parameter, ``positional`` the leading ones."""
 
     model: type[BaseModel]
     description: str
@@ -215,8 +189,13 @@ def read_signature(function: Callable[..., object]) -> Signature:
     name = function_name(function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ContractError(f"the tool {name} yields; let it return a list")
-    hints = _type_hints(function, name)
-    told = read_docstring(inspect.getdoc(_documented(function)) or "")
+    documented = _documented(function)
+    try:
+        hints = get_type_hints(documented, localns=_enclosing_locals(documented), include_extras=True)
+    except UNREADABLE as error:
+        words = f"cannot be read ({first_line(error)}); use types that its module defines"
+        raise ContractError(f"the annotations of {name}() {words}") from error
+    told = read_docstring(inspect.getdoc(documented) or "")
     fields: dict[str, Any] = {}
     positional: list[str] = []
     for parameter in _parameters(function, name):
@@ -251,22 +230,8 @@ def _documented(function: Callable[..., object]) -> Callable[..., object]:
     return function if inspect.isroutine(function) else type(function).__call__
 
 
-def _type_hints(function: Callable[..., object], name: str) -> dict[str, Any]:
-    """Evaluate the annotations, with the names local to the place where the function is defined."""
-    documented = _documented(function)
-    try:
-        return get_type_hints(documented, localns=_enclosing_locals(documented), include_extras=True)
-    except UNREADABLE as error:
-        raise ContractError(
-            f"the annotations of {name}() cannot be read ({first_line(error)}); use types that its module defines"
-        ) from error
-
-
 def _enclosing_locals(function: Callable[..., object]) -> Mapping[str, Any]:
-    """Return the locals of the running function that defines this one, none at module level.
-
-    Annotations that are strings name types by words, and a function keeps no reference to its birthplace.
-    """
+    """Return the locals of the running function that defines this one: no function keeps a reference to them."""
     inner = inspect.unwrap(function)
     place, _, _ = inner.__qualname__.rpartition(".<locals>.")
     frame: FrameType | None = inspect.currentframe() if place else None
@@ -278,16 +243,12 @@ def _enclosing_locals(function: Callable[..., object]) -> Mapping[str, Any]:
 
 
 def _parameters(function: Callable[..., object], name: str) -> list[inspect.Parameter]:
-    """List the parameters, refusing those that a JSON object cannot name one by one.
-
-    What a partial already gives by name is settled and not the model's to choose.
-    """
+    """List the parameters that a partial has not settled, refusing those that a JSON object cannot name one by one."""
     try:
         listed = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
-        raise ContractError(
-            f"{name} has no signature that Python can read; declare it with Tool.from_json_schema"
-        ) from error
+        message = f"{name} has no signature that Python can read; declare it with Tool.from_json_schema"
+        raise ContractError(message) from error
     settled: Mapping[str, object] = function.keywords if isinstance(function, functools.partial) else {}
     parameters = [parameter for parameter in listed if parameter.name not in settled]
     for parameter in parameters:
@@ -298,36 +259,21 @@ def _parameters(function: Callable[..., object], name: str) -> list[inspect.Para
 
 def _field(parameter: inspect.Parameter, hints: Mapping[str, Any], name: str, description: str | None) -> Any:
     """Make the (annotation, default) pair that pydantic's create_model takes."""
-    _refuse_name(parameter.name, name)
-    if parameter.name not in hints:
-        hint = (
-            "declare a method through its object: Tool.from_function(object.method)"
-            if parameter.name in {"self", "cls"}
-            else f"write {parameter.name}: str, or its real type"
-        )
-        raise ContractError(f"parameter {parameter.name!r} of {name}() has no annotation; {hint}")
+    named = parameter.name
+    if named.startswith("_") or (named.startswith("model_") and hasattr(BaseModel, named)):  # its value would be lost
+        message = "has a name that pydantic reserves; rename it, and keep the name for the model with"
+        raise ContractError(f"parameter {named!r} of {name}() {message} Annotated[…, Field(alias={named!r})]")
+    if named not in hints:
+        hint = f"write {named}: str, or its real type"
+        if named in {"self", "cls"}:
+            hint = "declare a method through its object: Tool.from_function(object.method)"
+        raise ContractError(f"parameter {named!r} of {name}() has no annotation; {hint}")
     default = ... if parameter.default is parameter.empty else parameter.default
-    return _described(hints[parameter.name], description), default
-
-
-def _refuse_name(parameter: str, name: str) -> None:
-    """Refuse the names that pydantic keeps for itself, rather than lose their values."""
-    if parameter.startswith("_") or (parameter.startswith("model_") and hasattr(BaseModel, parameter)):
-        message = (
-            f"parameter {parameter!r} of {name}() has a name that pydantic reserves; rename it, and keep the "
-            f"name for the model with Annotated[…, Field(alias={parameter!r})]"
-        )
-        raise ContractError(message)
-
-
-def _described(annotation: Any, description: str | None) -> Any:
-    """Attach a description, first of all metadata, so that the annotation's own comes later and wins."""
-    if not description:
-        return annotation
-    if get_origin(annotation) is not Annotated:
-        return Annotated[annotation, Field(description=description)]
-    inner, *metadata = get_args(annotation)
-    return Annotated[(inner, Field(description=description), *metadata)]
+    annotation = hints[named]
+    if description:  # before all other metadata, so that the annotation's own comes later and wins
+        inner, *metadata = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+        annotation = Annotated[(inner, Field(description=description), *metadata)]
+    return annotation, default
 
 
 def _model(name: str, function: Callable[..., object], fields: dict[str, Any]) -> type[BaseModel]:
@@ -339,9 +285,8 @@ def _model(name: str, function: Callable[..., object], fields: dict[str, Any]) -
         with warnings.catch_warnings():
             # a parameter may well be called "copy" or "schema": read through vars(), it shadows nothing we use
             warnings.simplefilter("ignore", UserWarning)
-            return create_model(
-                f"{title}Args", __config__=config, __module__=_documented(function).__module__, **fields
-            )
+            module = _documented(function).__module__
+            return create_model(f"{title}Args", __config__=config, __module__=module, **fields)
     except UNREADABLE as error:
         raise ContractError(f"the parameters of {name}() cannot be read from JSON: {first_line(error)}") from error
 

@@ -13,15 +13,10 @@ from strictreply.values._limits import JSON
 if TYPE_CHECKING:
     from strictreply.contract._contract import Contract
 
-_TEXT_RULES = (
-    "Reply with {wanted} and nothing else: no prose, no code fence, no other keys. It must fit this JSON Schema:"
-)
-
-_ANSWER_RULES = (
-    "Answer with exactly one JSON value and nothing else: no prose, no code fence. It must fit this JSON Schema:"
-)
+_FIT = "It must fit this JSON Schema:"
+_TEXT_RULES = f"Reply with {{wanted}} and nothing else: no prose, no code fence, no other keys. {_FIT}"
+_ANSWER_RULES = f"Answer with exactly one JSON value and nothing else: no prose, no code fence. {_FIT}"
 _ANSWER_BESIDE_CALLS = f"Where you do not call a tool: {_ANSWER_RULES[0].lower()}{_ANSWER_RULES[1:]}"
-
 _REFERENCE_ELSEWHERE = re.compile(r'"\$ref":"(?!#/\$defs/)')
 
 
@@ -38,8 +33,7 @@ def answer_schema(contract: Contract) -> dict[str, JSON]:
 def call_schema(tool: Tool) -> dict[str, JSON]:
     """Return the schema of ``{"tool": …, "args": …}`` for one tool; its parameters keep their own ``$defs``."""
     described: dict[str, JSON] = {"const": tool.name}
-    if tool.description:
-        described["description"] = tool.description
+    described |= {"description": tool.description} if tool.description else {}
     return _closed_object({"tool": described, "args": _embedded(f"tool:{tool.name}", tool.parameters.shown)})
 
 
@@ -84,14 +78,9 @@ def answer_instructions(contract: Contract) -> str:
 
 def final_answer_definition(contract: Contract) -> dict[str, JSON]:
     """Return the tool that carries the answer with ``answer_style="tool"``, as the API takes it."""
-    return {
-        "type": "function",
-        "function": {
-            "name": FINAL_ANSWER,
-            "description": "Give the final answer to the user.",
-            "parameters": _hoisted(contract),
-        },
-    }
+    words = "Give the final answer to the user."
+    function: JSON = {"name": FINAL_ANSWER, "description": words, "parameters": _hoisted(contract)}
+    return {"type": "function", "function": function}
 
 
 def response_format(contract: Contract) -> dict[str, JSON]:
@@ -105,7 +94,6 @@ def callable_tools(contract: Contract) -> list[Tool]:
 
 
 def _closed_object(properties: dict[str, JSON]) -> dict[str, JSON]:
-    """Return the schema of an object of exactly these members."""
     required: list[JSON] = list(properties)
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 

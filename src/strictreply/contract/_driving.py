@@ -63,8 +63,8 @@ def advanced(flow: Generator[Effect, Event, Result], *event: Event) -> Effect | 
         return Done(stop.value)
 
 
+# What hears of each wait, for each :func:`skipped` that is open: for the whole process, as an app may wait anywhere.
 _skipping: list[Callable[[float], object]] = []
-"""Whom each wait is told, for each :func:`skipped` that is open: for the whole process, as an app may wait anywhere."""
 
 
 def pause(seconds: float) -> None:

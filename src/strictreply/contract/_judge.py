@@ -35,10 +35,7 @@ _CALL_SHAPE = 'an object {"id", "type": "function", "function": {"name", "argume
 
 
 def judge(contract: Contract, response: object, wire: Wire | None = None) -> Verdict:
-    """Judge a response or a message by the contract: JSON Schema and shape, no user checks, no I/O.
-
-    Without a ``wire`` its form says by which it came.
-    """
+    """Judge a response or a message without user checks and I/O; where ``wire`` is None its form decides the API."""
     opened = opened_for(contract, response, wire or wire_of(response))
     return opened if isinstance(opened, Invalid) else judge_opened(contract, opened)
 
@@ -47,11 +44,8 @@ def opened_for(contract: Contract, response: object, wire: Wire) -> Opened | Inv
     """Open a response, its message in the API's own form where the contract reads the known ways of servers."""
     if contract.dialects == "strict":
         return wire.opened(response)
-    return wire.opened(response, lambda name: _needs_nothing(contract, name))
-
-
-def _needs_nothing(contract: Contract, name: str) -> bool:
-    return name in contract.by_name and not contract.by_name[name].parameters.check({})
+    tools = contract.by_name
+    return wire.opened(response, lambda name: name in tools and not tools[name].parameters.check({}))
 
 
 def judge_reply(contract: Contract, reply: object, wire: Wire | None = None) -> Verdict:
@@ -73,8 +67,10 @@ def judge_opened(contract: Contract, opened: Opened) -> Verdict:
     else:
         verdict = judge_message(contract, opened.message, Work())
         verdict = without_promised_call(contract, opened.message, verdict) if opened.promised else verdict
-    if opened.server_calls:
-        verdict = _with_server_calls(opened, verdict)
+    if opened.server_calls and not (isinstance(verdict, Invalid) and peek(opened.message, "tool_calls")):
+        # tools that only the API knows: only what stands beside their calls is judged
+        calls = (*opened.server_calls, *(() if isinstance(verdict, Invalid) else verdict.reply.calls))
+        verdict = Valid(calls[0] if len(calls) == 1 else ToolCalls(calls), verdict.leniency)
     if opened.medium and isinstance(verdict, Invalid) and _may_be_another_medium(contract, verdict):
         verdict = Valid(DirectAnswer(""), (f"unjudged_{opened.medium}",))
     steps = opened.leniency
@@ -84,20 +80,10 @@ def judge_opened(contract: Contract, opened: Opened) -> Verdict:
     return replace(verdict, leniency=(*steps, *verdict.leniency)) if steps else verdict
 
 
-def _with_server_calls(opened: Opened, verdict: Verdict) -> Verdict:
-    """Let calls of tools that only the API knows count as calls: only what stands beside them is judged."""
-    if isinstance(verdict, Invalid) and peek(opened.message, "tool_calls"):
-        return verdict
-    beside = () if isinstance(verdict, Invalid) else verdict.reply.calls
-    calls = (*opened.server_calls, *beside)
-    return Valid(calls[0] if len(calls) == 1 else ToolCalls(calls), verdict.leniency)
-
-
 def _may_be_another_medium(contract: Contract, verdict: Invalid) -> bool:
     """Return whether nothing is wrong but that there is no text, where any text would do."""
     is_empty = all(issue.code == Code.REPLY_EMPTY.value for issue in verdict.issues)
-    takes_text = type(contract.answer) is Answer and contract.answer.schema is None
-    return is_empty and takes_text and _tool_required(contract) is None
+    return is_empty and contract.answer.is_text and _tool_required(contract) is None
 
 
 def judge_message(contract: Contract, message: object, work: Work) -> Verdict:
@@ -111,20 +97,17 @@ def _narrowed(contract: Contract, verdict: Verdict, work: Work) -> Verdict:
     if isinstance(verdict, Invalid):
         return verdict
     calls = contract.calls_in(verdict.reply)
-    issues = [
-        issue
-        for index, call in enumerate(calls)
-        for issue in judge_name(contract, call.tool, pointer("/tool_calls", index, "function", "name"), work)
-    ]
+    issues: list[Issue] = []
+    for index, call in enumerate(calls):
+        issues += judge_name(contract, call.tool, pointer("/tool_calls", index, "function", "name"), work)
     if len(calls) > 1 and not contract.parallel:
         issues.append(Issue.of(Code.TOOL_SEVERAL, "/tool_calls"))
-    required = _tool_required(contract) if isinstance(verdict.reply, DirectAnswer) else None
-    issues += [] if required is None else [required]
+    if isinstance(verdict.reply, DirectAnswer) and (required := _tool_required(contract)) is not None:
+        issues.append(required)
     return Invalid(tuple(issues), verdict.leniency) if issues else verdict
 
 
 def _judge_parts(contract: Contract, message: object, work: Work) -> Verdict:
-    """Judge the calls of a message, or its content when there are none."""
     if peek(message, "function_call"):
         return Invalid((Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls"),))
     calls = peek(message, "tool_calls")
@@ -134,7 +117,8 @@ def _judge_parts(contract: Contract, message: object, work: Work) -> Verdict:
         return Invalid((Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="in an array", found=quote(calls)),))
     if len(calls) > contract.limits.calls:
         return Invalid((Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=contract.limits.calls),))
-    if sum(map(_written, calls)) > contract.limits.reply_bytes:
+    # the calls of one message share its cap
+    if sum(utf8_size(peek(peek(call, "function"), "arguments")) for call in calls) > contract.limits.reply_bytes:
         return Invalid((Issue.of(Code.JSON_TOO_LARGE, "/tool_calls", limit=contract.limits.reply_bytes),))
     large = _too_large(contract, peek(message, "content"))  # what stands beside calls joins the conversation too
     return Invalid((large,)) if large is not None else _judge_calls(contract, calls, work)
@@ -142,11 +126,13 @@ def _judge_parts(contract: Contract, message: object, work: Work) -> Verdict:
 
 def judge_answer(contract: Contract, content: object, work: Work) -> Verdict:
     """Judge the content of a message without calls as a direct answer."""
-    issue = _answer_barred(contract, content)
-    if issue is not None:
-        return Invalid((issue,))
-    text = str(content)
-    schema = contract.answer.schema
+    if content is None or content == "":
+        return Invalid((Issue.of(Code.REPLY_EMPTY),))
+    if not isinstance(content, str):
+        return Invalid((Issue.of(Code.REPLY_CONTENT, "/content", found=quote(content)),))
+    if (required := _tool_required(contract)) is not None:
+        return Invalid((required,))
+    text, schema = content, contract.answer.schema
     named = schema is not None and bool(schema.names)  # its members tell an answer from a call
     verdict = _judge_text(contract, text, work) if named or not _is_call_as_text(contract, text) else None
     if verdict is None or (named and isinstance(verdict, Invalid) and _is_call_as_text(contract, text)):
@@ -157,8 +143,7 @@ def judge_answer(contract: Contract, content: object, work: Work) -> Verdict:
 def _judge_text(contract: Contract, text: str, work: Work) -> Verdict:
     """Judge a text as the answer that the contract declares: any text, or JSON by its schema."""
     if contract.answer.schema is None:
-        large = _too_large(contract, text)
-        if large is not None:
+        if (large := _too_large(contract, text)) is not None:
             return Invalid((large,))
         answer = contract.answer.judge(text, "/content", work)
         return answer if isinstance(answer, Invalid) else Valid(DirectAnswer(answer))
@@ -208,12 +193,11 @@ def with_numbered_ids(message: JSONObject, taken: Container[str]) -> JSONObject:
     ids = [peek(call, "id") for call in calls] if isinstance(calls, list) else []
     if not isinstance(calls, list) or not any(isinstance(id_, str) and id_ in taken for id_ in ids):
         return message
-    numbered = [
-        {**call, "id": next(free for n in count(2) if (free := f"{id_}.{n}") not in taken and free not in ids)}
-        if isinstance(call, dict) and isinstance(id_, str) and id_ in taken
-        else call
-        for call, id_ in zip(calls, ids, strict=True)
-    ]
+    numbered = list(calls)
+    for index, id_ in enumerate(ids):
+        if isinstance(calls[index], dict) and isinstance(id_, str) and id_ in taken:
+            free = next(free for n in count(2) if (free := f"{id_}.{n}") not in taken and free not in ids)
+            numbered[index] = {**calls[index], "id": free}
     return {**message, "tool_calls": numbered}
 
 
@@ -230,15 +214,6 @@ def text_may_be_call(contract: Contract, beginning: str) -> bool:
 def _refuses_spelled(contract: Contract) -> bool:
     barred = contract.calls_as_text != "answer" and contract.choice != "none" and type(contract.answer) is Answer
     return barred and bool(contract.tools)
-
-
-def _answer_barred(contract: Contract, content: object) -> Issue | None:
-    """Report why no answer may stand here; None when one may."""
-    if content is None or content == "":
-        return Issue.of(Code.REPLY_EMPTY)
-    if not isinstance(content, str):
-        return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(content))
-    return _tool_required(contract)
 
 
 def _tool_required(contract: Contract) -> Issue | None:
@@ -262,22 +237,14 @@ def _judge_calls(contract: Contract, calls: list[object] | tuple[object, ...], w
             issues += outcome.issues
         else:
             judged.append(outcome)
-    return Invalid(tuple(issues)) if issues else _one_reply(judged)
-
-
-def _written(call: object) -> int:
-    """Count the bytes of a call's arguments: the calls of one message share its cap."""
-    return utf8_size(peek(peek(call, "function"), "arguments"))
-
-
-def _one_reply(judged: list[ToolCall | DirectAnswer]) -> Verdict:
-    """Make one reply of the judged calls; an answer does not stand beside calls (requirement T6)."""
+    if issues:
+        return Invalid(tuple(issues))
     if len(judged) == 1:
         return Valid(judged[0])
-    calls = tuple(call for call in judged if isinstance(call, ToolCall))
-    if len(calls) < len(judged):
+    answered = [call for call in judged if isinstance(call, ToolCall)]
+    if len(answered) < len(judged):  # an answer does not stand beside calls (requirement T6)
         return Invalid((Issue.of(Code.SHAPE_BOTH, "/tool_calls"),))
-    return Valid(ToolCalls(calls))
+    return Valid(ToolCalls(tuple(answered)))
 
 
 def _id_issues(calls: list[object] | tuple[object, ...], cap: int) -> list[Issue]:
@@ -285,20 +252,18 @@ def _id_issues(calls: list[object] | tuple[object, ...], cap: int) -> list[Issue
     issues: list[Issue] = []
     seen: set[str] = set()
     for index, call in enumerate(calls):
-        id_ = peek(call, "id")
+        id_, at = peek(call, "id"), pointer("/tool_calls", index, "id")
         if not isinstance(id_, str) or not id_.strip():
-            issues.append(Issue.of(Code.CALL_ID_MISSING, pointer("/tool_calls", index, "id"), found=quote(id_)))
+            issues.append(Issue.of(Code.CALL_ID_MISSING, at, found=quote(id_)))
         elif id_ in seen:
-            issues.append(Issue.of(Code.CALL_ID_DUPLICATE, pointer("/tool_calls", index, "id"), found=quote(id_)))
+            issues.append(Issue.of(Code.CALL_ID_DUPLICATE, at, found=quote(id_)))
         else:
             seen.add(id_)
-            if utf8_size(id_) > cap:
-                issues.append(Issue.of(Code.CALL_ID_TOO_LONG, pointer("/tool_calls", index, "id"), limit=cap))
+            issues += [Issue.of(Code.CALL_ID_TOO_LONG, at, limit=cap)] if utf8_size(id_) > cap else []
     return issues
 
 
 def _judge_call(contract: Contract, call: object, at: str, work: Work) -> ToolCall | DirectAnswer | Invalid:
-    """Judge one call: its shape, its tool, its arguments."""
     kind = str(peek(call, "type"))
     function = peek(call, kind) if kind in {"function", "custom"} else None
     name = peek(function, "name")
@@ -309,14 +274,13 @@ def _judge_call(contract: Contract, call: object, at: str, work: Work) -> ToolCa
     issues = judge_name(contract, name, pointer(at, kind, "name"), work)
     if issues:
         return Invalid(issues)
-    id_ = peek(call, "id")
-    id_ = id_ if isinstance(id_, str) else None
+    id_ = held if isinstance(held := peek(call, "id"), str) else None
     if kind == "custom":
         text = peek(function, "input")
-        return judge_input(contract, str(name), text, at=pointer(at, "custom", "input"), id=id_, work=work)
+        return judge_input(contract, str(name), text, at=pointer(at, "custom", "input"), call_id=id_, work=work)
     at = pointer(at, "function", "arguments")
     names = contract.names if is_final_answer(contract, name) else contract.by_name[str(name)].parameters.names
     args = decode(peek(function, "arguments"), contract.limits, at=at, names=names, work=work)
     if isinstance(args, Invalid):
         return args
-    return judge_args(contract, str(name), args, at=at, id=id_, work=work)
+    return judge_args(contract, str(name), args, at=at, call_id=id_, work=work)

@@ -49,13 +49,7 @@ def is_final_answer(contract: Contract, name: object) -> bool:
 
 
 def judge_args(
-    contract: Contract,
-    name: str,
-    args: JSON,
-    *,
-    at: str,
-    id: str | None,  # noqa: A002 - the API's word
-    work: Work,
+    contract: Contract, name: str, args: JSON, *, at: str, call_id: str | None, work: Work
 ) -> ToolCall | DirectAnswer | Invalid:
     """Hold the arguments to the declared tool's schema and build them (requirement T27)."""
     if not isinstance(args, dict):
@@ -67,17 +61,11 @@ def judge_args(
     if issues:
         return Invalid(issues)
     built = tool.build(args, at=at, work=work)
-    return built if isinstance(built, Invalid) else ToolCall(name, built, id)
+    return built if isinstance(built, Invalid) else ToolCall(name, built, call_id)
 
 
 def judge_input(
-    contract: Contract,
-    name: str,
-    text: object,
-    *,
-    at: str,
-    id: str | None,  # noqa: A002 - the API's word
-    work: Work,
+    contract: Contract, name: str, text: object, *, at: str, call_id: str | None, work: Work
 ) -> ToolCall | Invalid:
     """Hold the free text of a custom tool to its grammar, where that is a pattern."""
     tool = contract.by_name[name]
@@ -87,7 +75,7 @@ def judge_input(
         return Invalid((Issue.of(Code.REPLY_TOO_LARGE, at, limit=contract.limits.reply_bytes),))
     issues = tool.parameters.check({VALUE: text}, at=at, work=work)
     own = tuple(replace(issue, path=issue.path.replace(f"{at}/{VALUE}", at)) for issue in issues)
-    return Invalid(own) if own else ToolCall(name, text, id)
+    return Invalid(own) if own else ToolCall(name, text, call_id)
 
 
 def args_shape(args: JSON, at: str) -> Issue:
@@ -97,7 +85,6 @@ def args_shape(args: JSON, at: str) -> Issue:
 
 
 def _judge_final_answer(contract: Contract, args: dict[str, JSON], at: str, work: Work) -> DirectAnswer | Invalid:
-    """Read the answer out of a call of ``final_answer``: exactly one member, ``answer``."""
     issues = extra_keys(args, ("answer",), at, {"answer": contract.answer.schema})
     if "answer" not in args:
         hint = "" if args else came_words(args)
@@ -118,18 +105,15 @@ def extra_keys(
     names = " and ".join(f'"{key}"' for key in allowed)
     extras = [key for key in value if key not in allowed][:MAX_EXTRA_KEYS]
     known = [(schema, pointer(at, name)) for name, schema in (inner or {}).items() if schema is not None]
-    issues: list[Issue] = []
-    for key in extras:
-        hint = next(filter(None, (schema.home_of(key, place) for schema, place in known)), "")
-        issues.append(Issue.of(Code.SHAPE_EXTRA_KEY, at, names=names, hint=hint, found=quote(key)))
-    return issues
+    hints = [next(filter(None, (schema.home_of(key, place) for schema, place in known)), "") for key in extras]
+    pairs = zip(extras, hints, strict=True)
+    return [Issue.of(Code.SHAPE_EXTRA_KEY, at, names=names, hint=hint, found=quote(key)) for key, hint in pairs]
 
 
 def _unknown(contract: Contract, name: str, at: str, work: Work) -> Issue:
     """Report an unknown tool with the nearest declared one (requirement T34)."""
     near = nearest(name[:MAX_NAME_CHARS], contract.callable_names, work, cutoff=NEAR)
-    hint = "" if near is None else f"did you mean {near}?"
-    names = f"{contract.tool_list or 'none'}{or_answer(contract)}"
+    names, hint = f"{contract.tool_list or 'none'}{or_answer(contract)}", f"did you mean {near}?" if near else ""
     return Issue.of(Code.TOOL_UNKNOWN, at, names=names, hint=hint, found=quote(name))
 
 
@@ -167,9 +151,7 @@ def named_tool(contract: Contract, message: object) -> str | None:
     if content is None:
         return None
     value = decode(extract(content, contract.extraction, contract.limits)[0], contract.limits, names=contract.names)
-    if not isinstance(value, dict):
-        return None
-    name = value.get("tool", "")
+    name = value.get("tool", "") if isinstance(value, dict) else None
     return name if isinstance(name, str) else None
 
 
@@ -185,7 +167,6 @@ def judge_union(contract: Contract, value: JSON, work: Work) -> ToolCall | Direc
 
 
 def _judge_answer(contract: Contract, value: dict[str, JSON], work: Work) -> DirectAnswer | Invalid:
-    """Judge ``{"answer": …}``."""
     issues = extra_keys(value, ("answer",), inner={"answer": contract.answer.schema})
     if contract.choice not in {"auto", "none"}:
         issues.append(Issue.of(Code.TOOL_REQUIRED, names=contract.tool_list))
@@ -197,34 +178,25 @@ def _judge_answer(contract: Contract, value: dict[str, JSON], work: Work) -> Dir
 
 def _judge_call(contract: Contract, value: dict[str, JSON], work: Work) -> ToolCall | DirectAnswer | Invalid:
     """Judge ``{"tool": …, "args": …}``; the arguments are held to the tool's schema when the tool is known."""
-    issues = extra_keys(value, tuple(_CALL_KEYS), inner=_known_inside(contract, value))
-    issues += [
-        Issue.of(Code.SHAPE_MISSING_KEY, pointer("", key), expected=expected, hint=_missing_hint(contract, value))
-        for key, expected in _CALL_KEYS.items()
-        if key not in value
-    ]
-    named = judge_name(contract, value["tool"], "/tool", work) if "tool" in value else ()
+    name = value.get("tool")
+    tool = contract.by_name.get(name) if isinstance(name, str) else None
+    # the schemas that a key beside the tool and its arguments may have been meant for
+    inner = {"answer": contract.answer.schema} if tool is None else {"args": tool.parameters}
+    issues = extra_keys(value, tuple(_CALL_KEYS), inner=inner)
+    hints = [] if value else [came_words(value, "reply")]
+    if contract.answer_style == "union" and contract.choice in {"auto", "none"}:
+        hints.append('an answer is {"answer": …}')
+    for key in (key for key in _CALL_KEYS if key not in value):
+        expected, hint = _CALL_KEYS[key], "; ".join(hints)
+        issues.append(Issue.of(Code.SHAPE_MISSING_KEY, pointer("", key), expected=expected, hint=hint))
+    named = judge_name(contract, name, "/tool", work) if "tool" in value else ()
     issues += named
     if "args" not in value:
         return Invalid(tuple(issues))
     if "tool" not in value or named:
         issues += [] if isinstance(value["args"], dict) else [args_shape(value["args"], "/args")]
         return Invalid(tuple(issues))
-    outcome = judge_args(contract, str(value["tool"]), value["args"], at="/args", id=None, work=work)
+    outcome = judge_args(contract, str(name), value["args"], at="/args", call_id=None, work=work)
     if isinstance(outcome, Invalid):
         issues += outcome.issues
     return Invalid(tuple(issues)) if issues or isinstance(outcome, Invalid) else outcome
-
-
-def _known_inside(contract: Contract, value: dict[str, JSON]) -> dict[str, Schema | None]:
-    """Return the schemas that a key beside the tool and its arguments may have been meant for."""
-    name = value.get("tool")
-    tool = contract.by_name.get(name) if isinstance(name, str) else None
-    return {"args": tool.parameters} if tool is not None else {"answer": contract.answer.schema}
-
-
-def _missing_hint(contract: Contract, value: dict[str, JSON]) -> str:
-    """Return that the reply was empty, and what an answer looks like where one is allowed."""
-    allowed = contract.answer_style == "union" and contract.choice in {"auto", "none"}
-    came = () if value else (came_words(value, "reply"),)
-    return "; ".join([*came, *(['an answer is {"answer": …}'] if allowed else [])])

@@ -7,6 +7,7 @@ more than the request itself. So the result for a class, a function or a definit
 from __future__ import annotations
 
 import json
+import operator
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
 from threading import Lock
@@ -14,7 +15,7 @@ from types import FunctionType
 from typing import Any, Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
+from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import core_schema, to_json
 
@@ -26,12 +27,8 @@ from strictreply.values._replies import Invalid
 
 T = TypeVar("T")
 
-KEPT_CHARS = 1_000_000
-"""The length of the JSON texts whose results are kept: some thousand tools, about 50 MB of compiled schemas."""
-
-KEPT_REQUESTS = 4
-"""How many requests as large as the current one are kept in any case, so that no number of tools is too large."""
-
+KEPT_CHARS = 1_000_000  # of JSON texts whose results are kept: some thousand tools, about 50 MB of compiled schemas
+KEPT_REQUESTS = 4  # as large as the current one, kept in any case, so that no number of tools is too large
 _ATTRIBUTE = "__strictreply_compiled__"
 _READ = ("__name__", "__doc__", "__defaults__", "__kwdefaults__", "__code__", "__pydantic_core_schema__")
 """What a declaration reads of a class or function, and a program may replace while it runs."""
@@ -39,8 +36,6 @@ _READ = ("__name__", "__doc__", "__defaults__", "__kwdefaults__", "__code__", "_
 
 class _Kept:
     """What was made of one class or function: by how it was asked for, with the state that it was made from."""
-
-    __slots__ = ("made", "owner")
 
     def __init__(self, owner: object = None) -> None:
         self.owner = owner
@@ -65,22 +60,20 @@ def kept_on(owner: object, how: tuple[object, ...], make: Callable[[], T]) -> T:
             setattr(owner, _ATTRIBUTE, kept)
         except (AttributeError, TypeError):  # a built-in type, or a metaclass that refuses
             return make()
+
+    def state() -> list[object]:
+        return [getattr(owner, name, None) for name in _READ]
+
     known = kept.made.get(how)
-    if known is not None and all(
-        getattr(owner, name, None) is value for name, value in zip(_READ, known[0], strict=True)
-    ):
-        result: T = known[1]
-        return result
-    made = make()
-    kept.made[how] = [getattr(owner, name, None) for name in _READ], made
-    return made
+    if known is None or not all(map(operator.is_, known[0], state())):
+        made = make()
+        known = kept.made[how] = state(), made
+    result: T = known[1]
+    return result
 
 
 class ByText(Generic[T]):
-    """What was made of JSON texts, those used last; safe to share between threads.
-
-    A text is all that tells one definition from another: programs build them anew, and may change them in place.
-    """
+    """What was made of JSON texts, those used last: only its text tells a definition from another. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -88,10 +81,7 @@ class ByText(Generic[T]):
         self._chars = 0
 
     def get(self, value: object, how: tuple[object, ...], make: Callable[[Any], T]) -> tuple[T, int]:
-        """Return what ``make`` makes of plain JSON, and the length of its text; see :func:`kept_on` for ``how``.
-
-        What is no plain JSON is given to ``make`` as it is, each time.
-        """
+        """Return what ``make`` makes of JSON, kept by its text, and the length of that; 0 for what is no plain JSON."""
         try:
             text = json.dumps(value)
         except (TypeError, ValueError, RecursionError):
@@ -117,16 +107,7 @@ class ByText(Generic[T]):
                 self._chars -= len(text)
 
 
-UNREADABLE = (
-    PydanticUserError,
-    PydanticUndefinedAnnotation,
-    AttributeError,
-    NameError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-)
+UNREADABLE = (PydanticUserError, AttributeError, NameError, RuntimeError, SyntaxError, TypeError, ValueError)
 """What pydantic and ``typing`` raise for a type that describes no JSON."""
 
 
@@ -143,8 +124,7 @@ def adapter_of(kind: Any, name: str) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(kind)
     except UNREADABLE as error:
-        message = f"{name!r} has a type that pydantic cannot read: {first_line(error)}"
-        raise ContractError(message) from error
+        raise ContractError(f"{name!r} has a type that pydantic cannot read: {first_line(error)}") from error
 
 
 def document_of(adapter: TypeAdapter[Any], name: str) -> JSONObject:
@@ -155,8 +135,7 @@ def document_of(adapter: TypeAdapter[Any], name: str) -> JSONObject:
     try:
         document = adapter.json_schema(schema_generator=_ModelSchema)
     except UNREADABLE as error:
-        message = f"{name!r} has no JSON Schema: {first_line(error)}"
-        raise ContractError(message) from error
+        raise ContractError(f"{name!r} has no JSON Schema: {first_line(error)}") from error
     target = document.get("$ref", "").removeprefix("#/$defs/")
     return {**document["$defs"][target], "$defs": document["$defs"]} if target else document
 

@@ -40,8 +40,7 @@ def shape(contract: Contract, keywords: Mapping[str, Any], wire: Wire = WIRES["c
     tools = request.pop("tools", None)
     if tools is not None:
         if not _is_series(tools):
-            message = "tools must be a list of tools"
-            raise ContractError(message)
+            raise ContractError("tools must be a list of tools")
         contract = contract.replace(tools=tuple(Tool.all_of(tools, extra=contract.extra, formats=contract.formats)))
     contract = _shaped_by_choice(contract, request.pop("tool_choice", None))
     if request.get("parallel_tool_calls") is None:
@@ -60,7 +59,6 @@ def _read_body(request: JSONObject) -> JSONObject:
 
 
 def _refuse_unheld(request: JSONObject) -> None:
-    """Refuse what the contract has no verdict for, before anything is sent."""
     messages: Any = request.get("messages")
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
@@ -68,21 +66,17 @@ def _refuse_unheld(request: JSONObject) -> None:
         raise ContractError(f"messages is required: a text, or a list of chat messages, not {type(messages).__name__}")
     request["messages"] = list(messages)
     if request.get("n") not in (None, 1):
-        message = "n must be 1: exactly one reply is validated; make several calls instead"
-        raise ContractError(message)
+        raise ContractError("n must be 1: exactly one reply is validated; make several calls instead")
     for name in _LEGACY:
         if request.get(name) is not None and request.get("function_call") != "none":  # then nothing can be called
-            message = f"{name!r} is the API's legacy form; declare the functions with tools= instead"
-            raise ContractError(message)
+            raise ContractError(f"{name!r} is the API's legacy form; declare the functions with tools= instead")
 
 
 def _is_series(value: object) -> bool:
-    """Return whether a value holds one thing after another, as the SDK takes it: a list, a tuple, a generator."""
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
 def _shaped_by_choice(contract: Contract, choice: object) -> Contract:
-    """Honour ``tool_choice``: a word, one named tool, or a list of allowed tools."""
     if choice is None:
         return contract
     if isinstance(choice, str):
@@ -101,20 +95,17 @@ def _shaped_by_choice(contract: Contract, choice: object) -> Contract:
 
 
 def _shaped_by_allowed(contract: Contract, allowed: object) -> Contract:
-    """Honour ``allowed_tools``: a mode, and the tools that may be called in it."""
     listed = allowed.get("tools") if isinstance(allowed, Mapping) else None
     names = [_named(entry) for entry in listed] if isinstance(listed, list) else []
     unknown = [name for name in names if name not in contract.callable_names]
     if not names or unknown:
-        message = f"tool_choice.allowed_tools must list declared tools: {contract.tool_list or 'none'}"
-        raise ContractError(message)
+        raise ContractError(f"tool_choice.allowed_tools must list declared tools: {contract.tool_list or 'none'}")
     mode = allowed.get("mode", "auto") if isinstance(allowed, Mapping) else "auto"
     tools = tuple(contract.by_name[name] for name in names if name in contract.by_name)
     return contract.replace(tools=tools, offered=contract.tools).with_choice(str(mode))
 
 
 def _named(choice: object) -> str:
-    """Read the name of a tool that is chosen, empty when there is none."""
     name = peek(peek(choice, "custom" if peek(choice, "type") == "custom" else "function"), "name")
     return name if isinstance(name, str) else ""
 
@@ -129,11 +120,12 @@ def _shaped_by_format(contract: Contract, request: JSONObject) -> tuple[Contract
         del request["response_format"]
         return contract.replace(answer=_answer(contract, wanted)), request
     if not isinstance(wanted, Mapping) or wanted.get("type") not in _FORMATS:
-        message = "response_format must be of type text, json_object or json_schema"
-        raise ContractError(message)
+        raise ContractError("response_format must be of type text, json_object or json_schema")
     if wanted["type"] == "json_schema":
-        described: Mapping[str, Any] = wanted.get("json_schema")  # type: ignore[assignment]  # read by _schema_in
-        answer = _answer(contract, _schema_in(described))
+        described: Any = wanted.get("json_schema")
+        if not isinstance(described, Mapping) or not isinstance(described.get("schema"), Mapping):
+            raise ContractError("response_format.json_schema.schema must be a JSON Schema")
+        answer = _answer(contract, described["schema"])
         if answer.schema is not None and answer.schema.shown is not answer.schema.source:
             request["response_format"] = {**wanted, "json_schema": {**described, "schema": answer.document}}
         return contract.replace(answer=answer), request
@@ -148,12 +140,3 @@ def _answer(contract: Contract, kind: object) -> Answer:
         message = "response_format holds a schema, but the contract's answer judges by its own; leave the schema out"
         raise ContractError(message)
     return Answer.of(kind, extra=contract.extra or "forbid", formats=contract.formats or "assert")
-
-
-def _schema_in(described: object) -> Mapping[str, Any]:
-    """Find the schema of a ``json_schema`` response format."""
-    schema = described.get("schema") if isinstance(described, Mapping) else None
-    if not isinstance(schema, Mapping):
-        message = "response_format.json_schema.schema must be a JSON Schema"
-        raise ContractError(message)
-    return schema

@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Container
-from typing import Any, NamedTuple
+from typing import Any
 
 _NAME = r"""["']?(?:functions\.|default_api\.)?(?P<name>[\w./-]{1,128}?)["']?"""
 _SPACE = r"(?:[a-z]{1,20}:|\uff5cDSML\uff5c)?"  # a namespace
+# of Harmony; servers strip some of its tokens
 _TURN, _JSON_TYPE = (
     r"(?:assistant<\|channel\|>)?(?:\w{1,20}\s+)?",
     r"(?:<\|constrain\|>)?(?:json)?\s*(?:<\|message\|>)?",
-)  # of Harmony; servers strip some of its tokens
+)
 _LAST = r"(?=\s*(?:```\s*)?\Z)"
 _SOME = r".{0,20000}?"  # bounded, because each bracket in it is looked behind
 
@@ -85,10 +86,7 @@ _MAX_CALLS = 128
 _FLAGS = re.DOTALL | re.IGNORECASE
 _FENCE = r"(?:```|~~~)[a-z_]{0,20}[ \t]*(?=\r?\n)|```(?:json)?(?=\s*[\[{])|(?:```|~~~)(?=\s*\Z|\s*<)"
 _SURPLUS = r"[}\]]++(?=\s*(?:```\s*)?\Z)"  # a bracket too many at the end
-_BETWEEN = re.compile(
-    rf"(?:[\s\ufeff]++|{_SURPLUS}|[;,](?=\s*[\[{{<])|{_FENCE}|{'|'.join(MARKERS)})*+",
-    _FLAGS,
-)
+_BETWEEN = re.compile(rf"(?:[\s\ufeff]++|{_SURPLUS}|[;,](?=\s*[\[{{<])|{_FENCE}|{'|'.join(MARKERS)})*+", _FLAGS)
 _MARKER = re.compile("|".join(MARKERS), _FLAGS)
 _CALLS = tuple(re.compile(row, _FLAGS) for row in CALLS)
 _HEADS = tuple(re.compile(row, _FLAGS) for row in HEADS)
@@ -111,13 +109,6 @@ _CLOSING = re.compile(
 _JSON = json.JSONDecoder(strict=False)  # models write raw line breaks into long arguments
 
 
-class _Call(NamedTuple):
-    """A call in a text: where it ends, and the tools that it names."""
-
-    end: int
-    names: tuple[str, ...]
-
-
 def is_call(text: str, tools: Container[str]) -> bool:
     """Return whether a text is, as a whole, one call or more, at least one of them of a tool in ``tools``.
 
@@ -132,61 +123,55 @@ def is_call(text: str, tools: Container[str]) -> bool:
         call = _call_at(text, at, tools)
         if call is None:
             return False
-        known = known or any(name in tools for name in call.names)
-        at = _beyond(text, call.end)
+        end, names = call
+        known = known or any(name in tools for name in names)
+        at = _beyond(text, end)
     return known
 
 
 def _beyond(text: str, at: int) -> int:
-    """Pass over the space and the markers between calls."""
     between = _BETWEEN.match(text, at)
     return between.end() if between else at
 
 
-def _call_at(text: str, at: int, tools: Container[str]) -> _Call | None:
-    """Read the call that begins here, in whatever spelling."""
+def _call_at(text: str, at: int, tools: Container[str]) -> tuple[int, list[str]] | None:
+    """Return where the call that begins here ends, and the tools that it names; None when it is no call."""
     if text[at] in "{[":
-        call = _json_call(text, at, tools) or (_broken_call(text, at, tools) if _MARKER.search(text, 0, at) else None)
+        call = _json_call(text, at, tools)
         if call is not None:
             return call
-    for row in _CALLS:
+        if _MARKER.search(text, 0, at):  # JSON between markers that is cut or malformed names a tool all the same
+            end = _closing(text, at)
+            named = [found["name"] for found in _NAMED.finditer(text, at, end)]
+            if known := [name for name in named if name in tools]:
+                return end, known[:1]
+    for row in (*_CALLS, *_HEADS):
         found = row.match(text, at)
         if found and found["name"] in tools:
-            return _Call(found.end(), (found["name"],))
-    for row in _HEADS:
-        found = row.match(text, at)
-        if found and found["name"] in tools:
-            return _with_arguments(text, _beyond(text, found.end()), found["name"])
+            ends = found.end() if row in _CALLS else _end_of_arguments(text, _beyond(text, found.end()))
+            return None if ends is None else (ends, [found["name"]])
     return None
 
 
-def _with_arguments(text: str, at: int, name: str) -> _Call | None:
-    """Read the arguments behind the name of a tool; what is no JSON ends where its markers say."""
+def _end_of_arguments(text: str, at: int) -> int | None:
+    """Return where the arguments behind the name of a tool end; what is no JSON ends where its markers say."""
     if not text.startswith("{", at):
         return None
     try:
-        return _Call(_JSON.raw_decode(text, at)[1], (name,))
+        return _JSON.raw_decode(text, at)[1]
     except (ValueError, RecursionError):
-        return _Call(_closing(text, at), (name,)) if _MARKER.search(text) else None
+        return _closing(text, at) if _MARKER.search(text) else None
 
 
-def _json_call(text: str, at: int, tools: Container[str]) -> _Call | None:
+def _json_call(text: str, at: int, tools: Container[str]) -> tuple[int, list[str]] | None:
     """Read a call that is JSON as a whole, or meant to be."""
     try:
         value, end = _JSON.raw_decode(text, at)
     except (ValueError, RecursionError):
         meant = _BROKEN.match(text, at)
-        return _Call(len(text), (meant["name"],)) if meant and meant["name"] in tools else None
+        return (len(text), [meant["name"]]) if meant and meant["name"] in tools else None
     names = _names_in(value, _MAX_WRAPPERS)
-    return None if names is None else _Call(end, tuple(names))
-
-
-def _broken_call(text: str, at: int, tools: Container[str]) -> _Call | None:
-    """Read a call between markers whose JSON is cut or malformed: it names a tool all the same."""
-    end = _closing(text, at)
-    named = (found["name"] for found in _NAMED.finditer(text, at, end))
-    name = next((one for one in named if one in tools), None)
-    return None if name is None else _Call(end, (name,))
+    return None if names is None else (end, names)
 
 
 def _closing(text: str, at: int) -> int:
@@ -215,14 +200,12 @@ def _named_call(value: dict[str, Any]) -> list[str] | None:
     if name_key is None or args_key is None or not BESIDE.issuperset(value.keys() - {name_key, args_key}):
         return None
     args = value[args_key]
-    if not (args is None or isinstance(args, str | dict)) or (isinstance(args, dict) and _is_schema(args)):
+    if not (args is None or isinstance(args, str | dict)):
+        return None
+    is_object = isinstance(args, dict) and args.get("type") == "object" and _SCHEMA_WORDS.issuperset(args)
+    if is_object or (isinstance(args, dict) and "properties" in args):  # the parameters of a definition
         return None
     return [value[name_key].removeprefix("functions.").removeprefix("default_api.")]
-
-
-def _is_schema(args: dict[str, Any]) -> bool:
-    """Return whether an object holds the parameters of a definition, not the arguments of a call."""
-    return "properties" in args or (args.get("type") == "object" and _SCHEMA_WORDS.issuperset(args))
 
 
 _OPENED = re.compile(
@@ -241,15 +224,8 @@ _WORD = re.compile(r"""\[?\s*["']?((?:functions\.|default_api\.)?[\w./-]{0,128})
 _AFTER_NAME = re.compile(r"(?:\.call)?(?:[(<\[]|:?[0-9]*\s*(?:\Z|[{<]))", re.IGNORECASE)
 _TO = re.compile(r"(?:assistant\S*)?\w{1,20}(?:\s+(?:to=|to?\Z|\Z)|\Z)|to=", re.IGNORECASE)
 _HALVES = (
-    "functools",
-    "functions.",
-    "default_api.",
-    "print(",
-    "python(",
-    "thought:",
-    "action:",
-    "observation:",
-    "call:",
+    *("functools", "functions.", "default_api.", "print(", "python("),
+    *("thought:", "action:", "observation:", "call:"),
 )
 
 

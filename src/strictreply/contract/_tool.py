@@ -38,10 +38,9 @@ from strictreply.values._replies import Invalid, ToolCall
 UserCheck: TypeAlias = Callable[[Any], Findings | Awaitable[Findings]]
 """A user's own check of typed arguments, sync or async; it may raise ValueError instead of returning issues."""
 
-VALUE = "value"
-"""The member that holds what the arguments are, where ``wrap_root`` made an object of them."""
-
+VALUE = "value"  # the member that holds what the arguments are, where ``wrap_root`` made an object of them
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
+_NOT_AWAITED = "the tool {!r} is async; await arun(), or wrap an async client"
 
 
 class Execution(TypedDict, total=False):
@@ -59,6 +58,15 @@ class ToolKeywords(Execution, total=False):
     description: str | None
     check: UserCheck | None
     extra: Extra
+
+
+class SchemaKeywords(Execution, total=False):
+    """The keywords that declare a tool by a definition: :meth:`Tool.from_json_schema` says what each means."""
+
+    check: UserCheck | None
+    function: Callable[[Any], Any] | None
+    extra: Extra
+    formats: Formats
 
 
 P = ParamSpec("P", default=...)
@@ -115,13 +123,10 @@ class Tool(Generic[P, R_co]):
             raise ContractError(f"the timeout of tool {self.name!r} must be a number of seconds above 0, or None")
         if self.needs_approval and self.function is None:
             raise ContractError(f"the tool {self.name!r} has needs_approval but no function; pass function=…")
-        told: JSONObject = {"name": self.name}
-        if self.description:
-            told["description"] = self.description
-        told["parameters"] = self.parameters.shown
-        if self.strict is not None:
-            told["strict"] = self.strict
-        whole = {"type": "function", "function": told | self.vendor.within} | self.vendor.beside
+        words: JSONObject = {"description": self.description} if self.description else {}
+        strict = {} if self.strict is None else {"strict": self.strict}
+        told = {"name": self.name, **words, "parameters": self.parameters.shown, **strict, **self.vendor.within}
+        whole = {"type": "function", "function": told} | self.vendor.beside
         whole = whole if self.custom is None else {"type": "custom", "custom": self.custom}
         object.__setattr__(self, "definition", whole)
 
@@ -220,29 +225,11 @@ class Tool(Generic[P, R_co]):
         wrapped = wrap_root and not (isinstance(document, dict) and document.get("type") == "object")
         document = as_member(document, VALUE) if wrapped else document
         parameters = _compile(name, document, extra=extra, formats=formats)
-        return Tool(
-            name,
-            description,
-            parameters,
-            check=check,
-            function=function,
-            extra=extra,
-            formats=formats,
-            wrapped=wrapped,
-            **execution,
-        )
+        how: dict[str, Any] = {"extra": extra, "formats": formats, "wrapped": wrapped, **execution}
+        return Tool(name, description, parameters, check, function, **how)
 
     @classmethod
-    def from_openai(
-        cls,
-        definition: Mapping[str, Any],
-        *,
-        check: UserCheck | None = None,
-        function: Callable[[Any], Any] | None = None,
-        extra: Extra = "forbid",
-        formats: Formats = "assert",
-        **execution: Unpack[Execution],
-    ) -> Tool[..., Any]:
+    def from_openai(cls, definition: Mapping[str, Any], **keywords: Unpack[SchemaKeywords]) -> Tool[..., Any]:
         """Declare an OpenAI tool definition, ``{"type": "function", "function": {…}}`` or what stands inside it.
 
         Missing ``parameters`` mean none; ``strict`` and vendors' members (``cache_control``) stay in the definition.
@@ -253,26 +240,14 @@ class Tool(Generic[P, R_co]):
         if definition.get("type") == "custom":
             custom, schema = read_custom(definition)
             words = custom.get("description") or ""
-            free = cls.from_json_schema(
-                custom["name"], schema, words, extra, check=check, function=function, wrap_root=True, **execution
-            )
+            free = cls.from_json_schema(custom["name"], schema, words, wrap_root=True, **keywords)
             return replace(free, custom=custom)
         read = read_definition(definition)
-        told = read.name, read.parameters, read.description, extra
-        declared = cls.from_json_schema(*told, check=check, function=function, formats=formats, **execution)
+        declared = cls.from_json_schema(read.name, read.parameters, read.description, **keywords)
         return replace(declared, strict=read.strict, vendor=read.vendor)
 
     @classmethod
-    def from_mcp(
-        cls,
-        entry: object,
-        *,
-        check: UserCheck | None = None,
-        function: Callable[[Any], Any] | None = None,
-        extra: Extra = "forbid",
-        formats: Formats = "assert",
-        **execution: Unpack[Execution],
-    ) -> Tool[..., Any]:
+    def from_mcp(cls, entry: object, **keywords: Unpack[SchemaKeywords]) -> Tool[..., Any]:
         """Declare an entry of an MCP ``tools/list``, a mapping or an object with ``name`` and ``inputSchema``.
 
         Titles, annotations and output schemas are no matter of a call and are left aside.
@@ -284,10 +259,8 @@ class Tool(Generic[P, R_co]):
             raise ContractError("an MCP tool must have a name, a string", path="/name")
         if not isinstance(schema, Mapping):
             raise ContractError("an MCP tool must have an inputSchema, an object", path="/inputSchema")
-        document = cast("Mapping[str, Any]", schema)
         words = description if isinstance(description, str) else ""
-        told = name, document, words, extra
-        return cls.from_json_schema(*told, check=check, function=function, formats=formats, **execution)
+        return cls.from_json_schema(name, cast("Mapping[str, Any]", schema), words, **keywords)
 
     @property
     def is_unchecked(self) -> bool:
@@ -318,7 +291,7 @@ class Tool(Generic[P, R_co]):
     def build(self, args: JSON, *, at: str = "", work: Work | None = None) -> Any | Invalid:
         """Make the typed arguments from JSON that already fits ``parameters``; ``at`` points to them in the reply.
 
-        Gives an instance of the model, or the JSON itself when the tool has none. What the model's own validators
+        Return an instance of the model, or the JSON itself when the tool has none. What the model's own validators
         refuse comes back as ``args.check`` issues, what would become another value as ``args.not_representable``.
         """
         if self.wrapped and isinstance(args, dict):
@@ -336,7 +309,7 @@ class Tool(Generic[P, R_co]):
         """Raise ContractError when there is no function to run, or an async one that is not to be awaited."""
         self._code()
         if self.is_async and not awaited:
-            raise self._not_awaited()
+            raise ContractError(_NOT_AWAITED.format(self.name))
 
     def run(self, call: ToolCall | Any, *, call_id: str | None = None) -> R_co:
         """Call the function with the arguments of a valid call, or with typed arguments alone, as ``build`` made them.
@@ -349,7 +322,7 @@ class Tool(Generic[P, R_co]):
         result = self._call(args, call_id)
         if inspect.iscoroutine(result):
             result.close()
-            raise self._not_awaited()
+            raise ContractError(_NOT_AWAITED.format(self.name))
         return result
 
     @overload
@@ -392,9 +365,6 @@ class Tool(Generic[P, R_co]):
             raise ContractError(f"the tool {self.name!r} has no function to run; declare it with function=…")
         return self.function
 
-    def _not_awaited(self) -> ContractError:
-        return ContractError(f"the tool {self.name!r} is async; await arun(), or wrap an async client")
-
     def _call(self, args: Any, call_id: str | None) -> R_co:
         """Call the function with its arguments laid out as it takes them: parameter by parameter, or whole."""
         function: Callable[..., R_co] = self._code()
@@ -424,29 +394,20 @@ def _declared(declaration: object, extra: Extra, formats: Formats) -> tuple[Tool
     """Declare whatever is no Tool yet; with the length of its text where it is a definition."""
     how = (Tool, extra, formats)
     if isinstance(declaration, Mapping):
-        return _DEFINED.get(declaration, how, lambda definition: _read(definition, extra, formats))
+        read = Tool.from_mcp if "inputSchema" in declaration else Tool.from_openai
+        return _DEFINED.get(declaration, how, partial(read, extra=extra, formats=formats))
     return kept_on(declaration, how, lambda: _typed(declaration, extra, formats)), 0
 
 
 def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool[..., Any]:
     if isinstance(declaration, type):
-        tool = Tool.from_model(declaration, extra=extra)
-    elif hasattr(declaration, "inputSchema"):
-        tool = Tool.from_mcp(declaration, extra=extra)
-    elif callable(declaration):
-        tool = Tool.from_function(declaration, extra=extra)
-    else:
-        raise ContractError(
-            f"{type(declaration).__name__} declares no tool; give a function, a pydantic model, a Tool, "
-            "an OpenAI tool definition or an MCP tools/list entry"
-        )
-    return tool.held_to(extra, formats)
-
-
-def _read(definition: Mapping[str, Any], extra: Extra, formats: Formats) -> Tool[..., Any]:
-    """Read an MCP entry or an OpenAI definition."""
-    read = Tool.from_mcp if "inputSchema" in definition else Tool.from_openai
-    return read(definition, extra=extra, formats=formats)
+        return Tool.from_model(declaration, extra=extra).held_to(extra, formats)
+    if hasattr(declaration, "inputSchema"):
+        return Tool.from_mcp(declaration, extra=extra, formats=formats)
+    if callable(declaration):
+        return Tool.from_function(declaration, extra=extra).held_to(extra, formats)
+    message = "give a function, a pydantic model, a Tool, an OpenAI tool definition or an MCP tools/list entry"
+    raise ContractError(f"{type(declaration).__name__} declares no tool; {message}")
 
 
 def _compile(name: str, schema: Document, *, extra: Extra, formats: Formats) -> Schema:

@@ -7,24 +7,23 @@ What the veto lets pass may still be invalid; the judge alone accepts.
 from __future__ import annotations
 
 import json
+import operator
 import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from strictreply.contract._answer import FINAL_ANSWER, Answer, PartialAnswer
+from strictreply.contract._answer import Answer, PartialAnswer
 from strictreply.contract._judge_channels import is_final_answer, judge_args, judge_name, judge_union
 from strictreply.reading._incremental import IncrementalReader, Partial, Stop
-from strictreply.schema._live import ANYTHING, Alternative, LiveCheck, Members, Place
+from strictreply.schema._live import ANYTHING, Alternative, LiveCheck, Place, object_of, text_place
 from strictreply.values._issues import Code, Issue, pointer, pointer_tokens
 from strictreply.values._limits import JSON, Work, utf8_size
 from strictreply.values._replies import Invalid, Vetoed
 
 if TYPE_CHECKING:
     from strictreply.contract._contract import Contract
-
-_Explain = Callable[[JSON], object]
 
 _CHOICE = frozenset({"any_of", "one_of"})
 _WHOLE = frozenset({"enum", "const", "forbidden", "not"}) | _CHOICE
@@ -113,8 +112,10 @@ class Veto:
         schema = self._contract.answer.schema if call is None else None if tool is None else tool.parameters
         came = self._content if call is None else call.came
         example = None if schema is None else schema.example()
-        whole = None if example is None else len(json.dumps(example, separators=(",", ":")))
-        return Vetoed(came, None if whole is None else max(0, whole - came) // _CHARS_PER_TOKEN)
+        if example is None:
+            return Vetoed(came)
+        rest = len(json.dumps(example, separators=(",", ":"))) - came
+        return Vetoed(came, max(0, rest) // _CHARS_PER_TOKEN)
 
     def partial(self) -> Partial[Any] | None:
         """Return what there is of a structured answer; None for plain text, and before it begins."""
@@ -136,9 +137,11 @@ class Veto:
 
 
 class _Followed:
-    """One JSON text held to a place, its refusals explained by the judge."""
+    """One JSON text held to a place; ``explain`` judges what was read when it is refused."""
 
-    def __init__(self, contract: Contract, place: Place, explain: _Explain, at: str, names: Collection[str]) -> None:
+    def __init__(
+        self, contract: Contract, place: Place, explain: Callable[[JSON], object], at: str, names: Collection[str]
+    ) -> None:
         self._at, self._names, self._explain = at, names, explain
         self.reader = IncrementalReader(LiveCheck(place), contract.limits)
 
@@ -148,36 +151,27 @@ class _Followed:
             return None
         if stop.code is not None:
             return self.reader.issue(stop.code, self._at, self._names)
-        told = self._explain(stop.value)
-        issue = _issue_of(stop, told.issues if isinstance(told, Invalid) else (), self._at)
+        verdict = self._explain(stop.value)
         self.reader.lost = True
-        return issue
+        return _issue_of(stop, verdict.issues if isinstance(verdict, Invalid) else (), self._at)
 
 
 def _issue_of(stop: Stop, issues: tuple[Issue, ...], at: str) -> Issue | None:
     """Choose among the judge's issues with what was read so far the one that nothing can mend; None when in doubt."""
-    place = (*pointer_tokens(at), *map(str, stop.place))
+    place = [*pointer_tokens(at), *map(str, stop.place)]
     broken = _BROKEN[stop.event]
-    nearest: Issue | None = None
+    nearest: tuple[int, Issue] | None = None
     for issue in issues:
         rule, path = issue.code.rpartition(".")[2], pointer_tokens(issue.path)
-        if _leads(path, place):
+        # names that nobody may be shown are ``*``
+        if all(token == other or "*" in (token, other) for token, other in zip(path, place, strict=False)):
             if len(path) == len(place) and (broken is None or rule in broken):
                 return issue
-            if rule in _CHOICE and (nearest is None or len(path) > len(pointer_tokens(nearest.path))):
-                nearest = issue
-        elif stop.event == "ends" and _leads(list(place), path):
-            return issue
-    return nearest
-
-
-def _leads(path: Collection[str], place: Collection[str]) -> bool:
-    """Return whether a place is at or below a path, in which names that nobody may be shown are ``*``."""
-    return len(path) <= len(place) and all(map(_is_same, path, place))
-
-
-def _is_same(token: str, other: str) -> bool:
-    return token == other or "*" in (token, other)
+            if len(path) <= len(place) and rule in _CHOICE and (nearest is None or len(path) > nearest[0]):
+                nearest = len(path), issue
+            if len(path) > len(place) and stop.event == "ends":
+                return issue
+    return None if nearest is None else nearest[1]
 
 
 class _Call:
@@ -199,10 +193,15 @@ class _Call:
             self._held += arguments
             return None
         if self.args is None:
-            issues = judge_name(self._contract, self.name, pointer(place, "name"), Work())
+            contract, at = self._contract, pointer(place, "arguments")
+            issues = judge_name(contract, self.name, pointer(place, "name"), Work())
             if issues:
                 return issues[0]
-            self.args = self._followed(pointer(place, "arguments"))
+            names = contract.names
+            if not is_final_answer(contract, self.name):
+                names = contract.by_name[self.name].parameters.names
+            explain = partial(judge_args, contract, self.name, at=at, call_id=None, work=Work())
+            self.args = _Followed(contract, _args_place(contract, self.name), explain, at, names)
             arguments, self._held = self._held + arguments, ""
         return self.args.feed(arguments)
 
@@ -217,24 +216,11 @@ class _Call:
         self.name = whole
         return None if known else next(iter(judge_name(contract, whole, at, Work())), None)
 
-    def _followed(self, at: str) -> _Followed:
-        contract, name = self._contract, self.name
-
-        def explain(value: JSON) -> object:
-            return judge_args(contract, name, value, at=at, id=None, work=Work())
-
-        if is_final_answer(contract, name):
-            place, names = _final(contract), contract.names
-        else:
-            schema = contract.by_name[name].parameters
-            place, names = schema.live.root.only("object"), schema.names
-        return _Followed(contract, place, explain, at, names)
-
 
 class _Text:
     """A content that is JSON, behind what the contract's extraction may strip."""
 
-    def __init__(self, contract: Contract, place: Place, explain: _Explain, at: str) -> None:
+    def __init__(self, contract: Contract, place: Place, explain: Callable[[JSON], object], at: str) -> None:
         self._modes = contract.extraction
         self._lead: str | None = ""  # what came before the JSON; None once it has begun
         self._is_lost = "first_object" in self._modes  # any text may be followed by the object that is taken
@@ -253,48 +239,41 @@ class _Text:
     def _begun(self, text: str) -> str:
         """Return the JSON behind what may be stripped, as far as it is there; empty when it has not begun."""
         self._lead = text
-        if "after_think" in self._modes and _is_like(text.lstrip(), _THINK_OPEN):
+        start = text.lstrip()
+        thinks = start.startswith(_THINK_OPEN)
+        if "after_think" in self._modes and (thinks or (start and _THINK_OPEN.startswith(start))):
             if _THINK_CLOSE not in text:
                 # of what was thought, only what may be a part of the closing tag is kept
-                begun = text.lstrip().startswith(_THINK_OPEN)
-                self._lead = _THINK_OPEN + text.lstrip()[len(_THINK_OPEN) :][-len(_THINK_CLOSE) :] if begun else text
+                self._lead = _THINK_OPEN + start[len(_THINK_OPEN) :][-len(_THINK_CLOSE) :] if thinks else text
                 return ""
-            text = text.partition(_THINK_CLOSE)[2]
+            self._lead = text = text.partition(_THINK_CLOSE)[2]
             self._modes = tuple(mode for mode in self._modes if mode != "after_think")
-            self._lead = text
-        start = text.lstrip()
+            start = text.lstrip()
         if not start:
             self._lead = text.strip(" \t\n\r")[:1]  # of blanks that JSON does not know, one is enough to refuse it
             return ""
         if "fenced" in self._modes and start.startswith("`"):
-            return self._inside(start)
+            fence = _FENCE.match(start)
+            if fence is None:
+                self._is_lost = len(start) > _MAX_FENCE or _FENCE_START.match(start) is None
+                return ""
+            self._json.reader.loose_end = True
+            text = start[fence.end() :]
         self._lead = None
         return text
-
-    def _inside(self, start: str) -> str:
-        fence = _FENCE.match(start)
-        if fence is None:
-            self._is_lost = len(start) > _MAX_FENCE or _FENCE_START.match(start) is None
-            return ""
-        self._lead = None
-        self._json.reader.loose_end = True
-        return start[fence.end() :]
-
-
-def _is_like(text: str, tag: str) -> bool:
-    return text.startswith(tag) or (bool(text) and tag.startswith(text))
 
 
 def _answer_place(contract: Contract) -> Place:
     if type(contract.answer) is not Answer:
         return ANYTHING
     schema = contract.answer.schema
-    return Place.of_text(None, lambda _: True) if schema is None else schema.live.root
+    return text_place(None) if schema is None else schema.live.root
 
 
-def _final(contract: Contract) -> Place:
-    """Return the place of the arguments of ``final_answer``."""
-    return Place((Members({"answer": _answer_place(contract)}),))
+def _args_place(contract: Contract, name: str) -> Place:
+    if is_final_answer(contract, name):
+        return Place((object_of({"answer": _answer_place(contract)}),))
+    return contract.by_name[name].parameters.live.root.only("object")
 
 
 _MAX_ASKED = 8
@@ -303,31 +282,24 @@ _UNION = ("tool", "args", "answer")
 
 def _judge_union(contract: Contract, value: JSON) -> object:
     """Judge the union; where the tool is still to come, by what each of the tools would say."""
-    told = judge_union(contract, value, Work())
     names = contract.callable_names
-    is_open = isinstance(value, dict) and value.keys() == {"args"} and 0 < len(names) <= _MAX_ASKED
-    if not is_open or not isinstance(value, dict):
-        return told
+    if not isinstance(value, dict) or value.keys() != {"args"} or not 0 < len(names) <= _MAX_ASKED:
+        return judge_union(contract, value, Work())
     verdicts = [judge_union(contract, {**value, "tool": name}, Work()) for name in names]
     found = [verdict.issues if isinstance(verdict, Invalid) else () for verdict in verdicts]
     places = [{(issue.code, issue.path) for issue in issues} for issues in found]
     return Invalid(tuple(issue for issue in found[0] if all((issue.code, issue.path) in each for each in places)))
 
 
-def _is_called(contract: Contract, tool: str, name: JSON) -> bool:
-    return name == tool and not judge_name(contract, name, "/tool", Work())
-
-
 def _union(contract: Contract) -> Place:
     """Return the place of the text channel's union: a call of each tool, or an answer."""
     alternatives: list[Alternative] = []
     for name in contract.callable_names:
-        final = contract.answer_style == "tool" and name == FINAL_ANSWER
-        args = _final(contract) if final else contract.by_name[name].parameters.live.root.only("object")
-        tool = Place.of_text((name,), partial(_is_called, contract, name))
-        alternatives.append(Members({"tool": tool, "args": args}, _UNION))
+        known = (name,) if not judge_name(contract, name, "/tool", Work()) else ()
+        tool = text_place((name,), partial(operator.contains, known))
+        alternatives.append(object_of({"tool": tool, "args": _args_place(contract, name)}, _UNION))
     if not alternatives:
-        alternatives.append(Members({"tool": Place.of_text((), lambda _: False), "args": ANYTHING}, _UNION))
+        alternatives.append(object_of({"tool": text_place((), lambda _: False), "args": ANYTHING}, _UNION))
     if contract.answer_style == "union" and contract.choice in {"auto", "none"}:
-        alternatives.append(Members({"answer": _answer_place(contract)}, _UNION))
+        alternatives.append(object_of({"answer": _answer_place(contract)}, _UNION))
     return Place(alternatives)

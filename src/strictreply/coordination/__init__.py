@@ -1,9 +1,7 @@
 """Many agents, one conversation: who may follow whom, where a run goes next, and when a human is asked.
 
-A verdict: ``_processors`` open a raw reply and translate it into an action, ``_action_rules`` hold that to what
-``_permissions`` allow in a ``_topology``; ``validation`` is the one way through. What follows: ``routing`` looks at the
-verdict once more, ``_verdict_routes`` have a step for each action, ``_error_policy`` one for each fault, and
-``_agent_steering`` the words. A run: ``_runs`` keep its state, its next node and what a human was asked.
+``validation`` makes a verdict of a raw reply (``_processors``, ``_action_rules``, ``_permissions``, ``_topology``),
+``routing`` decides what follows (``_verdict_routes``, ``_error_policy``, ``_agent_steering``), ``_runs`` keep a state.
 """
 
 from __future__ import annotations

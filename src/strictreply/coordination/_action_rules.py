@@ -1,20 +1,16 @@
-"""An action held to its terms: named, permitted, of the right shape, within the topology, its calls valid. Pure.
-
-The order is that of blame: what an agent may not do at all is said before what is wrong with how it wrote it down.
-"""
+"""An action held to its terms: named, permitted, of the right shape, within the topology, its calls valid. Pure."""
 
 from __future__ import annotations
 
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
 from strictreply.contract._complaints import check_issues
-from strictreply.contract._contract import Check, Checked, check_of
 from strictreply.contract._judge import judge
 from strictreply.coordination._actions import (
     UNREAD,
@@ -25,7 +21,6 @@ from strictreply.coordination._actions import (
     Source,
     ValidationResult,
 )
-from strictreply.coordination._error_policy import ApiError
 from strictreply.coordination._permissions import (
     SHAPES,
     ActionCheck,
@@ -41,12 +36,10 @@ from strictreply.schema._explaining import nearest
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Code, Issue, Remedy, pointer, printable, quote
 from strictreply.values._limits import JSONObject, Work
-from strictreply.values._replies import Invalid, ToolCall, ToolCalls, Valid
+from strictreply.values._replies import Invalid, ToolCall
 
 MAX_ISSUES = 32
-_MAX_HINTED = 8
-"""For how many bad targets of one reply the nearest name is looked for: that takes longer than all the rest."""
-
+_MAX_HINTED = 8  # bad targets for which the nearest name is looked for: that takes longer than all the rest
 _MAX_NEAR_CHARS, _NEAR = 64, 0.6
 _MISSING = f"action.{SchemaRule.REQUIRED}"
 _ALIASES = ("response", "report")
@@ -76,7 +69,7 @@ def suggested_actions(issues: tuple[Issue, ...], allowed: Permitted) -> tuple[Ac
 
 
 class _Content(NamedTuple):
-    """What an action of the right shape asks for, and what is wrong with it; ``action`` is what it comes to."""
+    """What an action of the right shape asks for, and its faults; ``action`` is the kind that it counts as."""
 
     action: ActionType
     issues: Iterable[Issue] = ()
@@ -85,7 +78,7 @@ class _Content(NamedTuple):
 
 
 class _Target(NamedTuple):
-    """An agent to hand over to, and where it stands, token by token: a pointer is made only when there is a fault."""
+    """An agent to hand over to, and the tokens of its place: a pointer is made only when there is a fault."""
 
     place: tuple[str | int, ...]
     written: str
@@ -122,17 +115,7 @@ def judge_action(candidate: JSONObject, terms: ActionTerms, source: Source = UNR
     )
 
 
-def checked_result(result: ValidationResult, terms: ActionTerms) -> Generator[Check, Checked, ValidationResult]:
-    """Ask for the tools' own checks of a valid result's calls, as an effect, because they may need I/O."""
-    effect = check_of(terms.tools, Valid(ToolCalls(result.calls))) if result.calls else None
-    if effect is None:
-        return result
-    checked = yield effect
-    return refused(checked.issues, terms, result.source) if checked.issues else result
-
-
 def refused(issues: tuple[Issue, ...], terms: ActionTerms, source: Source = UNREAD) -> ValidationResult:
-    """Return the result of a reply with these faults."""
     return ValidationResult(
         is_valid=False,
         error_message=Invalid(issues).summary,
@@ -141,14 +124,6 @@ def refused(issues: tuple[Issue, ...], terms: ActionTerms, source: Source = UNRE
         permitted=terms.permitted,
         source=source,
     )
-
-
-def system_result(candidate: JSONObject, terms: ActionTerms, source: Source = UNREAD) -> ValidationResult:
-    """Return the system's own action: it needs no permission, and the user is always within reach (M49, X8)."""
-    report: object = candidate.get("error_details")
-    error = ApiError.of_report(cast("JSONObject", report) if isinstance(report, dict) else {})
-    result = error.to_result(agent=terms.permitted.agent, branch_id=terms.branch.id)
-    return replace(result, permitted=terms.permitted, source=source)
 
 
 def _named_action(candidate: JSONObject, allowed: Permitted) -> ActionType | Issue:
@@ -199,11 +174,8 @@ def _one_or_several(spelled: JSONObject, terms: ActionTerms) -> _Content:
         one = AgentInvocation(targets[0].written.strip(), targets[0].request)
         return _Content(ActionType.INVOKE_AGENT, issues, [one])
     if terms.branch.is_parallel_spawn:
-        issues += [
-            AgentReplyCode.ACTION_MISSING_FIELD.at(pointer("", at, index, "request"))
-            for index, target in enumerate(targets)
-            if target.request is None
-        ]
+        missing = (pointer("", at, index, "request") for index, one in enumerate(targets) if one.request is None)
+        issues += map(AgentReplyCode.ACTION_MISSING_FIELD.at, missing)
     return _Content(ActionType.PARALLEL_INVOKE, issues, _instances(targets, spelled, terms))
 
 
@@ -228,9 +200,8 @@ def _several(spelled: JSONObject, terms: ActionTerms) -> _Content:
 def _calls(spelled: JSONObject, terms: ActionTerms) -> _Content:
     """Read ``call_tool``: the calls are judged as the core judges native ones (requirements M33 to M35)."""
     verdict = judge(terms.tools, {"role": "assistant", "tool_calls": spelled["tool_calls"]})
-    if isinstance(verdict, Invalid):
-        return _Content(ActionType.CALL_TOOL, verdict.issues)
-    return _Content(ActionType.CALL_TOOL, calls=verdict.reply.calls)
+    issues, calls = (verdict.issues, ()) if isinstance(verdict, Invalid) else ((), verdict.reply.calls)
+    return _Content(ActionType.CALL_TOOL, issues, calls=calls)
 
 
 def _question(spelled: JSONObject, _terms: ActionTerms) -> _Content:
@@ -245,20 +216,15 @@ _READERS: Mapping[ActionType, Callable[[JSONObject, ActionTerms], _Content]] = {
     ActionType.CALL_TOOL: _calls,
     ActionType.ASK_USER: _question,
 }
-"""The actions that ask for more than their schema says."""
 
 
 def _target_issues(targets: list[_Target], agents: tuple[str, ...]) -> list[Issue]:
-    bad = [target for target in targets if target.written.strip() not in agents]
-    return [
-        AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(
-            pointer("", *target.place),
-            names=listed(agents),
-            hint=_nearest(target.written, agents) if index < _MAX_HINTED else "",
-            found=quote(target.written),
-        )
-        for index, target in enumerate(bad)
-    ]
+    issues: list[Issue] = []
+    for target in (target for target in targets if target.written.strip() not in agents):
+        at, found = pointer("", *target.place), quote(target.written)
+        hint = _nearest(target.written, agents) if len(issues) < _MAX_HINTED else ""
+        issues.append(AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(at, names=listed(agents), hint=hint, found=found))
+    return issues
 
 
 def _request_issues(names: list[str], requests: Mapping[str, Any], allowed: Permitted) -> Iterator[Issue]:
@@ -272,11 +238,7 @@ def _request_issues(names: list[str], requests: Mapping[str, Any], allowed: Perm
 
 
 def _instances(targets: list[_Target], spelled: JSONObject, terms: ActionTerms) -> Iterator[AgentInvocation]:
-    """Make an id of its own for each invocation, ``{name}_{index}_{hex8}`` (requirement M32).
-
-    The last part is a hash of the branch, the place in the conversation and the reply: the same reply in the same place
-    gives the same ids, so that a run that is replayed finds its branches again, and in a later round it gives others.
-    """
+    """Give each invocation an id, ``{name}_{index}_{hash}`` (M32): the same when a run is replayed."""
     written = _SORTED.encode([*terms.place, terms.branch.id, terms.branch.turns, terms.permitted.agent, spelled])
     seed = hashlib.blake2b(written.encode(), digest_size=4).hexdigest()
     for index, target in enumerate(targets):
@@ -285,7 +247,7 @@ def _instances(targets: list[_Target], spelled: JSONObject, terms: ActionTerms) 
 
 
 def _outcome(check: ActionCheck, spelled: JSONObject, allowed: Permitted) -> tuple[Issue, ...]:
-    """Run one check on a copy of the action; one that breaks refuses it; ContractError when it gives no issues."""
+    """Run one check on a copy of the action, refused if it raises; ContractError when it returns no issues."""
     found: Iterable[Issue] | ValueError | None
     try:
         try:

@@ -1,7 +1,4 @@
-"""The values that judging agents passes on: codes, actions, the branch of an agent, what is permitted, the verdict.
-
-To add a fault of an agent's reply, of a declaration or of a state, add one member to its enum here.
-"""
+"""The values that judging agents passes on: codes, actions, the branch of an agent, what is permitted, the verdict."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ _ACTION, _DENIED = Category.ACTION_ERROR, Category.PERMISSION_ERROR
 
 
 class AgentReplyCode(CategorisedCode):
-    """What the reply of an agent breaks, beside what the core's codes say of any reply."""
+    """The faults of an agent's reply, beside the core's codes."""
 
     ACTION_MISSING_FIELD = "action.missing_field", "is required"
     ACTION_UNKNOWN = "action.unknown", "no such action; the actions here are: {names}", _ACTION
@@ -49,7 +46,7 @@ class AgentReplyCode(CategorisedCode):
 
 
 class CoordinationCode(CategorisedCode):
-    """What a declaration or a state breaks: a mistake of the application, for which nobody is asked again."""
+    """The faults of a declaration or a state: mistakes of the application, which no agent can correct."""
 
     TOPOLOGY_MALFORMED = "topology.malformed", "must be {expected}"
     TOPOLOGY_BAD_NAME = "topology.bad_name", "an agent's name must be text that is not blank"
@@ -123,7 +120,7 @@ class BranchType(StrEnum):
 class Branch:
     """One line of a run: ``agents`` take part in its conversation, which has had ``turns`` of ``max_turns``.
 
-    ``is_parallel_spawn`` says that the agent may hand over to several at once only with a request for each.
+    With ``is_parallel_spawn`` every hand-over to several agents needs a request for each.
     """
 
     id: str = "main"
@@ -182,11 +179,7 @@ _ENDING = _FINAL | {ActionType.END_CONVERSATION, ActionType.TERMINAL_ERROR}
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """How a reply was read: in which format (empty for native calls and foreign shapes), by which lenient steps (X4).
-
-    ``notes`` are faults that did not count: a processor that failed where another could read the reply, a format that
-    changed.
-    """
+    """How a reply was read: format (empty for native calls), lenient steps (X4), and faults that did not count."""
 
     response_format: str = ""
     notes: tuple[Issue, ...] = ()
@@ -198,11 +191,11 @@ UNREAD = Source()  # the source of what was never read from a reply
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """What became of one reply (requirements M11 to M15).
+    """The verdict on one reply (requirements M11 to M15).
 
-    A valid result has ``action_type`` and ``parsed_response``; an invalid one has ``issues``, in our words
-    ``error_message``, and a ``retry_suggestion`` where another ask may help. ``calls`` are the ``tool_calls`` with
-    typed arguments, ``origin`` says who asked for the action, and ``permitted`` is what the reply was held to.
+    A valid result has ``action_type`` and ``parsed_response``; an invalid one has ``issues``, ``error_message`` in our
+    words, and a ``retry_suggestion`` where another ask may help. ``calls`` are the ``tool_calls`` with typed arguments,
+    ``origin`` is who asked for the action, and ``permitted`` what the reply was held to.
     """
 
     is_valid: bool

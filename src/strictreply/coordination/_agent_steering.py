@@ -1,7 +1,7 @@
-"""What an agent is told about its bad reply, or before any, and asking it until its action is right.
+"""What an agent is told about its bad reply, or before its first, and asking it until its action is right.
 
-The words follow from codes, what is permitted and the topology alone: nothing that a model wrote is in them. Each retry
-is told more: what was wrong; that it must choose; and whom, and how. The loop is the core's; a client is passed in.
+The words follow from codes, what is permitted and the topology alone: nothing that a model wrote is in them. The loop
+is the core's; a client is passed in.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, Final, Protocol, TypeAlias, TypeVar, overload
 
 from strictreply.contract._tool import Tool
-from strictreply.coordination._actions import ActionType, Permitted, ValidationResult
+from strictreply.coordination._actions import Permitted, ValidationResult
 from strictreply.coordination._error_policy import DEFAULT_BUDGET
 from strictreply.coordination._permissions import listed
 from strictreply.coordination.formats._action_formats import (
@@ -43,16 +43,14 @@ from strictreply.values._issues import Category, Issue, Remedy
 from strictreply.values._limits import Message
 from strictreply.values._replies import AssistantReply, Attempt, DirectAnswer
 
-MUST_SELECT_RETRY: Final = 3
-"""The retry at which an agent is told that it must choose; from the next one on it is shown how (requirement M75)."""
-
+MUST_SELECT_RETRY: Final = 3  # from this retry on an agent must choose; from the next one on it is shown how (M75)
 NOTHING: Final = "(none — review topology)"
 JSON_FORMAT: Final = JSONResponseFormat()
 E_co = TypeVar("E_co", covariant=True)
 
 
 class SteeringMode(StrEnum):
-    """When an agent is told anything (requirement M73)."""
+    """When an agent is steered (requirement M73)."""
 
     NEVER = "never"
     ERROR = "error"  # after a reply that did not fit
@@ -62,10 +60,9 @@ class SteeringMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteeringContext:
-    """What there is to say to an agent.
+    """What a steering is made from: ``issues`` of the last reply, if any, and an agent's own ``tools``, for an example.
 
-    ``issues`` are the faults of the last reply, none when it was valid or there was none. ``retry_count`` says which
-    retry the coming ask is, 0 for a first ask. ``tools`` are the agent's own, for an example of a call.
+    ``retry_count`` is the number of the coming retry, 0 for a first ask.
     """
 
     permitted: Permitted
@@ -77,7 +74,7 @@ class SteeringContext:
 
 @dataclass(frozen=True, slots=True)
 class SteeringStats:
-    """How often agents were told something, at one moment, and about which categories of faults (requirement M77)."""
+    """How often agents were steered, and for which categories of faults (requirement M77)."""
 
     total_injections: int = 0
     by_mode: Mapping[SteeringMode, int] = field(default_factory=dict[SteeringMode, int])
@@ -85,7 +82,7 @@ class SteeringStats:
 
 
 class AgentSteering:
-    """Tells agents what to change when its mode says so, and counts it; any thread or task may ask."""
+    """Steers agents as its mode says, and counts it; safe for threads and tasks."""
 
     __slots__ = ("_by_category", "_by_mode", "_lock", "mode")
 
@@ -99,14 +96,9 @@ class AgentSteering:
         self._lock = threading.Lock()
 
     def prompt(self, context: SteeringContext) -> str | None:
-        """Return the text to put behind an agent's prompt for one ask, kept in no memory; None for none (M69, M72)."""
-        spoken = {
-            SteeringMode.NEVER: False,
-            SteeringMode.ERROR: bool(context.issues),
-            SteeringMode.AUTO: context.retry_count > 0,
-            SteeringMode.ALWAYS: True,
-        }
-        if not spoken[self.mode]:
+        """Return the text to add to an agent's prompt for one ask; None for none (M69, M72)."""
+        failed, again = bool(context.issues), context.retry_count > 0
+        if not {SteeringMode.ERROR: failed, SteeringMode.AUTO: again, SteeringMode.ALWAYS: True}.get(self.mode):
             return None
         with self._lock:
             self._by_mode[self.mode] += 1
@@ -123,9 +115,8 @@ class AgentSteering:
 class ActionSteering:
     """The words of a client's corrections when its contract asks for an action: ``wrap(…, steering=ActionSteering())``.
 
-    One serves all agents. What is no matter of coordination (the arguments of one tool, a reply that was cut, another
-    contract) is worded by ``otherwise``, and so is everything where the mode of ``speaking`` is ``never``. ``speaking``
-    counts what was said.
+    One serves all agents. Other faults (in the arguments of one tool, of a reply that was cut, under another contract)
+    are worded by ``otherwise``, and all in the mode ``never`` of ``speaking``, which counts what was said.
     """
 
     otherwise: Steering = TieredSteering()
@@ -137,10 +128,7 @@ class ActionSteering:
         return self.speaking.mode is not SteeringMode.NEVER
 
     def opening(self, answer: ActionAnswer, *, streak: int = 0) -> str | None:
-        """Return the text to put behind an agent's prompt before the first ask; None outside of the mode ``always``.
-
-        After a ``streak`` of so many replies of words alone it is told what it may do in any mode but ``never``.
-        """
+        """Return the text to add before the first ask, in the mode ``always`` or after a ``streak`` of words alone."""
         context = self._context(answer, (), streak)
         return steering_text(context) if streak and self.corrects else self.speaking.prompt(context)
 
@@ -154,12 +142,9 @@ class ActionSteering:
         return self.otherwise.correction(situation) if said is None else said
 
     def _context(self, answer: ActionAnswer, issues: tuple[Issue, ...], retry_count: int) -> SteeringContext:
+        allowed, tools = answer.terms.permitted, answer.terms.tools.by_name
         return SteeringContext(
-            permitted=answer.terms.permitted,
-            issues=issues,
-            retry_count=retry_count,
-            tools=answer.terms.tools.by_name,
-            response_format=answer.written,
+            permitted=allowed, issues=issues, retry_count=retry_count, tools=tools, response_format=answer.written
         )
 
 
@@ -170,10 +155,9 @@ def generate_steering(
     retry_count: int = 1,
     response_format: str | BaseResponseFormat = DEFAULT_FORMAT,
 ) -> str | None:
-    """Return what to change in a reply, None when it is valid (requirement M67).
+    """Return what to change in a reply, None when it is valid (requirement M67); ContractError for an unknown format.
 
-    ``permitted`` None stands for what the reply was held to; ``response_format`` is how the agent writes its replies.
-    Raises ContractError for an unknown format.
+    ``permitted`` None is what the reply was held to; ``response_format`` is the format of the agent's replies.
     """
     if result.is_valid:
         return None
@@ -187,39 +171,29 @@ def generate_steering(
 
 
 def steering_text(context: SteeringContext) -> str:
-    """Return what to change, or what is permitted, in at most 2 KB; never empty (requirement M68).
-
-    More is told with each retry, so that no two ask in the same words (M75): what was wrong and what helps; from the
-    third on that the agent must choose; behind that a reply of its own that is valid, where one can be made.
-    """
+    """Return what to change, or what is permitted, in at most 2 KB; more with each retry, never empty (M68, M75)."""
     issues, allowed, count = context.issues, context.permitted, context.retry_count
     categories = list(dict.fromkeys(issue.category for issue in issues))
     if categories == [Category.API_TRANSIENT]:  # there is nothing to change
         failures = ", ".join(dict.fromkeys(issue.code.rpartition(".")[2] for issue in issues))
         return f"The call before this one failed ({failures}). Please do the same step again."
-    agents, actions = _named(allowed.agents), _named(allowed.actions)
+    agents, actions = (listed(names) if names else NOTHING for names in (allowed.agents, allowed.actions))
     reminder = context.response_format.reminder()
     remedies = [_REMEDIES[category] for category in categories] or [_NO_FAULT]
     helpful = (remedy.format(agents=agents, actions=actions, reminder=reminder) for remedy in remedies)
     opening = [verdict_words(count)] if issues and count else []
-    lines = [" ".join([*opening, *helpful]), *fault_lines(issues)[:MAX_LISTED_FAULTS], *_choice(context)]
+    lines = [" ".join([*opening, *helpful]), *fault_lines(issues)[:MAX_LISTED_FAULTS]]
+    examples: list[str] = []
+    if count > MUST_SELECT_RETRY:
+        offered = CoordinationContext.of_permitted(allowed, context.tools)
+        examples = context.response_format.get_examples(allowed.actions, offered)[:1]
+    if examples:
+        lines += [f"{allowed.agent}, {count} replies were invalid. Reply in exactly this form:", *examples]
+    elif count >= MUST_SELECT_RETRY:
+        lines.append(f"You must select exactly one of these actions now: {actions}.")
+        lines += [f"The tools are: {listed(allowed.tools)}."] if allowed.tools else []
     *before, last = lines
     return fitted_before(before, last, MAX_CORRECTION_BYTES) if before else fitted(lines, MAX_CORRECTION_BYTES)
-
-
-def _named(names: tuple[str, ...]) -> str:
-    return listed(names) if names else NOTHING
-
-
-def _choice(context: SteeringContext) -> list[str]:
-    allowed, count = context.permitted, context.retry_count
-    if count < MUST_SELECT_RETRY:
-        return []
-    example = _example(context) if count > MUST_SELECT_RETRY else None
-    if example is not None:
-        return [f"{allowed.agent}, {count} replies were invalid. Reply in exactly this form:", example]
-    tools = [f"The tools are: {_named(allowed.tools)}."] if allowed.tools else []
-    return [f"You must select exactly one of these actions now: {_named(allowed.actions)}.", *tools]
 
 
 _REMEDIES: Final[Mapping[Category, str]] = {
@@ -236,47 +210,30 @@ _REMEDIES: Final[Mapping[Category, str]] = {
 _NO_FAULT: Final = "Please go on with one of the actions: {actions}."
 
 
-def _example(context: SteeringContext) -> str | None:
-    allowed = context.permitted
-    finishes = ActionType.FINAL_RESPONSE in allowed.actions
-    offered = CoordinationContext(list(allowed.agents), finishes, allowed.actions, context.tools)
-    return next(iter(context.response_format.get_examples(allowed.actions, offered)), None)
-
-
 class Exchanged(Protocol):
-    """What an exchange of a wrapped client tells: its reply, every attempt, and the conversation up to the reply."""
+    """An exchange of a wrapped client: its reply, every attempt, and the conversation up to the reply."""
 
     @property
-    def reply(self) -> AssistantReply:
-        """The reply that fits."""
-        ...
+    def reply(self) -> AssistantReply: ...
 
     @property
-    def attempts(self) -> tuple[Attempt, ...]:
-        """Every ask in order."""
-        ...
+    def attempts(self) -> tuple[Attempt, ...]: ...
 
     @property
-    def transcript(self) -> Sequence[Message]:
-        """The caller's messages, and the accepted reply as the last one."""
-        ...
+    def transcript(self) -> Sequence[Message]: ...
 
 
 class ExchangingClient(Protocol[E_co]):
-    """A wrapped client as far as it matters here; an async one gives an awaitable exchange."""
+    """A wrapped client as far as it matters here; an async one returns an awaitable exchange."""
 
     @property
-    def exchange(self) -> Callable[..., E_co]:
-        """Make one call, with its story."""
-        ...
+    def exchange(self) -> Callable[..., E_co]: ...
 
 
 class RunningAgent(Protocol):
-    """An agent of the published form: it is asked by a prompt."""
+    """An agent of the published form: ``run`` returns its reply to a prompt, or an awaitable of it."""
 
-    def run(self, prompt: str) -> object:
-        """Return its reply, or an awaitable of it."""
-        ...
+    def run(self, prompt: str) -> object: ...
 
 
 Validate: TypeAlias = Callable[[object], ValidationResult | Awaitable[ValidationResult]]
@@ -321,14 +278,14 @@ def retry_with_steering(
 ) -> ValidationResult | Awaitable[ValidationResult]:
     """Ask through a wrapped client until the reply is an action of ``answer``'s agent; awaitable for an async client.
 
-    ``answer`` is what :meth:`ValidationProcessor.answer_kind` gives; its tools are offered natively. ``request`` holds
+    ``answer`` is what :meth:`ValidationProcessor.answer_kind` returns; its tools are offered natively. ``request`` are
     the keywords of ``chat.completions.create``. After the first call at most ``max_retries`` corrections are sent, None
-    for those of ``policy``, in the words of the client's own steering, which is meant to be :class:`ActionSteering`
-    (requirements M69, M70). Every attempt is counted in the processor's metrics (requirement M114).
+    for those of ``policy``, in the words of the client's steering, which should be :class:`ActionSteering` (M69, M70).
+    Every attempt is counted in the processor's metrics (requirement M114).
 
     In the published form, ``await retry_with_steering(agent, steering, max_retries=3, …)``, ``client`` is an agent with
-    ``run(prompt)`` and ``answer`` the steering of a reply that did not fit. It is asked so often at most, by
-    ``original_prompt`` and the newest steering behind it; ``validate_response`` judges its replies.
+    ``run(prompt)`` and ``answer`` the steering of a reply that did not fit. It is asked at most ``max_retries`` times,
+    by ``original_prompt`` and the newest steering; ``validate_response`` judges its replies.
 
     Raises what the client raises: ReplyRejected when the retries are spent, ReplyHalted or TransportFailed. Raises
     ContractError when ``answer`` is a text and the two keywords of the published form are missing.

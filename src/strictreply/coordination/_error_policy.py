@@ -1,8 +1,4 @@
-"""What a run does about errors of an API and about bad replies: try again, end, or ask the human; no I/O here.
-
-An API's error comes as an exception, as a core failure, or as a message with the role ``error``; each is read into one
-value by one table of classes. Bad replies have reactions by category, a budget, and a limit on replies of words alone.
-"""
+"""What a run does about errors of an API and about bad replies: try again, end, or ask the human; no I/O here."""
 
 from __future__ import annotations
 
@@ -24,9 +20,7 @@ from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
 from strictreply.wires._opening import peek
 
-ERROR_ROLE: Final = "error"
-"""The role of a message that reports an error of the API instead of a reply (requirement M56)."""
-
+ERROR_ROLE: Final = "error"  # of a message that reports an error of the API instead of a reply (requirement M56)
 _RETRY, _END, _ASK = ActionType.AUTO_RETRY, ActionType.TERMINAL_ERROR, ActionType.ERROR_RECOVERY
 
 
@@ -40,9 +34,7 @@ class ApiErrorClass(StrEnum):
     def __new__(cls, value: str, action: ActionType, category: Category, words: str) -> Self:
         member = str.__new__(cls, value)
         member._value_ = value
-        member.action = action
-        member.category = category
-        member.words = words
+        member.action, member.category, member.words = action, category, words
         return member
 
     TIMEOUT = "timeout", _RETRY, Category.API_TRANSIENT, "the API call timed out"
@@ -65,34 +57,24 @@ class ApiErrorClass(StrEnum):
     UNKNOWN = "unknown", _ASK, Category.UNKNOWN, "the API failed"
 
 
-_READS_AS: Final[Mapping[str, ApiErrorClass]] = {
-    "connection": ApiErrorClass.NETWORK_ERROR,
-    "conflict": ApiErrorClass.SERVICE_UNAVAILABLE,
-    "server_error": ApiErrorClass.SERVICE_UNAVAILABLE,
-    "malformed_response": ApiErrorClass.SERVICE_UNAVAILABLE,
-    "retry_quota": ApiErrorClass.SERVICE_UNAVAILABLE,
-    "not_found": ApiErrorClass.INVALID_MODEL,
-    "api_quota_exceeded": ApiErrorClass.INSUFFICIENT_CREDITS,
-    "insufficient_quota": ApiErrorClass.INSUFFICIENT_CREDITS,
-    "content_filter": ApiErrorClass.REFUSAL,
-    "deadline": ApiErrorClass.TIMEOUT,
-    "retries": ApiErrorClass.VALIDATION_ERROR,
-    "arg_retries": ApiErrorClass.VALIDATION_ERROR,
-    "bad_calls": ApiErrorClass.VALIDATION_ERROR,
-    "category": ApiErrorClass.VALIDATION_ERROR,
-} | {member.value: member for member in ApiErrorClass}
-"""Kinds of a core failure, reasons of a failed call and words of providers, beside the classes' own."""
-
-_MORE_SUGGESTIONS: Final[Mapping[ApiErrorClass, tuple[str, ...]]] = {
-    ApiErrorClass.INSUFFICIENT_CREDITS: ("Add credits to the API account", "Then retry the step")
+_ALSO_CALLED: Final[Mapping[ApiErrorClass, str]] = {  # by core failures, failed calls and providers
+    ApiErrorClass.NETWORK_ERROR: "connection",
+    ApiErrorClass.SERVICE_UNAVAILABLE: "conflict server_error malformed_response retry_quota",
+    ApiErrorClass.INVALID_MODEL: "not_found",
+    ApiErrorClass.INSUFFICIENT_CREDITS: "api_quota_exceeded insufficient_quota",
+    ApiErrorClass.REFUSAL: "content_filter",
+    ApiErrorClass.TIMEOUT: "deadline",
+    ApiErrorClass.VALIDATION_ERROR: "retries arg_retries bad_calls category",
 }
+_READS_AS: Final = {word: kind for kind in ApiErrorClass for word in (kind, *_ALSO_CALLED.get(kind, "").split())}
+_OUT_OF_CREDITS: Final = ("Add credits to the API account", "Then retry the step")
 
 
 @dataclass(frozen=True, slots=True)
 class ApiError:
     """One error of an API; ``details`` are all members of the report as it came.
 
-    ``message`` may hold a server's or a model's words, so it goes to a person and never into a prompt.
+    ``message`` may hold a server's or a model's words: it is shown to a person and never put into a prompt.
     ``is_retryable`` None leaves it to the class. ``retry_after`` are the seconds the server asked to wait, or None.
     """
 
@@ -119,20 +101,19 @@ class ApiError:
 
     @classmethod
     def of_failure(cls, failure: Failure) -> Self:
-        """Read a core failure of the transport; its words are ours."""
         kind = _class_of(failure.kind)
         return cls(kind, str(failure), failure.retryable, failure.retry_after, details=_status(failure.status_code))
 
     @classmethod
     def of_exception(cls, error: Exception) -> Self | None:
-        """Read an exception of an SDK, or a failed call, which was retried already; None for a bug, which must pass."""
-        if isinstance(error, CallFailed):
-            known = error if isinstance(error, TransportFailed) else None
-            wait, details = (known.retry_after, _status(known.status_code)) if known else (None, {})
-            kind = _class_of(error.reason)
-            return cls(kind, kind.words, is_retryable=False, retry_after=wait, details=details)
-        failure = classify(error)
-        return None if failure is None else cls.of_failure(failure)
+        """Read an exception of an SDK, or a failed call, which was retried already; None for a bug, to be raised on."""
+        if not isinstance(error, CallFailed):
+            failure = classify(error)
+            return None if failure is None else cls.of_failure(failure)
+        kind, wait, details = _class_of(error.reason), None, {}
+        if isinstance(error, TransportFailed):
+            wait, details = error.retry_after, _status(error.status_code)
+        return cls(kind, kind.words, is_retryable=False, retry_after=wait, details=details)
 
     @property
     def action(self) -> ActionType:
@@ -150,13 +131,10 @@ class ApiError:
     def suggested_actions(self) -> tuple[str, ...]:
         """What a person may do: what the report suggests first, then what always helps with this class."""
         own = () if self.suggested_action is None else (self.suggested_action,)
-        return (*own, *_MORE_SUGGESTIONS.get(self.classification, ()))
+        return own + (_OUT_OF_CREDITS if self.classification is ApiErrorClass.INSUFFICIENT_CREDITS else ())
 
     def to_result(self, *, agent: str, branch_id: str) -> ValidationResult:
-        """Make the system's own action of it, for the router: AUTO_RETRY, TERMINAL_ERROR or ERROR_RECOVERY.
-
-        A recovery says what a person may do, and in ``retry_context`` which agent failed where (requirements M85, M86).
-        """
+        """Make the system's own action for the router; a recovery has suggestions and ``retry_context`` (M85, M86)."""
         known = {"type": self.classification.value, "message": self.message or self.classification.words}
         waiting = {} if self.retry_after is None else {"retry_after": self.retry_after}
         details = copy.deepcopy(self.details) | known | waiting
@@ -203,16 +181,9 @@ class Reaction(StrEnum):
     TERMINATE = "terminate"  # end the branch
 
 
+_NO_RETRY: Final = {Category.API_TERMINAL: Reaction.TERMINATE, Category.TOOL_ERROR: Reaction.ESCALATE}
 DEFAULT_REACTIONS: Final[Mapping[Category, Reaction]] = MappingProxyType(
-    {
-        Category.FORMAT_ERROR: Reaction.RETRY,
-        Category.PERMISSION_ERROR: Reaction.RETRY,
-        Category.ACTION_ERROR: Reaction.RETRY,
-        Category.API_TRANSIENT: Reaction.RETRY,
-        Category.API_TERMINAL: Reaction.TERMINATE,
-        Category.TOOL_ERROR: Reaction.ESCALATE,
-        Category.UNKNOWN: Reaction.RETRY,
-    }
+    {category: _NO_RETRY.get(category, Reaction.RETRY) for category in Category}
 )
 """The published reactions; a target that is not permitted is asked for again and never run (requirement X5)."""
 
@@ -221,9 +192,8 @@ def _ending(reactions: Mapping[Category, Reaction]) -> frozenset[Category]:
     return frozenset(category for category, reaction in reactions.items() if reaction is not Reaction.RETRY)
 
 
+# three corrections and three repeats of a failed call, counted apart (requirement M89)
 DEFAULT_BUDGET: Final = RetryPolicy(max_retries=3, transport_retries=3, stop_on=_ending(DEFAULT_REACTIONS))
-"""Three corrections, and three repeats of a failed call, which do not use each other up (requirement M89)."""
-
 _GRAVITY = list(Reaction)
 
 
@@ -233,8 +203,8 @@ class ErrorPolicy:
 
     ``reactions`` change single categories of :data:`DEFAULT_REACTIONS`; ContractError for any other key or value. With
     ``strict_permissions`` a target that is not permitted ends the branch at once. ``budget`` is the core's:
-    ``max_retries`` bounds corrections of a reply and ``transport_retries`` repeats of a failed call, in the loop of a
-    client and in a router alike. Its ``stop_on`` is made of the table.
+    ``max_retries`` bounds corrections and ``transport_retries`` repeats of a failed call, in a client's loop and in a
+    router alike. Its ``stop_on`` follows from the reactions.
     """
 
     reactions: Mapping[Category, Reaction] = field(default_factory=dict[Category, Reaction])
@@ -268,7 +238,7 @@ MAX_SNIPPET_CHARS: Final = 200
 
 
 class LikelyCause(StrEnum):
-    """Why an agent may never have acted: what to look at first."""
+    """Why an agent may never have acted, and what to check first."""
 
     NOTHING_TO_CALL = "nothing_to_call"  # neither an action nor a tool is permitted: review the topology
     TOOLS_IGNORED = "tools_ignored"  # there is something to call: is it in the request, and does the prompt ask for it?
@@ -301,7 +271,7 @@ class CallModel:
 
 @dataclass(frozen=True, slots=True)
 class ContentLoop:
-    """Do not ask again: the branch fails. ``snippet`` are the model's own words, at most 200 characters."""
+    """The branch fails: do not ask again. ``snippet`` are the model's own words, at most 200 characters."""
 
     agent: str
     count: int
@@ -315,7 +285,6 @@ class ContentLoop:
         return f"{self.agent} gave {self.count} replies in a row without acting; it could have called: {listed}"
 
     def to_dict(self) -> JSONObject:
-        """Return it as JSON."""
         names = {"actions": [str(one) for one in self.actions], "tools": list(self.tools)}
         return asdict(self) | names | {"likely_cause": self.likely_cause.value}
 
@@ -340,11 +309,11 @@ class ContentLoopGuard:
         return self.loop(streak, actions=actions, tools=tools)
 
     def talks_on(self, streak: ContentStreak) -> bool:
-        """Return whether an agent gave words alone once more after it was steered: asking it further is a loop."""
+        """Return whether an agent replied with words alone again after it was steered: asking it further is a loop."""
         return streak.count > self.steering_threshold
 
     def loop(self, streak: ContentStreak, *, actions: Iterable[str] = (), tools: Iterable[str] = ()) -> ContentLoop:
-        """Return what is known of an agent that is not asked again; ``actions`` and ``tools`` as for :meth:`next`."""
+        """Return the report on an agent that is not asked again; ``actions`` and ``tools`` as for :meth:`next`."""
         actions, tools = tuple(actions), tuple(tools)
         cause = LikelyCause.TOOLS_IGNORED if actions or tools else LikelyCause.NOTHING_TO_CALL
         return ContentLoop(streak.agent, streak.count, actions, tools, streak.snippet, cause)

@@ -1,8 +1,4 @@
-"""The table of actions, and what one agent may do at one moment, with which tools.
-
-Everything that is said about an action, to a judge or to a model, is read from the table: its JSON Schema, its words,
-who may use it, how an example is made. There is no way round it, and nothing in it depends on agents' names.
-"""
+"""The table of actions (schema, words, needs, example of each), and what one agent may do at one moment."""
 
 from __future__ import annotations
 
@@ -22,11 +18,9 @@ from strictreply.coordination._topology import USER, Topology
 from strictreply.schema import Schema
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, quote
-from strictreply.values._limits import DEFAULT_LIMITS, JSON, Extra, JSONObject, Limits
+from strictreply.values._limits import DEFAULT_LIMITS, JSON, JSONObject, Limits
 
-ExtraKeys: TypeAlias = Literal["forbid", "allow"]
-"""Whether an action may have members that its shape does not name (requirement X3)."""
-
+ExtraKeys: TypeAlias = Literal["forbid", "allow"]  # of members that the shape of an action does not name (X3)
 MAX_LISTED = 20
 MAX_INVOCATIONS = 128  # how many agents one action may hand over to at once
 
@@ -45,7 +39,6 @@ class Need(StrEnum):
 
     @property
     def code(self) -> AgentReplyCode:
-        """The code of the fault of an agent that lacks it."""
         return _LACKING.get(self, AgentReplyCode.ACTION_NOT_PERMITTED)
 
 
@@ -62,16 +55,16 @@ Example: TypeAlias = Callable[[Permitted, Tools], "JSONObject | None"]
 class ActionShape:
     """One action, which an agent may use when it has all of ``needs``, the system always when ``systemic`` (X8).
 
-    ``properties`` are its members beside ``next_action`` and ``thought``. ``words`` say what it does; ``{agents}`` and
-    ``{tools}`` in them are filled with what is permitted. ``example`` are the members of a valid example, or makes
-    them: None when there is none to be made.
+    ``properties`` are its members, all required but the ``optional`` ones. ``words`` describe it, ``{agents}`` and
+    ``{tools}`` being what is permitted. ``example`` holds the members of a valid example, or makes them (None for
+    none).
     """
 
     words: str
     needs: tuple[Need, ...]
     example: JSONObject | Example = field(default_factory=dict[str, JSON])
     properties: JSONObject = field(default_factory=dict[str, JSON])
-    required: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
     systemic: bool = False
 
     def told(self, allowed: Permitted) -> str:
@@ -80,16 +73,20 @@ class ActionShape:
 
 
 def listed(names: tuple[str, ...]) -> str:
-    """List names as text, the first twenty of them."""
     more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
     return (", ".join(names[:MAX_LISTED]) or "none") + more
+
+
+def _object(properties: JSONObject, *required: str) -> JSONObject:
+    return {"type": "object", "properties": properties, "required": list(required)}
 
 
 def document_of(action: ActionType) -> JSONObject:
     """Return the JSON Schema of an action as a model is shown it; ``thought`` is always optional (requirement M39)."""
     shape = SHAPES[action]
     members = {"thought": {"type": "string"}, "next_action": {"const": action.value}}
-    return {"type": "object", "properties": members | shape.properties, "required": ["next_action", *shape.required]}
+    required = (name for name in shape.properties if name not in shape.optional)
+    return _object(members | shape.properties, "next_action", *required)
 
 
 def union_document(allowed: Permitted) -> JSONObject:
@@ -99,8 +96,8 @@ def union_document(allowed: Permitted) -> JSONObject:
 
 @lru_cache(maxsize=1_024)
 def action_schema(allowed: Permitted, extra: ExtraKeys) -> Schema:
-    """Return the compiled schema of all that an agent may reply; kinds of branches are few, so each is asked again."""
-    return Schema.compile(union_document(allowed), extra=closing(extra), root_closed=False)
+    document = union_document(allowed)
+    return Schema.compile(document, extra="forbid" if extra == "forbid" else "schema", root_closed=False)
 
 
 def _narrowed(schema: JSON, allowed: Permitted) -> JSON:
@@ -114,12 +111,7 @@ def _narrowed(schema: JSON, allowed: Permitted) -> JSON:
 @cache
 def schema_of(action: ActionType, extra: ExtraKeys = "forbid") -> Schema:
     """Return the compiled schema of an action; with ``extra="allow"`` members that it does not name pass."""
-    return Schema.compile(document_of(action), extra=closing(extra))
-
-
-def closing(extra: ExtraKeys) -> Extra:
-    """Return the core's word for ``extra``: a schema as written is open to members that it does not name."""
-    return "forbid" if extra == "forbid" else "schema"
+    return Schema.compile(document_of(action), extra="forbid" if extra == "forbid" else "schema")
 
 
 @cache
@@ -129,11 +121,7 @@ def member_names() -> frozenset[str]:
 
 
 def without_nulls(action: JSONObject, kind: ActionType) -> JSONObject:
-    """Copy an action without the optional members that are null: the published formats say ``Optional`` of them.
-
-    That holds for the members of its parts, and for those of other actions that the printed ``AgentResponse`` fills
-    with null, or that are optional there. A member that the action needs stays, and any other.
-    """
+    """Copy an action without its nulls, at any depth, for members that it or the printed ``AgentResponse`` may omit."""
     schema: Any = document_of(kind)
     needed = schema["required"]
     given = {key: part for key, part in action.items() if part is not None or key in needed or key not in _OPTIONAL}
@@ -178,36 +166,19 @@ def _call(allowed: Permitted, tools: Tools) -> JSONObject | None:
 
 _REQUEST = "what you want done"
 _ERROR = {"type": "kind_of_error", "message": "what went wrong"}
-_NAME: JSON = {"type": "string", "pattern": r"\S"}
-_TOOL: JSON = {"type": "string"}
+_STRING: JSON = {"type": "string"}
 _TEXT: JSON = {"type": "string", "pattern": r"\S"}
+_NAME: JSON = {"type": "string", "pattern": r"\S"}  # of an agent; a model is shown the names that are permitted
+_TOOL: JSON = {"type": "string"}  # likewise of a tool
 _ANYTHING_ASKED: JSON = {"type": ["string", "object", "array"]}
-_ONE_INVOCATION: JSON = {
-    "type": "object",
-    "properties": {"agent_name": _NAME, "request": _ANYTHING_ASKED},
-    "required": ["agent_name"],
-}
+_ONE_INVOCATION: JSON = _object({"agent_name": _NAME, "request": _ANYTHING_ASKED}, "agent_name")
 _INVOCATIONS: JSON = {"type": "array", "items": _ONE_INVOCATION, "minItems": 1, "maxItems": MAX_INVOCATIONS}
-_FUNCTION: JSON = {
-    "type": "object",
-    "properties": {"name": _TOOL, "arguments": {"type": "string"}},
-    "required": ["name", "arguments"],
-}
-_TOOL_CALL: JSON = {
-    "type": "object",
-    "properties": {"id": {"type": "string"}, "type": {"const": "function"}, "function": _FUNCTION},
-    "required": ["id", "function"],
-}
-_ERROR_DETAILS: JSON = {
-    "type": "object",
-    "properties": {
-        "type": _TEXT,
-        "message": _TEXT,
-        "provider": {"type": "string"},
-        "retry_after": {"type": "number", "minimum": 0},
-    },
-    "required": ["type", "message"],
-}
+_FUNCTION: JSON = _object({"name": _TOOL, "arguments": _STRING}, "name", "arguments")
+_TOOL_CALL: JSON = _object({"id": _STRING, "type": {"const": "function"}, "function": _FUNCTION}, "id", "function")
+_SECONDS: JSON = {"type": "number", "minimum": 0}
+_ERROR_DETAILS: JSON = _object(
+    {"type": _TEXT, "message": _TEXT, "provider": _STRING, "retry_after": _SECONDS}, "type", "message"
+)
 _CONTENT: JSON = {"anyOf": [_TEXT, {"type": "object"}]}
 
 SHAPES: Mapping[ActionType, ActionShape] = {
@@ -216,7 +187,7 @@ SHAPES: Mapping[ActionType, ActionShape] = {
         (Need.NEXT_AGENT,),
         _invocation,
         {"action_input": {"anyOf": [_NAME, _ONE_INVOCATION, _INVOCATIONS]}, "request": _ANYTHING_ASKED},
-        ("action_input",),
+        ("request",),
     ),
     ActionType.PARALLEL_INVOKE: ActionShape(
         "hand over to two or more of these agents at once, each with its own request: {agents}",
@@ -226,21 +197,19 @@ SHAPES: Mapping[ActionType, ActionShape] = {
             "agents": {"type": "array", "items": _NAME, "minItems": 2, "maxItems": MAX_INVOCATIONS},
             "agent_requests": {"type": "object", "additionalProperties": _ANYTHING_ASKED},
         },
-        ("agents",),
+        ("agent_requests",),
     ),
     ActionType.CALL_TOOL: ActionShape(
         "call one or more of these tools, the arguments of each as a JSON text: {tools}",
         (Need.TOOLS,),
         _call,
         {"tool_calls": {"type": "array", "items": _TOOL_CALL, "minItems": 1}},
-        ("tool_calls",),
     ),
     ActionType.FINAL_RESPONSE: ActionShape(
         "finish with your answer, text or an object, in content",
         (Need.FINISH,),
         {"content": "your answer"},
         {"content": _CONTENT},
-        ("content",),
     ),
     ActionType.END_CONVERSATION: ActionShape("end this conversation", (Need.CONVERSATION,)),
     ActionType.WAIT_AND_AGGREGATE: ActionShape(
@@ -250,8 +219,8 @@ SHAPES: Mapping[ActionType, ActionShape] = {
         "report an error that the user can help with",
         (Need.USER,),
         {"error_details": _ERROR, "suggested_action": "retry"},
-        {"error_details": _ERROR_DETAILS, "suggested_action": {"type": "string"}},
-        ("error_details",),
+        {"error_details": _ERROR_DETAILS, "suggested_action": _STRING},
+        ("suggested_action",),
         systemic=True,
     ),
     ActionType.TERMINAL_ERROR: ActionShape(
@@ -259,7 +228,6 @@ SHAPES: Mapping[ActionType, ActionShape] = {
         (Need.LEAVE,),
         {"error": "what went wrong"},
         {"error": _TEXT},
-        ("error",),
         systemic=True,
     ),
     ActionType.AUTO_RETRY: ActionShape(
@@ -267,7 +235,6 @@ SHAPES: Mapping[ActionType, ActionShape] = {
         (Need.SYSTEM,),
         {"error_details": _ERROR | {"type": "timeout"}},
         {"error_details": _ERROR_DETAILS},
-        ("error_details",),
         systemic=True,
     ),
     ActionType.TERMINATE_WORKFLOW: ActionShape(
@@ -275,24 +242,15 @@ SHAPES: Mapping[ActionType, ActionShape] = {
         (Need.FINISH, Need.LEAVE),
         {"content": "your answer"},
         {"content": _CONTENT},
-        ("content",),
     ),
     ActionType.ASK_USER: ActionShape(
-        "ask the user the question in question",
-        (Need.USER,),
-        {"question": "your question"},
-        {"question": {"type": "string"}},
-        ("question",),
+        "ask the user the question in question", (Need.USER,), {"question": "your question"}, {"question": _STRING}
     ),
 }
-"""Every action (requirements M16 to M40). No member of one is known to another by accident: objects are closed."""
+"""Every action (requirements M16 to M40)."""
 
-_OPTIONAL = frozenset({"thought", "action_input", "agents"}).union(
-    *(shape.properties.keys() - {*shape.required} for shape in SHAPES.values())
-)
-"""The members that may be null: those that an action may go without, and those of the published ``AgentResponse``."""
-
-
+_OPTIONAL = frozenset({"thought", "action_input", "agents"}).union(*(shape.optional for shape in SHAPES.values()))
+"""The members that may be null: those that an action may omit, and those of the published ``AgentResponse``."""
 _SYSTEM_ACTIONS = tuple(action for action, shape in SHAPES.items() if shape.systemic)
 _SIMPLE = Branch()
 
@@ -307,12 +265,11 @@ def permitted_actions(
     allowed_agents: Iterable[str] | None = None,
     origin: Origin = Origin.MODEL,
 ) -> Permitted:
-    """Work out what ``agent`` may do with ``tools``, by their names, in ``branch`` (None for a simple one).
+    """Return what ``agent`` may do with ``tools``, by their names, in ``branch`` (None for a simple one).
 
-    ``leave`` names the actions that an application permits expressly. ``allowed_agents`` narrows whom the agent may
-    hand over to; it never adds anybody. The system needs no permission for its own actions, and may always turn to the
-    user (requirements M49, X8). A conversation is that of the branch's ``agents``, of any agent when it names none:
-    nobody else ends it (requirement M44).
+    ``leave`` names the actions that an application permits expressly. ``allowed_agents`` only narrows whom the agent
+    may hand over to. The system needs no permission for its own actions, and may always turn to the user (M49, X8).
+    Only the branch's ``agents`` may end its conversation, any agent when it names none (requirement M44).
 
     Raises ContractError when the topology has no such agent.
     """
@@ -338,11 +295,9 @@ def permitted_actions(
 
 @cache
 def actions_of(met: frozenset[Need], leave: frozenset[ActionType] = frozenset()) -> tuple[ActionType, ...]:
-    """Return the actions of an agent that has met these needs; there are few such sets: each is worked out once."""
+    full = met | {Need.LEAVE}
     return tuple(
-        action
-        for action, shape in SHAPES.items()
-        if all(need in met or (need is Need.LEAVE and action in leave) for need in shape.needs)
+        action for action, shape in SHAPES.items() if (full if action in leave else met).issuperset(shape.needs)
     )
 
 
@@ -371,9 +326,8 @@ def read_leave(names: Iterable[str]) -> frozenset[ActionType]:
     return leave
 
 
+# a user's own check: given the action and what is permitted, it returns issues or raises ValueError
 ActionCheck: TypeAlias = Callable[[JSONObject, Permitted], Findings]
-"""A user's own check of an action: given what it says and what is permitted, gives issues or raises ValueError."""
-
 Checks: TypeAlias = Mapping[ActionType, tuple[ActionCheck, ...]]
 
 
@@ -381,9 +335,8 @@ Checks: TypeAlias = Mapping[ActionType, tuple[ActionCheck, ...]]
 class ActionTerms:
     """What an action is held to.
 
-    ``tools`` are the core's terms of a tool call: several calls at once are permitted. ``extra`` says whether an action
-    may have members beside its own (requirement X3). ``checks`` run last, on actions that are right so far. ``place``
-    is where the conversation stands, as far as its state was given: instances of agents are told apart by it.
+    ``tools`` is the contract of tool calls, several at once permitted. ``extra`` permits or forbids members beside its
+    own (X3). ``checks`` run last. ``place`` is where the conversation stands, for the ids of agents' instances.
     """
 
     permitted: Permitted
@@ -399,11 +352,7 @@ Declared: TypeAlias = Iterable[object] | Mapping[str, object]
 
 
 class Toolsets:
-    """The tools of the agents of one topology, a list for every agent or by the agent's name.
-
-    Compiled sets are kept, one an agent, and compiled anew when the agent declares other tools. Raises ContractError
-    for what declares no tool, and for an agent that is none of the topology's.
-    """
+    """The compiled tools of a topology's agents, for all or by name; ContractError for unknown agents and bad tools."""
 
     __slots__ = ("_declared", "_kept", "_limits", "_shared")
 

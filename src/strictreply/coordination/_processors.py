@@ -1,8 +1,7 @@
-"""From a raw reply to an action still to be judged: the reply opened, and shown to processors by priority.
+"""From a raw reply to an action that is not judged yet: the reply is opened, and shown to processors by priority.
 
-Text is read by the core's strict reader only, and only when somebody wants to see the value. A Python value that never
-was a text is held to the limits of JSON instead. A processor only translates: whether the action is permitted, and fits
-its shape, is judged after all of them alike.
+Text is read by the core's strict reader alone, and only for a processor that asks for the value. A Python value that
+never was a text is held to the limits of JSON instead. Whether the action is permitted is judged after all processors.
 """
 
 from __future__ import annotations
@@ -31,15 +30,10 @@ from strictreply.wires._responses import is_response
 from strictreply.wires._wire import wire_of
 
 UNREADABLE: Final = Issue(f"action.{SchemaRule.UNREADABLE}", Category.FORMAT_ERROR, "", SchemaRule.UNREADABLE.template)
-"""The fault of a reply that cannot be looked at as JSON."""
 
 
 def plain_issues(value: object, limits: Limits = DEFAULT_LIMITS) -> tuple[Issue, ...]:
-    """Report a value that is not made of dicts with text as names, lists, text, finite numbers, booleans and None.
-
-    It is also no JSON when it is nested deeper or has more values than ``limits`` say, as one that holds itself does.
-    Work is bounded by them.
-    """
+    """Report a value that is no plain JSON, or deeper or larger than ``limits``, as one that holds itself is."""
     level, nodes = [value], 1
     for _ in range(limits.depth + 1):
         if not all(map(_is_plain, level)):
@@ -66,23 +60,15 @@ def _is_plain(value: object) -> bool:
 
 _MESSAGE_KEYS = frozenset({"role", "choices", "tool_calls", "refusal", "function_call"})
 _EMPTY: Final = Invalid((Issue.of(Code.REPLY_EMPTY),))
-
 _NOT_AS_ASKED: Final = AgentReplyCode.FORMAT_MALFORMED.at("", expected="written in the format that was asked for")
-"""The fault of a reply that may be well-formed, but is not an action in the format of its agent."""
 
 View: TypeAlias = Literal["reply", "text", "value"]
-"""A side of a reply that a processor may be shown.
-
-``reply`` is the message as it came, or whatever else did; ``text`` its text; ``value`` the mapping that came, or the
-JSON object that the text spells.
-"""
-
-VIEWS: tuple[View, ...] = ("reply", "text", "value")
+"""A side of a reply: the message as it came, its text, or the mapping that came or that the text spells as JSON."""
 
 
 @dataclass(frozen=True)
 class ReplyView:
-    """A reply to be looked at; None is a side that it has not got."""
+    """The sides of a reply for processors; None is one that it does not have."""
 
     reply: object = None
     text: str | bytes | None = None
@@ -92,12 +78,11 @@ class ReplyView:
 
     @cached_property
     def value(self) -> JSONObject | None:
-        """The object that the reply is or spells."""
         decoded = self._decoded[0]
         return decoded if isinstance(decoded, dict) else None
 
     def decoded(self, value: object) -> bool:
-        """Return whether a value is the one that the strict reader gave; nothing is read to find out."""
+        """Return whether a value came from the strict reader; nothing is read to find out."""
         return self.mapping is None and self.__dict__.get("value") is value
 
     @property
@@ -107,7 +92,7 @@ class ReplyView:
 
     @property
     def issues(self) -> tuple[Issue, ...]:
-        """Why the reply holds no object with an action, for when nobody could make anything of it."""
+        """Why the reply holds no object with an action, for when no processor could read one."""
         value = self._decoded[0]
         if isinstance(value, Invalid):
             return value.issues
@@ -121,21 +106,18 @@ class ReplyView:
     def _decoded(self) -> tuple[JSON | Invalid, tuple[Extraction, ...]]:
         if self.mapping is not None:
             return dict(self.mapping), ()
-        if self.text is None:
+        raw = self.text
+        if raw is None:
             return Invalid((Issue.of(Code.SHAPE_NOT_OBJECT, found=quote(self.reply)),)), ()
-        text, steps = (
-            extract(self.text, self.extraction, self.limits) if isinstance(self.text, str) else (self.text, ())
-        )
+        text, steps = extract(raw, self.extraction, self.limits) if isinstance(raw, str) else (raw, ())
         return decode(text, self.limits, names=member_names()), steps
 
 
 def read_reply(raw: object, extraction: tuple[Extraction, ...], limits: Limits) -> ReplyView | Invalid:
     """Open whatever an agent may have replied: a mapping, a text, a message or a completion, of any SDK.
 
-    An instance of a pydantic model with ``next_action`` is the mapping that it dumps to, as the published pages print.
-    Invalid is a reply that ended badly, whatever it holds: refused, filtered, cut, an error of the API, or none at all.
-    An *object* with the role ``error`` is the system's word; a mapping is never, because it may have been read from
-    what a model wrote.
+    A pydantic model with ``next_action`` is the mapping that it dumps to. Invalid is a reply that was refused, filtered
+    or cut, is empty, or an error of the API. Only an *object* may have the role ``error``: a mapping may be a model's.
     """
     view = partial(ReplyView, extraction=extraction, limits=limits)
     if raw is None:
@@ -148,14 +130,10 @@ def read_reply(raw: object, extraction: tuple[Extraction, ...], limits: Limits) 
             return view(mapping=known)
     elif isinstance(raw, BaseModel) and peek(raw, "next_action") is not None:
         return view(mapping=raw.model_dump())
-    elif peek(raw, "role") == ERROR_ROLE or not _is_message(raw):
+    elif peek(raw, "role") == ERROR_ROLE or not (is_response(raw) or any(hasattr(raw, key) for key in _MESSAGE_KEYS)):
         return view(reply=raw)
     opened = wire_of(raw).opened(raw)
     return opened if isinstance(opened, Invalid) else read_message(opened.message, extraction, limits)
-
-
-def _is_message(raw: object) -> bool:
-    return is_response(raw) or any(hasattr(raw, key) for key in _MESSAGE_KEYS)
 
 
 def _is_envelope(known: Mapping[str, Any]) -> bool:
@@ -190,12 +168,7 @@ def _as_text(raw: str | bytes | bytearray, limits: Limits) -> str | bytes:
     return bytes(raw[: limits.reply_bytes + 1])
 
 
-ERROR_PRIORITY: Final = 100
-TOOL_PRIORITY: Final = 90
 FORMAT_PRIORITY: Final = 80
-TEXT_PRIORITY: Final = 10
-"""The priorities of the built-in processors (requirement X2); 75, say, comes after JSON and before text."""
-
 _NOT_PROSE = ("{", "[", "`", "<", '"')
 
 
@@ -206,7 +179,7 @@ class ResponseProcessor(ABC):
     asks for the actions it reads.
     """
 
-    views: ClassVar[tuple[View, ...]] = VIEWS
+    views: ClassVar[tuple[View, ...]] = ("reply", "text", "value")
     origin: ClassVar[Origin] = Origin.MODEL
     format_name: str = ""
 
@@ -224,7 +197,7 @@ class ResponseProcessor(ABC):
 
 
 class RankedProcessor(ResponseProcessor):
-    """A built-in processor: its rank may be changed when it is made."""
+    """A built-in processor: its rank (requirement X2) may be changed when it is made."""
 
     rank: ClassVar[int]
 
@@ -232,7 +205,6 @@ class RankedProcessor(ResponseProcessor):
         self._priority = self.rank if priority is None else priority
 
     def priority(self) -> int:
-        """Return the rank."""
         return self._priority
 
 
@@ -247,16 +219,14 @@ class ErrorMessage:
 class ErrorMessageProcessor(RankedProcessor):
     """Reads an error that the application reports with the role ``error`` (M56): the system's own word."""
 
-    rank = ERROR_PRIORITY
+    rank = 100
     views: ClassVar[tuple[View, ...]] = ("reply",)
     origin = Origin.SYSTEM
 
     def can_process(self, response: Any) -> bool:
-        """Return whether a message reports an error."""
         return peek(response, "role") == ERROR_ROLE
 
     def process(self, response: Any) -> dict[str, Any] | Invalid | None:
-        """Return the system's action for this class of error, with its details."""
         error = read_error_message(response)
         if isinstance(error, Invalid):
             return error
@@ -267,7 +237,7 @@ class ErrorMessageProcessor(RankedProcessor):
 class ToolCallProcessor(RankedProcessor):
     """Reads native tool calls, at most ``max_calls`` of them (requirement M55)."""
 
-    rank = TOOL_PRIORITY
+    rank = 90
     views: ClassVar[tuple[View, ...]] = ("reply",)
 
     def __init__(self, priority: int | None = None, *, max_calls: int = DEFAULT_LIMITS.calls) -> None:
@@ -275,11 +245,9 @@ class ToolCallProcessor(RankedProcessor):
         self._max_calls = max_calls
 
     def can_process(self, response: Any) -> bool:
-        """Return whether a message has calls; the field alone may be empty."""
         return bool(peek(response, "tool_calls"))
 
     def process(self, response: Any) -> dict[str, Any] | Invalid | None:
-        """Return the calls without what an SDK or a server says beside them."""
         given = peek(response, "tool_calls")
         if not isinstance(given, list | tuple):
             return Invalid((Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="in an array", found=quote(given)),))
@@ -297,39 +265,30 @@ class StructuredJSONProcessor(RankedProcessor):
     format_name = "json"
 
     def can_process(self, response: Any) -> bool:
-        """Return whether an object names an action."""
         return isinstance(response, dict) and "next_action" in response
 
     def process(self, response: Any) -> dict[str, Any] | Invalid | None:
-        """Return the object as it is."""
         given: dict[str, Any] = response
         return given
 
 
 class TextResponseProcessor(RankedProcessor):
-    """Takes prose for the final response. Nothing is read into it, and it must be registered expressly (M57).
+    """Takes prose, not JSON, a code fence or a tag, for the final response; to be registered expressly (M57)."""
 
-    Text that begins like JSON, a code fence or a tag is a faulty action, not prose.
-    """
-
-    rank = TEXT_PRIORITY
+    rank = 10
     views: ClassVar[tuple[View, ...]] = ("text",)
     format_name = "text"
 
     def can_process(self, response: Any) -> bool:
-        """Return whether a text is prose, and not an action written wrongly."""
-        if not isinstance(response, str):
-            return False
-        start = response.lstrip()
+        start = response.lstrip() if isinstance(response, str) else ""
         return bool(start) and not start.startswith(_NOT_PROSE) and "next_action" not in response
 
     def process(self, response: Any) -> dict[str, Any] | Invalid | None:
-        """Return the text as the content of a final response."""
         return {"next_action": ActionType.FINAL_RESPONSE.value, "content": response}
 
 
 class Candidate(NamedTuple):
-    """An action still to be judged: what a processor made of a reply, who asks for it, and how it was read."""
+    """An action that is not judged yet, who asks for it, and how it was read."""
 
     action: JSONObject
     origin: Origin = Origin.MODEL
@@ -339,13 +298,10 @@ class Candidate(NamedTuple):
 class ProcessorChain:
     """Processors in the order they are asked: by priority, then by registration (requirements M51, X2).
 
-    None is those for errors, native calls and JSON; ContractError for what is no processor. A chain only translates; a
-    :class:`ValidationProcessor`, which has one of its own, judges what a reply asks for.
+    None is those for errors, native calls and JSON; ContractError for what is no processor. Nothing is judged.
     """
 
     __slots__ = ("processors",)
-
-    processors: tuple[ResponseProcessor, ...]
 
     def __init__(self, processors: Iterable[ResponseProcessor] | None = None) -> None:
         published = (ErrorMessageProcessor(), ToolCallProcessor(), StructuredJSONProcessor())
@@ -353,7 +309,8 @@ class ProcessorChain:
         for processor in given:
             if not isinstance(cast("object", processor), ResponseProcessor):
                 raise ContractError(f"a processor must be a ResponseProcessor, not {type(processor).__name__}")
-        self.processors = tuple(sorted(given, key=lambda processor: -processor.priority()))
+        ordered = sorted(given, key=lambda processor: -processor.priority())
+        self.processors: tuple[ResponseProcessor, ...] = tuple(ordered)
 
     async def process(self, response: object) -> JSONObject | None:
         """Return the action that a raw reply asks for, unjudged; None when none can be read. Nothing is raised."""
@@ -361,10 +318,9 @@ class ProcessorChain:
         return None if isinstance(found, Invalid) else found.action
 
     def candidate(self, read: Callable[[], ReplyView | Invalid]) -> Candidate | Invalid:
-        """Read a reply by the first processor that gives an action: plain JSON, so that no foreign code runs after it.
+        """Read a reply by the first processor that returns an action: plain JSON, so no foreign code runs after it.
 
-        Invalid when none does: with the faults of processors that raised, then what those that know the way of writing
-        found wrong, or else why the reply holds no action. A processor that raises never ends the asking (M59).
+        Invalid when none does, with the faults of processors that raised (M59) and that others found, or the reason.
         """
         try:
             view = read()
@@ -382,24 +338,21 @@ class ProcessorChain:
                 issues = plain_issues(outcome, view.limits)
                 outcome = Invalid(issues) if issues else cast("JSONObject", plain(outcome))
             if isinstance(outcome, dict):
-                return Candidate(
-                    outcome, processor.origin, Source(processor.format_name, tuple(failures), view.leniency)
-                )
+                source = Source(processor.format_name, tuple(failures), view.leniency)
+                return Candidate(outcome, processor.origin, source)
             if isinstance(outcome, Issue):
                 failures.append(outcome)
             elif outcome is not None:
                 refusals.extend(outcome.issues)
-        return Invalid((*failures, *(refusals or self._unread(view))), view.leniency)
-
-    def _unread(self, view: ReplyView) -> tuple[Issue, ...]:
-        # issues of JSON are reported only where actions are written in it
-        in_json = any(isinstance(processor, StructuredJSONProcessor) for processor in self.processors)
-        reads_values = any("value" in one.views for one in self.processors if one.format_name)
-        return view.issues if in_json or (reads_values and view.value is None) else (_NOT_AS_ASKED,)
+        if not refusals:  # issues of JSON are reported only where actions are written in it
+            in_json = any(isinstance(processor, StructuredJSONProcessor) for processor in self.processors)
+            reads_values = any("value" in one.views for one in self.processors if one.format_name)
+            refusals.extend(view.issues if in_json or (reads_values and view.value is None) else (_NOT_AS_ASKED,))
+        return Invalid((*failures, *refusals), view.leniency)
 
 
 def _asked(processor: ResponseProcessor, view: ReplyView) -> JSONObject | Invalid | Issue | None:
-    """Pass a processor its sides of the reply; what it raises, or gives instead of an action, is an Issue of ours."""
+    """Pass a processor its sides of the reply; what it raises, or returns instead of an action, is an Issue of ours."""
     worst: Invalid | Issue | None = None
     for side in processor.views:
         response: object = getattr(view, side)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, cast
 
-from strictreply.coordination._actions import Branch, BranchType, Permitted, ValidationResult
-from strictreply.coordination._agent_steering import JSON_FORMAT
+from strictreply.coordination._actions import Branch, Permitted, ValidationResult
 from strictreply.coordination._error_policy import ErrorPolicy, Reaction
 from strictreply.coordination._topology import USER, Topology
 from strictreply.coordination.formats._action_formats import BaseResponseFormat
@@ -29,7 +28,7 @@ class StepType(StrEnum):
 
 
 class RoutingReason(StrEnum):
-    """Why a :class:`Router` decided so: the word that programs match on; ``route_next`` has ``RouteReason``."""
+    """Why a :class:`Router` decided so, for programs to match on; ``route_next`` has ``RouteReason``."""
 
     SEQUENTIAL = "sequential"
     PARALLEL = "parallel"
@@ -72,7 +71,7 @@ _FAULT_STEPS: Final = frozenset({StepType.ERROR_RECOVERY, StepType.RETRY_WITH_ST
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionStep:
-    """One step of ``target``, an agent, a tool or the User; ``steering`` is the text to put to the agent, if any."""
+    """One step of ``target``, an agent, a tool or the User; ``steering`` is the text for the agent, if any."""
 
     step_type: StepType
     target: str = ""
@@ -94,9 +93,9 @@ class BranchSpec:
 class RoutingDecision:
     """What a :class:`Router` decides: what an executor does next (requirement M91); see ``RouteDecision`` for states.
 
-    ``next_steps`` are executed in order, ``branch_specs`` side by side while the branch waits (``should_wait``).
-    ``completion_reason`` tells why the branch is over, None while it is not. ``error_action`` is ``terminate``,
-    ``retry`` or ``escalate`` when a fault led here. ``reason`` is None only in decisions that no router made.
+    ``next_steps`` are executed in order, ``branch_specs`` in parallel while the branch waits (``should_wait``).
+    ``completion_reason`` is why the branch is over, None while it is not. ``error_action`` is ``terminate``, ``retry``
+    or ``escalate`` when a fault led here. ``reason`` is None only in decisions that no router made.
     """
 
     next_steps: list[ExecutionStep] = field(default_factory=list[ExecutionStep])
@@ -134,11 +133,11 @@ _NOT_GIVEN: Final = cast("int", object())  # the absence of a count, told from e
 class RoutingContext:
     """What a router is told beside the reply (requirement M94).
 
-    ``retry_count`` are the corrections already made of this agent's reply, ``transport_retries`` the repeats of its
-    failed call. ``current_agent`` is who replied; without it the sole agent of the branch is meant. ``metadata`` may
-    hold faults of the executor (``critical_api_error`` and others), and, as the published example spells it, the
-    ``retry_count`` (X7). ``steering_enabled`` False asks again without telling what to change. What the branch does not
-    say of a conversation may be said here. Raises ContractError for what is no count, and for two that differ.
+    ``retry_count`` counts the corrections of this agent's reply, ``transport_retries`` the repeats of its failed call.
+    ``current_agent`` is who replied, by default the only agent of the branch. ``metadata`` may hold faults of the
+    executor (``critical_api_error`` and others), and the ``retry_count`` as in the published example (X7). With
+    ``steering_enabled`` False a retry has no steering. The last three fields complete what the branch says of a
+    conversation. Raises ContractError for what is no count, and for two that differ.
     """
 
     metadata: JSONObject = field(default_factory=dict[str, Any])
@@ -154,14 +153,12 @@ class RoutingContext:
     conversation_turns: int = 0
 
     def __post_init__(self) -> None:
-        given = self.retry_count is not _NOT_GIVEN
-        count = self.retry_count if given else self.metadata.get("retry_count", 0)
-        object.__setattr__(self, "retry_count", count)
+        if self.retry_count is _NOT_GIVEN:
+            object.__setattr__(self, "retry_count", self.metadata.get("retry_count", 0))
         for name in ("retry_count", "transport_retries", "conversation_turns"):
-            value: object = getattr(self, name)
-            if not is_count(value):
+            if not is_count(cast("object", getattr(self, name))):
                 raise ContractError(f"RoutingContext.{name} must be a whole number, 0 or more")
-        if given and self.metadata.get("retry_count", count) != count:
+        if self.metadata.get("retry_count", self.retry_count) != self.retry_count:
             raise ContractError("RoutingContext.retry_count and metadata['retry_count'] differ; give it once")
 
 
@@ -175,28 +172,16 @@ class RoutingCase:
     branch: Branch
     context: RoutingContext
     allowed: Permitted
-    response_format: BaseResponseFormat = JSON_FORMAT
+    response_format: BaseResponseFormat
 
     @property
     def agent(self) -> str:
-        """The agent that replied."""
         return self.allowed.agent
 
     @property
     def parsed(self) -> JSONObject:
         """The reply as it was read; empty when there is none."""
         return self.result.parsed_response or {}
-
-
-def said_of(branch: Branch, context: RoutingContext) -> Branch:
-    """Join what the branch and the context say of a conversation; the branch itself is not changed."""
-    conversation = context.is_conversation_branch and branch.type is BranchType.SIMPLE
-    return replace(
-        branch,
-        type=BranchType.CONVERSATION if conversation else branch.type,
-        agents=branch.agents or tuple(context.branch_agents),
-        turns=max(branch.turns, context.conversation_turns),
-    )
 
 
 def go_on(
@@ -229,7 +214,7 @@ def refuse(reason: RoutingReason, words: str, **metadata: Any) -> RoutingDecisio
 
 
 def tell_user(details: Mapping[str, Any], *, data: JSONObject | None = None, **metadata: Any) -> ExecutionStep:
-    """Make the step that brings an error to the user; ``requires_user_action`` says whether one answer is awaited."""
+    """Make the step that brings an error to the user; with ``requires_user_action`` an answer is awaited."""
     known = {"requires_user_action": False, "can_retry": False} | metadata
     given: JSONObject = {"error": dict(details)} | (data or {})
     return ExecutionStep(step_type=StepType.ERROR_RECOVERY, target=USER, data=given, metadata=known)

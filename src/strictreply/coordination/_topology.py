@@ -1,8 +1,4 @@
-"""Who may hand over to whom: agents, edges, entries, the User and the End, checked when they are declared.
-
-A topology is a value: changing one makes another, with another ``version``. It is declared from a mapping, a list of
-edges or a networkx digraph, which is known by its attributes and never imported. Nothing is routed or executed here.
-"""
+"""Who may hand over to whom: agents, edges, entries, the User and the End, checked when they are declared."""
 
 from __future__ import annotations
 
@@ -18,18 +14,13 @@ from strictreply.coordination._actions import CoordinationCode, DeclarationError
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, pointer
 
-USER = "User"
-"""The node that is the person: an edge from it is an entry, an edge to it lets an agent ask and finish."""
-
-END_NODE = "End"
-"""The node that is the end: an edge to it lets an agent finish without a word to the person. A route's is ``END``."""
-
+USER = "User"  # the person: an edge from it is an entry, an edge to it lets an agent ask and finish
+END_NODE = "End"  # an edge to it lets an agent finish without a word to the person; the end of a route is ``END``
 RESERVED = (USER, END_NODE)
-_VERSION_BYTES = 16
 _CONVERSATION: Final = "conversation"  # the attribute of an edge that marks its ends as a conversation pair
+# how nodes are drawn: Mermaid's brackets, and DOT's ``shape``
 _AGENT_SHAPE: Final = ('["', '"]', "box")
 _SHAPES: Final = {USER: ('(["', '"])', "oval"), END_NODE: ('(("', '"))', "doublecircle")}
-"""How the reserved nodes are drawn: Mermaid's brackets, and DOT's ``shape``."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -54,10 +45,9 @@ class Topology:
     """A graph of agents that holds together, in one canonical order.
 
     ``agents`` are names, trimmed and sorted, without User and End; ``edges`` are sorted; ``entries`` are the agents a
-    run may begin with: those given and those User has edges to, or when there are none, those that no other agent
-    leads to. ``version`` is a hash of all of it: two topologies have the same one exactly when they are equal, in
-    whatever order they were declared. ``conversations`` are the pairs that talk in turns: marked ones, and agents
-    with edges both ways.
+    run may begin with: those given and those User has edges to, or else those that no other agent leads to.
+    ``version`` is a hash of all of it: equal topologies, and no others, have the same one. ``conversations`` are the
+    pairs that talk in turns: marked ones, and agents with edges both ways.
 
     Raises DeclarationError with every fault: names that are no text, blank or declared twice, edges with unknown
     ends, edges out of End, no entry, agents that no entry leads to, no agent that may finish.
@@ -72,24 +62,26 @@ class Topology:
     _allowed: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Bring the parts into order, refuse what does not hold together, and name the version."""
         _refuse(_name_issues(self))
         agents, edges = sorted(map(_trimmed, self.agents)), sorted(self.edges)
         given = [_trimmed(entry) for entry in self.entries]
         _refuse(_part_issues(agents, edges, given))
         targets = {node: tuple(e.target for e in edges if e.source == node) for node in (*agents, *RESERVED)}
-        entries = sorted(
-            {*given, *targets[USER]} or set(agents) - {edge.target for edge in edges if edge.source != edge.target}
-        )
+        followers = {edge.target for edge in edges if edge.source != edge.target}
+        entries = sorted({*given, *targets[USER]} or set(agents) - followers)
         _refuse(_reach_issues(agents, entries, targets))
+        # User, who starts runs and reads answers, is in a conversation only when it is marked
+        ways = {(edge.source, edge.target) for edge in edges if USER not in (edge.source, edge.target)}
+        mutual = {way for way in ways if way[::-1] in ways and way[0] != way[1]}
+        marked = {(edge.source, edge.target) for edge in edges if edge.conversation}
         # JSON keeps names apart whatever is in them
         canonical = json.dumps([agents, [[edge.source, edge.target, edge.conversation] for edge in edges], entries])
         made: dict[str, object] = {
             "agents": tuple(agents),
             "edges": tuple(edges),
             "entries": tuple(entries),
-            "version": hashlib.blake2b(canonical.encode(), digest_size=_VERSION_BYTES).hexdigest(),
-            "conversations": _conversations(edges),
+            "version": hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest(),
+            "conversations": frozenset(map(frozenset, mutual | marked)),
             "_targets": targets,
             "_allowed": {node: tuple(one for one in targets[node] if one not in RESERVED) for node in targets},
         }
@@ -107,11 +99,10 @@ class Topology:
     ) -> Self:
         """Declare a topology from targets by agent, from a list of edges, or from a ``networkx.DiGraph``.
 
-        A mapping declares its keys, a graph its nodes, a list of edges every name in it unless ``agents`` says which
-        there are. ``entry`` names where runs begin. ``conversations`` marks pairs that talk in turns, as does the
-        attribute ``conversation`` of a graph's edge. Raises DeclarationError as the class does, also for what is no
-        graph, for an undirected one, because an edge is a permission and must say which way, and for a pair without an
-        edge.
+        A mapping declares its keys, a graph its nodes, a list of edges every name in it unless ``agents`` is given.
+        ``entry`` names where runs begin. ``conversations`` marks pairs that talk in turns, as does the attribute
+        ``conversation`` of a graph's edge. Raises DeclarationError as the class does, also for what is no graph, for an
+        undirected one, because an edge permits one direction, and for a pair without an edge.
         """
         named, edges = _read_graph(source)
         if named is None:
@@ -169,8 +160,8 @@ class Topology:
     def to_mermaid(self) -> str:
         """Draw a Mermaid flowchart; names are escaped, so none can break out of its label."""
         ids = self._node_ids()
-        shapes = {name: _SHAPES.get(name, _AGENT_SHAPE) for name in ids}
-        lines = [f"  {ids[name]}{shape[0]}{_label(name, '#')}{shape[1]}" for name, shape in shapes.items()]
+        shapes = [(name, *_SHAPES.get(name, _AGENT_SHAPE)) for name in ids]
+        lines = [f"  {ids[name]}{opening}{_label(name, '#')}{closing}" for name, opening, closing, _ in shapes]
         lines += [f"  {ids[edge.source]} --> {ids[edge.target]}" for edge in self.edges]
         return "\n".join(["flowchart LR", *lines, ""])
 
@@ -194,10 +185,7 @@ class Topology:
 
 
 def _label(name: str, opening: str) -> str:
-    """Return a name with every character but letters, digits, underscores and single spaces as a numeric entity.
-
-    Both languages read ``<opening>65;`` as "A" inside a quoted label, Mermaid with ``#``, DOT with ``&#``.
-    """
+    """Return a name with all but letters, digits, underscores and spaces as numeric entities (``<opening>65;``: A)."""
     return "".join(char if char.isalnum() or char in "_ " else f"{opening}{ord(char)};" for char in name)
 
 
@@ -211,7 +199,11 @@ def _ends(edges: Iterable[TopologyEdge]) -> Iterator[Any]:
 
 def _read_graph(source: TopologySource) -> tuple[list[str] | None, list[TopologyEdge]]:
     if isinstance(source, Mapping):
-        return _read_targets(cast("Mapping[str, object]", source))
+        lists = cast("Mapping[str, Iterable[str]]", source)
+        for agent, targets in cast("Mapping[str, object]", source).items():  # a lone text would be read by letters
+            if isinstance(targets, str | bytes | Mapping) or not isinstance(targets, Iterable):
+                raise _malformed(pointer("", agent), "a list of names")
+        return list(lists), [TopologyEdge(agent, target) for agent in lists for target in lists[agent]]
     agents: list[str] | None = None
     edges: Any = source
     if hasattr(source, "nodes") and hasattr(source, "edges"):
@@ -222,14 +214,6 @@ def _read_graph(source: TopologySource) -> tuple[list[str] | None, list[Topology
     elif not isinstance(source, Iterable) or isinstance(source, str | bytes):
         raise _malformed("", "a mapping, a list of edges or a networkx.DiGraph")
     return agents, [_edge(item, index) for index, item in enumerate(edges)]
-
-
-def _read_targets(named: Mapping[str, object]) -> tuple[list[str], list[TopologyEdge]]:
-    for agent, targets in named.items():  # a lone text would be read letter by letter
-        if isinstance(targets, str | bytes | Mapping) or not isinstance(targets, Iterable):
-            raise _malformed(pointer("", agent), "a list of names")
-    lists = cast("Mapping[str, Iterable[str]]", named)
-    return list(lists), [TopologyEdge(agent, target) for agent in lists for target in lists[agent]]
 
 
 def _marked(edges: list[TopologyEdge], conversations: Iterable[tuple[str, str]]) -> tuple[TopologyEdge, ...]:
@@ -286,11 +270,6 @@ def _part_issues(agents: list[str], edges: list[TopologyEdge], entries: list[str
             yield CoordinationCode.TOPOLOGY_DUPLICATE_AGENT.at(place)
         if agent in RESERVED:
             yield CoordinationCode.TOPOLOGY_RESERVED.at(place, reason="is a reserved name, not an agent's")
-    yield from _edge_issues(edges, known)
-    yield from (_unknown(name, known, pointer("/entries", name)) for name in entries if name not in agents)
-
-
-def _edge_issues(edges: list[TopologyEdge], known: list[str]) -> Iterator[Issue]:
     for (source, target), times in Counter((edge.source, edge.target) for edge in edges).items():
         place = pointer("/edges", source, target)
         if times > 1:
@@ -299,18 +278,12 @@ def _edge_issues(edges: list[TopologyEdge], known: list[str]) -> Iterator[Issue]
             reason = "User leads to agents only, and nothing leads out of End"
             yield CoordinationCode.TOPOLOGY_RESERVED.at(place, reason=reason)
         yield from (_unknown(name, known, place) for name in dict.fromkeys((source, target)) if name not in known)
+    yield from (_unknown(name, known, pointer("/entries", name)) for name in entries if name not in agents)
 
 
 def _unknown(name: str, known: list[str], place: str) -> Issue:
     near = get_close_matches(str(name), known, n=1)
     return CoordinationCode.TOPOLOGY_UNKNOWN_AGENT.at(place, hint=f"did you mean {near[0]!r}?" if near else "")
-
-
-def _conversations(edges: list[TopologyEdge]) -> frozenset[frozenset[str]]:
-    """Find the pairs that talk in turns; User, who starts runs and reads answers, is in one only when it is marked."""
-    ways = {(edge.source, edge.target) for edge in edges if USER not in (edge.source, edge.target)}
-    mutual = {way for way in ways if way[::-1] in ways and way[0] != way[1]}
-    return frozenset(frozenset((e.source, e.target)) for e in edges if e.conversation or (e.source, e.target) in mutual)
 
 
 def _reach_issues(agents: list[str], entries: list[str], targets: Mapping[str, tuple[str, ...]]) -> Iterator[Issue]:
@@ -320,9 +293,8 @@ def _reach_issues(agents: list[str], entries: list[str], targets: Mapping[str, t
     reached = list(entries)
     for node in reached:  # grows while it is walked
         reached += [target for target in targets[node] if target not in reached and target not in RESERVED]
-    words = ", ".join(entries)
     for agent in agents:
         if agent not in reached:
-            yield CoordinationCode.TOPOLOGY_UNREACHABLE.at(pointer("/agents", agent), entries=words)
+            yield CoordinationCode.TOPOLOGY_UNREACHABLE.at(pointer("/agents", agent), entries=", ".join(entries))
     if not any(target in RESERVED for node in reached for target in targets[node]):
         yield CoordinationCode.TOPOLOGY_NO_FINISH.at("/edges")

@@ -1,8 +1,4 @@
-"""Who is told of verdicts: the published counters by agent, the last verdicts in order, and DEBUG logging (M115).
-
-Raw replies are logged only through a redaction of the caller's; everything else is made of our words and the
-declaration's. The logger is the package's, without handlers of its own.
-"""
+"""What counts and logs verdicts: the published counters by agent, the last verdicts in order, DEBUG logging (M115)."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, field
 from operator import add
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from strictreply.contract._driving import unharmed
 from strictreply.coordination._actions import ActionType, ValidationResult
@@ -21,8 +17,6 @@ from strictreply.coordination._runs.run_state import Now, utc_now
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Issue, printable
 from strictreply.values._replies import Attempt, plain, type_name
-
-_HISTORY_ROWS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +77,7 @@ class ValidationMetrics:
 
     __slots__ = ("_by_agent", "_faults", "_history", "_last", "_lock", "_now")
 
-    def __init__(self, *, rows: int = _HISTORY_ROWS, now: Now = utc_now) -> None:
+    def __init__(self, *, rows: int = 1_000, now: Now = utc_now) -> None:
         if rows < 0:
             raise ContractError("ValidationMetrics.rows must be 0 or more")
         self._now = now
@@ -97,14 +91,16 @@ class ValidationMetrics:
         """Count one verdict; ``retry`` says that the reply was asked for again, ``steered`` that it was told how."""
         error = None if result.is_valid else result.error_message or "the reply does not fit"
         action = result.action_type if result.is_valid else None
-        self._add(agent, action, error, result.issues, retry=retry, steered=steered)
+        how = ValidationCounts(retry_count=retry, steering_applications=steered)
+        self._add(agent, action, error, result.issues, how)
 
     def attempted(self, agent: str, attempt: Attempt, *, action: ActionType | None = None) -> None:
         """Count one attempt of the core's loop, and the action of an accepted one; a failed call is no validation."""
         if attempt.failure is None:
             error = "; ".join(issue.dotted for issue in attempt.issues) or None
             retry, steered = attempt.tier > 0, attempt.correction is not None
-            self._add(agent, action, error, attempt.issues, retry=retry, steered=steered)
+            how = ValidationCounts(retry_count=retry, steering_applications=steered)
+            self._add(agent, action, error, attempt.issues, how)
 
     def snapshot(self) -> ValidationSnapshot:
         """Copy all counters at one moment."""
@@ -119,17 +115,10 @@ class ValidationMetrics:
             self._history.clear()
 
     def _add(
-        self,
-        agent: str,
-        action: ActionType | None,
-        error: str | None,
-        issues: tuple[Issue, ...],
-        *,
-        retry: bool,
-        steered: bool,
+        self, agent: str, action: ActionType | None, error: str | None, issues: tuple[Issue, ...], how: ValidationCounts
     ) -> None:
         valid = error is None
-        one = ValidationCounts(1, valid, not valid, retry, steered)
+        one = ValidationCounts(1, valid, not valid) + how
         code, category = (issues[0].code, issues[0].category) if issues else ("", None)
         with self._lock:
             self._last = max(self._last, self._now().timestamp())
@@ -140,20 +129,17 @@ class ValidationMetrics:
 
 
 _logger = logging.getLogger("strictreply")
-
-RedactReply: TypeAlias = Callable[[str], str]
-"""Given a raw reply as JSON text, gives what may be logged."""
+RedactReply: TypeAlias = Callable[[str], str]  # from a raw reply as JSON text to what may be logged
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Tells ``metrics`` and the log of verdicts; without ``redact`` no raw reply is logged."""
+    """Counts verdicts in ``metrics`` and logs them; without ``redact`` no raw reply is logged."""
 
     metrics: ValidationMetrics | None = None
     redact: RedactReply | None = None
 
     def judged(self, agent: str, result: ValidationResult, raw: object) -> None:
-        """Report the verdict on a reply that was handed in."""
         if self.metrics is not None:
             self.metrics.validated(agent, result)
         _log(agent, result.action_type if result.is_valid else None, result.issues)

@@ -1,15 +1,10 @@
-"""Where a verdict leads: one route for each action of a valid reply, and what follows a fault or the answer to one.
-
-What comes here is permitted: the router has checked it again (requirement M107). The error policy decides what follows
-a fault; here that becomes a step, or an end.
-"""
+"""Where a verdict leads: one route for each action of a valid reply, and what follows a fault or the answer to one."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any, Final, TypeAlias, cast
 
 from strictreply.coordination._actions import ActionType, AgentInvocation, BranchType, Origin
@@ -37,10 +32,7 @@ from strictreply.values._limits import JSONObject
 from strictreply.values._replies import Invalid
 
 Route: TypeAlias = Callable[[RoutingCase], RoutingDecision]
-"""Decides what a valid reply with one kind of action leads to."""
-
 _MIN_PARALLEL: Final = 2  # how many agents a parallel hand-over names at least (requirement M30)
-
 _CALL = '{"id": text, "type": "function", "function": {"name": text, "arguments": JSON text}}'
 
 
@@ -83,16 +75,14 @@ def _tools(case: RoutingCase) -> RoutingDecision:
         if not isinstance(name, str) or not isinstance(arguments, dict):
             return _broken(Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL),)).summary)
         data: JSONObject = {"arguments": arguments, "tool_call_id": call.get("id"), "tool_call": call}
-        caller = {"calling_agent": case.agent}
-        steps.append(ExecutionStep(step_type=StepType.TOOL_EXECUTION, target=name, data=data, metadata=caller))
+        steps.append(_step(StepType.TOOL_EXECUTION, name, data, calling_agent=case.agent))
     return go_on(RoutingReason.TOOLS, *steps) if steps else _broken("it calls no tool")
 
 
 def _final(case: RoutingCase) -> RoutingDecision:
     """Return the answer to the user, or to the end, where the agent has an edge to one of them (requirement M99)."""
     target = USER if case.topology.may_ask_user(case.agent) else END_NODE
-    data = {"content": case.parsed.get("content")}
-    step = ExecutionStep(step_type=StepType.FINAL_RESPONSE, target=target, data=data, metadata={"agent": case.agent})
+    step = _step(StepType.FINAL_RESPONSE, target, {"content": case.parsed.get("content")}, agent=case.agent)
     return stop(RoutingReason.FINAL, "the agent gave its final response", step)
 
 
@@ -102,14 +92,13 @@ def _end_conversation(case: RoutingCase) -> RoutingDecision:
 
 
 def _wait(case: RoutingCase) -> RoutingDecision:
-    step = ExecutionStep(step_type=StepType.WAIT_FOR_CONVERGENCE, target=case.agent)
-    return replace(go_on(RoutingReason.WAITING, step), should_continue=False, should_wait=True)
+    waiting = go_on(RoutingReason.WAITING, _step(StepType.WAIT_FOR_CONVERGENCE, case.agent, {}))
+    return replace(waiting, should_continue=False, should_wait=True)
 
 
 def _ask_user(case: RoutingCase) -> RoutingDecision:
     data = {"request": case.parsed.get("question")}
-    known = {"requires_user_action": True, "asking_agent": case.agent}
-    step = ExecutionStep(step_type=StepType.AGENT_INVOCATION, target=USER, data=data, metadata=known)
+    step = _step(StepType.AGENT_INVOCATION, USER, data, requires_user_action=True, asking_agent=case.agent)
     return go_on(RoutingReason.USER_ASKED, step)
 
 
@@ -132,11 +121,10 @@ def _terminal(case: RoutingCase) -> RoutingDecision:
     """Show an error to the user and end: nothing is tried again (requirements M102, X8)."""
     error = _api_error(case)
     step = tell_user(_details(case), no_retry=True, failed_agent=case.agent)
-    if case.result.origin is Origin.SYSTEM:
-        words = f"Terminal error: {error.issue.message}"
-        return stop(RoutingReason.TERMINAL, words, step, error=words, termination_reason=error.classification.value)
-    words = f"Terminal error: reported by {case.agent}"
-    return stop(RoutingReason.TERMINAL, words, step, error=words)
+    by_system = case.result.origin is Origin.SYSTEM
+    words = f"Terminal error: {error.issue.message if by_system else f'reported by {case.agent}'}"
+    known = {"termination_reason": error.classification.value} if by_system else {}
+    return stop(RoutingReason.TERMINAL, words, step, error=words, **known)
 
 
 def _auto_retry(case: RoutingCase) -> RoutingDecision:
@@ -146,8 +134,7 @@ def _auto_retry(case: RoutingCase) -> RoutingDecision:
     if made >= budget.repeats or (wait is not None and wait > budget.max_retry_after):
         return _brought_to_user(case, RoutingReason.RETRIES_SPENT)
     known = {"retry_attempt": made + 1, "retry_reason": error.issue.code}
-    data = {"retry_after": wait}
-    step = ExecutionStep(step_type=StepType.AGENT_INVOCATION, target=case.agent, data=data, metadata=known)
+    step = _step(StepType.AGENT_INVOCATION, case.agent, {"retry_after": wait}, **known)
     return go_on(RoutingReason.AUTO_RETRY, step, error_action=Reaction.RETRY)
 
 
@@ -164,34 +151,29 @@ _REACTING: Final[Mapping[Reaction, ActionType]] = {
     Reaction.ESCALATE: ActionType.ERROR_RECOVERY,
     Reaction.TERMINATE: ActionType.TERMINAL_ERROR,
 }
-"""The system's own action for each reaction."""
 
-ROUTES: Final[Mapping[ActionType, Route]] = MappingProxyType(
-    {
-        ActionType.INVOKE_AGENT: _sequential,
-        ActionType.PARALLEL_INVOKE: _parallel,
-        ActionType.CALL_TOOL: _tools,
-        ActionType.FINAL_RESPONSE: _final,
-        ActionType.END_CONVERSATION: _end_conversation,
-        ActionType.WAIT_AND_AGGREGATE: _wait,
-        ActionType.ERROR_RECOVERY: _brought_to_user,
-        ActionType.TERMINAL_ERROR: _terminal,
-        ActionType.AUTO_RETRY: _auto_retry,
-        ActionType.TERMINATE_WORKFLOW: _final,
-        ActionType.ASK_USER: _ask_user,
-    }
-)
-"""The route of every action (requirement M110)."""
+ROUTES: Final[Mapping[ActionType, Route]] = {  # of every action (requirement M110)
+    ActionType.INVOKE_AGENT: _sequential,
+    ActionType.PARALLEL_INVOKE: _parallel,
+    ActionType.CALL_TOOL: _tools,
+    ActionType.FINAL_RESPONSE: _final,
+    ActionType.END_CONVERSATION: _end_conversation,
+    ActionType.WAIT_AND_AGGREGATE: _wait,
+    ActionType.ERROR_RECOVERY: _brought_to_user,
+    ActionType.TERMINAL_ERROR: _terminal,
+    ActionType.AUTO_RETRY: _auto_retry,
+    ActionType.TERMINATE_WORKFLOW: _final,
+    ActionType.ASK_USER: _ask_user,
+}
+
+
+def _step(step_type: StepType, target: str, data: JSONObject, **metadata: Any) -> ExecutionStep:
+    return ExecutionStep(step_type=step_type, target=target, data=data, metadata=metadata)
 
 
 def _invoke(case: RoutingCase, invocation: AgentInvocation, **metadata: int) -> ExecutionStep:
     known = {"from_agent": case.agent, "instance_id": invocation.instance_id, **metadata}
-    return ExecutionStep(
-        step_type=StepType.AGENT_INVOCATION,
-        target=invocation.agent_name,
-        data={"request": invocation.request},
-        metadata=known,
-    )
+    return _step(StepType.AGENT_INVOCATION, invocation.agent_name, {"request": invocation.request}, **known)
 
 
 def _details(case: RoutingCase, otherwise: JSONObject | None = None) -> JSONObject:
@@ -208,7 +190,6 @@ def _api_error(case: RoutingCase) -> ApiError:
 
 
 def _broken(words: str) -> RoutingDecision:
-    """Refuse a result that says of itself that it is valid, and does not hold what its action needs."""
     return refuse(RoutingReason.BROKEN_RESULT, f"the result cannot be routed: {words}")
 
 
@@ -218,10 +199,7 @@ _PRE_CHECKS: Final[tuple[tuple[RoutingReason, bool, JSONObject, JSONObject], ...
     (RoutingReason.POOL_EXHAUSTED, False, {"retry_after": 5}, {"notification": "resource"}),
     (RoutingReason.TIMEOUT, True, {}, {"no_retry": True}),
 )
-"""The faults that an executor reports in ``RoutingContext.metadata`` under the reason's name, as they are looked for.
-
-Then whether the branch ends, what the user is told unless it is reported (seconds), and what goes with the step (M106).
-"""
+"""Faults reported by an executor (M106), whether the branch ends, default data, and the metadata of the step."""
 
 
 def pre_checked(context: RoutingContext) -> RoutingDecision | None:
@@ -262,19 +240,16 @@ def _retried(case: RoutingCase) -> RoutingDecision:
     made = context.transport_retries if transient else context.retry_count
     if made >= (budget.repeats if transient else budget.max_retries):
         return _terminated(case, RoutingReason.RETRIES_SPENT)
-    steering = SteeringContext(
-        permitted=case.allowed,
-        issues=case.result.issues,
-        retry_count=context.retry_count + 1,
-        response_format=case.response_format,
-    )
-    text = steering_text(steering) if context.steering_enabled else None
-    step = ExecutionStep(
-        step_type=StepType.AGENT_INVOCATION if text is None else StepType.RETRY_WITH_STEERING,
-        target=case.agent,
-        steering=text,
-        metadata={"retry_attempt": made + 1, "retry_reason": case.result.code},
-    )
+    known = {"retry_attempt": made + 1, "retry_reason": case.result.code}
+    step = _step(StepType.AGENT_INVOCATION, case.agent, {}, **known)
+    if context.steering_enabled:
+        steering = SteeringContext(
+            permitted=case.allowed,
+            issues=case.result.issues,
+            retry_count=context.retry_count + 1,
+            response_format=case.response_format,
+        )
+        step = replace(step, step_type=StepType.RETRY_WITH_STEERING, steering=steering_text(steering))
     return go_on(RoutingReason.RETRY, step, error_action=Reaction.RETRY)
 
 
@@ -294,7 +269,7 @@ def _words(case: RoutingCase) -> str:
 def question_of(
     step: ExecutionStep, *, request_id: str, prompt: str = "", skip_to: str | None = None, requested_at: str = ""
 ) -> PendingHuman:
-    """Make the question that a step to the user puts; ContractError for a step that is no error of an agent."""
+    """Make the question of a step to the user; ContractError for a step that is no error of an agent."""
     failed = step.metadata.get("failed_agent")
     if step.step_type is not StepType.ERROR_RECOVERY or not isinstance(failed, str):
         raise ContractError("only an error_recovery step with a failed_agent is a question to the user")
@@ -304,8 +279,8 @@ def question_of(
 def resume_after_error(topology: Topology, asked: PendingHuman, decision: HumanDecision | None) -> RoutingDecision:
     """Continue as the user decided; a decision that does not apply to an error asks the question again.
 
-    ``retry`` asks the failed agent again, its budgets begun anew. ``skip`` goes to ``skip_to``, over an edge of the
-    failed agent, or ends the branch when there is none to go to. ``abort`` ends the run.
+    ``retry`` asks the failed agent again, with new budgets. ``skip`` goes to ``skip_to`` over an edge of the failed
+    agent, or ends the branch when there is none. ``abort`` ends the run.
     """
     failed = asked.resume_to
     follows = failed in topology.agents and asked.skip_to in topology.allowed_targets(failed)
@@ -328,4 +303,4 @@ def resume_after_error(topology: Topology, asked: PendingHuman, decision: HumanD
 def _to(topology: Topology, target: str | None, reason: RoutingReason) -> RoutingDecision:
     if target not in topology.agents:
         return refuse(RoutingReason.UNKNOWN_AGENT, "the request names no agent of this topology to continue with")
-    return go_on(reason, ExecutionStep(step_type=StepType.AGENT_INVOCATION, target=target))
+    return go_on(reason, _step(StepType.AGENT_INVOCATION, target, {}))

@@ -1,7 +1,4 @@
-"""From a verdict on a reply to what is executed next. Nothing is executed here, and nothing is decided by words.
-
-No verdict is believed: it is held once more to the edges, the branch, the tools and who asks (requirement M107).
-"""
+"""From a verdict on a reply to what is executed next; the verdict is checked once more here (requirement M107)."""
 
 from __future__ import annotations
 
@@ -45,7 +42,6 @@ from strictreply.coordination._routing_decision import (
     RoutingReason,
     StepType,
     refuse,
-    said_of,
 )
 from strictreply.coordination._runs.run_state import RoutingEntry
 from strictreply.coordination._topology import Topology
@@ -69,22 +65,14 @@ __all__ = [
 ]
 
 
-_REPORTED: Final = ("error_details", "suggested_action", "error")
-"""The members of an action that are read, and not merely passed on."""
-
-_MAX_ROUTES: Final = 1_024
-_DIGEST_BYTES: Final = 16
+_REPORTED: Final = ("error_details", "suggested_action", "error")  # the members of an action that a route reads
 _logger = logging.getLogger("strictreply")
 _ACTIONS: Final = tuple(ActionType)
 _HANDING_OVER: Final = (ActionType.INVOKE_AGENT, ActionType.PARALLEL_INVOKE)
 
 
 def _flaws(result: ValidationResult, agent: str) -> Iterator[str]:
-    """Return why a result cannot be routed as the verdict on ``agent``'s reply; only the first flaw may be asked for.
-
-    One of :class:`ValidationProcessor` never has a flaw; one that was made by hand, or read from somewhere, may: its
-    members are what they are, whatever their types promise.
-    """
+    """Return why a result made by hand, or read, cannot be routed; each check relies on those before it."""
     held, parsed = cast("object", result.permitted), cast("object", result.parsed_response)
     if held is not None and (not isinstance(held, Permitted) or held.agent != agent):
         yield "it is the verdict on another agent's reply"
@@ -94,11 +82,8 @@ def _flaws(result: ValidationResult, agent: str) -> Iterator[str]:
         yield "what it reports of an error is not JSON"
     if not _all_are(result.issues, tuple, Issue):
         yield "its issues are not a tuple of Issue"
-    if result.is_valid:
-        yield from _action_flaws(result)
-
-
-def _action_flaws(result: ValidationResult) -> Iterator[str]:
+    if not result.is_valid:
+        return
     if result.action_type not in _ACTIONS:
         yield "it is valid without an action"
     if not _all_are(result.invocations, list, AgentInvocation):
@@ -144,20 +129,19 @@ class RouteKey:
         """Make the key of what ``agent`` asked for in ``branch``."""
         asked = [asdict(invocation) for invocation in result.invocations]
         content = json.dumps(plain([result.origin, result.parsed_response, asked, result.tool_calls]), sort_keys=True)
-        digest = hashlib.blake2b(content.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+        digest = hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
         return cls(topology.version, agent, branch.type, result.action_type, replace(branch, id=""), digest)
 
 
 class RouteCache:
-    """The routes asked for last, at most ``max_routes`` of them; any thread or task may ask.
+    """The routes asked for last, at most ``max_routes`` of them, as copies; any thread or task may ask.
 
-    Decisions go in and come out as copies. It is for executors that add to a decision what is dear to find out: a
-    :class:`Router` decides faster than a key can be made, and keeps nothing itself.
+    It is for executors that add expensive facts to a decision: a :class:`Router` decides faster than a key can be made.
     """
 
     __slots__ = ("_lock", "_routes", "max_routes")
 
-    def __init__(self, max_routes: int = _MAX_ROUTES) -> None:
+    def __init__(self, max_routes: int = 1_024) -> None:
         if isinstance(max_routes, bool) or max_routes < 1:
             raise ContractError("RouteCache.max_routes must be a whole number, 1 or more")
         self.max_routes: int = max_routes
@@ -168,9 +152,8 @@ class RouteCache:
         """Return the decision kept under ``key``, None when there is none."""
         with self._lock:
             kept = self._routes.get(key)
-            if kept is None:
-                return None
-            self._routes.move_to_end(key)
+            if kept is not None:
+                self._routes.move_to_end(key)
         return copy.deepcopy(kept)
 
     def set_route(self, key: Hashable, route: RoutingDecision) -> None:
@@ -193,17 +176,16 @@ class RouteCache:
         return len(self._routes)
 
 
-Hop: TypeAlias = tuple[str, str] | RoutingEntry
-"""One hand-over: a pair (from, to), or an entry of a state's ``routing_history``."""
+Hop: TypeAlias = tuple[str, str] | RoutingEntry  # a pair (from, to), or an entry of ``routing_history``
 
 
 def predict_next_route(
     current_agent: str, history: Iterable[Hop], *, allowed: Collection[str] | None = None
 ) -> str | None:
-    """Return the agent that mostly followed ``current_agent``, the later one of equals; None when none did (M113).
+    """Return the agent that most often followed ``current_agent``, of equals the later one; None for none (M113).
 
-    ``allowed`` are the only ones it may name, such as ``topology.allowed_targets(current_agent)``; None for any.
-    A walk is read with ``itertools.pairwise(names)``. Raises ContractError for a history of anything else.
+    Only ``allowed`` agents count, such as ``topology.allowed_targets(current_agent)``; None allows any. Read a walk
+    with ``itertools.pairwise(names)``. Raises ContractError for a history of anything else.
     """
     targets: list[str] = []
     for hop in history:
@@ -221,8 +203,8 @@ def predict_next_route(
 class Router:
     """Decides what follows a verdict, within a topology (requirement M90); :func:`route_next` decides from a state.
 
-    No verdict is believed: the edges, the branch and who asked are looked at again (requirement M107). A router holds
-    no state of a run: it may be shared between threads and tasks.
+    The edges, the branch and who asked are checked again (requirement M107). A router holds no state of a run: it may
+    be shared between threads and tasks.
     """
 
     __slots__ = ("_format", "_leave", "_toolsets", "policy", "topology")
@@ -238,10 +220,10 @@ class Router:
     ) -> None:
         """Route within ``topology_graph``; agents are told to reply in ``response_format``.
 
-        ``policy`` says what follows a reply that does not fit. ``tools`` and ``leave`` are those of
-        :class:`ValidationProcessor`; None takes them from what the verdict was held to, so that a verdict that was made
-        by hand may call no tool and has no leave. Raises ContractError for an unknown format, an action that cannot be
-        permitted, and what declares no tool.
+        ``policy`` decides what follows a reply that does not fit. ``tools`` and ``leave`` are those of
+        :class:`ValidationProcessor`; None takes them from what the verdict was held to, so that one made by hand may
+        call no tool and has no leave. Raises ContractError for an unknown format, an action that cannot be permitted,
+        and what declares no tool.
         """
         self.topology: Topology = topology_graph
         self.policy: ErrorPolicy = policy or ErrorPolicy()
@@ -260,18 +242,22 @@ class Router:
     ) -> RoutingDecision:
         """Decide what follows a reply, from the verdict on it, the branch and what else is known; none is changed.
 
-        Who replied is ``routing_context.current_agent``, or else whom the verdict is about, or the sole agent of the
-        branch; when that is nobody of this topology, nothing is executed (``unknown_agent``). Nor is anything for a
-        verdict that asks for what is not permitted (``not_allowed``, with the ``code`` of the fault in the metadata),
-        or that does not hold what it says (``broken_result``). Whatever the verdict holds, the decision is a value,
-        never an exception: ``reason`` says why it was made. It is logged at DEBUG.
+        The agent is ``routing_context.current_agent``, or else the verdict's, or the only one of the branch. Nothing is
+        executed when the topology does not have it (``unknown_agent``), when the verdict asks for what is not permitted
+        (``not_allowed``, with the fault's ``code`` in the metadata), or lacks what its action needs
+        (``broken_result``). No verdict raises an exception: ``reason`` says why the decision was made. It is logged at
+        DEBUG.
         """
-        branch = said_of(current_branch, routing_context)
-        agent = routing_context.current_agent
-        if not agent:
-            held = cast("object", validation_result.permitted)
-            agent = branch.agents[0] if len(branch.agents) == 1 else ""
-            agent = held.agent if isinstance(held, Permitted) else agent
+        conversation = routing_context.is_conversation_branch and current_branch.type is BranchType.SIMPLE
+        branch = replace(
+            current_branch,
+            type=BranchType.CONVERSATION if conversation else current_branch.type,
+            agents=current_branch.agents or tuple(routing_context.branch_agents),
+            turns=max(current_branch.turns, routing_context.conversation_turns),
+        )
+        held = cast("object", validation_result.permitted)
+        sole = branch.agents[0] if len(branch.agents) == 1 else ""
+        agent = routing_context.current_agent or (held.agent if isinstance(held, Permitted) else sole)
         decision = pre_checked(routing_context) or self._decided(validation_result, branch, routing_context, agent)
         if _logger.isEnabledFor(logging.DEBUG):
             steps = [f"{step.step_type} {step.target!r}" for step in decision.next_steps]
@@ -292,19 +278,9 @@ class Router:
             return refuse(RoutingReason.UNKNOWN_AGENT, words)
         if flaw := next(_flaws(result, agent), None):
             return refuse(RoutingReason.BROKEN_RESULT, f"the result cannot be routed: {flaw}")
-        allowed = self._allowed(result, branch, agent)
-        case = RoutingCase(self.topology, self.policy, result, branch, context, allowed, self._format)
-        if not result.is_valid or result.action_type is None:
-            return route_invalid(case)
-        action = ActionType(result.action_type)
-        if refused := next(_refusals(result, action, allowed), None):
-            return refuse(RoutingReason.NOT_ALLOWED, f"{agent}: {refused.dotted}", code=refused.code)
-        return route_of(case, action)(case)
-
-    def _allowed(self, result: ValidationResult, branch: Branch, agent: str) -> Permitted:
         held = result.permitted or Permitted(agent)
         leave = frozenset(action for action in held.actions if Need.LEAVE in SHAPES[action].needs)
-        return permitted_actions(
+        allowed = permitted_actions(
             self.topology,
             agent,
             branch=branch,
@@ -313,3 +289,10 @@ class Router:
             allowed_agents=None if result.permitted is None else held.agents,
             origin=result.origin,
         )
+        case = RoutingCase(self.topology, self.policy, result, branch, context, allowed, self._format)
+        if not result.is_valid or result.action_type is None:
+            return route_invalid(case)
+        action = ActionType(result.action_type)
+        if refused := next(_refusals(result, action, allowed), None):
+            return refuse(RoutingReason.NOT_ALLOWED, f"{agent}: {refused.dotted}", code=refused.code)
+        return route_of(case, action)(case)

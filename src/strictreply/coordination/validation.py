@@ -1,8 +1,4 @@
-"""The one way from an agent's raw reply to an action: read by a processor, held to the topology and its shape.
-
-Nothing is executed here, and no agent is trusted more than another: there is no way round the judgement. A wrapped
-client's loop judges by it what a model replied, so that it gives the processor's verdicts.
-"""
+"""The one way from an agent's raw reply to an action: read by a processor, held to the topology and its shape."""
 
 from __future__ import annotations
 
@@ -13,10 +9,11 @@ from types import MappingProxyType
 from typing import Any, Protocol, cast, get_args, runtime_checkable
 
 from strictreply.contract._answer import Answer
-from strictreply.contract._contract import Check, Checked, Contract, aperform_check, perform_check
+from strictreply.contract._contract import Check, Checked, Contract, aperform_check, check_of, perform_check
 from strictreply.contract._driving import adrive, drive
-from strictreply.coordination._action_rules import checked_result, judge_action, refused, system_result
+from strictreply.coordination._action_rules import judge_action, refused
 from strictreply.coordination._actions import ActionType, AgentReplyCode, Branch, Origin, Source, ValidationResult
+from strictreply.coordination._error_policy import ApiError
 from strictreply.coordination._permissions import (
     ActionCheck,
     ActionTerms,
@@ -48,38 +45,23 @@ from strictreply.coordination.formats._action_formats import (
 )
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue
-from strictreply.values._limits import DEFAULT_LIMITS, JSON, Extraction, Limits, Work
-from strictreply.values._replies import (
-    AssistantReply,
-    Attempt,
-    DirectAnswer,
-    Invalid,
-    ToolCall,
-    ToolCalls,
-    Valid,
-    Verdict,
-)
+from strictreply.values._limits import DEFAULT_LIMITS, JSON, Extraction, JSONObject, Limits, Work
+from strictreply.values._replies import AssistantReply, Attempt, DirectAnswer, Invalid, ToolCall, ToolCalls, Valid
 from strictreply.wires._opening import peek
 
 __all__ = ["ActionType", "Agent", "ProcessorChain", "ValidationProcessor", "ValidationResult"]
 
 
-def format_in(exec_state: object, agent: str) -> str | None:
-    """Return the format that an agent began a conversation in, None when the state says nothing of it."""
-    known = _formats(exec_state).get(agent)
-    return known if isinstance(known, str) else None
-
-
 def with_reply_format(state: S, agent: str, result: ValidationResult) -> S:
     """Remember the format of an agent's first valid reply, if it has one, for later verdicts (requirement M119)."""
-    spoken = result.source.response_format if result.is_valid else ""
-    if not spoken or format_in(state, agent) is not None:
+    known, spoken = _formats(state), result.source.response_format if result.is_valid else ""
+    if not spoken or isinstance(known.get(agent), str):
         return state
-    return changed(state, reply_formats={**_formats(state), agent: spoken})
+    return changed(state, reply_formats={**known, agent: spoken})
 
 
 def place_in(exec_state: object) -> tuple[JSON, ...]:
-    """Return where a conversation stands: its id, and how far it has come; empty when the state says nothing of it."""
+    """Return where a conversation stands: its id, and how far it has come; empty when the state does not name it."""
     conversation, count, messages = (peek(exec_state, key) for key in ("conversation_id", "loop_count", "messages"))
     known: tuple[JSON, ...] = (
         conversation if isinstance(conversation, str) else "",
@@ -96,11 +78,10 @@ def _formats(state: object) -> Mapping[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """All that a verdict follows from, beside the reply; the tools' own checks are still to be asked after it.
+    """All that a verdict follows from, beside the reply and the tools' own checks.
 
-    ``terms`` are what the reply is held to, ``chain`` reads it, ``extraction`` is what the reader forgives. ``pinned``
-    is the format that the agent began this conversation in, None when it has not replied yet; with ``locked`` another
-    one is a fault, without it a note.
+    ``terms`` are what the reply is held to, ``chain`` reads it, ``extraction`` is what the reader forgives. A format
+    that is not ``pinned``, the agent's first in this conversation, is a fault with ``locked``, else a note.
     """
 
     terms: ActionTerms
@@ -108,10 +89,6 @@ class Judgement:
     extraction: tuple[Extraction, ...] = ("strict",)
     pinned: str | None = None
     locked: bool = False
-
-    def of_reply(self, raw: object) -> ValidationResult:
-        """Judge whatever came instead of an action."""
-        return self.of_reading(lambda: read_reply(raw, self.extraction, self.terms.tools.limits))
 
     def of_message(self, message: object) -> ValidationResult:
         """Judge an assistant message whose envelope was opened before."""
@@ -127,8 +104,12 @@ class Judgement:
         if source.response_format and self.pinned not in (None, source.response_format):  # requirements M119, X6
             changes = (AgentReplyCode.FORMAT_CHANGED.at("", name=self.pinned),)
             source = replace(source, notes=(*source.notes, *changes))
-        if found.origin is Origin.SYSTEM:
-            return system_result(found.action, self.terms, source)
+        if found.origin is Origin.SYSTEM:  # it needs no permission, and the user is always within reach (M49, X8)
+            report: object = found.action.get("error_details")
+            error = ApiError.of_report(cast("JSONObject", report) if isinstance(report, dict) else {})
+            allowed = self.terms.permitted
+            system = error.to_result(agent=allowed.agent, branch_id=self.terms.branch.id)
+            return replace(system, permitted=allowed, source=source)
         if changes and self.locked:
             return refused(changes, self.terms, source)
         return judge_action(found.action, self.terms, source)
@@ -136,11 +117,9 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionAnswer(Answer):
-    """An answer that is an action, as :meth:`ValidationProcessor.answer_kind` makes it.
+    """An answer that is an action, as :meth:`ValidationProcessor.answer_kind` makes it, judged as the processor judges.
 
-    ``judgement`` is the processor's own, so that a client's loop gives the same verdicts. ``schema`` describes the
-    action where it is written in JSON, and is None in another format. ``written`` is the format that the agent is to
-    reply in, ``watch`` is told of every attempt.
+    ``schema`` describes the action where it is written in JSON, else None. ``written`` is the format of replies.
     """
 
     judgement: Judgement
@@ -149,7 +128,6 @@ class ActionAnswer(Answer):
 
     @property
     def terms(self) -> ActionTerms:
-        """What an action is held to."""
         return self.judgement.terms
 
     @property
@@ -157,7 +135,7 @@ class ActionAnswer(Answer):
         """The contract of a client's exchange that admits exactly this: actions, and calls of the agent's tools."""
         return self.terms.tools.replace(answer=self)
 
-    def judge_message(self, message: object) -> Verdict:
+    def judge_message(self, message: object) -> Valid | Invalid:
         """Judge a whole message: native calls stay the core's, any other action is the answer."""
         result = self.judgement.of_message(message)
         native = bool(peek(message, "tool_calls"))
@@ -170,12 +148,11 @@ class ActionAnswer(Answer):
 
     def judge(self, value: JSON, at: str, work: Work | None = None) -> ValidationResult | Invalid:  # noqa: ARG002 - it counts its own
         """Judge a value that stands in the text channel's ``answer``: an object, or the text of another format."""
-        limits = self.terms.tools.limits
-        view = ReplyView(reply=value, limits=limits)
+        view = ReplyView(reply=value, extraction=self.judgement.extraction, limits=self.terms.tools.limits)
         if isinstance(value, dict):
-            view = ReplyView(mapping=value, limits=limits)
+            view = replace(view, reply=None, mapping=value)
         elif isinstance(value, str) and self.schema is None:  # where actions are objects, the text of one is none
-            view = ReplyView(text=value, extraction=self.judgement.extraction, limits=limits)
+            view = replace(view, reply=None, text=value)
         result = self.judgement.of_reading(lambda: view)
         return result if result.is_valid else _placed(result, at)
 
@@ -200,11 +177,11 @@ def _placed(result: ValidationResult, at: str) -> Invalid:
 
 @runtime_checkable
 class Agent(Protocol):
-    """An agent as far as it matters here; one that has ``tools``, a list or a mapping, is held to those."""
+    """An agent by its name in the topology; one that has ``tools``, a list or a mapping, is held to those."""
 
     @property
     def name(self) -> str:
-        """The name that the topology knows it by."""
+        """Its name in the topology."""
         ...
 
 
@@ -226,15 +203,15 @@ class ValidationProcessor:
     ) -> None:
         """Hold replies to ``topology_graph``, written in ``response_format``: a registered name, or a format.
 
-        ``tools`` are those of every agent, or by the agent's name; an agent's own ``tools`` go before them. ``leave``
+        ``tools`` are those of every agent, or by the agent's name; an agent's own ``tools`` take precedence. ``leave``
         names actions that are permitted only expressly: ``terminal_error``, ``terminate_workflow``. With
         ``lock_format`` an agent that began a conversation in one format is refused in another, and each verdict needs
         the ``exec_state`` that remembers it (:func:`with_reply_format`); without it another format is a note.
         ``extraction`` names the leniencies of the core's reader. Every verdict is counted in ``metrics``, and logged at
         DEBUG, with the raw reply only when ``log_replies`` says what of it may be logged.
 
-        Raises ContractError (a ValueError) for an unknown format or leniency, with those there are, for an action that
-        cannot be permitted, and for what declares no tool.
+        Raises ContractError (a ValueError) for an unknown format or leniency, for an action that cannot be permitted,
+        and for what declares no tool.
         """
         self.topology = topology_graph
         self.response_format: BaseResponseFormat = format_of(response_format)
@@ -277,12 +254,11 @@ class ValidationProcessor:
         """Judge a reply of ``agent`` in ``branch``; never raises on what the reply holds.
 
         ``raw_response`` is a mapping with the action, a text, a message or a completion as a mapping or an SDK object,
-        or an error message (an object with the role ``error``). ``branch`` None is a simple one. ``exec_state`` is the
-        conversation's state, which remembers the formats that agents reply in, and where the conversation stands: by
-        that the ids of agents' instances differ from round to round (requirement M32). It is only read. The tools' own
-        checks run last and may be async.
+        or an error message (an object with the role ``error``). ``branch`` None is a simple one. ``exec_state``, which
+        is only read, remembers the formats of replies and where the conversation stands, so that the ids of agents'
+        instances differ from round to round (M32). The tools' own checks run last and may be async.
 
-        Raises ContractError for an agent that is none of the topology's, and for a missing state where formats are
+        Raises ContractError for an agent that the topology does not have, and for a missing state where formats are
         locked.
         """
         return await self.validate_response(raw_response, agent, None, branch, exec_state=exec_state)
@@ -324,7 +300,13 @@ class ValidationProcessor:
     ) -> Generator[Check, Checked, ValidationResult]:
         """Judge a reply as a flow, for a driver of your own: it asks for the tools' checks; nothing is counted."""
         judgement = self._judgement(agent, branch, exec_state, allowed_agents)
-        return (yield from checked_result(judgement.of_reply(response), judgement.terms))
+        terms = judgement.terms
+        result = judgement.of_reading(lambda: read_reply(response, judgement.extraction, terms.tools.limits))
+        effect = check_of(terms.tools, Valid(ToolCalls(result.calls))) if result.calls else None
+        if effect is None:
+            return result
+        checked = yield effect
+        return refused(checked.issues, terms, result.source) if checked.issues else result
 
     def terms(
         self, agent: str | Agent, branch: Branch | None = None, *, allowed_agents: Iterable[str] | None = None
@@ -339,18 +321,18 @@ class ValidationProcessor:
     def answer_kind(self, agent: str | Agent, branch: Branch | None = None, exec_state: object = None) -> ActionAnswer:
         """Return the kind of answer by which a wrapped client's loop gives the verdicts of :meth:`process_response`.
 
-        ``client.exchange(contract=answer.contract, …)`` gives ``DirectAnswer(ValidationResult)`` for an action, and
-        the core's calls for native ones. Raises what :meth:`process_response` does, and ContractError for an agent that
-        may do nothing.
+        ``client.exchange(contract=answer.contract, …)`` returns ``DirectAnswer(ValidationResult)`` for an action, and
+        native calls as ever. Raises what :meth:`process_response` does, and ContractError for an agent that may do
+        nothing.
         """
         judgement = self._judgement(agent, branch, exec_state)
         allowed, written = judgement.terms.permitted, self.response_format
         if not allowed.actions:
             raise ContractError(f"{allowed.agent!r} has no permitted action: review its edges and tools")
-        if not isinstance(written, JSONResponseFormat):
-            return ActionAnswer(None, name="answer", judgement=judgement, written=written, watch=self._watch)
-        schema = action_schema(allowed, judgement.terms.extra)
-        return ActionAnswer(schema, name="action", judgement=judgement, written=written, watch=self._watch)
+        as_json = isinstance(written, JSONResponseFormat)
+        schema = action_schema(allowed, judgement.terms.extra) if as_json else None
+        name = "action" if as_json else "answer"
+        return ActionAnswer(schema, name=name, judgement=judgement, written=written, watch=self._watch)
 
     def _judgement(
         self, agent: str | Agent, branch: Branch | None, exec_state: object, allowed_agents: Iterable[str] | None = None
@@ -359,7 +341,8 @@ class ValidationProcessor:
             raise ContractError("lock_format needs the state of the conversation: give exec_state=")
         name, tools = self._known(agent)
         narrowed = None if allowed_agents is None else tuple(allowed_agents)
-        pinned = None if exec_state is None else format_in(exec_state, name)
+        began_in = None if exec_state is None else _formats(exec_state).get(name)
+        pinned = began_in if isinstance(began_in, str) else None
         given = (self.topology.version, tools, self.response_format.extra, self._chain, self._checks, branch, narrowed)
         kept = self._kept.get(name)
         if kept is None or kept[0] != (*given, pinned):

@@ -1,11 +1,7 @@
 """One turn of an agent, step by step: what each step may find and must leave behind (AGN-036/draft-1).
 
 :class:`AgentPipelineContextValidator` judges a context, :class:`PipelineRunner` takes one down the line with steps of
-your own, and :func:`strictreply.run` is the tool loop that is built on both.
-
-``_line`` walks the steps; ``_validator`` has the rules of each, made of ``_rule``, with those of calls and responses in
-``_manifest_rules``. The loop's own steps are ``_turn_steps``, which ask the model by ``_reply_calls``, put a client's
-results to its calls by ``_reconciling`` and keep what is left in ``_sessions``.
+your own, and :func:`strictreply.run` is the tool loop built on both, with the steps of ``_turn_steps``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a validation came to: success, or every error with the rule that it breaks."""
+"""The result of a validation: success, or every error with the rule that it breaks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from strictreply.values._issues import Issue, Worded
 
 MAX_LISTED = 12
 RULESET = "AGN-036/draft-1"
-"""Which rules a result speaks of: the published text calls itself a draft (X12)."""
+"""The rules of a result: the published text calls itself a draft (X12)."""
 
 _OUR_RUN: Final = frozenset("0123456789abcdef.")
 _MAX_RUN_CHARS: Final = 65
@@ -82,10 +82,7 @@ class InvokeCode(Worded):
     FORBIDDEN_MEMBER = "FORBIDDEN_MEMBER", "a response of this kind must not hold this member, not even an empty one"
     RESPONSE_SHAPE = "RESPONSE_SHAPE", "this member must have the type that AGN-033 defines"
     STALE_TURN = "STALE_TURN", "the session was continued after this turn"
-    TOOLS_CHANGED = (
-        "TOOLS_CHANGED",
-        "the pending reply does not fit these tools; pass those that it was made with",
-    )
+    TOOLS_CHANGED = "TOOLS_CHANGED", "the pending reply does not fit these tools; pass those that it was made with"
     MAX_ITERATIONS = "AGENT_REASONER_MAX_ITERATIONS_EXCEEDED", "the turn ended without an answer"
     INVALID_REQUEST = "INVALID_REQUEST", "a request names its session and its turn, or neither; tool results need both"
     NO_STEP_BODY = "NO_STEP_BODY", "the line has no body for a step of this request"
@@ -138,11 +135,10 @@ class Breach(TypedDict, total=False):
 class InvokeError(Value):
     """One broken rule: ``rule`` is its id, ``path`` a JSON Pointer into the context or the manifest.
 
-    ``index``, ``tool_call_id``, ``name`` and ``reason`` tell of one entry of a manifest, None elsewhere; ``result_id``
-    and ``result_name`` are what its result says where that is another. ``issues`` are the faults of its arguments
-    against the tool's schema. ``decided_for`` is the run that a decision holds for, where that is another: its session
-    and turn, as ``manifest_id`` spells them. What a model or a client wrote is in these members alone, never in
-    ``message``.
+    ``index``, ``tool_call_id``, ``name`` and ``reason`` are those of one entry of a manifest, None elsewhere;
+    ``result_id`` and ``result_name`` those of its result where they differ. ``issues`` are the faults of its arguments
+    against the tool's schema. ``decided_for`` is another run that a decision holds for, by its ``manifest_id``. What a
+    model or a client wrote is in these members alone, never in ``message``.
     """
 
     code: InvokeCode
@@ -161,7 +157,7 @@ class InvokeError(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvokeResult(Value):
-    """Whether something is valid; ``errors`` holds everything that is not, in the order of the rules."""
+    """The outcome of a validation; ``errors`` holds every error, in the order of the rules."""
 
     errors: tuple[InvokeError, ...] = ()
     ruleset: str = RULESET
@@ -173,7 +169,7 @@ class InvokeResult(Value):
 
 
 class InvokeFailed(StrictReplyError):
-    """Something does not follow the rules; ``errors`` says what, one error at least.
+    """Rules are broken; ``errors`` holds at least one error.
 
     A step's body raises it to fail with these errors; a tool loop raises it when a step failed.
     """
@@ -181,7 +177,7 @@ class InvokeFailed(StrictReplyError):
     __module__ = "strictreply"
 
     def __init__(self, errors: tuple[InvokeError, ...], *, step: str = "") -> None:
-        """Report every broken rule, and the ``step`` where that was seen, empty when it was before the first."""
+        """Report every broken rule, and the ``step`` where they were found, empty before the first."""
         self.errors = errors
         self.step = step
         where = f"the step {step}" if step else "the request"
@@ -213,10 +209,7 @@ class IterationsExceeded(InvokeFailed):
 
 
 def _entry(error: InvokeError) -> str:
-    """Return the place of a manifest's entry, not its id, which may be the model's own words.
-
-    The run that a decision is for is named when its ids are of the kind that we make: others may say anything.
-    """
+    """Return the index of an entry, and a decision's run where its ids look like ours: others may be any text."""
     named = error.decided_for or ""
     run = f", decided for run {named}" if named and len(named) <= _MAX_RUN_CHARS and set(named) <= _OUR_RUN else ""
     return "" if error.index is None else f" (call {error.index + 1}{run})"

@@ -1,8 +1,4 @@
-"""The line of steps: which steps a request goes by, each validated before and after its body, and the runner of it.
-
-All decisions of a walk are in :func:`line_flow`. What a body wants done, it yields on; whoever drives it performs it,
-for functions :class:`PipelineRunner`. A failure stops the walk with nothing half applied.
-"""
+"""The line of steps: which steps a request goes by, each validated before and after its body, and the runner of it."""
 
 from __future__ import annotations
 
@@ -11,8 +7,7 @@ from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from inspect import isasyncgenfunction, isawaitable, iscoroutine, iscoroutinefunction
-from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from strictreply.contract._driving import adrive, drive
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, InvokeResult
@@ -30,24 +25,20 @@ _CONTINUED: Final = (
     PipelineStep.AGENT_CONTEXT_LOADER,
 )
 
-OPENINGS: Final[Mapping[AgentPipelineContextType, tuple[PipelineStep, ...]]] = MappingProxyType(
-    {
-        AgentPipelineContextType.INITIAL: (PipelineStep.REQUEST_HANDLER, *_NEW, *_PROMPT),
-        AgentPipelineContextType.FOLLOW_ON: (PipelineStep.REQUEST_HANDLER, *_RESTORED, *_PROMPT),
-        AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION: (PipelineStep.REQUEST_HANDLER, *_CONTINUED, *_PROMPT),
-    }
-)
+OPENINGS: Final[Mapping[AgentPipelineContextType, tuple[PipelineStep, ...]]] = {
+    AgentPipelineContextType.INITIAL: (PipelineStep.REQUEST_HANDLER, *_NEW, *_PROMPT),
+    AgentPipelineContextType.FOLLOW_ON: (PipelineStep.REQUEST_HANDLER, *_RESTORED, *_PROMPT),
+    AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION: (PipelineStep.REQUEST_HANDLER, *_CONTINUED, *_PROMPT),
+}
 """How each walk begins, until the Reasoner; from there all go Reasoner and LLMClient in turns (requirement P43)."""
 
-ROUND: Final = (PipelineStep.LLM_CLIENT, PipelineStep.RESPONSE_BUILDER)
-"""The steps that follow on the Reasoner in every walk."""
+ROUND: Final = (PipelineStep.LLM_CLIENT, PipelineStep.RESPONSE_BUILDER)  # they follow the Reasoner in every walk
 
 
 def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
-    """Return what a request is by what it brings (requirement P26).
+    """Return what a request is: a session and a turn make a FollowOn, with results a continuation, neither an Initial.
 
-    Nothing is an Initial, a session and a turn a FollowOn, these with tool results a ClientToolCallContinuation. Of
-    anything else the result names each member that is missing, with INVALID_REQUEST; a blank one counts as missing.
+    Else the result names each missing or blank member, with INVALID_REQUEST (requirement P26).
     """
     ids: dict[str, object] = {"session_id": envelope.session_id, "turn_id": envelope.turn_id}
     missing = [name for name, given in ids.items() if not (isinstance(given, str) and given.strip())]
@@ -61,10 +52,10 @@ def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
 
 
 def next_step(ctx: AgentPipelineContext, done: PipelineStep) -> PipelineStep | None:
-    """Return the step that follows on ``done``, when ``done`` left ``ctx`` behind; None after the ResponseBuilder.
+    """Return the step after ``done``, which left ``ctx``; None after the ResponseBuilder.
 
-    After the LLMClient, calls that are run here go to the Reasoner. After the Reasoner comes the LLMClient, unless
-    calls wait for the client. Raises ContractError when the walk of the request's type does not go by ``done``.
+    Calls that are run here lead to the Reasoner, those of the client to the ResponseBuilder. Raises ContractError for a
+    step that is not on the walk.
     """
     pending = () if ctx.outgoing_manifest is None else ctx.outgoing_manifest.pending
     match done:
@@ -84,15 +75,14 @@ def next_step(ctx: AgentPipelineContext, done: PipelineStep) -> PipelineStep | N
 
 
 StepBody: TypeAlias = Callable[[AgentPipelineContext], Any]
-"""What a step does: a function from context to context, async or not, or a generator that returns the context.
+"""A function from context to context, async or not, or a generator of effects that returns the context.
 
-What a generator yields, and what an async function gives to be awaited, are effects: who drives the line performs them.
-A body fails by raising: InvokeFailed with errors of its own, anything else as STEP_RAISED.
+It fails by raising: InvokeFailed with errors of its own, anything else as STEP_RAISED.
 """
 
 
 class LineStatus(StrEnum):
-    """How a line, or a step of it, came out; aborted is cancelled, which is no failure (requirement P70)."""
+    """How a line, or a step of it, ended; aborted is cancelled, which is no failure (requirement P70)."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -110,11 +100,10 @@ class StepTrace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineResult:
-    """What a line came to.
+    """The result of a line, with the ``context`` after the last completed step.
 
-    ``context`` is as the last good step left it: what the step that failed or was cancelled did is not in it. ``step``
-    is where the line stopped, the ResponseBuilder when it completed. ``errors`` say by rule why it failed; ``cause`` is
-    what a body raised, None when none did. ``trace`` has every step that was entered, in order.
+    ``step`` is where the line stopped, the ResponseBuilder when it completed. ``errors`` are the broken rules;
+    ``cause`` is what a body raised, or None. ``trace`` has every step that was entered, in order.
     """
 
     status: LineStatus
@@ -133,7 +122,7 @@ class EffectRaised:
 
 
 def body_flow(body: StepBody, ctx: AgentPipelineContext) -> Generator[Any, Any, Any]:
-    """Run a body of any kind."""
+    """Run a body, yielding its effects."""
     given = body(ctx)
     if isinstance(given, Generator):
         given = yield from given
@@ -155,13 +144,12 @@ def line_flow(
 ) -> Generator[Any, Any, LineResult]:
     """Walk a request down the line (requirements P43, P44).
 
-    Each step is: pre-validation, a look at ``cancelled``, the body, a second look, what the body failed with,
-    post-validation, the next step. ``clock`` gives seconds. Before the ResponseBuilder the published rule of the
-    LLMClient holds, whatever ``validator`` allows between (X13). Nothing bounds the rounds of Reasoner and LLMClient
-    here: the Reasoner's body does (requirement P68). A BaseException that is no Exception goes through.
+    Each step is: pre-validation, ``cancelled``, the body, ``cancelled`` again, the body's failure, post-validation, the
+    next step. ``clock`` returns seconds. Before the ResponseBuilder the published rule of the LLMClient holds, whatever
+    ``validator`` allows (X13). The Reasoner's body bounds the rounds (requirement P68). A BaseException that is no
+    Exception passes through.
 
-    With ``judged_behind``, a caller that knows its bodies to keep to the rules has these groups alone asked, each
-    behind its step; None asks ``validator`` before and behind every step.
+    ``judged_behind`` replaces ``validator`` by these groups, each after its step, for bodies that follow the rules.
     """
     published = replace(validator, allow_server_tool_calls=False)
     line = _Line(bodies, validator, published, cancelled, judged_behind)
@@ -177,9 +165,8 @@ def line_flow(
         ctx, step = ended.context, after
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """What all steps of one walk share; ``published`` allows nothing that the document does not."""
+class _Line(NamedTuple):
+    """What all steps of one walk share; ``published`` is the validator of the document's own rules."""
 
     bodies: Mapping[PipelineStep, StepBody]
     validator: AgentPipelineContextValidator
@@ -188,7 +175,7 @@ class _Line:
     judged_behind: Mapping[PipelineStep, tuple[RuleGroup, ...]] | None
 
     def enter(self, ctx: AgentPipelineContext, step: PipelineStep) -> Generator[Any, Any, LineResult]:
-        """Take one step; the result has the context that it left, or the one it found when it did not complete."""
+        """Take one step; the result has the context after it, or that before it when it did not complete."""
         failed = LineResult(status=LineStatus.FAILED, context=ctx, step=step)
         body, given, raised = self.bodies.get(step), None, None
         if body is None:
@@ -220,7 +207,6 @@ class _Line:
             return replace(failed, errors=(unknown,), cause=error)
 
     def _before(self, ctx: AgentPipelineContext, step: PipelineStep) -> tuple[InvokeError, ...]:
-        """Validate what a step finds; what the ResponseBuilder finds is also what the LLMClient leaves at last."""
         if self.judged_behind is not None:
             return ()
         boundary: tuple[InvokeError, ...] = ()
@@ -231,7 +217,6 @@ class _Line:
     def _behind(
         self, ctx: AgentPipelineContext, step: PipelineStep, given: AgentPipelineContext
     ) -> tuple[InvokeError, ...]:
-        """Validate what a step leaves."""
         if self.judged_behind is None:
             return _changed(ctx, step, given) or self.validator.validate_post_step(given, step).errors
         groups = self.judged_behind.get(step)
@@ -249,7 +234,7 @@ _ALL_BUT_BUILT: Final = tuple(member.name for member in fields(AgentPipelineCont
 
 
 def _changed(ctx: AgentPipelineContext, step: PipelineStep, given: AgentPipelineContext) -> tuple[InvokeError, ...]:
-    """Report what a step may not change: the request, once it was received (X15), and at the end anything (P40)."""
+    """Report forbidden changes: of the request, once it was received (X15), and at the end of any member (P40)."""
     if step is PipelineStep.REQUEST_HANDLER:
         return ()
     kept = _ALL_BUT_BUILT if step is PipelineStep.RESPONSE_BUILDER else _REQUEST
@@ -261,9 +246,9 @@ def _changed(ctx: AgentPipelineContext, step: PipelineStep, given: AgentPipeline
 class PipelineRunner:
     """Takes requests down the line; holds no state of any, so that one runner serves all threads.
 
-    ``bodies`` has what each step does, for every step of the walks in ``serves``, and no other. A body fails by
-    raising: InvokeFailed with errors of its own, or anything. ``validator`` is what every step is held to; None takes
-    the published rules, with calls that are run here allowed between two asks. ``clock`` gives seconds, for the trace.
+    ``bodies`` has the body of every step of the walks in ``serves``, and no other. A body fails by raising:
+    InvokeFailed with errors of its own, or anything. ``validator`` None takes the published rules, and admits calls
+    that are run here between two asks. ``clock`` returns seconds, for the trace.
 
     Raises ContractError when a body is missing, can never be reached or cannot be called.
     """
@@ -294,8 +279,8 @@ class PipelineRunner:
     def run(self, ctx: AgentPipelineContext, cancel: Callable[[], bool] | None = None) -> LineResult:
         """Take a request down the line.
 
-        ``cancel`` is asked before and after each body, such as ``event.is_set``; the outcome is ABORTED once it says
-        True. Raises ContractError, before anything runs, when a body is async or ``ctx`` is no context.
+        ``cancel``, such as ``event.is_set``, is called before and after each body; once it returns True the line is
+        ABORTED. Raises ContractError, before anything runs, when a body is async or ``ctx`` is no context.
         """
         if self._awaited:
             raise ContractError(f"these steps are async, use arun: {', '.join(self._awaited)}")

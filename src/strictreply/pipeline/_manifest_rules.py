@@ -1,8 +1,7 @@
 """When a tool-call manifest is valid (AGN-036 section 5), and what a response may hold (AGN-033, section 4.10).
 
-Both are lists of calls and results, each call an id, a name and the JSON text of an object. A manifest without calls is
-valid by this definition; that a continuation needs one stands with its steps (P63). A member of a response that is null
-is not there; an empty list is there (P47, P48).
+A manifest without calls is valid by this definition; the steps of a continuation need one (P63). A member of a response
+that is null is absent, an empty list is not (P47, P48).
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from strictreply.pipeline._rule import (
     ARRAYS,
     PipelineRule,
     Predicate,
-    RuleCondition,
     RuleEntry,
     RuleGroup,
     RuleStage,
@@ -33,8 +31,8 @@ from strictreply.pipeline._rule import (
     is_object,
     is_one_of,
     is_present,
+    member_is,
     member_rule,
-    members_rule,
     placed,
     whole_rule,
 )
@@ -48,17 +46,15 @@ CALLS: Final = "/tool_calls"
 MANIFEST_RESULTS: Final = "/tool_call_results"
 RESPONSE_RESULTS: Final = "/tool_results"
 
-RESULT_LIMITS: Final = Limits(reply_bytes=64_000_000, nodes=4_000_000)
-"""What a client may give as a result: a program's own data, not a model's reply."""
+RESULT_LIMITS: Final = Limits(reply_bytes=64_000_000, nodes=4_000_000)  # of a program's own data, not a model's reply
 
 
 def _sound_entries(kind: str, path: str) -> tuple[PipelineRule, PipelineRule, PipelineRule]:
     """Ask a list for objects (others are reported by their index, P58), each with an id and the name of its tool."""
 
-    def other_entries(subject: RuleSubject) -> Iterator[Breach]:
-        for index, value in enumerate(entries(subject[path])):
-            if not is_object(value):
-                yield Breach(path=pointer(path, index), index=index)
+    def other_entries(subject: RuleSubject) -> list[Breach]:
+        found = enumerate(entries(subject[path]))
+        return [Breach(path=pointer(path, index), index=index) for index, value in found if not is_object(value)]
 
     return (
         PipelineRule(f"{kind}_null", Code.NULL_ENTRY, other_entries),
@@ -77,10 +73,7 @@ def _with_both(subject: RuleSubject, *, path: str) -> Iterator[Breach]:
 def _read_calls(
     subject: RuleSubject, *, with_tools: bool = True
 ) -> Iterator[tuple[RuleEntry, Tool | None, JSONObject | Invalid]]:
-    """Read the JSON object in each call's arguments as a reply's are read (P62, T27).
-
-    An empty text means no arguments for a tool that requires none.
-    """
+    """Read each call's arguments as a reply's are read (P62, T27); empty text is {} for a tool that requires none."""
     tools = subject.options.tools if with_tools else None
     for entry in subject.entries_at(CALLS):
         text, tool = entry["arguments_json"], None if tools is None else tools.get(entry.name or "")
@@ -106,11 +99,10 @@ def _unfit_arguments(subject: RuleSubject) -> Iterator[Breach]:
                 yield entry.breach("arguments_json", issues=issues)
 
 
-def _undeclared(subject: RuleSubject) -> Iterator[Breach]:
+def _undeclared(subject: RuleSubject) -> list[Breach]:
     tools = subject.options.tools
-    for entry in subject.entries_at(CALLS) if tools is not None else ():
-        if is_present(entry.name) and entry.name not in (tools or ()):
-            yield entry.breach("name")
+    named = [] if tools is None else [entry for entry in subject.entries_at(CALLS) if is_present(entry.name)]
+    return [entry.breach("name") for entry in named if entry.name not in (tools or ())]
 
 
 def _same_count(subject: RuleSubject) -> bool:
@@ -118,7 +110,7 @@ def _same_count(subject: RuleSubject) -> bool:
 
 
 def _pairs(subject: RuleSubject) -> list[tuple[RuleEntry, RuleEntry]]:
-    """Pair calls and results that have ids by their places; none when there are more of the one than of the other."""
+    """Pair calls and results that have ids by their index; none when their numbers differ."""
     if not _same_count(subject):
         return []
     calls = {entry.index: entry for entry in subject.entries_at(CALLS) if is_present(entry.id)}
@@ -127,11 +119,7 @@ def _pairs(subject: RuleSubject) -> list[tuple[RuleEntry, RuleEntry]]:
 
 
 def _mismatched(subject: RuleSubject, *, reordered: bool) -> list[Breach]:
-    """Find the pairs whose ids differ, be it by capitals alone; the result's is ``result_id``.
-
-    With ``reordered`` those of results that answer just these calls, in another order, of which the first is enough
-    (P53); without it those of all others (P54).
-    """
+    """Return the pairs whose ids differ: the first where only the order does (P53, ``reordered``), else all (P54)."""
     pairs = _pairs(subject)
     called, answered = [str(call.id) for call, _ in pairs], [str(result.id) for _, result in pairs]
     if reordered != (called != answered and sorted(called) == sorted(answered)):
@@ -148,7 +136,7 @@ def _renamed(subject: RuleSubject) -> Iterator[Breach]:
 
 
 def _repeated(subject: RuleSubject) -> Iterable[Breach]:
-    """Find the entries whose id stood before in the same list; a pair that repeats is reported once (P60)."""
+    """Return the entries whose id stood before in the same list; a pair that repeats is reported once (P60)."""
     found: dict[int, Breach] = {}
     for path in (CALLS, MANIFEST_RESULTS):
         seen: set[str | None] = {None}
@@ -160,7 +148,7 @@ def _repeated(subject: RuleSubject) -> Iterable[Breach]:
 
 
 def _without_result(subject: RuleSubject) -> Iterator[Breach]:
-    """Find the results without a JSON text, unless an error may stand in its place (P56, P57, X11)."""
+    """Return the results without a JSON text, unless an error may replace it (P56, P57, X11)."""
     for entry in subject.entries_at(MANIFEST_RESULTS):
         error = entry.text("error_message")
         excused = subject.options.allow_error_results and is_present(error)
@@ -169,10 +157,7 @@ def _without_result(subject: RuleSubject) -> Iterator[Breach]:
 
 
 def _unreadable_results(subject: RuleSubject) -> Iterator[Breach]:
-    """Find the results whose text is no JSON to the reader of replies (requirement P61).
-
-    A long one is JSON all the same: what goes to the model is cut as a tool's own result is.
-    """
+    """Return the results whose text is no JSON to the reader of replies, however long (requirement P61)."""
     for entry in subject.entries_at(MANIFEST_RESULTS):
         text, at = entry["result_json"], pointer(subject.at + entry.path, "result_json")
         value = decode(text, RESULT_LIMITS, at=at) if is_present(text) else None
@@ -212,7 +197,7 @@ MANIFEST: Final[tuple[RuleGroup, ...]] = (
 """The groups in turn: what has no lists has no pairs."""
 
 REPLY_CALLS: Final = (_manifest(_CALL_RULES[1], _ARGUMENTS_READABLE),)
-"""What the judge of replies leaves open in the calls of a model's reply: ids of text that UTF-8 cannot encode."""
+"""What the judge of replies does not check in a model's calls: ids of text that UTF-8 cannot encode."""
 
 
 def _is_list_of(holds: Predicate) -> Predicate:
@@ -237,18 +222,14 @@ def _misshapen(subject: RuleSubject) -> list[Breach]:
     return [Breach(path=path) for path, holds in _SHAPES if not (is_null(subject[path]) or holds(subject[path]))]
 
 
-def _with_neither(subject: RuleSubject) -> Iterator[Breach]:
-    for entry in subject.entries_at(RESPONSE_RESULTS):
-        if not is_present(entry["result_json"]) and not is_present(entry["error_message"]):
-            yield entry.breach("result_json")
+def _with_neither(subject: RuleSubject) -> list[Breach]:
+    found = subject.entries_at(RESPONSE_RESULTS)
+    filled = ("result_json", "error_message")
+    return [entry.breach("result_json") for entry in found if not any(is_present(entry[name]) for name in filled)]
 
 
-def _of_kind(kind: ResponseKind) -> RuleCondition:
-    return lambda subject: subject["/kind"] == kind
-
-
-_FINAL: Final = _of_kind(ResponseKind.FINAL)
-_CONTINUATION: Final = _of_kind(ResponseKind.CLIENT_TOOL_CONTINUATION)
+_FINAL: Final = member_is("/kind", ResponseKind.FINAL)
+_CONTINUATION: Final = member_is("/kind", ResponseKind.CLIENT_TOOL_CONTINUATION)
 _FINAL_ALONE: Final = ("/primary_output_text", "/files", RESPONSE_RESULTS, "/user_warnings", "/usage")
 _CONTINUATION_ALONE: Final = (CALLS, "/tool_continuation_message")
 _response: Final = partial(placed, "response", section="4.10", stage=RuleStage.RESPONSE)
@@ -262,12 +243,12 @@ RESPONSE: Final[tuple[RuleGroup, ...]] = (
         *asked_when(
             _FINAL,
             member_rule("final.primary_output_text", Code.OUTPUT_TEXT_MISSING, "/primary_output_text", is_present),
-            members_rule("final.forbidden", Code.FORBIDDEN_MEMBER, _CONTINUATION_ALONE, is_null),
+            member_rule("final.forbidden", Code.FORBIDDEN_MEMBER, _CONTINUATION_ALONE, is_null),
         ),
         *asked_when(
             _CONTINUATION,
             member_rule("continuation.tool_calls", Code.TOOL_CALLS_MISSING, CALLS, has_entries),
-            members_rule("continuation.forbidden", Code.FORBIDDEN_MEMBER, _FINAL_ALONE, is_null),
+            member_rule("continuation.forbidden", Code.FORBIDDEN_MEMBER, _FINAL_ALONE, is_null),
         ),
     ),
     _response(

@@ -1,16 +1,13 @@
-"""Calls into a manifest, and a client's results matched to the calls that wait for them.
-
-The calls of a reply get ids, by which they stand in a manifest and are run. Of results, everything that is wrong with
-them is reported, or the whole manifest is returned.
-"""
+"""A reply's calls as a manifest, and a client's results matched to the calls that wait for them."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
+from functools import partial
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from strictreply.contract._describing import compact
 from strictreply.contract._judge import judge
@@ -54,15 +51,15 @@ _FINISH: Final = "This is the last reply of this turn: answer now with what you 
 
 
 def ask(state: TurnState, ctx: AgentPipelineContext) -> TurnStep:
-    """Ask the model, and note what its reply leads to: an answer, or calls that are run here or by the client."""
+    """Ask the model; its reply leads to an answer, or to calls that are run here or by the client."""
     turn = turn_of(ctx)
     messages: list[Message] = [*ctx.prompt.messages, *turn.messages, *_instructions(state, turn)]
     asked: Asked | EffectRaised = yield AskModel(messages, is_first=not turn.tool_calls)
     if isinstance(asked, EffectRaised):
         raise asked.error
     taken = {*ids_in(messages), *(call.tool_call_id for call in turn.tool_calls)}
-    state.calls = identified(asked.reply, id_stem(turn), taken=taken)
-    asked = replace(asked, message=readdressed(asked.message, asked.reply, state.calls))
+    state.calls = identified(asked.reply, f"{turn.id}.{turn.iterations}", taken=taken)
+    asked = replace(asked, message=_readdressed(asked.message, asked.reply, state.calls))
     state.asked.append(asked)
     calls = _manifest_calls(state, turn, asked.message)
     manifest = ToolCallManifest(tool_calls=calls)
@@ -74,7 +71,7 @@ def ask(state: TurnState, ctx: AgentPipelineContext) -> TurnStep:
         usage = asdict(sum((one.usage for one in state.asked), Usage()))  # of the turn, as far as this process asked
         payload = ResponsePayload(primary_output_text=_answer_text(asked.reply), usage=usage)
         return replace(ctx, response_payload=payload, outgoing_manifest=None, response_type=ResponseType.FINAL)
-    state.refuse_endless(turn_of(ctx))  # nobody would hear of what the calls came to
+    state.refuse_endless(turn_of(ctx))  # the model would not be asked again with the results
     here = any(not call.requires_client_execution for call in calls)
     leads_to = ResponseType.SERVER_TOOLS if here else ResponseType.TOOL_CONTINUATION
     return replace(ctx, outgoing_manifest=manifest, response_type=leads_to)
@@ -83,8 +80,7 @@ def ask(state: TurnState, ctx: AgentPipelineContext) -> TurnStep:
 def identified(reply: AssistantReply, stem: str, *, taken: AbstractSet[str] = frozenset()) -> tuple[ToolCall, ...]:
     """Return the calls of a reply, each with an id: the provider's, or in the text channel one made from ``stem``.
 
-    One that is ``taken`` by an earlier call of the conversation is numbered (``call_1.2``): with servers that count
-    anew in every reply, a late result would meet a call that it was not made for.
+    One that is ``taken`` is numbered (``call_1.2``): some servers count anew, and a late result must not match it.
     """
     used = taken | {str(call.id) for call in reply.calls}
 
@@ -98,13 +94,8 @@ def identified(reply: AssistantReply, stem: str, *, taken: AbstractSet[str] = fr
     )
 
 
-def id_stem(turn: Turn) -> str:
-    """Return what the ids of a reply's calls begin with in the text channel, which has none of its own."""
-    return f"{turn.id}.{turn.iterations}"
-
-
-def readdressed(message: Message, reply: AssistantReply, calls: tuple[ToolCall, ...]) -> Message:
-    """Put the ids of ``calls`` into the assistant's turn in the place of those that its ``reply`` has."""
+def _readdressed(message: Message, reply: AssistantReply, calls: tuple[ToolCall, ...]) -> Message:
+    """Replace the ids of ``reply`` in the assistant's turn by those of ``calls``."""
     ids = {before.id: after.id for before, after in zip(reply.calls, calls, strict=True) if before.id != after.id}
     written: Any = peek(message, "tool_calls")
     if not ids or not written:
@@ -118,34 +109,26 @@ def turn_of(ctx: AgentPipelineContext) -> Turn:
 
 
 def with_turns(turn: Turn, messages: Sequence[Message]) -> Turn:
-    """Add messages to a turn."""
     return replace(turn, messages=(*turn.messages, *map(dict, messages)))
 
 
 def _manifest_calls(state: TurnState, turn: Turn, message: Message) -> tuple[AgentToolCall, ...]:
-    """Make the manifest's calls; a call of a tool without a function is the client's, and so is an approval.
-
-    One that repeats too often is not the client's to answer, since it is not run.
-    """
+    """Make the manifest's calls; the client answers those of tools without a function and those that need approval."""
     tools = state.contract.by_name
     made = [
         AgentToolCall(
             tool_call_id=str(call.id),
             name=call.tool,
-            arguments_json=_arguments(call, message, tools[call.tool]),
-            requires_client_execution=tools[call.tool].function is None or tools[call.tool].needs_approval,
-            needs_approval=tools[call.tool].needs_approval,
+            arguments_json=_arguments(call, message, tool),
+            requires_client_execution=tool.function is None or tool.needs_approval,
+            needs_approval=tool.needs_approval,
         )
-        for call in state.calls
+        for call, tool in ((call, tools[call.tool]) for call in state.calls)
     ]
     repeated = state.policy.suppressed(made, turn.tool_calls, tools=tools)
     state.suppressed = frozenset(call.tool_call_id for call, is_spent in repeated if is_spent)
-    return tuple(
-        replace(call, requires_client_execution=False, needs_approval=False)
-        if call.tool_call_id in state.suppressed
-        else call
-        for call in made
-    )
+    not_run = partial(replace, requires_client_execution=False, needs_approval=False)
+    return tuple(not_run(call) if call.tool_call_id in state.suppressed else call for call in made)
 
 
 def _arguments(call: ToolCall, message: Message, tool: Tool) -> str:
@@ -168,10 +151,7 @@ def _instructions(state: TurnState, turn: Turn) -> list[Message]:
 
 
 def _closing(asked: Asked) -> Message:
-    """Return a reply as it goes into the conversation: an answer that was written as a call is a text there.
-
-    A call without a result behind it would make every later request invalid.
-    """
+    """Return a reply for the conversation, an answer that was written as a call as text: a call needs a result."""
     if isinstance(asked.reply, DirectAnswer) and asked.message.get("tool_calls"):
         return {"role": "assistant", "content": _answer_text(asked.reply)}
     message: Message = encodable(dict(asked.message))
@@ -183,16 +163,15 @@ def _answer_text(reply: DirectAnswer) -> str:
     return answer if isinstance(answer, str) else compact(answer)
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
-    """Whether a call may be run here; ``reason`` is what the client said of it, empty when nothing."""
+class Approval(NamedTuple):
+    """Whether a call may be run here, and the client's reason, empty for none."""
 
     approved: bool
     reason: str = ""
 
 
 def approval_of(result: AgentToolCallResult) -> Approval | None:
-    """Read the decision on a call that needs approval; None when the result is anything but such a decision."""
+    """Read the decision on a call that needs approval; None when the result is no such decision."""
     said = decode(result.result_json)
     if not isinstance(said, dict) or not {"approved"} <= said.keys() <= {"approved", "reason"}:
         return None
@@ -211,16 +190,16 @@ def reconcile(
     turn_id: str = "",
     allow_error_results: bool = False,
 ) -> ToolCallManifest | InvokeResult:
-    """Put a client's results to the calls that wait for them, in the order of the calls (requirement P65).
+    """Match a client's results to the calls that wait for them, in the order of the calls (requirement P65).
 
     Results that the manifest has already stay. The result holds every fault: of each entry of ``results`` the first,
     with its index, and of each call of the client that stays without a result. A call that needs approval wants a
     decision (:func:`approval_of`); any other one ``result_json``, or with ``allow_error_results`` either this or an
-    ``error_message`` (X11). ``decided`` are the program's decisions, which some results state; None when it has made
-    sure of all of them. A client's own word approves nothing, and a decision holds for the arguments, the session and
-    the turn that it was made on; ``session_id`` and ``turn_id`` say where the manifest waits. ``earlier`` are calls of
-    this turn that were answered before: a result for one of them that waits no more is ALREADY_CONSUMED (requirement
-    P66). Names and JSON texts are held to the rules of a manifest after.
+    ``error_message`` (X11). ``decided`` are the program's decisions, which some results state; None when it has checked
+    all of them. A client's result approves nothing by itself, and a decision holds for the arguments, the session and
+    the turn that it was made on; the manifest waits in ``session_id`` and ``turn_id``. ``earlier`` are calls of this
+    turn that were answered before: another result for one of them is ALREADY_CONSUMED (requirement P66). Names and JSON
+    texts are held to the rules of a manifest later.
     """
     given = tuple(results)
     waiting = _WaitingCalls(
@@ -231,13 +210,24 @@ def reconcile(
         (session_id, turn_id),
         allow_error_results,
     )
-    if errors := (*waiting.wrong_results(given), *waiting.missing_results(given)):
-        return InvokeResult(errors=errors)
+    errors: list[InvokeError] = []
+    seen: set[str] = set()
+    for index, result in enumerate(given):
+        code = InvokeCode.DUPLICATE_ID if result.tool_call_id in seen else waiting.fault(result)
+        seen.add(result.tool_call_id)
+        if code is not None:
+            run = waiting.decided_for(result) if code is InvokeCode.DECISION_ELSEWHERE else ""
+            errors.append(_error(code, result, index, f"/envelope/tool_results/{index}", run))
+    for index, call in enumerate(waiting.calls.values()):
+        if call.requires_client_execution and call.tool_call_id not in waiting.answered | seen:
+            path = f"/tool_call_manifest/tool_calls/{index}"
+            errors.append(_error(InvokeCode.MISSING_RESULT, call, index, path))
+    if errors:
+        return InvokeResult(errors=tuple(errors))
     return with_results(manifest, {result.tool_call_id: result for result in (*manifest.tool_call_results, *given)})
 
 
-@dataclass(frozen=True, slots=True)
-class _WaitingCalls:
+class _WaitingCalls(NamedTuple):
     """What results are held to: the calls by id, which of them have results, and which were answered before."""
 
     calls: Mapping[str, AgentToolCall]
@@ -247,25 +237,8 @@ class _WaitingCalls:
     waits_in: tuple[str, str]
     allow_error_results: bool
 
-    def wrong_results(self, results: tuple[AgentToolCallResult, ...]) -> Iterator[InvokeError]:
-        """Report each result that is out of place, or whose content does not fit."""
-        seen: set[str] = set()
-        for index, result in enumerate(results):
-            code = InvokeCode.DUPLICATE_ID if result.tool_call_id in seen else self._fault(result)
-            seen.add(result.tool_call_id)
-            if code is not None:
-                run = self._decided_for(result) if code is InvokeCode.DECISION_ELSEWHERE else ""
-                yield _error(code, result, index, f"/envelope/tool_results/{index}", run)
-
-    def missing_results(self, results: tuple[AgentToolCallResult, ...]) -> Iterator[InvokeError]:
-        """Report each call of the client that has no result and gets none."""
-        known = self.answered | {result.tool_call_id for result in results}
-        for index, call in enumerate(self.calls.values()):
-            if call.requires_client_execution and call.tool_call_id not in known:
-                yield _error(InvokeCode.MISSING_RESULT, call, index, f"/tool_call_manifest/tool_calls/{index}")
-
-    def _fault(self, result: AgentToolCallResult) -> InvokeCode | None:
-        if self._decided_for(result):  # before its call is looked for: an equal id means nothing in another run
+    def fault(self, result: AgentToolCallResult) -> InvokeCode | None:
+        if self.decided_for(result):  # before its call is looked for: an equal id means nothing in another run
             return InvokeCode.DECISION_ELSEWHERE
         call = self.calls.get(result.tool_call_id)
         if call is None:
@@ -290,7 +263,7 @@ class _WaitingCalls:
         named = (decision.session_id, decision.turn_id) == self.waits_in
         return None if named else InvokeCode.DECISION_ELSEWHERE
 
-    def _decided_for(self, result: AgentToolCallResult) -> str:
+    def decided_for(self, result: AgentToolCallResult) -> str:
         """Return the id of the other run that a result is a decision for; empty when it names none, or this one."""
         decision = (self.decided or {}).get(result.tool_call_id)
         run = ("", "") if decision is None else (decision.session_id, decision.turn_id)
@@ -352,27 +325,20 @@ def resolve_results(state: TurnState, ctx: AgentPipelineContext) -> TurnStep:
     decided = {call.tool_call_id for call in claim.manifest.tool_calls if call.needs_approval}
     kept = [result for result in claim.manifest.tool_call_results if result.tool_call_id not in decided]
     answered = answered_manifest(replace(claim.manifest, tool_call_results=tuple(kept)), envelope, turn_of(ctx))
-    state.calls = _judged_again(state, turn_of(ctx))
-    resolved = yield from _resolved(state, claim, answered)
-    return replace(ctx, tool_call_manifest=resolved, turn=with_turns(turn_of(ctx), state.result_turns(resolved)))
-
-
-def _judged_again(state: TurnState, turn: Turn) -> tuple[ToolCall, ...]:
+    turn = turn_of(ctx)
     demanded = state.contract.replace(choice="auto", parallel=True)  # it was held to its own request's demands
     verdict = judge(demanded, turn.messages[-1])
     if isinstance(verdict, Invalid):
         raise InvokeFailed((InvokeCode.TOOLS_CHANGED.error("loop.same_tools", issues=verdict.issues),))
-    return identified(verdict.reply, id_stem(replace(turn, iterations=turn.iterations - 1)))
+    state.calls = identified(verdict.reply, f"{turn.id}.{turn.iterations - 1}")
+    resolved = yield from _resolved(state, claim, answered)
+    return replace(ctx, tool_call_manifest=resolved, turn=with_turns(turn, state.result_turns(resolved)))
 
 
 def _resolved(
     state: TurnState, claim: SessionClaim, answered: ToolCallManifest
 ) -> Generator[TurnEffect, Any, ToolCallManifest]:
-    """Put real results in the place of decisions; what was run before the turn failed is not run again.
-
-    Approved calls are run one after the other. That one begins is kept before it does, and its result before the
-    next begins: whatever interrupts a turn, no call that was allowed runs twice.
-    """
+    """Replace decisions by results; the store keeps that a call begins, then its result, so that none runs twice."""
     ran = {result.tool_call_id: result for result in claim.manifest.tool_call_results}
     limit = state.policy.max_result_chars
     given = {result.tool_call_id: capped(result, limit) for result in answered.tool_call_results}

@@ -1,8 +1,7 @@
 """What a rule of AGN-036 is, and how it reads the content that it judges: any content at all, without ever raising.
 
-An object's own code may raise anything, so a rule never holds one: it reads texts, numbers and arrays of the builtin
-kinds, and a dict or an :class:`Object` for what has members. The words are those of AGN-036: present, empty, null,
-populated. The rules themselves stand in ``_validator`` and ``_manifest_rules``.
+An object's own code may raise anything, so a rule reads only texts, numbers and arrays of the builtin kinds, and a dict
+or an :class:`Object` for what has members. The words are those of AGN-036: present, empty, null, populated.
 """
 
 from __future__ import annotations
@@ -24,20 +23,16 @@ ARRAYS = (list, tuple)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Object:
-    """Something that can have members, and is no plain dict; they are read by :func:`member_of` alone."""
+    """Something that can have members, and is no plain dict; :func:`member_of` reads them."""
 
     value: object
 
 
-UNREADABLE: Final = object()
-"""Stands for a member that cannot be read: it is there, and of no kind that a rule asks for."""
+UNREADABLE: Final = object()  # stands for a member that is there and cannot be read
 
 
 def inert(value: object) -> object:
-    """Return what a rule may compare, count and go through without running a line of the content's own code.
-
-    A text that UTF-8 cannot encode is unreadable: no JSON holds it, and no error could report it.
-    """
+    """Return what a rule may compare, count and iterate without running the content's own code."""
     kind = type(value)  # isinstance would ask the value, and a set would ask its class
     if value is None or kind is dict or kind is bool or kind is Object or value is UNREADABLE:
         return value
@@ -54,7 +49,7 @@ def _text(value: str) -> object:
     if not text.isascii():
         try:
             text.encode()
-        except UnicodeEncodeError:
+        except UnicodeEncodeError:  # no JSON holds it, and no error could report it
             return UNREADABLE
     return text
 
@@ -63,7 +58,7 @@ def _tuple(value: tuple[object, ...]) -> object:
     return tuple(tuple.__iter__(value))
 
 
-_PLAIN: Final[tuple[tuple[type, Callable[[Any], object]], ...]] = (
+_PLAIN: Final[tuple[tuple[type, Callable[[Any], object]], ...]] = (  # also of subclasses, without their own code
     (str, _text),
     (int, int.__int__),
     (float, float.__float__),
@@ -72,11 +67,10 @@ _PLAIN: Final[tuple[tuple[type, Callable[[Any], object]], ...]] = (
     (bytes, lambda value: bytes.__getitem__(value, slice(None))),
     (bytearray, bytearray.copy),
 )
-"""How a value of a builtin kind, or of one made of it, becomes a plain one."""
 
 
 def member_of(value: object, name: str) -> object:
-    """Read a member by its name; None where there is none, UNREADABLE where reading it raises."""
+    """Return a member by its name; None where there is none, UNREADABLE where reading it raises."""
     if type(value) is dict:
         return inert(value.get(name))
     if not isinstance(value, Object):
@@ -95,56 +89,59 @@ def _tokens(path: str) -> tuple[str, ...]:
 
 
 def is_present(value: object) -> bool:
-    """Return whether a text is there: one that is not blank."""
+    """Return whether a value is a text that is not blank."""
     return isinstance(value, str) and bool(value.strip())
 
 
 def is_empty(value: object) -> bool:
-    """Return whether nothing is there: null, a blank text, an array without entries. Other kinds are something."""
+    """Return whether a value is null, a blank text or an array without entries."""
     if isinstance(value, str):
         return not value.strip()
     return value is None or (isinstance(value, ARRAYS) and not value)
 
 
 def is_null(value: object) -> bool:
-    """Return whether a member is null, or not there at all."""
+    """Return whether a member is null or absent."""
     return value is None
 
 
 def is_object(value: object) -> bool:
-    """Return whether something can have members."""
+    """Return whether a value can have members."""
     return isinstance(value, dict | Object)
 
 
 def is_populated(value: object) -> bool:
-    """Return whether a session, a turn or one of the contexts is there: each is known by its id."""
+    """Return whether a session, a turn or one of the contexts has its id."""
     return is_present(member_of(value, "id"))
 
 
 def has_entries(value: object) -> bool:
-    """Return whether an array holds at least one entry."""
     return isinstance(value, ARRAYS) and bool(value)
 
 
 def is_one_of(kinds: type[StrEnum]) -> Predicate:
-    """Ask for a member of an enum, or its name as JSON spells it."""
+    """Return the predicate of a member of an enum, or its value as JSON."""
     names = frozenset(kinds)
     return lambda value: isinstance(value, str) and value in names
 
 
+def member_is(path: str, *values: str) -> RuleCondition:
+    """Return the condition that a member of the subject is one of ``values``."""
+    return lambda subject: subject[path] in values
+
+
 def entries(value: object) -> list[object]:
-    """Return the entries of an array; none of anything else."""
+    """Return the entries of an array; none of any other value."""
     return list(map(inert, value)) if isinstance(value, ARRAYS) else []
 
 
-Profile: TypeAlias = Literal["published", "extended"]
-"""``published`` is what AGN-036 says; ``extended`` adds what only its first implementation asks for (X21)."""
+Profile: TypeAlias = Literal["published", "extended"]  # AGN-036, or also its first implementation (X21)
 
 
 class RuleStage(StrEnum):
     """When a rule is asked, and what its content is."""
 
-    ENTRY = "entry"  # first of all, of the step that was named
+    ENTRY = "entry"  # before the others, of the step that was named
     CORE = "core"  # of every context, and before the rules of any step
     PRE = "pre"  # of the context that a step is given
     POST = "post"  # of the context that a step leaves behind
@@ -165,40 +162,36 @@ class ValidatorOptions:
 
 @dataclass(frozen=True, slots=True)
 class RuleEntry:
-    """One entry of a list, whatever its members are; ``path`` leads to it from the content that is judged."""
+    """One entry of a list; ``path`` leads to it from the content that is judged."""
 
     value: object
     index: int
     path: str
 
     def __getitem__(self, member: str) -> object:
-        """Read a member by its name; None where there is none."""
         return member_of(self.value, member)
 
     def text(self, member: str) -> str | None:
-        """Read a member that is a text; None for anything else."""
+        """Return a member that is a text; None for any other."""
         value = self[member]
         return value if isinstance(value, str) else None
 
     @property
     def id(self) -> str | None:
-        """The id of the call."""
         return self.text("tool_call_id")
 
     @property
     def name(self) -> str | None:
-        """The name of the tool."""
         return self.text("name")
 
     def breach(self, member: str, **facts: Unpack[Breach]) -> Breach:
-        """Report what is wrong with one member of this entry."""
         entry = Breach(path=pointer(self.path, member), index=self.index, tool_call_id=self.id, name=self.name)
         return {**entry, **facts}
 
 
 @dataclass(frozen=True, slots=True)
 class RuleSubject:
-    """What a rule is asked of: any content whatever, the options, and ``at``, the JSON Pointer to the content."""
+    """What a rule is asked of: any content, the options, and ``at``, the JSON Pointer to the content."""
 
     content: object
     options: ValidatorOptions
@@ -206,10 +199,7 @@ class RuleSubject:
     _known: dict[str, object] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __getitem__(self, path: str) -> object:
-        """Read the member at a JSON Pointer into the content, through values and mappings; see :func:`member_of`.
-
-        It is read once, for all rules together.
-        """
+        """Return the member at a JSON Pointer into the content (:func:`member_of`), read once for all rules."""
         if path not in self._known:
             outer = path.rpartition("/")[0]
             self._known[path] = member_of(self[outer], _tokens(path)[-1]) if path else inert(self.content)
@@ -224,11 +214,9 @@ class RuleSubject:
 
 Predicate: TypeAlias = Callable[[object], bool]
 RuleCondition: TypeAlias = Callable[[RuleSubject], bool]
-Breaches: TypeAlias = Callable[[RuleSubject], Iterable[Breach]]
 
 
-def always(_: RuleSubject) -> bool:
-    """Ask a rule of every content of its stage."""
+def _always(_: RuleSubject) -> bool:
     return True
 
 
@@ -236,15 +224,14 @@ def always(_: RuleSubject) -> bool:
 class PipelineRule:
     """One rule: ``breaches`` finds every place of a subject where it does not hold; its words are those of its code.
 
-    ``id`` is stable and unique, ``section`` the one of AGN-036 that it stands in or, for a rule of the extended
-    profile, belongs to: :func:`placed` sets both. ``step`` is None where the stage is not PRE or POST. ``when`` says of
-    which subjects the rule is asked.
+    ``id`` is stable and unique, ``section`` is the rule's section of AGN-036: :func:`placed` sets both. ``step`` is
+    None where the stage is not PRE or POST. The rule is asked of subjects for which ``when`` holds.
     """
 
     id: str
     code: InvokeCode
-    breaches: Breaches = field(repr=False)
-    when: RuleCondition = field(default=always, repr=False)
+    breaches: Callable[[RuleSubject], Iterable[Breach]] = field(repr=False)
+    when: RuleCondition = field(default=_always, repr=False)
     profile: Profile = "published"
     section: str = ""
     stage: RuleStage = RuleStage.ENTRY
@@ -252,7 +239,6 @@ class PipelineRule:
 
     @property
     def message(self) -> str:
-        """What must hold."""
         return self.code.template
 
     def judge(self, subject: RuleSubject) -> Iterator[InvokeError]:
@@ -265,14 +251,13 @@ class PipelineRule:
 
 @dataclass(frozen=True, slots=True)
 class Included:
-    """A reference: the member at ``path`` must satisfy the rules of another section, whose errors come as they are."""
+    """A reference: the member at ``path`` must satisfy the rules of another section."""
 
     path: str
     groups: tuple[RuleGroup, ...]
-    when: RuleCondition = always
+    when: RuleCondition = _always
 
     def judge(self, subject: RuleSubject) -> Iterator[InvokeError]:
-        """Report the errors of the member."""
         if self.when(subject):
             member = replace(subject, content=subject[self.path], at=subject.at + self.path)
             yield from judged_in_turn(member, self.groups)
@@ -283,7 +268,7 @@ RuleGroup: TypeAlias = tuple[PipelineRule | Included, ...]
 
 
 def judged_in_turn(subject: RuleSubject, groups: Iterable[RuleGroup]) -> Iterator[InvokeError]:
-    """Ask one group after the other; the first that finds an error is the last that is asked (P5, P6)."""
+    """Ask one group after the other, up to the first that finds an error (P5, P6)."""
     for group in groups:
         broken = False
         for rule in group:
@@ -297,7 +282,7 @@ def judged_in_turn(subject: RuleSubject, groups: Iterable[RuleGroup]) -> Iterato
 def placed(
     prefix: str, *rules: PipelineRule | Included, section: str, stage: RuleStage, step: PipelineStep | None = None
 ) -> RuleGroup:
-    """Return the rules of one place: the id of each is ``prefix`` and its own."""
+    """Return the rules of one place: ``prefix`` goes before the id of each."""
     return tuple(
         replace(rule, id=f"{prefix}.{rule.id}", section=section, stage=stage, step=step)
         if isinstance(rule, PipelineRule)
@@ -307,34 +292,28 @@ def placed(
 
 
 def extended(*rules: PipelineRule) -> tuple[PipelineRule, ...]:
-    """Ask the same in the extended profile alone."""
+    """Restrict rules to the extended profile."""
     return tuple(replace(rule, profile="extended") for rule in rules)
 
 
 def asked_when(when: RuleCondition, *rules: PipelineRule) -> tuple[PipelineRule, ...]:
-    """Ask the same of some subjects alone."""
+    """Restrict rules to some subjects."""
     return tuple(replace(rule, when=when) for rule in rules)
 
 
-def member_rule(id_: str, code: InvokeCode, path: str, holds: Predicate) -> PipelineRule:
-    """Ask one member: the rule is broken at ``path`` when ``holds`` denies what stands there."""
-    return members_rule(id_, code, (path,), holds)
-
-
-def members_rule(id_: str, code: InvokeCode, paths: tuple[str, ...], holds: Predicate) -> PipelineRule:
-    """Ask several members: each that ``holds`` denies is a breach."""
-    return PipelineRule(id_, code, lambda subject: [Breach(path=path) for path in paths if not holds(subject[path])])
+def member_rule(id_: str, code: InvokeCode, path: str | tuple[str, ...], holds: Predicate) -> PipelineRule:
+    """Ask one member, or several: each of which ``holds`` is false is a breach at its path."""
+    paths = (path,) if isinstance(path, str) else path
+    return PipelineRule(id_, code, lambda subject: [Breach(path=each) for each in paths if not holds(subject[each])])
 
 
 def entries_rule(id_: str, code: InvokeCode, path: str, member: str, holds: Predicate) -> PipelineRule:
     """Ask one member of every entry of a list."""
-
-    def breaches(subject: RuleSubject) -> list[Breach]:
-        return [entry.breach(member) for entry in subject.entries_at(path) if not holds(entry[member])]
-
-    return PipelineRule(id_, code, breaches)
+    return PipelineRule(
+        id_, code, lambda subject: [one.breach(member) for one in subject.entries_at(path) if not holds(one[member])]
+    )
 
 
 def whole_rule(id_: str, code: InvokeCode, path: str, holds: RuleCondition) -> PipelineRule:
-    """Ask the whole subject; what is reported is ``path``."""
+    """Ask the whole subject; a breach is reported at ``path``."""
     return PipelineRule(id_, code, lambda subject: () if holds(subject) else (Breach(path=path),))

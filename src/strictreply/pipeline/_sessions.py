@@ -1,7 +1,4 @@
-"""What is kept between two requests: sessions, their turns, and the manifests that wait for a client's results.
-
-The rules of keeping are here once, for all stores; a store only says how texts are read and written in a transaction.
-"""
+"""What is kept between two requests: sessions, their turns, and the manifests that wait for a client's results."""
 
 from __future__ import annotations
 
@@ -22,16 +19,12 @@ from strictreply.values._issues import printable
 
 _MANIFEST: Final = "/tool_call_manifest"
 
-CLAIM_SECONDS: Final = 900.0
-"""How long a claim keeps others out: longer than any turn takes, since who comes after it runs what is left again."""
+CLAIM_SECONDS: Final = 900.0  # longer than any turn takes, since the next claim runs what is left again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionClaim(Value):
-    """The right to answer a waiting manifest, once.
-
-    ``holder`` names the request that has it. ``manifest`` are the calls, and what they have come to so far.
-    """
+    """The right of the request ``holder`` to answer a waiting manifest, once; ``manifest`` has the results so far."""
 
     manifest_id: str
     holder: str
@@ -61,9 +54,9 @@ class SessionStoreFailed(StrictReplyError):
     """A session store could not read or store a session; the failed call has written nothing.
 
     ``place`` is the file, or the type of a store that has none. ``reason`` is a stable word, one of :data:`REASONS`.
-    ``cause`` is the underlying exception, None after unpickling: its text may hold session data, so it is in
-    no message and no traceback. ``run`` is the run so far when its store failed, the answer included if there
-    was one: a :class:`strictreply.Run`, None outside of a run and after unpickling.
+    ``cause`` is the underlying exception, None after unpickling: its text may hold session data, so it is in no message
+    and no traceback. ``run`` is the run so far, with its answer if there was one: a :class:`strictreply.Run`, None
+    outside of a run and after unpickling.
     """
 
     __module__ = "strictreply.running"
@@ -113,25 +106,21 @@ Record: TypeAlias = tuple[type[Value], str]
 class Records(Protocol):
     """The texts of a store, inside one transaction, by kind and key; a dict is one."""
 
-    def get(self, record: Record, /) -> str | None:
-        """Return a text, None when there is none."""
+    def get(self, record: Record, /) -> str | None: ...
 
-    def __setitem__(self, record: Record, text: str, /) -> None:
-        """Put a text in the place of what was there."""
+    def __setitem__(self, record: Record, text: str, /) -> None: ...
 
-    def pop(self, record: Record, default: None, /) -> object:
-        """Forget a text."""
+    def pop(self, record: Record, default: None, /) -> object: ...
 
 
 Kept = TypeVar("Kept", bound=Value)
 
 
 class SessionStore(ABC):
-    """Keeps sessions in any place that keeps texts in transactions: the rules are here, a store is one ``transaction``.
+    """Keeps sessions in any place that keeps texts in transactions: a store implements ``transaction`` alone.
 
-    ``claim_seconds`` is when a claim lapses; ``clock`` gives seconds that all users of the place agree on. It is safe
-    for threads and, where the place outlives one, for processes. All methods are sync: an async shell calls them in a
-    thread. Whatever fails in the place is SessionStoreFailed.
+    A claim lapses after ``claim_seconds`` of ``clock``, which all users of the place share. It is safe for threads and,
+    where the place outlives one, for processes. All methods are sync. A failure of the place is SessionStoreFailed.
     """
 
     def __init__(self, *, claim_seconds: float = CLAIM_SECONDS, clock: Callable[[], float] = time.time) -> None:
@@ -142,16 +131,15 @@ class SessionStore(ABC):
 
     @abstractmethod
     def transaction(self, *, writing: bool) -> AbstractContextManager[Records]:
-        """Open the records: with ``writing`` nobody else writes until it ends, and an exception undoes everything."""
+        """Open the records: with ``writing`` exclusively, and an exception undoes everything."""
 
     def failure(self, error: Exception) -> SessionStoreFailed:
-        """Return the error that stands for one of the place; a record that is none is a ValueError, of pydantic."""
+        """Return the error that stands for one of the place; pydantic raises ValueError for an unreadable record."""
         reason = "unreadable" if isinstance(error, ValueError) else "failed"
         return SessionStoreFailed(type(self).__name__, reason, cause=error)
 
     @contextmanager
     def _opened(self, *, writing: bool) -> Generator[Records, None, None]:
-        """Open the records; whatever fails in the place is an error of ours, and so is what it cannot be given."""
         try:
             with self.transaction(writing=writing) as records:
                 yield records
@@ -164,12 +152,12 @@ class SessionStore(ABC):
             raise self.failure(error) from None
 
     def session(self, session_id: str) -> Session | None:
-        """Return a session as it was saved last, None when there is none."""
+        """Return a session as it was last saved, None when there is none."""
         with self._opened(writing=False) as records:
             return _read(records, Session, session_id)
 
     def turn(self, session_id: str, turn_id: str) -> Turn | None:
-        """Return the last turn of a session, with the calls that wait and their results so far; None for any other."""
+        """Return the last turn of a session, with the waiting calls and their results so far; None for any other."""
         key = manifest_id(session_id, turn_id)
         with self._opened(writing=False) as records:
             turn, entry = _read(records, Turn, key), _read(records, WaitingManifest, key)
@@ -186,12 +174,12 @@ class SessionStore(ABC):
     ) -> None:
         """Keep a turn's end, all of it or nothing.
 
-        ``session.last_turn_id`` is the one that the turn began with (empty for a new session); ``turn.id`` takes its
-        place in what is kept. ``waiting`` is kept for a client's results under ``manifest_id(session.id, turn.id)``;
-        ``consumed`` is the claim that the turn went on with, and is spent for ever. The turn before, and what waited on
-        it, is forgotten. Saving exactly what is kept already changes nothing, so that a save may be repeated.
+        ``session.last_turn_id`` is the one that the turn began with (empty for a new session); ``turn.id`` replaces it
+        in what is kept. ``waiting`` is kept for a client's results under ``manifest_id(session.id, turn.id)``;
+        ``consumed`` is the claim that the turn went on with, which ends for ever. The turn before, and what waited on
+        it, is deleted. A save may be repeated.
 
-        Raises SessionConflict when the session has moved on since, somebody is answering what waited on the turn
+        Raises SessionConflict when the session has moved on since, another request is answering what waited on the turn
         before, or the claim is not held any more; and ContractError when the claim is one of another turn.
         """
         key = manifest_id(session.id, turn.id)
@@ -201,7 +189,9 @@ class SessionStore(ABC):
         with self._opened(writing=True) as records:
             before, kept = _read(records, Session, session.id), _read(records, Turn, key)
             entry = _read(records, WaitingManifest, key)
-            left = _left(entry, waiting, consumed)
+            left = None if waiting is None else WaitingManifest(manifest=waiting)
+            if waiting is None and entry is not None and consumed is not None:
+                left = replace(entry, consumed=True)  # answered: not to be claimed again
             if (before, kept, entry) == (moved, turn, left):
                 return  # the save of a caller that lost the answer to its first try
             began_with = "" if before is None else before.last_turn_id
@@ -212,13 +202,13 @@ class SessionStore(ABC):
                 raise SessionConflict(session.id, turn.id)
             _write(records, (session.id, moved), (key, turn), (key, left))
             if spent:
-                _forget(records, spent)
+                _delete(records, (Turn, spent), (WaitingManifest, spent))
 
     def claim(self, manifest_id: str, holder: str) -> SessionClaim | InvokeError:
         """Take the right to answer a waiting manifest, before anything is done with the results (requirement P66).
 
-        ``holder`` is a name that no other request has; asking again under the same name gives the same claim. A claim
-        lapses by itself. The error's code is NOT_FOUND, ALREADY_CONSUMED, or IN_USE while somebody else has it.
+        ``holder`` is a name that no other request has; a claim may be repeated under the same name. The error's code is
+        NOT_FOUND, ALREADY_CONSUMED, or IN_USE while another holder's claim has not lapsed.
         """
         if not holder:
             raise ContractError("holder must not be empty; pass a name that no other request has")
@@ -235,29 +225,25 @@ class SessionStore(ABC):
             return SessionClaim(manifest_id=manifest_id, holder=holder, manifest=entry.manifest)
 
     def keep(self, claim: SessionClaim) -> None:
-        """Keep what the calls of a claim have come to so far; nothing is done when the claim is not held any more."""
+        """Keep the results of a claim's calls so far; nothing happens when the claim is not held any more."""
         with self._opened(writing=True) as records:
             entry = _read(records, WaitingManifest, claim.manifest_id)
             if entry is not None and _held(entry, claim):
                 _write(records, (claim.manifest_id, replace(entry, manifest=claim.manifest)))
 
     def release(self, claim: SessionClaim) -> None:
-        """Release a claim, so that corrected results can be sent.
-
-        ``claim.manifest`` is kept: with the results of calls that ran already, they never run twice. Nothing is done
-        when the claim is not held any more.
-        """
+        """Release a claim that is held, keeping ``claim.manifest``, so that calls with results do not run again."""
         with self._opened(writing=True) as records:
             if _held(_read(records, WaitingManifest, claim.manifest_id), claim):
                 _write(records, (claim.manifest_id, WaitingManifest(manifest=claim.manifest)))
 
     def delete(self, session_id: str) -> None:
-        """Forget a session, its last turn and what waits on it."""
+        """Delete a session, its last turn and what waits on it."""
         with self._opened(writing=True) as records:
             session = _read(records, Session, session_id)
             if session is not None:
-                records.pop((Session, session_id), None)
-                _forget(records, manifest_id(session_id, session.last_turn_id))
+                key = manifest_id(session_id, session.last_turn_id)
+                _delete(records, (Session, session_id), (Turn, key), (WaitingManifest, key))
 
     def _is_claimed(self, records: Records, key: str) -> bool:
         entry = _read(records, WaitingManifest, key) if key else None
@@ -277,7 +263,7 @@ class MemorySessionStore(SessionStore):
 
     @contextmanager
     def transaction(self, *, writing: bool) -> Generator[Records, None, None]:  # noqa: ARG002 - one lock serves both
-        """Let one thread in at a time; all is written as text before the first write, so nothing is left to undo."""
+        """Admit one thread at a time; values are serialized before the first write, so nothing has to be undone."""
         with self._lock:
             yield self._records
 
@@ -300,25 +286,16 @@ def _read(records: Records, kind: type[Kept], key: str) -> Kept | None:
 
 
 def _write(records: Records, *values: tuple[str, Value | None]) -> None:
-    spelled = [(type(value), key, value.to_json()) for key, value in values if value is not None]
-    for kind, key, text in spelled:
-        records[kind, key] = text
+    spelled = [((type(value), key), value.to_json()) for key, value in values if value is not None]
+    for record, text in spelled:
+        records[record] = text
 
 
-def _forget(records: Records, key: str) -> None:
-    records.pop((Turn, key), None)
-    records.pop((WaitingManifest, key), None)
-
-
-def _left(
-    entry: WaitingManifest | None, waiting: ToolCallManifest | None, consumed: SessionClaim | None
-) -> WaitingManifest | None:
-    """Return what a turn's end leaves: the calls that wait now, or those that were answered, spent for ever."""
-    if waiting is not None:
-        return WaitingManifest(manifest=waiting)
-    return None if entry is None or consumed is None else replace(entry, consumed=True)
+def _delete(records: Records, *deleted: Record) -> None:
+    for record in deleted:
+        records.pop(record, None)
 
 
 def _held(entry: WaitingManifest | None, claim: SessionClaim) -> bool:
-    """Return whether a claim still stands: it may have lapsed, as long as nobody else took it."""
+    """Return whether a claim is held, also after it lapsed, as long as no other request took it."""
     return entry is not None and not entry.consumed and entry.holder == claim.holder

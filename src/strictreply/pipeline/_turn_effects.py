@@ -1,7 +1,4 @@
-"""How far a turn may go, the effects it asks for (the model, tools, the store), and the results of its tools.
-
-An effect is performed by whoever drives the turn; nothing is performed here.
-"""
+"""The bounds of a turn, the effects that its driver performs (the model, tools, the store), and its tools' results."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from pydantic_core import to_json
 
@@ -37,9 +34,7 @@ from strictreply.values._limits import DEFAULT_LIMITS, JSON, Channel, Message, i
 from strictreply.values._replies import AssistantReply, Attempt, Invalid, ToolCall, Usage, plain, type_name
 
 REPEATED: Final = "repeat_tool_call_detected"
-
-MOST_RESULT_CHARS: Final = 150_000
-"""The most that ``max_result_chars`` may be: so many characters, six bytes each at worst, stay within the limits."""
+MOST_RESULT_CHARS: Final = 150_000  # six bytes a character at worst stay within the limits of a reply
 
 _COUNTS: Final = ("max_iterations", "warn_at", "suppress_at", "concurrency", "max_result_chars", "max_tokens_total")
 _NO_TOOLS: Final[Mapping[str, Tool]] = MappingProxyType({})
@@ -49,13 +44,12 @@ _NO_TOOLS: Final[Mapping[str, Tool]] = MappingProxyType({})
 class LoopPolicy:
     """The bounds of one turn.
 
-    The model is asked at most ``max_iterations`` times (requirement P68). A call that was made before in the turn, the
-    same name with the same arguments, is run with a warning when it is the ``warn_at``-th, and not run any more from
-    the ``suppress_at``-th on: the model gets a note in place of the result (requirement P72); calls of tools that are
-    ``repeatable`` are never counted. At most ``concurrency`` calls of one reply run at the same time. ``tool_timeout``
-    (seconds, None for no limit) is for tools that have none of their own. A result of more than ``max_result_chars``
-    is cut. A run whose attempts have taken ``max_tokens_total`` tokens ends (None for no bound); a continuation has
-    its own count.
+    The model is asked at most ``max_iterations`` times (requirement P68). Of equal calls of a turn, by name and
+    arguments, the ``warn_at``-th is run with a warning, and those from the ``suppress_at``-th on are not run: the model
+    gets a note in place of the result (requirement P72); calls of ``repeatable`` tools are never counted. At most
+    ``concurrency`` calls of one reply run at the same time. ``tool_timeout`` (seconds, None for no limit) is for tools
+    that have none of their own. A result of more than ``max_result_chars`` is cut. A run whose attempts have taken
+    ``max_tokens_total`` tokens ends (None for no bound); a continuation has its own count.
 
     Raises ContractError when a bound is no whole number or below 1, ``suppress_at`` is not above ``warn_at``,
     ``max_result_chars`` is above 150,000, or ``tool_timeout`` is no number above 0.
@@ -84,10 +78,7 @@ class LoopPolicy:
     def suppressed(
         self, calls: Iterable[AgentToolCall], earlier: Iterable[AgentToolCall], *, tools: Mapping[str, Tool] = _NO_TOOLS
     ) -> Iterator[tuple[AgentToolCall, bool]]:
-        """Return each call with whether it is not to be run, after the turn's ``earlier`` calls and those before it.
-
-        ``tools``, by name, say which calls may be repeated; one that is not among them may not.
-        """
+        """Return each call with whether it is suppressed, after the turn's ``earlier`` calls and those before it."""
         before, asked = list(earlier), list(calls)
         named = Counter(call.name for call in (*before, *asked) if not _is_repeatable(call, tools))
         made = Counter(signature(call) for call in before if named[call.name] >= self.suppress_at)
@@ -100,10 +91,7 @@ class LoopPolicy:
             yield call, made[spelled] >= self.suppress_at
 
     def repeated(self, calls: Iterable[AgentToolCall], *, tools: Mapping[str, Tool] = _NO_TOOLS) -> list[str]:
-        """Return the names of the tools that were called with the same arguments ``warn_at`` times or more, each once.
-
-        ``tools`` are those of :meth:`suppressed`.
-        """
+        """Return the names of the tools that were called ``warn_at`` times or more with the same arguments."""
         counted = [call for call in calls if not _is_repeatable(call, tools)]
         named = Counter(call.name for call in counted)
         made = Counter((call.name, signature(call)) for call in counted if named[call.name] >= self.warn_at)
@@ -111,19 +99,15 @@ class LoopPolicy:
 
 
 def signature(call: AgentToolCall) -> str:
-    """Return what makes two calls the same: the name and the canonical arguments, case and all (P71, P73)."""
+    """Return the name and the canonical arguments of a call, equal for equal calls (P71, P73)."""
     args = decode(call.arguments_json, DEFAULT_LIMITS)
     return f"{call.name} {call.arguments_json if isinstance(args, Invalid) else canonical(args)}"
 
 
 def suppressed_result(call: AgentToolCall) -> AgentToolCallResult:
     """Make the result of a call that was not run; it keeps the manifest valid (requirement P74)."""
-    told: dict[str, JSON] = {
-        "suppressed": True,
-        "reason": REPEATED,
-        "tool": call.name,
-        "guidance": "This call was made before with the same arguments. Use the results above, or answer the user.",
-    }
+    guidance = "This call was made before with the same arguments. Use the results above, or answer the user."
+    told: JSON = {"suppressed": True, "reason": REPEATED, "tool": call.name, "guidance": guidance}
     return AgentToolCallResult(tool_call_id=call.tool_call_id, name=call.name, result_json=compact(told))
 
 
@@ -136,25 +120,23 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def result_json(value: object, limit: int) -> str:
-    """Write a tool's result as a JSON text that UTF-8 can hold; one over ``limit`` characters is cut, and says so.
-
-    What strict readers refuse (NaN, names that are equal as text, too many levels) is sent as a text.
-    """
+    """Return a tool's result as a JSON text that UTF-8 can hold, cut to ``limit`` characters with a note."""
     if isinstance(value, str):
-        return compact(_cut(_encodable_text(str.__str__(value)), limit))
+        return compact(_cut(encodable(str.__str__(value)), limit))
     try:
         text = to_json(value, fallback=str).decode()
     except Exception:  # noqa: BLE001 - cycles, bytes, surrogates; and an object's own code may raise anything
         try:
-            text = _encodable_text(json.dumps(plain(value, other=_other_text), ensure_ascii=False))
+            text = encodable(json.dumps(plain(value, other=_other_text), ensure_ascii=False))
         except ValueError:  # a number too long to write
             text = compact(type_name(value))
+    # what strict readers refuse (NaN, names that are equal as text, too many levels) is sent as a text
     return text if len(text) <= limit and is_json(text) else compact(_cut(text, limit))
 
 
 def error_json(kind: str, message: str, limit: int) -> str:
-    """Write a failure as a result: an error is one, never a reason to ask for the call again (X11)."""
-    return compact({"error": {"type": kind, "message": _cut(_encodable_text(message), limit)}})
+    """Return a failure as a result (X11)."""
+    return compact({"error": {"type": kind, "message": _cut(encodable(message), limit)}})
 
 
 def capped(result: AgentToolCallResult, limit: int) -> AgentToolCallResult:
@@ -164,16 +146,15 @@ def capped(result: AgentToolCallResult, limit: int) -> AgentToolCallResult:
     return replace(result, result_json=compact(_cut(_content(result), limit)))
 
 
-_NOT_RUN: Final = {
+_NOT_RUN: Final = {  # what the model is told of a call without a result of its own
     "ApprovalDenied": "the call was not allowed",
     "Interrupted": "the call was started and may or may not have taken effect",
     "Abandoned": "the user went on without the result of this call",
 }
-"""What the model is told of a call without a result of its own."""
 
 
 def substitute_result(call: AgentToolCall, kind: str, limit: int, *, reason: str = "") -> AgentToolCallResult:
-    """Make the result of a call that has none of its own; ``reason`` is what the client said, in place of our words."""
+    """Make the result of a call that has none of its own; the client's ``reason`` replaces our words."""
     text = error_json(kind, reason or _NOT_RUN[kind], limit)
     return AgentToolCallResult(tool_call_id=call.tool_call_id, name=call.name, result_json=text)
 
@@ -185,10 +166,7 @@ def with_results(manifest: ToolCallManifest, results: Mapping[str, AgentToolCall
 
 
 def result_turns(manifest: ToolCallManifest, channel: Channel) -> list[Message]:
-    """Return the turns that tell the model the results of its calls, in the order of the calls.
-
-    A result names its call by id, or its tool where calls are written as text.
-    """
+    """Return the turns with the results of calls in order, by the call's id, or as text by the tool's name."""
     results = manifest.tool_call_results
     if channel == "text":
         return [{"role": "user", "content": f"Result of {result.name}: {_content(result)}"} for result in results]
@@ -207,20 +185,16 @@ def _cut(text: str, limit: int) -> str:
 
 
 def encodable(value: Any) -> Any:
-    """Replace what UTF-8 cannot encode, in a text or in every text of a JSON value."""
+    """Replace what UTF-8 cannot encode in every text of a JSON value."""
     match value:
         case str():
-            return _encodable_text(value)
+            return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
         case dict():
-            return {_encodable_text(name): encodable(member) for name, member in value.items()}
+            return {encodable(name): encodable(member) for name, member in value.items()}
         case list():
             return [encodable(item) for item in value]
         case _:
             return value
-
-
-def _encodable_text(text: str) -> str:
-    return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _other_text(value: object) -> str:
@@ -234,10 +208,7 @@ def _other_text(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AskModel:
-    """Effect: ask for the next reply; answered with :class:`Asked`, or with the error that ended the call.
-
-    ``is_first`` says that the turn has called nothing yet: a demand to call a tool is met once, not for ever.
-    """
+    """Effect: ask for the next reply, answered with :class:`Asked` or an error; ``is_first`` until a tool is called."""
 
     messages: list[Message] = field(repr=False)
     is_first: bool = True
@@ -245,7 +216,7 @@ class AskModel:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A reply that fits: the assistant's turn as it goes into the transcript, what it says, and what it cost."""
+    """A reply that fits: the assistant's turn for the transcript, the typed reply, and its cost."""
 
     message: Message = field(repr=False)
     reply: AssistantReply
@@ -253,8 +224,7 @@ class Asked:
     attempts: tuple[Attempt, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RunTool:
+class RunTool(NamedTuple):
     """One validated call with the tool that it names; ``call.id`` identifies its result."""
 
     tool: Tool
@@ -270,20 +240,20 @@ class RunTools:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """The result of a call; ``error`` is what the tool's code raised, or the timeout that cut it, None for neither."""
+    """The result of a call; ``error`` is what the tool raised, or its timeout, None for neither."""
 
     result: AgentToolCallResult
     error: Exception | None = None
 
     @property
     def is_broken(self) -> bool:
-        """Whether the tool failed in a way that it did not mean the model to hear of."""
+        """Whether the tool failed otherwise than by a ToolError, which is meant for the model."""
         return self.error is not None and not isinstance(self.error.__cause__, ToolError)
 
 
 @dataclass(frozen=True, slots=True)
 class UseStore:
-    """Effect: do something with the session store; answered with what that returns, or with the error it raised."""
+    """Effect: use the session store; answered with what ``use`` returns, or with the error it raised."""
 
     use: Callable[[SessionStore], Any]
 
@@ -302,11 +272,10 @@ def stored(use: Callable[[SessionStore], Any]) -> Generator[TurnEffect, Any, Any
 
 @dataclass(slots=True, kw_only=True)
 class TurnState:
-    """What the steps of one turn share, and what of it is no plain JSON: ``asked``, the typed replies, in order.
+    """What the steps of one turn share; ``asked`` are the typed replies, in order.
 
-    ``contract`` is what the model's replies are held to; ``new_id`` makes ids that nobody else has. ``calls`` are those
-    of the model's last reply, ``suppressed`` the ids of those that repeat too often to be run. ``claiming`` is the
-    manifest that the turn is claiming, and its name for that; ``claim`` the claim that it has.
+    ``contract`` is what replies are held to, ``calls`` are the last one's, ``suppressed`` the ids that repeat too
+    often. ``claiming`` is the manifest being claimed and the claim's holder; ``claim`` the claim that the turn has.
     """
 
     contract: Contract
@@ -321,41 +290,37 @@ class TurnState:
     claim: SessionClaim | None = None
 
     def refuse_endless(self, turn: Turn) -> None:
-        """Raise in a turn that may not ask again: IterationsExceeded (requirement P68), or ReplyHalted for tokens."""
+        """Raise where the turn may not ask again: IterationsExceeded (requirement P68), or ReplyHalted for tokens."""
         if turn.iterations >= self.policy.max_iterations:
             raise IterationsExceeded(self.policy.max_iterations)
         spent, bound = sum(asked.usage.total_tokens for asked in self.asked), self.policy.max_tokens_total
         if bound is not None and spent >= bound:
             attempts = tuple(attempt for asked in self.asked for attempt in asked.attempts)
-            raise ReplyHalted(
-                f"halted after {spent} tokens in {len(self.asked)} asks", reason="tokens", attempts=attempts
-            )
+            message = f"halted after {spent} tokens in {len(self.asked)} asks"
+            raise ReplyHalted(message, reason="tokens", attempts=attempts)
 
     def result_turns(self, manifest: ToolCallManifest) -> list[Message]:
-        """Return the turns that tell the model the results of its calls."""
         return result_turns(manifest, self.contract.channel)
 
     def run_calls(self, wanted: Sequence[AgentToolCall]) -> Generator[TurnEffect, Any, dict[str, AgentToolCallResult]]:
-        """Run calls, and return their results by id."""
         by_id = {call.tool_call_id: call for call in wanted}
         runs = tuple(RunTool(self.contract.by_name[call.tool], call) for call in self.calls if call.id in by_id)
         outcomes: tuple[ToolOutcome, ...] = (yield RunTools(runs)) if runs else ()
-        results = tuple(outcome.result for outcome in outcomes)
+        results = {str(run.call.id): outcome.result for run, outcome in zip(runs, outcomes, strict=True)}
         # A ToolRunner makes them like this; a durable turn reads results from its database, which may hold anything.
         ours = (
-            (result.tool_call_id, result.name, result.error_message) == (run.call.id, run.call.tool, None)
+            (result.tool_call_id, result.name, result.error_message) == (id_, by_id[id_].name, None)
             and result.result_json is not None
             and is_json(result.result_json)
-            for run, result in zip(runs, results, strict=True)
+            for id_, result in results.items()
         )
         if not all(ours):
-            calls = tuple(by_id[str(run.call.id)] for run in runs)
-            refuse_unfit(ToolCallManifest(tool_calls=calls, tool_call_results=results))
-        return {str(run.call.id): result for run, result in zip(runs, results, strict=True)}
+            calls = tuple(by_id[id_] for id_ in results)
+            refuse_unfit(ToolCallManifest(tool_calls=calls, tool_call_results=tuple(results.values())))
+        return results
 
 
 def refuse_unfit(manifest: ToolCallManifest) -> None:
-    """Hold pairs of calls and results to the rules of a manifest; raise InvokeFailed when they break one."""
-    verdict = LOOP_VALIDATOR.validate_tool_call_manifest(manifest)
-    if not verdict.successful:
-        raise InvokeFailed(verdict.errors)
+    """Raise InvokeFailed when pairs of calls and results break a rule of a manifest."""
+    if errors := LOOP_VALIDATOR.validate_tool_call_manifest(manifest).errors:
+        raise InvokeFailed(errors)

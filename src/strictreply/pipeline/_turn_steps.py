@@ -11,7 +11,7 @@ from typing import Any, Final
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, InvokeResult
 from strictreply.pipeline._line import EffectRaised, LineResult, LineStatus, StepBody, line_flow, type_of
 from strictreply.pipeline._reconciling import ask, resolve_results, turn_of, with_turns
-from strictreply.pipeline._rule import Included, PipelineRule, RuleGroup
+from strictreply.pipeline._rule import RuleGroup
 from strictreply.pipeline._sessions import SessionStore
 from strictreply.pipeline._turn_effects import (
     TurnEffect,
@@ -51,7 +51,6 @@ class TurnSteps(TurnState):
 
     @property
     def bodies(self) -> Mapping[PipelineStep, StepBody]:
-        """The body of each step of the three walks."""
         return {
             PipelineStep.REQUEST_HANDLER: lambda ctx: ctx,  # as it is: the core rules are held to it behind this step
             PipelineStep.SESSION_RESTORER: self.restore_session,
@@ -67,7 +66,7 @@ class TurnSteps(TurnState):
         }
 
     def create_session(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
-        """Begin a session with what the caller brought, and its first turn with the user's words."""
+        """Begin a session with the caller's messages, and its first turn with the last of them."""
         *before, last = ctx.envelope.messages
         session = Session(
             id=self.new_id(),
@@ -80,7 +79,7 @@ class TurnSteps(TurnState):
         return replace(ctx, session=session, turn=Turn(id=self.new_id(), messages=(last,)))
 
     def restore_session(self, ctx: AgentPipelineContext) -> TurnStep:
-        """Go on with a session: a new turn behind its last one."""
+        """Go on with a session, in a new turn."""
         session = yield from self._session(ctx)
         last: Turn | None = yield from stored(lambda store: store.turn(session.id, session.last_turn_id))
         messages: list[Message] = []
@@ -103,12 +102,10 @@ class TurnSteps(TurnState):
         return replace(ctx, session=session, turn=replace(turn, waiting=None))
 
     def load_contexts(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
-        """Set the agent context and the conversation context."""
         conversation = ConversationContext(id=_CONVERSATION, model=self.model)
         return replace(ctx, agent_context=self.agent, conversation_context=conversation)
 
     def compose_prompt(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
-        """Compose what stands before the turn's own messages."""
         system = [{"role": "system", "content": self.agent.instructions}] if self.agent.instructions else []
         before = ctx.session.messages if ctx.session else ()
         return replace(ctx, prompt=PromptContent(ready=True, messages=(*system, *before)))
@@ -134,7 +131,6 @@ class TurnSteps(TurnState):
         return replace(ctx, turn=turn, outgoing_manifest=None, response_type=ResponseType.NOT_READY)
 
     def build_response(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
-        """Build the response, and leave everything else as it is."""
         final = ctx.response_type is ResponseType.FINAL
         session, turn = ctx.session or Session(id=""), turn_of(ctx)
         response = AgentResponse(
@@ -161,14 +157,11 @@ class TurnSteps(TurnState):
         return session
 
 
-def _is_hash_of_all(rule: PipelineRule | Included) -> bool:
-    return isinstance(rule, PipelineRule) and rule.code is InvokeCode.CONTEXT_CHANGED
-
-
 JUDGED_BEHIND: Final[Mapping[PipelineStep, tuple[RuleGroup, ...]]] = {
     PipelineStep.REQUEST_HANDLER: CORE,  # the request as the caller made it: no later step may change it
     **{
-        step: (tuple(rule for rule in STEPS[step].post or () if not _is_hash_of_all(rule)),)
+        # all but the hash of the context: the line compares it member by member
+        step: (tuple(r for r in STEPS[step].post or () if getattr(r, "code", None) is not InvokeCode.CONTEXT_CHANGED),)
         for step in (
             PipelineStep.AGENT_CONTEXT_RESOLVER,  # the caller's agent
             PipelineStep.AGENT_CONTEXT_LOADER,
@@ -179,23 +172,17 @@ JUDGED_BEHIND: Final[Mapping[PipelineStep, tuple[RuleGroup, ...]]] = {
         )
     },
 }
-"""The rules that are asked of a turn, by the step behind which they are.
-
-They are those of what this library has not made itself: between these steps, one of our own bodies makes a frozen value
-from others that were judged before. ``tests/running/conftest.py`` judges every step of every turn in full, and finds
-nothing more.
-"""
+"""The rules of what is not of our own making, by step; ``tests/running/conftest.py`` judges all steps in full."""
 
 
 def turn_flow(
     envelope: Envelope, steps: TurnSteps, *, time_stamp: str, correlation_id: str, cancelled: Callable[[], bool]
 ) -> Generator[TurnEffect, Any, LineResult]:
-    """Take a request down the line; a turn that came to its end, or to a pause, is saved in one piece.
+    """Take a request down the line; a turn that completed, or waits for the client, is saved in one piece.
 
     ``time_stamp`` is when the request came, as ISO 8601; ``correlation_id`` names it in logs. A turn that failed or was
-    aborted leaves the store as it was: what the client answered may be sent again. One that came to its end and could
-    not be saved has failed with what the store raised, and its context has all it came to. Raises InvokeFailed when the
-    request is of no type.
+    aborted leaves the store as it was: the client may send its results again. One that completed and could not be saved
+    has failed with what the store raised, and keeps its context. Raises InvokeFailed for a request of no type.
     """
     kind = type_of(envelope)
     if isinstance(kind, InvokeResult):
@@ -219,17 +206,13 @@ def _save(ctx: AgentPipelineContext, steps: TurnSteps) -> Callable[[SessionStore
     session, turn = ctx.session, ctx.turn
     if session is None or turn is None:
         return None
-    final = ctx.response_type is ResponseType.FINAL
-    messages = (*session.messages, *turn.messages) if final else session.messages
-    kept = replace(session, messages=messages)
+    ended = turn.messages if ctx.response_type is ResponseType.FINAL else ()
+    kept = replace(session, messages=session.messages + ended)
     return lambda store: store.save(kept, turn, waiting=ctx.outgoing_manifest, consumed=steps.claim)
 
 
 def release(steps: TurnSteps) -> Callable[[SessionStore], None] | None:
-    """Release what a turn has claimed, with what approved calls came to already; None when it has claimed nothing.
-
-    A turn that was interrupted while it claimed does not know whether it has: claiming again under its name tells.
-    """
+    """Release what a turn has claimed, or may have claimed when interrupted; None when it has claimed nothing."""
     claimed, claiming = steps.claim, steps.claiming
     if claiming is None:
         return None

@@ -1,9 +1,4 @@
-"""What every context must hold (AGN-036 section 3), what each step may find and leave (section 4), and the validator.
-
-The core comes first at every step (P5). The envelope is the request as it was received and never changes, so the core
-holds at every step when it holds at one (X15). Where a step has no rules beyond the core, its declaration says so (P8).
-The validator judges and does nothing else: no step is executed here, nothing is stored, nobody is told (section 6).
-"""
+"""The rules of every context (AGN-036 section 3) and of each step (section 4), and the validator."""
 
 from __future__ import annotations
 
@@ -12,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from types import MappingProxyType
-from typing import Final, get_args
+from typing import Final, NamedTuple, cast, get_args
 
 from strictreply.contract._tool import Tool
 from strictreply.pipeline._invoke_result import Breach, InvokeResult
@@ -23,7 +18,6 @@ from strictreply.pipeline._rule import (
     Included,
     PipelineRule,
     Profile,
-    RuleCondition,
     RuleEntry,
     RuleGroup,
     RuleStage,
@@ -41,9 +35,8 @@ from strictreply.pipeline._rule import (
     is_populated,
     is_present,
     judged_in_turn,
-    member_of,
+    member_is,
     member_rule,
-    members_rule,
     placed,
     whole_rule,
 )
@@ -58,22 +51,19 @@ from strictreply.pipeline._values import (
 from strictreply.values._errors import ContractError
 
 _INPUT: Final = ("/envelope/instructions", "/envelope/input_artifacts", "/envelope/clip_board_images")
+_AGENT_ID: Final = "/envelope/agent_context_id"
 _SESSION_ID: Final = "/envelope/session_id"
 _TURN_ID: Final = "/envelope/turn_id"
 _RESULTS: Final = "/envelope/tool_results"
 _TEXT: Final = "/response_payload/primary_output_text"
 _OUTGOING: Final = "/outgoing_manifest"
-_BUILT_FROM: Final = (ResponseType.FINAL, ResponseType.TOOL_CONTINUATION)
-
-
-def _has_type(*types: AgentPipelineContextType) -> RuleCondition:
-    return lambda subject: subject["/type"] in types
-
-
-_INITIAL: Final = _has_type(AgentPipelineContextType.INITIAL)
-_FOLLOW_ON: Final = _has_type(AgentPipelineContextType.FOLLOW_ON)
-_HAS_WORDS: Final = _has_type(AgentPipelineContextType.INITIAL, AgentPipelineContextType.FOLLOW_ON)
-_CONTINUATION: Final = _has_type(AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION)
+_ANSWERED: Final = "/tool_call_manifest"
+_CONVERSATION: Final = "/conversation_context"
+_CAN_BE_BUILT: Final = member_is("/response_type", ResponseType.FINAL, ResponseType.TOOL_CONTINUATION)
+_INITIAL: Final = member_is("/type", AgentPipelineContextType.INITIAL)
+_FOLLOW_ON: Final = member_is("/type", AgentPipelineContextType.FOLLOW_ON)
+_HAS_WORDS: Final = member_is("/type", AgentPipelineContextType.INITIAL, AgentPipelineContextType.FOLLOW_ON)
+_CONTINUATION: Final = member_is("/type", AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION)
 
 
 def _has_input(subject: RuleSubject) -> bool:
@@ -81,8 +71,8 @@ def _has_input(subject: RuleSubject) -> bool:
     return is_present(subject[_INPUT[0]]) or any(has_entries(subject[path]) for path in _INPUT[1:])
 
 
-def _agent_is_named(subject: RuleSubject) -> bool:
-    return is_empty(subject["/envelope/conversation_context_id"]) or is_present(subject["/envelope/agent_context_id"])
+def _names_agent(subject: RuleSubject) -> bool:
+    return is_empty(subject["/envelope/conversation_context_id"]) or is_present(subject[_AGENT_ID])
 
 
 _core: Final = partial(placed, "core", stage=RuleStage.CORE)
@@ -105,12 +95,7 @@ CORE: Final[tuple[RuleGroup, ...]] = (
             member_rule("initial.turn_id_empty", Code.TURN_ID_NOT_EMPTY, _TURN_ID, is_empty),
             member_rule("initial.tool_results_empty", Code.TOOL_RESULTS_NOT_EMPTY, _RESULTS, is_empty),
             *extended(
-                whole_rule(
-                    "initial.agent_context_id_present",
-                    Code.AGENT_CONTEXT_ID_MISSING,
-                    "/envelope/agent_context_id",
-                    _agent_is_named,
-                )
+                whole_rule("initial.agent_context_id_present", Code.AGENT_CONTEXT_ID_MISSING, _AGENT_ID, _names_agent)
             ),
         ),
         *asked_when(
@@ -124,12 +109,16 @@ CORE: Final[tuple[RuleGroup, ...]] = (
             member_rule("continuation.session_id_present", Code.SESSION_ID_MISSING, _SESSION_ID, is_present),
             member_rule("continuation.turn_id_present", Code.TURN_ID_MISSING, _TURN_ID, is_present),
             member_rule("continuation.tool_results_present", Code.TOOL_RESULTS_MISSING, _RESULTS, has_entries),
-            *extended(members_rule("continuation.input_absent", Code.INPUT_FORBIDDEN, _INPUT, is_empty)),
+            *extended(member_rule("continuation.input_absent", Code.INPUT_FORBIDDEN, _INPUT, is_empty)),
         ),
         section="3.1",
     ),
 )
 """The groups in turn: broken invariants silence the rules of the types (requirement P6)."""
+
+
+def _answers_calls(subject: RuleSubject) -> bool:
+    return subject[_ANSWERED + CALLS] not in ([], ())
 
 
 def _is_same_turn(subject: RuleSubject) -> bool:
@@ -141,9 +130,7 @@ _SESSION: Final = member_rule("session_populated", Code.SESSION_MISSING, "/sessi
 _TURN: Final = member_rule("turn_populated", Code.TURN_MISSING, "/turn", is_populated)
 _CONTEXTS: Final = (
     member_rule("agent_context_populated", Code.AGENT_CONTEXT_MISSING, "/agent_context", is_populated),
-    member_rule(
-        "conversation_context_populated", Code.CONVERSATION_CONTEXT_MISSING, "/conversation_context", is_populated
-    ),
+    member_rule("conversation_context_populated", Code.CONVERSATION_CONTEXT_MISSING, _CONVERSATION, is_populated),
 )
 _NOT_BEGUN: Final = (
     member_rule("session_null", Code.SESSION_NOT_NULL, "/session", is_null),
@@ -151,23 +138,22 @@ _NOT_BEGUN: Final = (
 )
 _NO_CONTEXTS: Final = extended(
     member_rule("agent_context_null", Code.AGENT_CONTEXT_NOT_NULL, "/agent_context", is_null),
-    member_rule("conversation_context_null", Code.CONVERSATION_CONTEXT_NOT_NULL, "/conversation_context", is_null),
+    member_rule("conversation_context_null", Code.CONVERSATION_CONTEXT_NOT_NULL, _CONVERSATION, is_null),
 )
 _MODE: Final = asked_when(
     lambda subject: is_populated(subject["/session"]),
     member_rule("session_mode", Code.SESSION_MODE_MISSING, "/session/mode", is_present),
 )
 _SAME_TURN: Final = whole_rule("turn_same", Code.TURN_NOT_SAME, "/turn/id", _is_same_turn)
+_OTHER_TURN: Final = whole_rule(
+    "turn_differs", Code.TURN_NOT_NEW, "/turn/id", lambda subject: not _is_same_turn(subject)
+)
+_HAS_IDS: Final = member_rule("ids_present", Code.REQUEST_ID_MISSING, (_SESSION_ID, _TURN_ID), is_present)
+_HAS_RESULTS: Final = member_rule("tool_results_present", Code.TOOL_RESULTS_MISSING, _RESULTS, has_entries)
 _READY: Final = member_rule("prompt_ready", Code.PROMPT_NOT_READY, "/prompt/ready", lambda ready: ready is True)
-_HAS_MANIFEST: Final = member_rule("manifest_not_null", Code.NULL_MANIFEST, "/tool_call_manifest", is_object)
+_HAS_MANIFEST: Final = member_rule("manifest_not_null", Code.NULL_MANIFEST, _ANSWERED, is_object)
 _MANIFEST_NOT_EMPTY: Final = asked_when(  # what the definition of a valid manifest leaves open (requirement P63)
-    _CONTINUATION,
-    member_rule(
-        "manifest_not_empty",
-        Code.EMPTY_MANIFEST,
-        "/tool_call_manifest",
-        lambda manifest: member_of(manifest, "tool_calls") not in ([], ()),
-    ),
+    _CONTINUATION, whole_rule("manifest_not_empty", Code.EMPTY_MANIFEST, _ANSWERED, _answers_calls)
 )
 # Each of the two restorers serves its own requests: what they do with the turn differs (X14).
 _CONTINUED: Final = whole_rule("path", Code.WRONG_PATH, "/type", _CONTINUATION)
@@ -202,7 +188,7 @@ def _has_both(subject: RuleSubject) -> bool:
 
 
 def _left_for_the_server(subject: RuleSubject) -> list[Breach]:
-    """Find the pending calls that no client answers, unless they may go back to the Reasoner (P38, X13)."""
+    """Return the pending calls that no client answers, unless they may go back to the Reasoner (P38, X13)."""
     member, allowed = "requires_client_execution", subject.options.allow_server_tool_calls
     return [call.breach(member) for call in _pending_calls(subject) if not allowed and call[member] is not True]
 
@@ -218,36 +204,23 @@ def _is_unchanged(subject: RuleSubject) -> bool:
         return False
 
 
-def _leads_to(outcome: ResponseType) -> RuleCondition:
-    return lambda subject: subject["/response_type"] == outcome
+NOT_APPLICABLE: Final = None  # nothing is asked, not even the core: there may be no context yet (X21)
+CORE_ALONE: Final = ()  # nothing is asked beyond the core
 
 
-_Rules = tuple[PipelineRule | Included, ...] | None
-
-NOT_APPLICABLE: Final = None
-"""Nothing is asked, not even the core: there may be no context yet (X21)."""
-
-CORE_ALONE: Final = ()
-"""Nothing is asked beyond the core."""
-
-
-@dataclass(frozen=True, slots=True)
-class StepRules:
-    """What is asked before and after one step; ``section`` is empty for a step that AGN-036 does not list.
-
-    Of ``pre`` and ``post``, None is :data:`NOT_APPLICABLE`, and an empty group :data:`CORE_ALONE`.
-    """
+class StepRules(NamedTuple):
+    """What is asked before and after one step; ``section`` is empty for a step that AGN-036 does not list."""
 
     section: str
     pre: RuleGroup | None
     post: RuleGroup | None
 
 
-def _step(step: PipelineStep, section: str, pre: _Rules, post: _Rules) -> tuple[PipelineStep, StepRules]:
+def _step(
+    step: PipelineStep, section: str, pre: RuleGroup | None, post: RuleGroup | None
+) -> tuple[PipelineStep, StepRules]:
     before, after = (
-        None
-        if rules is None
-        else placed(f"{step.name.lower()}.{stage}", *rules, section=section, stage=stage, step=step)
+        rules and placed(f"{step.name.lower()}.{stage}", *rules, section=section, stage=stage, step=step)
         for stage, rules in ((RuleStage.PRE, pre), (RuleStage.POST, post))
     )
     return step, StepRules(section, before, after)
@@ -258,21 +231,11 @@ _BY_STEP: Final = (
     _step(
         PipelineStep.SESSION_RESTORER,
         "4.2",
-        pre=(
-            _NOT_CONTINUED,
-            members_rule("ids_present", Code.REQUEST_ID_MISSING, (_SESSION_ID, _TURN_ID), is_present),
-            *_NOT_BEGUN,
-        ),
-        post=(
-            _NOT_CONTINUED,
-            _SESSION,
-            _TURN,
-            whole_rule("turn_differs", Code.TURN_NOT_NEW, "/turn/id", lambda subject: not _is_same_turn(subject)),
-            *_MODE,
-        ),
+        pre=(_NOT_CONTINUED, _HAS_IDS, *_NOT_BEGUN),
+        post=(_NOT_CONTINUED, _SESSION, _TURN, _OTHER_TURN, *_MODE),
     ),
     _step(PipelineStep.AGENT_CONTEXT_RESOLVER, "4.3", _NOT_BEGUN, _CONTEXTS),
-    _step(  # that it is a continuation says that the envelope names its session and turn
+    _step(  # the envelope of a continuation names its session and turn
         PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER,
         "4.2",
         (_CONTINUED, *_NOT_BEGUN),
@@ -281,19 +244,8 @@ _BY_STEP: Final = (
     _step(
         PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER,
         "4.4",
-        pre=(
-            _SESSION,
-            _TURN,
-            member_rule("tool_results_present", Code.TOOL_RESULTS_MISSING, _RESULTS, has_entries),
-            *_NO_CONTEXTS,
-        ),
-        post=(
-            Included("/tool_call_manifest", MANIFEST),
-            *_MANIFEST_NOT_EMPTY,
-            _SAME_TURN,
-            *extended(_SESSION),
-            *_NO_CONTEXTS,
-        ),
+        pre=(_SESSION, _TURN, _HAS_RESULTS, *_NO_CONTEXTS),
+        post=(Included(_ANSWERED, MANIFEST), *_MANIFEST_NOT_EMPTY, _SAME_TURN, *extended(_SESSION), *_NO_CONTEXTS),
     ),
     _step(PipelineStep.AGENT_SESSION_CREATOR, "4.5", (*_CONTEXTS, *_NOT_BEGUN), (_SESSION, _TURN)),
     _step(PipelineStep.AGENT_CONTEXT_LOADER, "4.6", (_SESSION, _TURN), _CONTEXTS),
@@ -310,7 +262,7 @@ _BY_STEP: Final = (
         "4.9",
         pre=(
             member_rule("payload_null", Code.PAYLOAD_NOT_NULL, "/response_payload", is_null),
-            Included("/tool_call_manifest", MANIFEST, _CONTINUATION),
+            Included(_ANSWERED, MANIFEST, _CONTINUATION),
             *_MANIFEST_NOT_EMPTY,
             *extended(PipelineRule("calls_answered", Code.CALLS_PENDING, _unanswered)),
         ),
@@ -324,15 +276,13 @@ _BY_STEP: Final = (
         PipelineStep.RESPONSE_BUILDER,
         "4.10",
         pre=(
-            member_rule(
-                "response_type", Code.RESPONSE_TYPE, "/response_type", lambda leads_to: leads_to in _BUILT_FROM
-            ),
+            whole_rule("response_type", Code.RESPONSE_TYPE, "/response_type", _CAN_BE_BUILT),
             *asked_when(
-                _leads_to(ResponseType.FINAL),
+                member_is("/response_type", ResponseType.FINAL),
                 member_rule("final_text", Code.OUTPUT_TEXT_MISSING, _TEXT, is_present),
             ),
             *asked_when(
-                _leads_to(ResponseType.TOOL_CONTINUATION),
+                member_is("/response_type", ResponseType.TOOL_CONTINUATION),
                 whole_rule("continuation_calls", Code.TOOL_CALLS_MISSING, _OUTGOING, _has_pending_calls),
             ),
         ),
@@ -345,17 +295,12 @@ _BY_STEP: Final = (
 )
 
 STEPS: Final[Mapping[PipelineStep, StepRules]] = MappingProxyType(dict(_BY_STEP))
-"""Every step with what is asked at it, in the order of their numbers."""
-
 _BY_NUMBER: Final = {int(step): step for step in PipelineStep}
 _BY_NAME: Final = {name.replace("_", "").lower(): step for name, step in PipelineStep.__members__.items()}
 
 
 def step_of(step: object) -> PipelineStep | None:
-    """Return the step that its member, its number or its name means; None for anything else.
-
-    ``LLMClient``, ``LlmClient`` and ``LLM_CLIENT`` are one name.
-    """
+    """Return the step of a member, a number or a name (``LLMClient`` is ``LLM_CLIENT``); None for anything else."""
     step = inert(step)
     if isinstance(step, str):
         return _BY_NAME.get(step.replace("_", "").lower())
@@ -364,9 +309,8 @@ def step_of(step: object) -> PipelineStep | None:
     return None
 
 
-STEP_KNOWN: Final = replace(
-    member_rule("step.known", Code.UNKNOWN_STEP, "", lambda step: step_of(step) is not None), section="2.1"
-)
+_KNOWN: Final = member_rule("step.known", Code.UNKNOWN_STEP, "", lambda step: step_of(step) is not None)
+STEP_KNOWN: Final = replace(_KNOWN, section="2.1")
 
 
 def list_rules() -> tuple[PipelineRule, ...]:
@@ -380,12 +324,11 @@ def list_rules() -> tuple[PipelineRule, ...]:
 class AgentPipelineContextValidator(ValidatorOptions):
     """Hold contexts and manifests to AGN-036; it keeps nothing, changes nothing and never raises on any content.
 
-    A context is an AgentPipelineContext, or any mapping, which is read by the same names and held to the same rules.
-    As written, every tool result must hold JSON (X11) and the model's calls must be the client's (X13):
-    ``allow_error_results`` takes a result's error in place of its JSON, as AGN-033 does, and
-    ``allow_server_tool_calls`` lets calls pass that go back to the Reasoner. ``profile="extended"`` adds the rules that
-    only the document's first implementation has. ``first_only`` ends with the first error. ``tools``, by name, are what
-    the calls of a manifest are held to; None holds them to none.
+    A context is an AgentPipelineContext, or any mapping with the same names. By default, every tool result must hold
+    JSON (X11) and the model's calls must be the client's (X13): ``allow_error_results`` takes a result's error in place
+    of its JSON, as AGN-033 does, and ``allow_server_tool_calls`` admits calls that go back to the Reasoner.
+    ``profile="extended"`` adds the rules that only the document's first implementation has. ``first_only`` ends with
+    the first error. ``tools``, by name, are what the calls of a manifest are held to, None for none.
 
     Raises ContractError for a ``profile`` or ``tools`` of another kind.
     """
@@ -393,26 +336,28 @@ class AgentPipelineContextValidator(ValidatorOptions):
     def __post_init__(self) -> None:
         if self.profile not in get_args(Profile):
             raise ContractError('profile must be "published" or "extended"')
-        if self.tools is not None:  # a copy, which later changes of the caller's mapping do not reach
-            object.__setattr__(self, "tools", _copied(self.tools))
+        given = cast("object", self.tools)
+        if given is not None:
+            named = dict(given) if isinstance(given, Mapping) else {"": given}
+            copied = {str(name): tool for name, tool in named.items() if isinstance(tool, Tool)}
+            if len(copied) != len(named):
+                raise ContractError("tools must map names to Tools: {tool.name: tool for tool in …}")
+            object.__setattr__(self, "tools", copied)  # later changes of the caller's mapping do not reach it
 
     def validate_core(self, ctx: AgentPipelineContext | object) -> InvokeResult:
-        """Hold a context to the rules that hold at every step (AGN-036 section 3).
-
-        Broken invariants come alone: what the type of the request asks is judged when they hold (requirement P6).
-        """
+        """Hold a context to the rules of every step (AGN-036 section 3): invariants, then those of its type (P6)."""
         return self._result(ctx, CORE)
 
     def validate_pre_step(self, ctx: AgentPipelineContext | object, step: PipelineStep | int | str) -> InvokeResult:
-        """Hold the context that a step is about to be given to the core, then to the step's PRE rules (section 4).
+        """Hold the context before a step to the core, then to the step's PRE rules (section 4).
 
-        ``step`` is a PipelineStep, its number or its name; anything else is UNKNOWN_STEP. Before the RequestHandler
-        nothing is asked: there may be no context yet (X21).
+        ``step`` is a PipelineStep, its number or its name; anything else is UNKNOWN_STEP. The RequestHandler has no
+        rules (X21).
         """
         return self._at_step(ctx, step, RuleStage.PRE)
 
     def validate_post_step(self, ctx: AgentPipelineContext | object, step: PipelineStep | int | str) -> InvokeResult:
-        """Hold the context that a step left behind to the core, then to the step's POST rules (section 4)."""
+        """Hold the context after a step to the core, then to the step's POST rules (section 4)."""
         return self._at_step(ctx, step, RuleStage.POST)
 
     def validate_tool_call_manifest(self, manifest: ToolCallManifest | object) -> InvokeResult:
@@ -431,13 +376,5 @@ class AgentPipelineContextValidator(ValidatorOptions):
         return InvokeResult(errors=tuple(islice(errors, 1 if self.first_only else None)))
 
 
+# admits calls that are run here between two asks; the ResponseBuilder still has the published rule (X13)
 LOOP_VALIDATOR: Final = AgentPipelineContextValidator(allow_server_tool_calls=True)
-"""Lets calls that are run here stand between two asks; the ResponseBuilder still sees the published rule (X13)."""
-
-
-def _copied(tools: object) -> dict[str, Tool]:
-    named = dict(tools) if isinstance(tools, Mapping) else {"": tools}
-    copied = {str(name): tool for name, tool in named.items() if isinstance(tool, Tool)}
-    if len(copied) != len(named):
-        raise ContractError("tools must map names to Tools: {tool.name: tool for tool in …}")
-    return copied

@@ -1,7 +1,7 @@
 """The values of the pipeline: the request as received, the context that the steps fill, the response, and their kinds.
 
-Values are frozen and hold plain JSON; a step makes a new context and changes none. Making one checks nothing, so that
-the validator can be shown any content; :meth:`Value.from_json` is strict.
+Values are frozen and hold plain JSON. Making one checks nothing, so that the validator can be given any content;
+:meth:`Value.from_json` is strict.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from strictreply.values._limits import JSONObject
 
 
 class AgentPipelineContextType(StrEnum):
-    """What a request is, told by the ids and results that it brings (AGN-036 section 3.1, requirement P26)."""
+    """What a request is, by its ids and results (AGN-036 section 3.1, requirement P26)."""
 
     INITIAL = "Initial"
     FOLLOW_ON = "FollowOn"
@@ -29,10 +29,9 @@ class AgentPipelineContextType(StrEnum):
 
 
 class PipelineStep(IntEnum):
-    """The steps of the line; the numbers are stable (requirement P42).
+    """The steps of the line; the numbers are stable (P42), those that end in 0 are AGN-036 sections 4.1 to 4.10.
 
-    Those that end in 0 stand in AGN-036 sections 4.1 to 4.10; 35 restores a session for a continuation (X14), 65 is
-    known and has no rules. The last three are other names that its sister documents have for two of them (X16).
+    35 restores a session for a continuation (X14), 65 has no rules; the last three are names in sister documents (X16).
     """
 
     REQUEST_HANDLER = 10
@@ -71,7 +70,7 @@ class ResponseKind(StrEnum):
 
 
 class Value:
-    """Something that goes to JSON and comes back equal."""
+    """A value that reads back equal from its JSON."""
 
     __slots__ = ()
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
@@ -102,25 +101,20 @@ _adapter_of: Final[Callable[[Any], TypeAdapter[Any]]] = lru_cache(maxsize=64)(Ty
 
 
 class _Waiting:
-    """The session and the turn that a call of a response waits in, beside its members: AGN-033 has them once.
-
-    They are no part of the value: not compared, not in its JSON, and a call that is replaced is another one.
-    """
+    """The session and the turn that a call of a response waits in; they are not compared, and not in its JSON."""
 
     __slots__ = ("_waits_in",)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle and copy with them."""
         call = cast("AgentToolCall", self)
         return _waiting, (_json_members(call), *_waits_in(call))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentToolCall(_Waiting, Value):
-    """A call as it stands in a manifest; ``arguments_json`` is a JSON text (AGN-033, requirement P49).
+    """A call in a manifest; ``arguments_json`` is a JSON text (AGN-033, requirement P49).
 
-    ``requires_client_execution`` says that the result comes from the client: of a tool that it runs, or, with
-    ``needs_approval``, the decision whether the call may be run here.
+    With ``requires_client_execution`` the client sends the result, or with ``needs_approval`` the decision.
     """
 
     tool_call_id: str
@@ -131,11 +125,9 @@ class AgentToolCall(_Waiting, Value):
 
     def answered(self, value: object, *, execution_ms: int = 0) -> AgentToolCallResult:
         """Make the result of a call that the client ran; ``value`` is anything that pydantic can write as JSON."""
+        text = to_json(value, inf_nan_mode="null").decode()
         return AgentToolCallResult(
-            tool_call_id=self.tool_call_id,
-            name=self.name,
-            execution_ms=execution_ms,
-            result_json=to_json(value, inf_nan_mode="null").decode(),
+            tool_call_id=self.tool_call_id, name=self.name, execution_ms=execution_ms, result_json=text
         )
 
     def approved(self) -> Decision:
@@ -151,7 +143,7 @@ class AgentToolCall(_Waiting, Value):
         )
 
     def denied(self, reason: str = "") -> Decision:
-        """Make the decision that it may not; the model is told ``reason``."""
+        """Make the decision that it may not be run; the model is told ``reason``."""
         return replace(self.approved(), approved=False, reason=reason)
 
 
@@ -170,9 +162,9 @@ def _waits_in(call: AgentToolCall) -> tuple[str, str]:
 class Decision(Value):
     """Whether a call that needs approval may be run here, with the arguments that were decided on, and why not.
 
-    It has a type of its own so that no result of a client is ever taken for one: the program creates it, when it knows
-    who decides. ``session_id`` and ``turn_id`` name the only turn and run that it is valid for; empty, it is valid for
-    none. A call of ``run.pending``, or of a response read from JSON, fills them in.
+    The program creates it, when it knows who decides: no result of a client is ever taken for one. ``session_id`` and
+    ``turn_id`` name the only turn and run that it is valid for; empty, it is valid for none. A call of ``run.pending``,
+    or of a response read from JSON, fills them in.
     """
 
     tool_call_id: str
@@ -192,10 +184,7 @@ class Decision(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentToolCallResult(Value):
-    """What a call came to: exactly one of ``result_json``, a JSON text, and ``error_message`` (requirement P50).
-
-    ``execution_ms`` is the time it took, in milliseconds.
-    """
+    """The result of a call, after ``execution_ms``: ``result_json``, a JSON text, or ``error_message`` (P50)."""
 
     tool_call_id: str
     name: str
@@ -223,9 +212,8 @@ class Envelope(Value):
     """The request as it was received; no step ever changes it (X15).
 
     ``instructions``, ``input_artifacts`` and ``clip_board_images`` are the user's input, the latter two as content
-    parts. ``messages`` is the conversation that the caller brought, the user's turn last. ``session_id`` and
-    ``turn_id`` name what goes on, empty when nothing does; ``tool_results`` are the client's,
-    but those that spell ``decided``, the program's own decisions.
+    parts. ``messages`` is the caller's conversation, the user's turn last. ``session_id`` and ``turn_id`` name what
+    goes on, empty for nothing; ``tool_results`` are the client's, and those of ``decided``, the program's decisions.
     """
 
     org: str | None
@@ -244,10 +232,10 @@ class Envelope(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session(Value):
-    """A conversation over several turns; ``org`` and ``user`` are whose it is.
+    """A conversation of ``org`` and ``user``, for ``mode``, which users know as ``mode_display_name``.
 
-    ``messages`` are those of its finished turns, ``last_turn_id`` the last of these or the one that waits, empty when
-    there was none. ``mode`` is what the session is for, ``mode_display_name`` how a user is told so.
+    ``messages`` are those of finished turns; ``last_turn_id`` is the last of these or the one that waits, empty for
+    none.
     """
 
     id: str
@@ -315,10 +303,7 @@ class ResponsePayload(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentResponse(Value):
-    """What the client gets (AGN-033): which members may be there depends on ``kind`` (requirements P45 to P48).
-
-    None means that a member is not there at all; an empty list is there.
-    """
+    """What the client gets (AGN-033): ``kind`` decides which members there are (P45 to P48); None is an absent one."""
 
     _none_is_absent: ClassVar[bool] = True
 
@@ -335,9 +320,8 @@ class AgentResponse(Value):
     tool_continuation_message: str | None = None
 
     def __post_init__(self) -> None:
-        """Set where each call waits; what is no call stays as it is, for the validator to find."""
         given = cast("Any", self.tool_calls)
-        if isinstance(given, tuple):
+        if isinstance(given, tuple):  # what is no call stays as it is, for the validator to find
             known = (self.session_id, self.turn_id)
             calls = (_waiting(_json_members(c), *known) if isinstance(c, AgentToolCall) else c for c in given)
             object.__setattr__(self, "tool_calls", tuple(calls))
@@ -356,8 +340,8 @@ class AgentPipelineContext(Value):
     """All data of one request while the steps of the pipeline process it.
 
     ``time_stamp`` is an ISO 8601 date and time, ``correlation_id`` names the request in logs. ``tool_call_manifest`` is
-    what a continuation answers, ``outgoing_manifest`` the calls of the model's last reply (X17). ``response_type`` says
-    what that reply leads to.
+    what a continuation answers, ``outgoing_manifest`` the calls of the model's last reply (X17), ``response_type`` what
+    that reply leads to.
     """
 
     type: AgentPipelineContextType
@@ -376,15 +360,10 @@ class AgentPipelineContext(Value):
     built: BuiltResponse | None = None
 
 
-BUILT: Final = "built"
-"""The one member of a context that its fingerprint leaves out: the response, which carries the fingerprint."""
-
-
 def canonical(value: object) -> str:
-    """Return the one text of a JSON value: names sorted, arrays in their order, nothing between, ASCII only.
+    """Return the canonical text of a JSON value: names sorted, no white space, ASCII only; ``1`` and ``1.0`` differ.
 
-    Values of the pipeline, tuples and mappings of any kind are written as the JSON that they stand for. Numbers keep
-    their kind: ``1`` and ``1.0`` differ. Raises ValueError for what is not JSON, or nested too deep.
+    Values of the pipeline and mappings stand for JSON. Raises ValueError for what is not JSON, or nested too deep.
     """
     try:
         return _CANONICAL.encode(value)
@@ -393,12 +372,11 @@ def canonical(value: object) -> str:
 
 
 def fingerprint(ctx: object) -> str:
-    """Return the hash of everything that a context holds but ``built`` (requirement P40): equal contexts, equal hashes.
+    """Return the hash of all that a context, or a mapping of its members, holds but ``built`` (requirement P40).
 
-    ``ctx`` is an AgentPipelineContext or a mapping of its members, which give the same 64 hexadecimal digits. Raises
-    ValueError when it holds what is not JSON.
+    Equal contexts have equal hashes, of 64 hexadecimal digits. Raises ValueError when it holds what is not JSON.
     """
-    held = {name: member for name, member in _json_members(ctx).items() if name != BUILT}
+    held = {name: member for name, member in _json_members(ctx).items() if name != "built"}
     return sha256(canonical(held).encode()).hexdigest()
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
-from typing import TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
 import jiter
 
@@ -66,15 +65,11 @@ def is_json(text: str, limits: Limits = DEFAULT_LIMITS) -> bool:
 
 
 def masked_pointer(at: str, tokens: Iterable[PathToken], names: Container[str]) -> str:
-    """Append ``tokens`` to the pointer ``at``, with ``*`` for every member name that the contract does not know.
-
-    A path goes into prompts and logs, so it may hold no name that only the model wrote; indexes are harmless.
-    """
+    """Append ``tokens`` to a pointer, ``*`` for names that the contract does not know: prompts and logs show it."""
     return pointer(at, *(token if isinstance(token, int) or token in names else "*" for token in tokens))
 
 
-@dataclass(frozen=True, slots=True)
-class _Refusal:
+class _Refusal(NamedTuple):
     """Why a text is not accepted, as far as it is known at once; ``reason`` is the words of the fast parser, if any."""
 
     code: Code
@@ -120,17 +115,14 @@ _REASONS = (
 
 
 def _measure(value: JSON, openers: int) -> tuple[int, int]:
-    """Count the levels and the nodes of a value whose text holds ``openers`` brackets and braces.
-
-    When as many containers are known as the text has openers there are no more: their members need no look.
-    """
+    """Count the levels and the nodes of a value whose text holds ``openers`` brackets and braces."""
     depth, nodes, known = 0, 1, 0
     trees: list[_Tree] = [value] if isinstance(value, _TREE) else []
     while trees:
         depth += 1
         nodes += sum(map(len, trees))
         known += len(trees)
-        if known == openers:
+        if known == openers:  # there are no more containers: the members of these need no look
             break
         trees = [child for tree in trees for child in _children(tree) if isinstance(child, _TREE)]
     return depth, nodes
@@ -160,8 +152,8 @@ def _explained(
     except UnicodeDecodeError as error:
         found = excerpt(error.object.decode("utf-8", "replace"), error.start)
         return (Issue.of(Code.JSON_ENCODING, at, found=quote(found)),)
-    issues: list[Issue] = []
-    for fault in (faults := diagnose(text, limits, work)):
+    issues, faults = list[Issue](), diagnose(text, limits, work)
+    for fault in faults:
         line = text.count("\n", 0, fault.offset) + 1
         column = fault.offset - text.rfind("\n", 0, fault.offset)
         expected = f", expected {fault.expected}" if fault.expected else ""
@@ -205,8 +197,10 @@ def extract(
     if "after_think" in modes and text.lstrip().startswith(_THINK_OPEN) and _THINK_CLOSE in text:
         text = text.partition(_THINK_CLOSE)[2]
         steps.append("after_think")
-    if "fenced" in modes and (inside := _inside_fence(text)) is not None:
-        text = inside
+    fence = _FENCE.fullmatch(text.strip()) if "fenced" in modes else None
+    # a string of JSON holds no raw line break, so a line inside that starts like a fence is one
+    if fence and not _INNER_FENCE.search(fence[1] or ""):
+        text = fence[1] or ""
         steps.append("fenced")
     if "first_object" in modes and not is_json(text, limits) and (found := _first_object(text, limits)) is not None:
         text = found
@@ -214,19 +208,11 @@ def extract(
     return text, tuple(steps)
 
 
-def _inside_fence(text: str) -> str | None:
-    # a string of JSON holds no raw line break, so a line inside that starts like a fence is one
-    fence = _FENCE.fullmatch(text.strip())
-    inside = fence and (fence[1] or "")
-    return None if inside is None or _INNER_FENCE.search(inside) else inside
-
-
 def _first_object(text: str, limits: Limits) -> str | None:
     """Return the first substring that is an object without a fault, None when there is none within the bounds."""
     nodes, end = limits.nodes, 0
     for _ in range(MAX_CANDIDATES):
-        candidate = _CANDIDATE.search(text, end)
-        if candidate is None:
+        if (candidate := _CANDIDATE.search(text, end)) is None:
             return None
         scan = Scan(text, candidate.start(), depth=limits.depth, nodes=nodes)
         end = scan.end

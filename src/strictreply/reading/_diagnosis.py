@@ -124,19 +124,10 @@ class _Frame:
 
     def __init__(self, end: int, following: int) -> None:
         # a lexeme with the role ``end`` closes the container, one of ``following`` goes on after a comma
-        self.end = end
-        self.next = following
-        self.first = end | following
+        self.end, self.next, self.first = end, following, end | following
         self.index = 0
-        self.name: str | None = None
+        self.name: str | None = None  # of the member being read
         self.names: set[str] = set()
-
-    @property
-    def place(self) -> tuple[PathToken, ...]:
-        """The token of the value being read; none between two members, nor around the outermost value."""
-        if self.end == _END_ARRAY:
-            return (self.index,)
-        return () if self.name is None else (self.name,)
 
 
 class Scan:
@@ -150,13 +141,11 @@ class Scan:
     __slots__ = ("_max_depth", "_max_nodes", "_stack", "complete", "end", "faults", "nodes", "text")
 
     def __init__(self, text: str, start: int, *, depth: int, nodes: int) -> None:
-        self.text = text
-        self.end = start
+        self.text, self.end = text, start
         self.complete = False
         self.nodes = 0
         self.faults: list[JsonFault] = []
-        self._max_depth = depth
-        self._max_nodes = nodes
+        self._max_depth, self._max_nodes = depth, nodes
         self._stack = [_Frame(0, 0)]
         with suppress(_Stopped):
             self._read(start)
@@ -234,7 +223,8 @@ class Scan:
         self, code: Code, offset: int, *, found: str | None = None, limit: int = 0, expected: str = "", hint: str = ""
     ) -> None:
         """Keep a fault and read on, unless it ends the reading or there are enough of them."""
-        tokens = tuple(token for frame in self._stack for token in frame.place)
+        places = [frame.index if frame.end == _END_ARRAY else frame.name for frame in self._stack]
+        tokens = tuple(token for token in places if token is not None)
         found = excerpt(self.text, offset) if found is None else found
         self.faults.append(JsonFault(code, offset, tokens, found, limit, expected, hint))
         if code in _ENDING or len(self.faults) >= MAX_FAULTS:
@@ -259,17 +249,14 @@ class Scan:
             if any(word.startswith(cut) for word in _WORDS):  # as far as the text goes
                 end = len(text)
         if end == len(text):
-            self._note(Code.JSON_INCOMPLETE, end, expected=self._completed_by(wanted, expected))
+            # what comes next, and what closes the open containers
+            closing = "".join(_CLOSED_BY[frame.end] for frame in reversed(self._stack[1:]))
+            closing = closing if len(closing) <= _MAX_CLOSING else f"{closing[:_MAX_CLOSING]}…"
+            is_closing = expected & (_END_OBJECT | _END_ARRAY) and wanted == _WANTED[expected]
+            lacks = closing if is_closing else f"{wanted}, then {closing}" if closing else wanted
+            self._note(Code.JSON_INCOMPLETE, end, expected=lacks)
         hint = _likely(text, start, expected, outermost=len(self._stack) == 1)
         self._note(Code.JSON_SYNTAX, end, expected=wanted, hint=hint)
-
-    def _completed_by(self, wanted: str, expected: int) -> str:
-        """Return what a text that ends too early lacks: what comes next, and what closes the open containers."""
-        closing = "".join(_CLOSED_BY[frame.end] for frame in reversed(self._stack[1:]))
-        closing = closing if len(closing) <= _MAX_CLOSING else f"{closing[:_MAX_CLOSING]}…"
-        if expected & (_END_OBJECT | _END_ARRAY) and wanted == _WANTED[expected]:
-            return closing
-        return f"{wanted}, then {closing}" if closing else wanted
 
 
 def diagnose(text: str, limits: Limits, work: Work) -> list[JsonFault]:
@@ -332,5 +319,4 @@ def _likely(text: str, offset: int, expected: int, *, outermost: bool) -> str:
 
 
 def _decoded(body: str) -> str:
-    value: str = json.loads(f'"{body}"')
-    return value
+    return str(json.loads(f'"{body}"'))

@@ -1,7 +1,6 @@
-"""Strict JSON read piece by piece, as a model writes it: what a beginning decides is decided at once.
+"""Strict JSON read piece by piece, as a model writes it: what no continuation can mend is found at once.
 
-The grammar and the caps are those of :mod:`strictreply.reading._decoding`, which judges the whole text later: here is
-only found what no continuation can mend. Each character is looked at once, long strings by one search per piece.
+Grammar and caps are those of :mod:`strictreply.reading._decoding`, which judges the whole text later.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import StringIO
-from typing import Any, Generic, Protocol, TypeAlias
+from typing import Any, Generic, NamedTuple, NoReturn, Protocol, TypeAlias
 
 import jiter
 
 from strictreply.reading._decoding import decode
 from strictreply.reading._diagnosis import PathToken
-from strictreply.values._issues import Code, Issue, pointer
+from strictreply.values._issues import CODES, Code, Issue, pointer
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, Limits
 from strictreply.values._replies import A_co, Invalid
 
@@ -25,51 +24,37 @@ _RUN = re.compile('[^"\\\\\x00-\x1f\ud800-\udfff]*+')
 _SPACE = " \t\n\r"
 _BLANKS = re.compile("[ \t\n\r]*+")
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_HEX = frozenset("0123456789abcdefABCDEF")
-_HEX_DIGITS = 4
+_ESCAPE_SO_FAR = re.compile("u[0-9A-Fa-f]{0,4}")
 _SURROGATES, _HIGH, _LOW = range(0xD800, 0xE000), range(0xD800, 0xDC00), range(0xDC00, 0xE000)
 
 _DIGITS = "0123456789"
-
-
-def _then(digits: str, following: str, **others: str) -> dict[str, str]:
-    return {**dict.fromkeys(digits, following), **others}
-
-
 # A number by the character that comes: "z" is after a leading zero, "i" in the integer, "p" after the point, "f" in the
 # fraction, "e" after the exponent's letter, "s" after its sign, "x" in the exponent, "-" after the minus.
 _NUMBER: dict[str, dict[str, str]] = {
-    "": {**_then(_DIGITS, "i"), "0": "z", "-": "-"},
-    "-": {**_then(_DIGITS, "i"), "0": "z"},
+    "": {**dict.fromkeys(_DIGITS, "i"), "0": "z", "-": "-"},
+    "-": {**dict.fromkeys(_DIGITS, "i"), "0": "z"},
     "z": {".": "p", "e": "e", "E": "e"},
-    "i": {**_then(_DIGITS, "i"), ".": "p", "e": "e", "E": "e"},
-    "p": _then(_DIGITS, "f"),
-    "f": {**_then(_DIGITS, "f"), "e": "e", "E": "e"},
-    "e": {**_then(_DIGITS, "x"), "+": "s", "-": "s"},
-    "s": _then(_DIGITS, "x"),
-    "x": _then(_DIGITS, "x"),
+    "i": {**dict.fromkeys(_DIGITS, "i"), ".": "p", "e": "e", "E": "e"},
+    "p": dict.fromkeys(_DIGITS, "f"),
+    "f": {**dict.fromkeys(_DIGITS, "f"), "e": "e", "E": "e"},
+    "e": {**dict.fromkeys(_DIGITS, "x"), "+": "s", "-": "s"},
+    "s": dict.fromkeys(_DIGITS, "x"),
+    "x": dict.fromkeys(_DIGITS, "x"),
 }
 _WHOLE_NUMBER = frozenset("zifx")
 _RUNS_ON = frozenset("0123456789.eE+-")
 
 _WORDS: dict[str, tuple[str, JSON]] = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
 _NOT_FINITE = {"N": "NaN", "I": "Infinity"}
-_KINDS = {
-    '"': "string",
-    "{": "object",
-    "[": "array",
-    **dict.fromkeys("-" + _DIGITS, "number"),
-    "t": "boolean",
-    "f": "boolean",
-    "n": "null",
-}
+_NUMBERS = dict.fromkeys("-" + _DIGITS, "number")
+_KINDS = {'"': "string", "{": "object", "[": "array", "t": "boolean", "f": "boolean", "n": "null", **_NUMBERS}
 _EMPTY: dict[str, Callable[[], Any]] = {"string": str, "object": dict, "array": list, "number": int}
 
 _State: TypeAlias = "Callable[[str, int], int]"
 
 
 class Listener(Protocol):
-    """What is told of a text while it is read; each method returns whether nothing that follows can be accepted."""
+    """What hears of a text while it is read; each method returns whether nothing that follows can be accepted."""
 
     def key_begins(self) -> bool:
         """Hear that the name of a member begins."""
@@ -119,8 +104,7 @@ class Partial(Generic[A_co]):
     answer: A_co | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(NamedTuple):
     """Why nothing that follows can be accepted: a fault of the JSON, or what the listener refused.
 
     ``code`` is the fault of the JSON, None for a refusal. ``event`` is the listener's method that refused, ``place``
@@ -133,14 +117,8 @@ class Stop:
     value: JSON
 
 
-class _Stopped(Exception):  # leaves the reading at once
-    def __init__(self, code: Code | None, event: str = "", tail: str = "") -> None:
-        super().__init__()
-        self.code, self.event, self.tail = code, event, tail
-
-
-class _Lost(Exception):
-    """Half of a surrogate pair, not as an escape: whoever joins the pieces may make a whole one of it."""
+class _Stopped(Exception):
+    """Leaves the reading with a code, an event, and what completes a string or name; with nothing, the text is lost."""
 
 
 class IncrementalReader:
@@ -150,16 +128,8 @@ class IncrementalReader:
     unread. A text with an unpaired surrogate that is no escape is ``lost``: nothing more is said of it.
     """
 
-    __slots__ = (
-        *("_containers", "_high", "_hex", "_is_key", "_limits", "_listener", "_nodes", "_number"),
-        *("_text_so_far", "_came", "_places", "_root", "_starts", "_state", "_tail", "_value_of_word", "_word"),
-        *("_may_end", "loose_end", "lost", "stop"),
-    )
-
     def __init__(self, listener: Listener, limits: Limits = DEFAULT_LIMITS) -> None:
-        self._listener = listener
-        self._limits = limits
-        self.loose_end = False
+        self._listener, self._limits = listener, limits
         self._came = StringIO()
         self._state: _State = self._value
         self._may_end = False  # whether the container may end here without a further value
@@ -170,15 +140,11 @@ class IncrementalReader:
         self._starts: list[int] = []
         self._root: list[JSON] = []  # the outermost value, once there is something of it
         self._text_so_far = StringIO()  # of the open string, name or number
-        self._is_key = False
-        self._high = 0  # the first half of a pair of escapes, waiting for the second
-        self._hex = ""
-        self._number = ""
-        self._word = ""
+        self._is_key, self._high = False, 0  # a name; the first half of a pair of escapes, waiting for the second
+        self._so_far = self._tail = ""  # of an escape behind its backslash; the state of a number; the rest of a word
         self._value_of_word: JSON = None
-        self._tail = ""
         self.stop: Stop | None = None
-        self.lost = False
+        self.lost = self.loose_end = False
 
     def feed(self, piece: str) -> Stop | None:
         """Read one more piece; return why nothing that follows can be accepted, None while something may."""
@@ -190,22 +156,22 @@ class IncrementalReader:
             while at < end:
                 at = self._state(piece, at)
         except _Stopped as stopped:
+            if not stopped.args:
+                self.lost = True
+                return None
+            code, event, self._tail = stopped.args
             place = tuple(token for token in self._places if token is not None)
-            self._tail = stopped.tail
-            self.stop = Stop(stopped.code, stopped.event, place, self._root[0] if self._root else None)
-        except _Lost:
-            self.lost = True
+            self.stop = Stop(code, event, place, self._root[0] if self._root else None)
         return self.stop
 
     def issue(self, code: Code, at: str, names: Any) -> Issue:
         """Report a fault of the JSON as the strict decoder does for the text so far."""
-        # What only a whole string or name shows is shown by one that is ended here.
+        # what only a whole string or name shows is shown by one that is ended here
         told = decode(self._came.getvalue() + self._tail, self._limits, at=at, names=names)
         issues = told.issues if isinstance(told, Invalid) else ()
         limit = self._limits.nodes if code is Code.JSON_TOO_MANY_NODES else self._limits.depth
-        return next((each for each in issues if each.code == code.value), None) or Issue.of(
-            code, at, line=1, column=1, expected="", limit=limit
-        )
+        bare = Issue.of(code, at, line=1, column=1, expected="", limit=limit)
+        return next((each for each in issues if each.code == code.value), bare)
 
     def partial(self) -> Partial[Any] | None:
         """Return what there is of the value; None when it has not begun, or nothing can be said of it."""
@@ -215,33 +181,27 @@ class IncrementalReader:
         for place in self._places:
             pointers.append(path)
             path = path if place is None else pointer(path, place)
-        if self._in_text() and not self._is_key:
+        if self._state in (self._text, self._escape) and not self._is_key:
             self._put(self._text_so_far.getvalue())
             pointers.append(path)
         return Partial(self._root[0], tuple(pointers))
 
-    # What is heard and refused
-
-    def _refuse(self, event: str, *, shown: JSON = None, key: str | None = None) -> None:
+    def _refuse(self, event: str, shown: JSON = None) -> NoReturn:
         """Stop because the listener refuses; what it refused becomes part of the value, as far as it is known."""
-        if key is not None:
-            self._containers[-1][key] = shown
-            self._places[-1] = None
-        elif event in ("item", "member"):
-            container = self._containers[-1]
-            self._places[-1] = None
+        if event in ("key", "item", "member"):
+            container, self._places[-1] = self._containers[-1], None
             if isinstance(container, list):
                 container.append(None)
             else:
-                container["\x00"] = None  # some name: what is refused is one more of them
+                container["\x00" if shown is None else shown] = None  # some name: what is refused is one more of them
         elif event != "ends":
             self._put(shown)
-        raise _Stopped(None, event)
+        raise _Stopped(None, event, "")
 
-    def _fault(self, code: Code, tail: str = "") -> None:
-        raise _Stopped(code, tail=tail)
-
-    # The values as they are built
+    def _fault(self, code: Code, tail: str = "") -> NoReturn:
+        if code is Code.JSON_SURROGATE:
+            tail = '":0' if self._is_key else '"'
+        raise _Stopped(code, "", tail)
 
     def _begin(self, kind: str, shown: JSON) -> None:
         """Count a value and let the listener hear its type; ``shown`` stands for it as long as there is no more."""
@@ -252,7 +212,7 @@ class IncrementalReader:
             self._next_item(0)
         self._may_end = False
         if self._listener.begins(kind):
-            self._refuse("begins", shown=shown)
+            self._refuse("begins", shown)
 
     def _next_item(self, index: int) -> None:
         if self._listener.item(index):
@@ -264,23 +224,23 @@ class IncrementalReader:
         if not self._containers:
             self._root[:] = [value]
             return
-        container, place = self._containers[-1], self._places[-1]
-        if isinstance(container, dict):
-            container[str(place)] = value
-        elif len(container) == place:
-            container.append(value)
-        elif isinstance(place, int):
+        container: Any = self._containers[-1]
+        place = self._places[-1]
+        if isinstance(container, dict) or len(container) != place:
             container[place] = value
+        else:
+            container.append(value)
+
+    def _scalar(self, value: JSON) -> None:
+        """Let the listener hear a whole scalar."""
+        if self._listener.scalar(value):
+            self._refuse("scalar", value)
 
     def _finish(self, value: JSON) -> None:
         self._put(value)
-        self._next()
-
-    def _next(self) -> None:
         self._state = self._after if self._containers else self._end
 
-    # The states: each reads from an offset of the piece, and returns the offset where the next one goes on
-
+    # each state reads from an offset of the piece, and returns the offset where the next one goes on
     def _value(self, piece: str, at: int) -> int:
         char = piece[at]
         if char in _SPACE:
@@ -289,11 +249,14 @@ class IncrementalReader:
         if kind is None:
             return self._no_value(char, at)
         if char in _WORDS:
-            self._begin_word(*_WORDS[char], kind)
+            self._so_far, self._value_of_word = _WORDS[char]
+            self._begin(kind, self._value_of_word)
+            self._scalar(self._value_of_word)  # at its first character, for it can be no other
+            self._state = self._in_word
             return at
         self._begin(kind, _EMPTY[kind]())
         if kind == "number":
-            self._text_so_far, self._number, self._state = StringIO(), "", self._in_number
+            self._text_so_far, self._so_far, self._state = StringIO(), "", self._in_number
             return at
         if kind == "string":
             self._begin_text(is_key=False)
@@ -301,13 +264,12 @@ class IncrementalReader:
             return at + 1
         if len(self._containers) >= self._limits.depth:
             self._fault(Code.JSON_TOO_DEEP)
-        container: Any = {} if kind == "object" else []
+        container: Any = _EMPTY[kind]()
         self._put(container)
         self._containers.append(container)
         self._places.append(None)
         self._starts.append(self._nodes - 1)
-        self._may_end = True
-        self._state = self._key if kind == "object" else self._value
+        self._may_end, self._state = True, self._key if kind == "object" else self._value
         return at + 1
 
     def _no_value(self, char: str, at: int) -> int:
@@ -315,28 +277,21 @@ class IncrementalReader:
             return self._close(at)
         if char not in _NOT_FINITE:
             self._fault(Code.JSON_SYNTAX)
-        self._word, self._state = _NOT_FINITE[char], self._in_word
+        self._so_far, self._state = _NOT_FINITE[char], self._in_word
         return at
 
-    def _begin_word(self, word: str, value: JSON, kind: str) -> None:
-        """Let the listener hear a word at its first character, for it can be no other."""
-        self._begin(kind, value)
-        if self._listener.scalar(value):
-            self._refuse("scalar", shown=value)
-        self._word, self._value_of_word, self._state = word, value, self._in_word
-
     def _in_word(self, piece: str, at: int) -> int:
-        if piece[at] != self._word[0]:
+        if piece[at] != self._so_far[0]:
             self._fault(Code.JSON_SYNTAX)
-        whole, self._word = len(self._word) == 1, self._word[1:]
-        if whole and piece[at] in "Ny":  # of NaN and Infinity
-            self._fault(Code.JSON_NOT_FINITE)
-        if whole:
+        self._so_far = self._so_far[1:]
+        if not self._so_far:
+            if piece[at] in "Ny":  # of NaN and Infinity
+                self._fault(Code.JSON_NOT_FINITE)
             self._finish(self._value_of_word)
         return at + 1
 
     def _in_number(self, piece: str, at: int) -> int:
-        start, end, state = at, len(piece), self._number
+        start, end, state = at, len(piece), self._so_far
         while at < end:
             following = _NUMBER[state].get(piece[at])
             if following is None:
@@ -345,20 +300,25 @@ class IncrementalReader:
             state = following
             at += 1
         self._text_so_far.write(piece[start:])
-        self._number = state
+        self._so_far = state
         return at
 
     def _end_number(self, state: str, char: str, at: int) -> int:
         if state == "-" and char == "I":
-            self._word, self._state = _NOT_FINITE["I"], self._in_word
-            return at
+            return self._no_value(char, at)
         if state not in _WHOLE_NUMBER or char in _RUNS_ON:
             self._fault(Code.JSON_SYNTAX)
-        value = _number(self._text_so_far.getvalue())
-        if isinstance(value, Code):
-            self._fault(value)
-        elif self._listener.scalar(value):
-            self._refuse("scalar", shown=value)
+        text = self._text_so_far.getvalue()
+        try:
+            value: JSON = jiter.from_json(text.encode(), allow_inf_nan=False)
+        except ValueError:
+            told = decode(text)
+            if isinstance(told, Invalid):
+                self._fault(CODES[told.issues[0].code])
+            value = told
+        if isinstance(value, float) and math.isinf(value):
+            self._fault(Code.JSON_NOT_FINITE)
+        self._scalar(value)
         self._finish(value)
         return at
 
@@ -367,11 +327,10 @@ class IncrementalReader:
         if char in _SPACE:
             return _end_of_blanks(piece, at)
         if char == '"':
-            self._may_end = False
-            self._places[-1] = None
+            self._may_end, self._places[-1] = False, None
             self._begin_text(is_key=True)
             if self._listener.key_begins():
-                self._refuse("key", key="")
+                self._refuse("key", "")
             return at + 1
         if char != "}" or not self._may_end:
             self._fault(Code.JSON_SYNTAX)
@@ -390,12 +349,11 @@ class IncrementalReader:
         if char == ",":
             if isinstance(container, list):
                 self._next_item(len(container))
-                self._state = self._value
+            elif self._listener.member(len(container)):
+                self._refuse("member")
             else:
                 self._places[-1] = None
-                if self._listener.member(len(container)):
-                    self._refuse("member")
-                self._state = self._key
+            self._state = self._value if isinstance(container, list) else self._key
             return at + 1
         if char in _SPACE:
             return _end_of_blanks(piece, at)
@@ -404,42 +362,28 @@ class IncrementalReader:
         return self._close(at)
 
     def _close(self, at: int) -> int:
-        value = self._containers.pop()
+        value, self._may_end = self._containers.pop(), False
         self._places.pop()
-        self._may_end = False
         if self._listener.ends(value, self._nodes - self._starts.pop()):
             self._refuse("ends")
-        self._next()
+        self._finish(value)
         return at + 1
 
     def _end(self, piece: str, at: int) -> int:
-        if self.loose_end:
-            return len(piece)
-        at = _end_of_blanks(piece, at)
+        at = len(piece) if self.loose_end else _end_of_blanks(piece, at)
         if at < len(piece):
             self._fault(Code.JSON_TRAILING_DATA)
         return at
-
-    # Strings and names
-
-    def _in_text(self) -> bool:
-        return self._state in (self._text, self._escape, self._unicode)
 
     def _begin_text(self, *, is_key: bool) -> None:
         self._text_so_far, self._is_key, self._high, self._state = StringIO(), is_key, 0, self._text
 
     def _take(self, text: str) -> None:
         if self._high:
-            self._lone()
+            self._fault(Code.JSON_SURROGATE)
         self._text_so_far.write(text)
         if self._listener.part(text):
-            so_far = self._text_so_far.getvalue()
-            if self._is_key:
-                self._refuse("key", key=so_far)
-            self._refuse("part", shown=so_far)
-
-    def _lone(self) -> None:
-        self._fault(Code.JSON_SURROGATE, tail='":0' if self._is_key else '"')
+            self._refuse("key" if self._is_key else "part", self._text_so_far.getvalue())
 
     def _text(self, piece: str, at: int) -> int:
         run = _RUN.match(piece, at)
@@ -450,33 +394,26 @@ class IncrementalReader:
             return end
         char = piece[end]
         if char == "\\":
-            self._state = self._escape
+            self._so_far, self._state = "", self._escape
         elif char == '"':
             self._end_text()
         elif ord(char) in _SURROGATES:
-            raise _Lost
+            raise _Stopped  # not an escape: whoever joins the pieces may make a whole pair of it
         else:
             self._fault(Code.JSON_SYNTAX)
         return end + 1
 
     def _escape(self, piece: str, at: int) -> int:
-        char = piece[at]
-        if char == "u":
-            self._hex, self._state = "", self._unicode
-        elif char in _ESCAPES:
-            self._take(_ESCAPES[char])
-            self._state = self._text
+        self._so_far += piece[at]
+        if self._so_far in _ESCAPES:
+            self._take(_ESCAPES[self._so_far])
+        elif not _ESCAPE_SO_FAR.fullmatch(self._so_far):
+            self._fault(Code.JSON_SYNTAX)
+        elif len(self._so_far) < len("u0000"):
+            return at + 1
         else:
-            self._fault(Code.JSON_SYNTAX)
-        return at + 1
-
-    def _unicode(self, piece: str, at: int) -> int:
-        if piece[at] not in _HEX:
-            self._fault(Code.JSON_SYNTAX)
-        self._hex += piece[at]
-        if len(self._hex) == _HEX_DIGITS:
-            self._unit(int(self._hex, 16))
-            self._state = self._text
+            self._unit(int(self._so_far[1:], 16))
+        self._state = self._text
         return at + 1
 
     def _unit(self, unit: int) -> None:
@@ -487,23 +424,22 @@ class IncrementalReader:
         if unit not in _SURROGATES:
             self._take(chr(unit))
         elif unit in _LOW or self._high:
-            self._lone()
+            self._fault(Code.JSON_SURROGATE)
         else:
             self._high = unit
 
     def _end_text(self) -> None:
         if self._high:
-            self._lone()
+            self._fault(Code.JSON_SURROGATE)
         text = self._text_so_far.getvalue()
         if not self._is_key:
-            if self._listener.scalar(text):
-                self._refuse("scalar", shown=text)
+            self._scalar(text)
             self._finish(text)
             return
         if text in self._containers[-1]:
             self._fault(Code.JSON_DUPLICATE_KEY, tail=":0")
         if self._listener.key(text):
-            self._refuse("key", key=text)
+            self._refuse("key", text)
         self._places[-1] = text
         self._state = self._colon
 
@@ -511,13 +447,3 @@ class IncrementalReader:
 def _end_of_blanks(piece: str, at: int) -> int:
     blanks = _BLANKS.match(piece, at)
     return blanks.end() if blanks else at
-
-
-def _number(text: str) -> JSON | Code:
-    """Return what the decoder makes of a number, or why it refuses it."""
-    try:
-        value: JSON = jiter.from_json(text.encode(), allow_inf_nan=False)
-    except ValueError:
-        told = decode(text)
-        return next(code for code in Code if code.value == told.issues[0].code) if isinstance(told, Invalid) else told
-    return Code.JSON_NOT_FINITE if isinstance(value, float) and math.isinf(value) else value

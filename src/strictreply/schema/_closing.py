@@ -8,6 +8,7 @@ by ``unevaluatedProperties: false`` in the outermost of them, which knows what a
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeAlias
 from urllib.parse import quote, unquote
 
@@ -19,6 +20,7 @@ from strictreply.schema._documents import (
     SchemaEdge,
     at_pointer,
     conjoined_with,
+    described_names,
     is_pointer,
     objects_in,
     only_pointers,
@@ -38,6 +40,7 @@ from strictreply.schema._vocabulary import (
     TYPES,
     UNSET_BY_NULL,
     Applies,
+    as_list,
     declared_draft,
     ignores_siblings,
     json_type,
@@ -47,17 +50,8 @@ from strictreply.values._issues import pointer_tokens
 BESIDE_REF = frozenset({"$ref", "definitions", "$defs", "title", "description", "default", "examples"})
 BOUNDS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 EXCLUDED_BY = {bound: exclusive for exclusive, bound in BOUNDS.items()}
-TYPE_WORDS = {name: name for name in TYPES} | {
-    "bool": "boolean",
-    "dict": "object",
-    "double": "number",
-    "float": "number",
-    "int": "integer",
-    "list": "array",
-    "none": "null",
-    "str": "string",
-    "tuple": "array",
-}
+_OTHERS = {"bool": "boolean", "int": "integer", "str": "string", "dict": "object", "none": "null", "list": "array"}
+TYPE_WORDS = {name: name for name in TYPES} | _OTHERS | {"tuple": "array", "double": "number", "float": "number"}
 """What other languages call the types of JSON Schema, in lower case."""
 
 NEWER = frozenset(
@@ -85,7 +79,9 @@ def modern(document: Document) -> Document:
         return document
     draft = declared_draft(document)
     is_old = draft in (DRAFT_04, DRAFT_03)
-    keeps_ids = is_old and not _only_resolves_at_root(document)
+    references = [each["$ref"] for each, _ in objects_in(document) if isinstance(each.get("$ref"), str)]
+    # Generators of draft-04 give an id to every member; as bases they would lead pointers into the whole astray.
+    keeps_ids = is_old and not all(_leads_to_schema(document, each) for each in references)
     spell = _as_2020 if draft in (DRAFT_2020, "") else _plain
 
     def prepare(schema: dict[str, Any]) -> dict[str, Any]:
@@ -106,11 +102,6 @@ def modern(document: Document) -> Document:
     target = DRAFT_07 if is_old else draft
     same = declared.removesuffix("#") == target
     return ({"$schema": declared if same else target} if target else {}) | written
-
-
-def uses_newer_words(graph: Graph) -> bool:
-    """Return whether a document of draft-07 or before holds keywords that came later, which its engine ignores."""
-    return any(not NEWER.isdisjoint(node.schema) for node in graph.nodes)
 
 
 def upgraded(document: Document) -> Document:
@@ -192,8 +183,7 @@ def _plain(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
         case "examples" if not isinstance(value, list):
             return {"examples": [value]}  # no keyword before draft-06, and often written as one example
         case "type":
-            listed = value if isinstance(value, list) else [value]
-            names = [TYPE_WORDS.get(name.lower(), name) if isinstance(name, str) else name for name in listed]
+            names = [TYPE_WORDS.get(name.lower(), name) if isinstance(name, str) else name for name in as_list(value)]
             names += ["null"] if schema.get("nullable") is True and "null" not in names else []
             names = [name for index, name in enumerate(names) if name not in names[:index]]
             several = isinstance(value, list) or len(names) > 1
@@ -216,9 +206,7 @@ def _with_required(schema: dict[str, Any]) -> dict[str, Any]:
 def _from_draft_03(schema: dict[str, Any]) -> dict[str, Any]:
     """Replace the keywords that draft-04 gave up (JSON Schema draft-03 sections 5.1, 5.7, 5.24 to 5.26)."""
     schema = dict(schema)
-    conditions: list[Any] = []
-    extends = schema.pop("extends", [])
-    conditions += extends if isinstance(extends, list) else [extends]
+    conditions = [*as_list(schema.pop("extends", []))]
     if "disallow" in schema:
         conditions.append({"not": _one_of_types(schema.pop("disallow"))})
     if isinstance(schema.get("type"), list) and any(isinstance(each, dict) for each in schema["type"]):
@@ -232,8 +220,7 @@ def _from_draft_03(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _one_of_types(types: Any) -> dict[str, Any]:
-    listed = types if isinstance(types, list) else [types]
-    return {"anyOf": [each if isinstance(each, dict) else {"type": each} for each in listed]}
+    return {"anyOf": [each if isinstance(each, dict) else {"type": each} for each in as_list(types)]}
 
 
 def _encoded(document: dict[str, Any], reference: str) -> str:
@@ -243,15 +230,6 @@ def _encoded(document: dict[str, Any], reference: str) -> str:
         if _leads_to_schema(document, spelled):
             return spelled
     return reference
-
-
-def _only_resolves_at_root(document: dict[str, Any]) -> bool:
-    """Return whether every reference is a pointer into the whole document, so that its identifiers serve for nothing.
-
-    Generators of draft-04 give an ``id`` to every member; as bases they would lead such pointers astray.
-    """
-    references = (each.get("$ref") for each, _ in objects_in(document))
-    return all(_leads_to_schema(document, each) for each in references if isinstance(each, str))
 
 
 def _leads_to_schema(document: dict[str, Any], reference: str) -> bool:
@@ -264,7 +242,7 @@ CHOOSING = ("$ref", "anyOf", "oneOf", "allOf")
 
 
 def closed_graph(source: Document, *, root_closed: bool) -> Graph:
-    """Copy a schema with its objects closed, and give the copy's graph.
+    """Copy a schema with its objects closed, and return the copy's graph.
 
     What it admits the source admits too, but for a ``oneOf`` whose closed branches overlap less.
 
@@ -282,30 +260,22 @@ def closed_graph(source: Document, *, root_closed: bool) -> Graph:
 
 
 def shown_document(source: Document, closed: Graph) -> Document:
-    """Return a schema that says of its objects that they admit no other members, as far as endpoints understand it.
+    """Return a schema with ``additionalProperties: false`` wherever closing added it; ``source`` where it did not.
 
-    That is ``additionalProperties: false`` wherever closing added it. ``unevaluatedProperties``, unknown to endpoints,
-    stays unsaid, and so does an object that is required to have members which it does not describe: without those
-    the statement would forbid them. Return ``source`` itself when there is nothing to add.
+    ``unevaluatedProperties``, unknown to endpoints, is left out, and so is the statement for an object that requires
+    members which it does not describe: it would forbid them.
     """
     shown = None
     for node in closed.nodes:
         if node.pointer is None or node.schema.get("additionalProperties") is not False:
             continue
         shown = read_document(source) if shown is None else shown
-        written = _at(shown, node.pointer)
-        described = node.schema.get("properties", {})
-        if written is not None and written.get("properties", {}).keys() == described.keys():
-            written.setdefault("additionalProperties", False)
+        with suppress(LookupError, ValueError, TypeError):  # closing reads an older draft in the words of a newer one
+            written = at_pointer(shown, pointer_tokens(node.pointer))
+            described = node.schema.get("properties", {})
+            if isinstance(written, dict) and written.get("properties", {}).keys() == described.keys():
+                written.setdefault("additionalProperties", False)
     return source if shown is None or shown == source else shown
-
-
-def _at(document: Document, path: str) -> dict[str, Any] | None:
-    try:
-        found = at_pointer(document, pointer_tokens(path))
-    except (LookupError, ValueError, TypeError):  # closing reads an older draft in the words of a newer one
-        return None
-    return found if isinstance(found, dict) else None
 
 
 class _Closer:
@@ -314,8 +284,6 @@ class _Closer:
     ``_places`` are the schemas that judge a value of their own. ``_forced`` are closed though they list nothing;
     ``_shared`` are met only through references, so that a composition elsewhere may also use them.
     """
-
-    __slots__ = ("_choices", "_composed", "_forced", "_pending", "_places", "_shared")
 
     def __init__(self, graph: Graph, *, root_closed: bool) -> None:
         self._places: dict[int, Node] = {}
@@ -414,7 +382,7 @@ def _admit_required(node: Node) -> None:
 
 
 def _described(node: Node) -> frozenset[str]:
-    return frozenset(name for each in conjoined_with([node]) for name in each.schema.get("properties", ()))
+    return frozenset(described_names(conjoined_with([node])))
 
 
 def _demanded(node: Node) -> list[str]:

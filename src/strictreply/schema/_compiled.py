@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from strictreply.schema._closing import closed_graph, modern, shown_document, upgraded, uses_newer_words
+from strictreply.schema._closing import NEWER, closed_graph, modern, shown_document, upgraded
 from strictreply.schema._contradictions import ALL, refuse_contradictions
 from strictreply.schema._documents import Document, Graph, at_pointer, definitions_of, read_document
 from strictreply.schema._engines import SchemaEngine, SchemaParts, engine_for, engine_type, governing_node, member_names
-from strictreply.schema._explaining import Explainer, contains, proposals, single_issue
+from strictreply.schema._explaining import Explainer, contains, proposals, rule_issue
 from strictreply.schema._live import LiveSchema
 from strictreply.schema._vocabulary import SchemaRule
 from strictreply.schema._work import MAX_STEPS, judgements_of, load_of, size_of
@@ -55,7 +56,8 @@ class Schema:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # compiled anew in the process that unpickles it: an engine is no data, and parts are known by their identity
-        return _compiled, (self.source, *self._how)
+        extra, formats, root_closed = self._how
+        return partial(Schema.compile, extra=extra, formats=formats, root_closed=root_closed), (self.source,)
 
     @classmethod
     def compile(
@@ -73,13 +75,10 @@ class Schema:
         source = modern(read_document(document))
         engine_type().refuse_malformed(upgraded(source))
         written = Graph(source)
-        load = load_of(written)
-        closed = closed_graph(source, root_closed=root_closed) if extra == "forbid" else written
-        shown = source
-        if closed is not written:
-            load = load_of(closed)
-            shown = shown_document(source, closed)
-
+        load, closed, shown = load_of(written), written, source
+        if extra == "forbid":
+            closed = closed_graph(source, root_closed=root_closed)
+            load, shown = load_of(closed), shown_document(source, closed)
         engine = engine_for(closed.document, formats=formats == "assert")
         # Closing the branches of a oneOf can leave one fit where two were: the schema as written has a say too.
         chooses = extra == "forbid" and any("oneOf" in node.schema for node in written.nodes)
@@ -87,10 +86,9 @@ class Schema:
         names = member_names(written)
         parts = SchemaParts(closed, engine)
         explainer, live = Explainer(parts, names), LiveSchema(parts)
-        how = (extra, formats, root_closed)
-        return cls(
-            source, closed.document, shown, names, written, closed, load, engine, as_written, explainer, live, how
-        )
+        graphs = written, closed
+        how: tuple[Extra, Formats, bool] = extra, formats, root_closed
+        return cls(source, closed.document, shown, names, *graphs, load, engine, as_written, explainer, live, how)
 
     def refuse_contradictions(self, what: str, kinds: frozenset[str] = ALL) -> None:
         """Raise ContractError when no value of ``kinds`` can fit the schema as it is enforced, and where.
@@ -100,9 +98,11 @@ class Schema:
         """
         source = upgraded(self.source)
         as_written = self._graph is self._written
-        if as_written and source is not self.source and uses_newer_words(self._written):
-            return  # in the older draft those say nothing
-        graph = Graph(source) if as_written and source is not self.source else self._graph
+        graph = self._graph
+        if as_written and source is not self.source:
+            if any(not NEWER.isdisjoint(node.schema) for node in self._written.nodes):
+                return  # in the older draft those say nothing
+            graph = Graph(source)
         refuse_contradictions(graph, source, what, kinds)
 
     def check(
@@ -130,17 +130,14 @@ class Schema:
                 rule = SchemaRule.ONE_OF
         except (ValueError, TypeError, OverflowError, RecursionError):  # not JSON, or deeper than the engine reads
             rule = SchemaRule.UNREADABLE
-        return single_issue(rule, at=at, place=place)
+        return (rule_issue(place, rule, at),)
 
     def home_of(self, name: str, at: str) -> str:
         """Return the words for where in a value at ``at`` a key belongs, empty when its name is not known."""
         return self._explainer.home_of(name, at)
 
     def part(self, path: str) -> JSON:
-        """Return the sub-schema, as it is shown, that governs the value at a JSON Pointer in an instance.
-
-        The whole schema when that cannot be told without the instance.
-        """
+        """Return the sub-schema, as shown, that governs a JSON Pointer; the whole where only an instance decides."""
         node = governing_node(self._written, path)
         if node is None:
             return self.shown
@@ -193,7 +190,3 @@ class Schema:
             if not any("discriminator" in node.schema for node in self._graph.nodes):
                 return True
         return not work.afford(judgements_of(self._graph, value, built=True) // BUILT_PER_STEP)
-
-
-def _compiled(source: Document, extra: Extra, formats: Formats, root_closed: bool) -> Schema:
-    return Schema.compile(source, extra=extra, formats=formats, root_closed=root_closed)

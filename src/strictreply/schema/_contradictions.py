@@ -11,14 +11,14 @@ import operator
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from strictreply.schema._documents import Document, Graph, Node, at_pointer, conjoined_with, joined
 from strictreply.schema._engines import SchemaEngine, engine_for
-from strictreply.schema._vocabulary import STATEMENTS, TYPES, Applies, json_type, types_words, word
+from strictreply.schema._vocabulary import STATEMENTS, TYPES, Applies, as_list, json_type, types_words, word
 from strictreply.values._errors import ContractError, ContractWarning
 from strictreply.values._issues import pointer, pointer_tokens, printable
+from strictreply.values._limits import Spent
 
 # The kinds of values: the types, with numbers split into integers and fractions.
 ALL = frozenset({*TYPES, "fraction"}) - {"number"}
@@ -35,13 +35,11 @@ FLAT = frozenset({"type", "enum", "const", "pattern", "multipleOf", "required", 
 )
 """The keywords that judge a value without another schema."""
 
-
 MAX_STEPS = 50_000  # steps of the analysis, a few hundred milliseconds: what is not looked at by then passes
-NO_OBJECT = "its schema allows no object; declare it with Tool.from_json_schema(…, wrap_root=True)"
 MAX_ROUNDS = 20
 MAX_TOLD = 5
 MAX_INDEX = 32
-
+NO_OBJECT = "its schema allows no object; declare it with Tool.from_json_schema(…, wrap_root=True)"
 CLOSED_BY_US = 'the object allows only the keys it lists; add it to properties, or declare with extra="schema"'
 TOO_FEW = 'of those that the object lists; list more under properties, or declare with extra="schema"'
 # What a schema in an unknown place may raise: the metaschema does not hold it to any form.
@@ -61,8 +59,7 @@ class Conflict(NamedTuple):
     meant: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Possible:
+class _Possible(NamedTuple):
     """The kinds of values that may fit a schema, and what speaks against the others."""
 
     kinds: frozenset[str]
@@ -79,13 +76,13 @@ def refuse_contradictions(graph: Graph, unclosed: Document, what: str, kinds: fr
     if graph.root is not None:
         try:
             analysis.run()
-        except _AnalysisTooLong:
+        except Spent:
             return
-        possible, parts = analysis.verdicts[id(graph.root)], list(analysis.parts())
+        possible, parts = analysis.verdicts[id(graph.root)], analysis.parts(graph.root)
     if not possible.kinds & kinds:
         against = [analysis.deepest(conflict) for conflict in possible.conflicts if conflict.kinds & kinds]
-        words = against[-1].words if against else NO_OBJECT
-        raise ContractError(f"no value can ever fit {what}: {words}", path=against[-1].place if against else "")
+        words, place = (against[-1].words, against[-1].place) if against else (NO_OBJECT, "")
+        raise ContractError(f"no value can ever fit {what}: {words}", path=place)
     if parts:
         told = [f"{part.place}: {part.words}" for part in parts[:MAX_TOLD]]
         more = [f"and {len(parts) - MAX_TOLD} more"] if len(parts) > MAX_TOLD else []
@@ -96,18 +93,11 @@ def refuse_contradictions(graph: Graph, unclosed: Document, what: str, kinds: fr
         warnings.warn(message, ContractWarning, stacklevel=levels)  # at the declaration, outside of this library
 
 
-class _AnalysisTooLong(Exception):  # a way out of the recursion
-    pass
-
-
 class _Analysis:
     """One analysis: grows the set of schemas that some value may fit, until it grows no more."""
 
-    __slots__ = ("_alive", "_engines", "_graph", "_steps", "_unclosed", "verdicts")
-
     def __init__(self, graph: Graph, unclosed: Document) -> None:
-        self._graph = graph
-        self._unclosed = unclosed
+        self._graph, self._unclosed = graph, unclosed
         self._alive: set[int] = set()
         self._engines: dict[int, SchemaEngine | None] = {}
         self._steps = 0
@@ -124,19 +114,17 @@ class _Analysis:
                 verdict = self.verdicts[id(node)] = self._judge(conjoined_with([node]))
                 if verdict.kinds:
                     self._alive.add(id(node))
-            # What else may still change are schemas whose kinds depend on which forms of a union are possible.
-            united = {
-                id(node) for node in unsure if any(each.schema.keys() & UNIONS for each in conjoined_with([node]))
-            }
-            unsure = [node for node in unsure if self.verdicts[id(node)].conflicts or id(node) in united]
             if len(self._alive) == before:
                 return
-        raise _AnalysisTooLong
+            # What else may still change are schemas whose kinds depend on which forms of a union are possible.
+            united = [any(each.schema.keys() & UNIONS for each in conjoined_with([node])) for node in unsure]
+            pairs = zip(unsure, united, strict=True)
+            unsure = [node for node, is_united in pairs if is_united or self.verdicts[id(node)].conflicts]
+        raise Spent
 
     def deepest(self, conflict: Conflict) -> Conflict:
         """Follow a conflict to the one that it comes of."""
-        seen: set[int] = set()
-        kinds = conflict.kinds
+        seen, kinds = set[int](), conflict.kinds
         while conflict.cause is not None and id(conflict.cause) not in seen:
             seen.add(id(conflict.cause))
             deeper = [each for each in self.verdicts[id(conflict.cause)].conflicts if each.kinds]
@@ -147,20 +135,19 @@ class _Analysis:
             conflict = conflict._replace(words="it must contain itself, without end", cause=None)
         return conflict._replace(kinds=kinds)
 
-    def parts(self) -> Iterator[Conflict]:
-        """Yield the contradictions at the places where a value may be judged, the nearest to the root first."""
-        roots = [self._graph.root] if self._graph.root else []
-        told: set[str] = set()
-        for node in joined(roots, lambda edge: edge.applies is not Applies.NOWHERE and edge.keyword not in UNSURE):
+    def parts(self, root: Node) -> list[Conflict]:
+        """Return the contradictions at the places where a value may be judged, the nearest to the root first."""
+        told: dict[str, Conflict] = {}
+        for node in joined([root], lambda edge: edge.applies is not Applies.NOWHERE and edge.keyword not in UNSURE):
             for conflict in self.verdicts[id(node)].conflicts:
-                if conflict.cause is None and not conflict.meant and conflict.place not in told:
-                    told.add(conflict.place)
-                    yield conflict
+                if conflict.cause is None and not conflict.meant:
+                    told.setdefault(conflict.place, conflict)
+        return list(told.values())
 
     def _judge(self, conjoined: list[Node], *, unions: bool = True, deep: bool = True) -> _Possible:
         self._steps += len(conjoined)
         if self._steps > MAX_STEPS:
-            raise _AnalysisTooLong
+            raise Spent
         kinds, conflicts = ALL, list[Conflict]()
         finders = [_by_type, self._by_value, _by_bounds, _by_size, self._by_items, self._by_members]
         for find in [*finders, self._by_union] if unions else finders:
@@ -176,17 +163,13 @@ class _Analysis:
         return _Possible(kinds, tuple(conflicts))
 
     def _by_value(self, conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]:
-        for holder in conjoined:
-            keyword = next((keyword for keyword in ("const", "enum") if keyword in holder.schema), None)
-            if keyword is None:
-                continue
-            listed = holder.schema[keyword]
-            values = listed if keyword == "enum" else [listed]
+        for holder in [node for node in conjoined if not node.schema.keys().isdisjoint(("const", "enum"))][:1]:
+            keyword = "const" if "const" in holder.schema else "enum"
+            values = holder.schema["enum"] if keyword == "enum" else [holder.schema["const"]]
             left = [value for value in values if _kind_of(value) in kinds and self._fits_all(conjoined, value)]
             words = "it lists no value" if values == [] else "no value that it lists fits the rules beside it"
             out = kinds - {_kind_of(value) for value in left}
             yield Conflict(out, _place_of(holder, keyword), words, meant=bool(left))
-            return
 
     def _fits_all(self, nodes: list[Node], value: Any) -> bool:
         for node in nodes:
@@ -205,11 +188,8 @@ class _Analysis:
         if "array" not in kinds:
             return
         least = max((count for _, count in _holders("minItems", conjoined)), default=0)
-        rests = [
-            (node, "items", items)
-            for node, items in _holders("items", conjoined)
-            if isinstance(items, dict) and "prefixItems" not in node.schema
-        ]
+        held = [(node, items) for node, items in _holders("items", conjoined) if "prefixItems" not in node.schema]
+        rests = [(node, "items", items) for node, items in held if isinstance(items, dict)]
         for node, contained in _holders("contains", conjoined):
             if (needed := node.schema.get("minContains", 1)) > 0:
                 least = max(least, needed)
@@ -230,19 +210,16 @@ class _Analysis:
             if len(required) > node.schema.get("maxProperties", math.inf):
                 yield _conflict_at("object", node, "maxProperties", f"{len(required)} keys are required")
             closed = node.schema.get("additionalProperties") is False and not node.schema.get("patternProperties")
-            names = sum(each is not False for each in node.schema.get("properties", {}).values()) if closed else least
-            if names < least:
-                by_us = "additionalProperties" not in self._as_written(node)
-                words = f"at least {least} keys are required, and {names} can be there"
-                words = f"{words} {TOO_FEW}" if by_us else words
+            names = sum(each is not False for each in node.schema.get("properties", {}).values())
+            if closed and names < least:
+                by_us = "" if "additionalProperties" in self._as_written(node) else f" {TOO_FEW}"
+                words = f"at least {least} keys are required, and {names} can be there{by_us}"
                 yield _conflict_at("object", node, "additionalProperties", words)
         for name, holder in required.items():
             self._steps += len(conjoined)
             yield from self._refused_names(name, holder, conjoined)
-            describing = [
-                (node, "properties", each) for node, each in _holders("properties", conjoined) if name in each
-            ]
-            members = [(node, keyword, each[name]) for node, keyword, each in describing]
+            described = _holders("properties", conjoined)
+            members = [(node, "properties", each[name]) for node, each in described if name in each]
             yield from self._impossible("object", members, f"the required key {word(name)}", name)
 
     def _as_written(self, node: Node) -> Any:
@@ -285,19 +262,18 @@ class _Analysis:
                 yield Conflict(frozenset({kind}), inner.place, f"{what} can be no value: {inner.words}")
 
     def _by_union(self, conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]:
-        for node in conjoined:
-            for keyword in sorted(UNIONS):
-                forms = node.schema.get(keyword)
-                if not isinstance(forms, list) or any(form is True for form in forms):
-                    continue
-                weighed = [self._form(form, conjoined, kinds) for form in forms]
-                possible = frozenset[str]().union(*(form.kinds for form in weighed))
-                against = [conflict for form in weighed for conflict in form.conflicts]
-                if against and not possible:
-                    yield against[-1]._replace(kinds=kinds)
-                else:
-                    yield Conflict(kinds - possible, _place_of(node, keyword), "no form fits", meant=bool(possible))
-                    yield from (each._replace(kinds=frozenset()) for each in against)
+        unions = [(node, keyword, node.schema.get(keyword)) for node in conjoined for keyword in sorted(UNIONS)]
+        for node, keyword, forms in unions:
+            if not isinstance(forms, list) or any(form is True for form in forms):
+                continue
+            weighed = [self._form(form, conjoined, kinds) for form in forms]
+            possible = frozenset[str]().union(*(form.kinds for form in weighed))
+            against = [conflict for form in weighed for conflict in form.conflicts]
+            if against and not possible:
+                yield against[-1]._replace(kinds=kinds)
+            else:
+                yield Conflict(kinds - possible, _place_of(node, keyword), "no form fits", meant=bool(possible))
+                yield from (each._replace(kinds=frozenset()) for each in against)
 
     def _form(self, form: Any, conjoined: list[Node], kinds: frozenset[str]) -> _Possible:
         node = self._graph.find(form)
@@ -310,9 +286,6 @@ class _Analysis:
             return verdict
         words = f"this alternative can never match: {verdict.conflicts[-1].words}"
         return _Possible(frozenset(), (Conflict(kinds, node.pointer or "", words),))
-
-
-# What schemas that one value must all fit say of it together, no part of the value entered.
 
 
 def _holders(keyword: str, conjoined: list[Node]) -> list[tuple[Node, Any]]:
@@ -334,10 +307,9 @@ def _by_type(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]
         schema, left = node.schema, kinds
         if "type" in schema:
             kinds &= _kinds(schema["type"])
-            listed = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-            asks = f"it must be {types_words(listed)}, but its other rules require another type"
-            words, place = ("", "") if kinds else (asks, _place_of(node, "type"))
-            yield Conflict(left - kinds, place, words, meant=bool(kinds))
+            asked = types_words(as_list(schema["type"]))
+            words = f"it must be {asked}, but its other rules require another type"
+            yield Conflict(left - kinds, _place_of(node, "type"), words, meant=bool(kinds))
         excluded = schema.get("not")
         if isinstance(excluded, dict) and excluded.keys() == {"type"}:
             out = _kinds(excluded["type"])
@@ -403,7 +375,7 @@ def _required_names(conjoined: list[Node]) -> dict[str, Node]:
 
 
 def _kinds(types: Any) -> frozenset[str]:
-    named = frozenset(types if isinstance(types, list) else [types])
+    named = frozenset(as_list(types))
     return named - {"number"} | (NUMBERS if "number" in named else frozenset())
 
 

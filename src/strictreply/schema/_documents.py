@@ -50,11 +50,8 @@ def read_document(document: object) -> Document:
 class _Copier:
     """One pass over a document, with its counts."""
 
-    __slots__ = ("chars", "nodes")
-
     def __init__(self) -> None:
-        self.nodes = 0
-        self.chars = 0
+        self.nodes = self.chars = 0
 
     def copy(self, value: object, path: str, depth: int) -> Any:
         self.nodes += 1
@@ -179,30 +176,27 @@ def objects_in(value: object) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def definitions_of(part: dict[str, Any], document: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the definitions at the root of a document that a part of it refers to, by their keyword.
-
-    None when the part, or one of them, refers to anything else.
-    """
+    """Return the root definitions that a part of a document refers to; None when it refers to anything else."""
     found: dict[str, Any] = {}
     pending: list[Any] = [part]
     for holder in pending:  # grows while it is walked
         if not only_pointers(holder) or "$id" in holder:
             return None
-        references = {each["$ref"] for each, _ in objects_in(holder) if isinstance(each.get("$ref"), str)}
-        if any(keyword in each for each, _ in objects_in(holder) for keyword in REFERENCES if keyword != "$ref"):
+        objects = [each for each, _ in objects_in(holder)]
+        if any(keyword in each for each in objects for keyword in REFERENCES if keyword != "$ref"):
             return None
-        for reference in references:
-            tokens = pointer_tokens(reference[1:])
-            defined = document.get(tokens[0], {}).get(tokens[1]) if len(tokens) == _DEFINITION_DEPTH else None
-            if not isinstance(defined, dict) or tokens[0] not in ("$defs", "definitions"):
+        for reference in {each["$ref"] for each in objects if isinstance(each.get("$ref"), str)}:
+            match pointer_tokens(reference[1:]):
+                case [("$defs" | "definitions") as keyword, name]:
+                    defined = document.get(keyword, {}).get(name)
+                case _:
+                    return None
+            if not isinstance(defined, dict):
                 return None
-            if tokens[1] not in found.setdefault(tokens[0], {}):
-                found[tokens[0]][tokens[1]] = defined
+            if name not in found.setdefault(keyword, {}):
+                found[keyword][name] = defined
                 pending.append(defined)
     return found
-
-
-_DEFINITION_DEPTH = 2  # $defs, name
 
 
 def only_pointers(document: dict[str, Any]) -> bool:
@@ -286,10 +280,21 @@ def conjoined_with(nodes: Iterable[Node]) -> list[Node]:
     return joined(nodes, lambda edge: edge.keyword in ("$ref", "allOf") and edge.target.pointer is not None)
 
 
+def described_names(nodes: Iterable[Node]) -> Iterator[str]:
+    """Yield the names of the members that schemas describe."""
+    return (name for node in nodes for name in node.schema.get("properties", ()))
+
+
+def _advice(document: Any, reference: str) -> str:
+    name = reference.rpartition("/")[2].removeprefix("#")
+    for holder in ("$defs", "definitions"):
+        if isinstance(document, dict) and isinstance(document.get(holder), dict) and name in document[holder]:
+            return f"did you mean {f'#/{holder}/{name}'!r}?"
+    return "put the referenced schema into $defs and refer to it as #/$defs/…"
+
+
 class Graph:
     """Every object schema of a document, and of what it references, once."""
-
-    __slots__ = ("_by_id", "_dynamic", "_places", "_silencing", "document", "nodes", "root")
 
     def __init__(self, document: Document) -> None:
         self._places = {id(each): path for each, path in objects_in(document)}
@@ -327,20 +332,15 @@ class Graph:
                 continue
             found = node.scope.lookup(reference)
             if found is None:
-                message = f"{keyword} {reference!r} does not exist inside the schema; references are not fetched"
-                raise ContractError(f"{message}: {self._advice(reference)}", path=pointer(node.pointer or "", keyword))
+                advice, path = _advice(self.document, reference), pointer(node.pointer or "", keyword)
+                message = (
+                    f"{keyword} {reference!r} does not exist inside the schema; references are not fetched: {advice}"
+                )
+                raise ContractError(message, path=path)
             if isinstance(found[0], dict):
                 node.edges.append(SchemaEdge(keyword, None, Applies.HERE, self._node(*found)))
             if keyword != "$ref":
                 self._dynamic.append((node, reference.rpartition("#")[2]))
-
-    def _advice(self, reference: str) -> str:
-        name = reference.rpartition("/")[2].removeprefix("#")
-        for holder in ("$defs", "definitions"):
-            defined = self.document.get(holder) if isinstance(self.document, dict) else None
-            if isinstance(defined, dict) and name in defined:
-                return f"did you mean {f'#/{holder}/{name}'!r}?"
-        return "put the referenced schema into $defs and refer to it as #/$defs/…"
 
     def _connect_dynamic(self) -> None:
         """Lead dynamic references to every place they may mean, since the caller's path decides at run time."""

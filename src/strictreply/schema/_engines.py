@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import quote
 
 from strictreply.schema._documents import DOCUMENT_URI, MAX_WORDS, NOT_LINEAR, Document, Graph, Node, malformed
-from strictreply.schema._vocabulary import DRAFT_2020, Applies, draft_of, ignores_siblings, json_type
+from strictreply.schema._vocabulary import DRAFT_2020, Applies, as_list, draft_of, ignores_siblings, json_type
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import pointer, pointer_tokens
 from strictreply.values._limits import JSON, Work
@@ -54,12 +54,10 @@ def member_names(graph: Graph) -> frozenset[str]:
 
 
 def missing_members(graph: Graph, holder: object, path: tuple[str | int, ...], name: str) -> list[Node]:
-    """Return the schemas of a member that ``holder`` misses in the object at ``path``.
-
-    The holder's own and those it is composed of have the first say: another branch of a union may say otherwise.
-    """
+    """Return the schemas of a member that ``holder`` misses in the object at ``path``."""
     node = graph.find(holder)
     named = [_member(judge, name) for judge in node.judges()] if node else []
+    # the holder's own and those it is composed of come first: another branch of a union may say otherwise
     known = [target.resolved("properties") for target in named if target]
     other = None if known else governing_node(graph, pointer("", *path, name))
     return known if other is None else [other]
@@ -72,10 +70,7 @@ def knows_member(node: Node, token: str) -> bool:
 
 
 def homes(graph: Graph) -> dict[str, list[str]]:
-    """Return where in a value each member name may stand: the pointers of its objects, nearest first.
-
-    In a pointer ``*`` stands for an index. Of a large schema the upper part is walked.
-    """
+    """Return the pointers, nearest first and ``*`` for an index, of the objects where each member name may stand."""
     found: dict[str, list[str]] = {}
     pending = [(node, "", frozenset[int]()) for node in graph.nodes[:1]]  # the root, where there is one
     for node, path, above in pending:  # grows while it is walked
@@ -120,35 +115,25 @@ class UnionChoice(NamedTuple):
 def choice_of(branches: Sequence[Node]) -> UnionChoice | None:
     """Return how the branches exclude one another; None when one does not state its type, or states several."""
     followed = [node.resolved().schema for node in branches]
-    types = [_types(schema) for schema in followed]
     groups: dict[str, tuple[int, ...]] = {}
-    for index, names in enumerate(types):
-        kinds = {_kind(name) for name in names}
+    told: dict[str, None] = {}
+    for index, schema in enumerate(followed):
+        declared = schema.get("type")
+        named = map(kind_of, listed_values(schema)) if declared is None else as_list(declared)
+        types = dict.fromkeys(name for name in named if isinstance(name, str))
+        kinds = {"number" if name == "integer" else name for name in types}
         if len(kinds) != 1:
             return None
-        kind = kinds.pop()
+        kind, told = kinds.pop(), told | types
         groups[kind] = (*groups.get(kind, ()), index)
     tags = {kind: _common_tag({index: followed[index] for index in group}) for kind, group in groups.items()}
-    told = dict.fromkeys(name for names in types for name in names)
     return UnionChoice(tuple(told), groups, {kind: tag for kind, tag in tags.items() if tag is not None})
 
 
 def kind_of(value: JSON) -> str:
     """Return the JSON type of a value, an integer counted as a number."""
-    return _kind(json_type(value))
-
-
-def _kind(name: str) -> str:
-    return "number" if name == "integer" else name
-
-
-def _types(schema: dict[str, Any]) -> tuple[str, ...]:
-    declared = schema.get("type")
-    if isinstance(declared, str):
-        return (declared,)
-    if isinstance(declared, list):
-        return tuple(name for name in declared if isinstance(name, str))
-    return tuple(dict.fromkeys(kind_of(value) for value in listed_values(schema)))
+    kind = json_type(value)
+    return "number" if kind == "integer" else kind
 
 
 def listed_values(schema: Mapping[str, Any]) -> list[Any]:
@@ -158,26 +143,18 @@ def listed_values(schema: Mapping[str, Any]) -> list[Any]:
 
 
 def _common_tag(branches: dict[int, dict[str, Any]]) -> tuple[str, dict[str, int]] | None:
-    """Return a member that every one of several branches requires, with texts that no other branch has.
-
-    Neither ``discriminator`` nor a name such as ``type`` makes a tag: only texts that exclude one another prove that
-    a value cannot mean two branches. A member that is not required proves nothing, for it may be left out.
-    """
-    tags = {index: _required_texts(schema) for index, schema in branches.items()} if len(branches) > 1 else {}
-    for name in next(iter(tags.values()), ()):
+    """Return a member that every branch requires, with texts that no other has: only these prove which one is meant."""
+    tags: dict[int, dict[str, list[str]]] = {}
+    for index, schema in branches.items():
+        members, required = schema.get("properties", {}), schema.get("required", [])
+        named = {name: member for name, member in members.items() if isinstance(member, dict) and name in required}
+        listed = {name: listed_values(member) for name, member in named.items()}
+        tags[index] = {name: texts for name, texts in listed.items() if all(isinstance(text, str) for text in texts)}
+    for name in next(iter(tags.values())) if len(tags) > 1 else ():
         texts = [text for tag in tags.values() for text in tag.get(name, ())]
-        if all(name in tag for tag in tags.values()) and len(set(texts)) == len(texts):
+        if all(tag.get(name) for tag in tags.values()) and len(set(texts)) == len(texts):
             return name, {text: index for index, tag in tags.items() for text in tag[name]}
     return None
-
-
-def _required_texts(schema: dict[str, Any]) -> dict[str, list[str]]:
-    members, required = schema.get("properties"), schema.get("required")
-    if not isinstance(members, dict) or not isinstance(required, list):
-        return {}
-    named = {name: member for name, member in members.items() if isinstance(member, dict) and name in required}
-    listed = {name: listed_values(member) for name, member in named.items()}
-    return {name: texts for name, texts in listed.items() if texts and all(isinstance(text, str) for text in texts)}
 
 
 COMPILING = 10  # the steps that compiling a small schema costs
@@ -219,8 +196,6 @@ def engine_for(document: Document, *, formats: bool) -> SchemaEngine:
 
 class RustEngine:
     """jsonschema-rs, offline, with its linear pattern engine."""
-
-    __slots__ = ("_document", "_formats", "_registry", "_validator")
 
     remembers = True
 
@@ -295,8 +270,6 @@ def _walked(path: Iterable[str | int], document: Any) -> Iterator[str | int]:
 
 class SchemaParts:
     """The parts of one compiled schema that explaining needs, compiled when first needed and kept with the schema."""
-
-    __slots__ = ("_choices", "_engine", "_engines", "_silencing", "_uri", "contains_evaluates", "draft", "graph")
 
     def __init__(self, graph: Graph, engine: SchemaEngine) -> None:
         self.graph: Graph = graph

@@ -45,18 +45,15 @@ class SchemaFault:
     found: JSON = field(default=None, compare=False)
 
 
-class _Enough(Exception):  # a way out of the recursion
-    """As many faults as are reported have been found."""
+class _Enough(Exception):
+    """Leaves the recursion: as many faults as are reported have been found."""
 
 
 class Examination:
     """One search for the faults of one value; ``faults`` holds what was found, also when the budget ended it."""
 
-    __slots__ = ("_known", "_parts", "_work", "faults")
-
     def __init__(self, parts: SchemaParts, work: Work) -> None:
-        self._parts = parts
-        self._work = work
+        self._parts, self._work = parts, work
         self._known: dict[tuple[int, Steps], tuple[SchemaFault, ...]] = {}
         self.faults: list[SchemaFault] = []
 
@@ -152,10 +149,9 @@ class Examination:
 
     def _property_names(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
         self._work.take(len(value) // 8)
-        below = self._parts.refer(node.schema[keyword])
-        engine = self._parts.engine((id(node.schema), keyword), {"propertyNames": below}, self._work)
-        refused = tuple(islice((name for name in value if not engine.is_valid({name: None})), MAX_NAMES))
-        if refused:
+        below = {keyword: self._parts.refer(node.schema[keyword])}
+        engine = self._parts.engine((id(node.schema), keyword), below, self._work)
+        if refused := tuple(islice((name for name in value if not engine.is_valid({name: None})), MAX_NAMES)):
             self._add(keyword, path, node.schema, value, names=refused)
 
     # Arrays
@@ -178,10 +174,11 @@ class Examination:
             self._add(keyword, path, node.schema, value)
 
     def _contains(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
-        names = (keyword, "minContains", "maxContains")
-        spelled = {name: node.schema[name] for name in names if name in node.schema}
-        spelled[keyword] = self._parts.refer(spelled[keyword])
-        if not self._holds((id(node.schema), *names), spelled, value):
+        spelled: dict[str, Any] = {
+            name: node.schema[name] for name in ("minContains", "maxContains") if name in node.schema
+        }
+        spelled[keyword] = self._parts.refer(node.schema[keyword])
+        if not self._holds((id(node.schema), keyword), spelled, value):
             self._add(keyword, path, node.schema, value)
 
     def _each(self, below: object, parts: Iterable[tuple[Any, JSON]], path: Steps) -> None:
@@ -284,13 +281,11 @@ class Examination:
     # What other keywords have evaluated (JSON Schema 2020-12 section 11)
 
     def _evaluated_names(self, node: Node, value: dict[str, JSON], asking: str = "") -> set[str]:
-        """Return the members that a schema and those beside it speak of; ``asking`` is the keyword that asks.
-
-        More than the specification counts where a branch does not fit: its members then have faults of their own.
-        """
+        """Return the members that a schema and those beside it speak of; ``asking`` is the keyword that asks."""
         self._work.take()
         if any(keyword in node.schema and keyword != asking for keyword in STATEMENTS):
             return set(value)
+        # more than the specification counts where a branch does not fit: its members then have faults of their own
         beside = (self._evaluated_names(each, value) for each in self._beside(node, value))
         return self._named(node, value).union(*beside)
 

@@ -15,9 +15,9 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from strictreply.reading._decoding import masked_pointer
-from strictreply.schema._documents import Graph, Node
+from strictreply.schema._documents import Graph, Node, described_names
 from strictreply.schema._engines import MAX_HOMES, SchemaParts, engine_for, homes, knows_member, missing_members
-from strictreply.schema._examining import Examination, SchemaFault
+from strictreply.schema._examining import Examination, SchemaFault, Steps
 from strictreply.schema._vocabulary import (
     BRIEF_LIST_CHARS,
     FORMAT_SAMPLES,
@@ -26,6 +26,7 @@ from strictreply.schema._vocabulary import (
     STATEMENTS,
     Applies,
     SchemaRule,
+    as_list,
     either,
     expected_words,
     form_words,
@@ -39,19 +40,14 @@ from strictreply.values._limits import JSON, Spent, Work
 MAX_ISSUES = 32
 MAX_FAULTS = 256
 MAX_FORMS = 8
-
 MAX_CHARS = 64
 MAX_WORDS = 256
 CUTOFF = 0.7
 CELLS = 120  # pairs of characters that cost one step of work to compare
 
 
-def single_issue(rule: SchemaRule, *, at: str, place: str) -> tuple[Issue, ...]:
-    """Return the one fault of a whole value as an issue."""
-    return (_issue(place, rule, at),)
-
-
-def _issue(place: str, rule: SchemaRule, path: str, expected: str = "", found: str = "", hint: str = "") -> Issue:
+def rule_issue(place: str, rule: SchemaRule, path: str, expected: str = "", found: str = "", hint: str = "") -> Issue:
+    """Return a broken rule as an issue."""
     message = rule.template.format(expected=expected)
     return Issue(f"{place}.{rule}", Category.FORMAT_ERROR, path, message, hint, found)
 
@@ -59,18 +55,12 @@ def _issue(place: str, rule: SchemaRule, path: str, expected: str = "", found: s
 class Explainer:
     """Explains what is wrong with values of one schema; only ``names`` may stand in a path as member names."""
 
-    __slots__ = ("_homes", "_names", "_parts")
-
     def __init__(self, parts: SchemaParts, names: frozenset[str]) -> None:
-        self._parts = parts
-        self._names = names
+        self._parts, self._names = parts, names
         self._homes: dict[str, list[str]] | None = None
 
     def issues(self, value: JSON, work: Work, *, at: str, place: str) -> tuple[Issue, ...]:
-        """Report what is wrong with a value that does not fit: at most 32 issues, each once, and at least one.
-
-        When the work is used up, the issues found so far stand, and one more says that there may be others.
-        """
+        """Report at most 32 issues, each once, and at least one; the last says so when the work was used up."""
         examination = Examination(self._parts, work)
         found: dict[Issue, SchemaFault] = {}
         whole = True
@@ -79,14 +69,15 @@ class Explainer:
         except (Spent, RecursionError):
             whole = False
         settled = islice(_settled(examination.faults), MAX_FAULTS)
-        for fault, issue in ((each, issue) for each in settled for issue in self._issues(each, work, at, place)):
+        pairs = ((issue, fault) for fault in settled for issue in self._issues(fault, work, at, place))
+        for issue, fault in pairs:
             found.setdefault(issue, fault)
             if len(found) == MAX_ISSUES:
                 break
         told = tuple(_with_what_came(found, place))
         if not whole:
-            return (*told[: MAX_ISSUES - 1], *single_issue(SchemaRule.UNEXAMINED, at=at, place=place))
-        return told or single_issue(SchemaRule.INVALID, at=at, place=place)
+            return (*told[: MAX_ISSUES - 1], rule_issue(place, SchemaRule.UNEXAMINED, at))
+        return told or (rule_issue(place, SchemaRule.INVALID, at),)
 
     def _issues(self, fault: SchemaFault, work: Work, at: str, place: str) -> Iterator[Issue]:
         rule = KEYWORDS.get(fault.keyword, SchemaRule.INVALID)
@@ -94,9 +85,9 @@ class Explainer:
         if rule in (SchemaRule.REQUIRED, SchemaRule.DEPENDENT_REQUIRED):
             for name in fault.names:
                 members = missing_members(self._parts.graph, fault.schema, fault.path, name)
-                yield _issue(place, rule, pointer(path, name), required_words(member.schema for member in members))
+                yield rule_issue(place, rule, pointer(path, name), required_words(member.schema for member in members))
         elif rule is SchemaRule.PROPERTY_NAMES:
-            yield from (_issue(place, rule, path, found=quote(name)) for name in fault.names)
+            yield from (rule_issue(place, rule, path, found=quote(name)) for name in fault.names)
         elif fault.keyword in STATEMENTS:
             yield from self._refused_keys(fault, work, at, place)
         else:
@@ -107,12 +98,11 @@ class Explainer:
                 expected = either([form_words(form.resolved().schema) for form in forms])
             elif fault.schema is not None:
                 expected = expected_words(fault.keyword, fault.schema, BRIEF_LIST_CHARS if hint else MAX_LIST_CHARS)
-            yield _issue(place, rule, path, expected or "what the schema says", quote(fault.found), hint)
+            yield rule_issue(place, rule, path, expected or "what the schema says", quote(fault.found), hint)
 
     def _refused_keys(self, fault: SchemaFault, work: Work, at: str, place: str) -> Iterator[Issue]:
         node = self._parts.graph.find(fault.schema)
-        judges = node.judges() if node else ()
-        allowed = list(dict.fromkeys(name for judge in judges for name in judge.schema.get("properties", ())))
+        allowed = list(dict.fromkeys(described_names(node.judges()))) if node else []
         unused = [key for key in allowed if isinstance(fault.found, dict) and key not in fault.found]
         rule = SchemaRule.EXTRA_KEY if allowed else SchemaRule.NO_KEYS
         path = masked_pointer(at, fault.path, self._names)
@@ -120,13 +110,10 @@ class Explainer:
         for name in fault.names:
             near = self.home_of(name, at, here) or did_you_mean(name, unused, work)
             shown = list_words(allowed, BRIEF_LIST_CHARS if near else MAX_LIST_CHARS)
-            yield _issue(place, rule, path, shown, quote(name), near)
+            yield rule_issue(place, rule, path, shown, quote(name), near)
 
     def home_of(self, name: str, at: str, refused: str | None = None) -> str:
-        """Return the words for where a refused key belongs, empty when the schema does not know its name elsewhere.
-
-        ``refused`` is the place of the object that refused it, None for an object outside of the schema.
-        """
+        """Return the words for where a key, refused at ``refused`` (None: outside), belongs; empty when unknown."""
         if self._homes is None:
             self._homes = homes(self._parts.graph)  # once: a reply may have many such keys, and most have none
         places = [place for place in self._homes.get(name, ()) if place != refused]
@@ -166,7 +153,7 @@ def _settled(faults: Iterable[SchemaFault]) -> Iterator[SchemaFault]:
             yield fault
 
 
-def _distance(branch: tuple[SchemaFault, ...], path: tuple[str | int, ...]) -> tuple[bool, bool, int]:
+def _distance(branch: tuple[SchemaFault, ...], path: Steps) -> tuple[bool, bool, int]:
     here = [fault for fault in branch if fault.path == path]
     wrong_type = any(fault.keyword in ("type", "const", "enum", "false") for fault in here)
     # A constant one level below is most often a tag ({"kind": "circle"}), which decides the branch before all keys do.
@@ -183,8 +170,7 @@ def _hint(fault: SchemaFault, work: Work) -> str:
         return did_you_mean(wrong, [text for text in listed if isinstance(text, str)], work)
     if fault.keyword != "type":
         return ""
-    types = schema.get("type")
-    types = types if isinstance(types, list) else [types]
+    types = as_list(schema.get("type"))
     digits = wrong.removeprefix("-").replace(".", "", 1)
     number = "number" in types or ("integer" in types and "." not in wrong)
     quoted = number and digits.isascii() and digits.isdigit()
@@ -193,10 +179,7 @@ def _hint(fault: SchemaFault, work: Work) -> str:
 
 
 def nearest(text: str, known: Iterable[str], work: Work, *, cutoff: float = CUTOFF) -> str | None:
-    """Return the known word that is most like a text, letter case aside; None when none is near, or work is short.
-
-    At most 256 words of at most 64 characters are compared, each for the steps that its length costs.
-    """
+    """Return the most similar of the first 256 words, letter case aside; None when none is near, or work is short."""
     if len(text) > MAX_CHARS:
         return None
     matcher = SequenceMatcher(b=text.lower())
@@ -246,10 +229,6 @@ TELLING = (
 )
 
 
-class _NoExample(Exception):  # a way out of the recursion
-    pass
-
-
 def proposals(graph: Graph, wanted: Places = ()) -> Iterator[JSON]:
     """Yield small instances, the likeliest first: by each branch of unions in turn, with defaults and without.
 
@@ -259,7 +238,7 @@ def proposals(graph: Graph, wanted: Places = ()) -> Iterator[JSON]:
         for defaults in (True, False):
             try:
                 yield _Maker(branch, defaults=defaults).made(graph.root, 0, wanted=wanted)
-            except (_NoExample, ArithmeticError, TypeError, ValueError, LookupError, AttributeError):
+            except (ArithmeticError, TypeError, ValueError, LookupError, AttributeError):
                 continue  # a schema at odds with itself: the metaschema does not hold unknown places to any form
 
 
@@ -288,16 +267,13 @@ def _below(wanted: Places, token: str | int) -> Places:
 class _Maker:
     """One way to make an instance: which branch of each union, and whether defaults are taken."""
 
-    __slots__ = ("_branch", "_defaults")
-
     def __init__(self, branch: int, *, defaults: bool) -> None:
-        self._branch = branch
-        self._defaults = defaults
+        self._branch, self._defaults = branch, defaults
 
     def made(self, node: Node | None, depth: int, nth: int = 0, wanted: Places = ()) -> Any:
         """Make the ``nth`` value for a schema with the ``wanted`` places; anything goes where ``node`` is None."""
         if depth > MAX_DEPTH:
-            raise _NoExample
+            raise LookupError
         wanted = tuple(place for place in wanted if place)
         schema, members, items = self._merged(node, [place[0] for place in wanted])
         given = [schema["const"]] if "const" in schema else schema.get("enum")
@@ -338,8 +314,8 @@ class _Maker:
                     members.setdefault(ANY_MEMBER, edge.target)
                 elif edge.keyword in ("prefixItems", "items", "contains"):
                     items.setdefault(edge.keyword if edge.token is None else edge.token, edge.target)
-        unsaid = ("required", "properties")
-        return {name: value for name, value in schema.items() if value or name not in unsaid}, members, items
+        said = {name: value for name, value in schema.items() if value or name not in ("required", "properties")}
+        return said, members, items
 
     def _chosen(self, node: Node, heads: list[str]) -> list[Node]:
         chosen = [node]
@@ -371,19 +347,15 @@ class _Maker:
         kept = [1 + _kept(place[0]) for place in wanted if place[0].isdecimal()]
         least = max(int(schema.get("minItems", 0)), int(contained), *kept, 0)
         if least > MAX_ITEMS:
-            raise _NoExample
-        rest = items.get("contains" if contained else "items")
-        varied = bool(schema.get("uniqueItems"))
-        return [
-            self.made(items.get(index, rest), depth + 1, index if varied else 0, _below(wanted, index))
-            for index in range(least)
-        ]
+            raise LookupError
+        rest, varied = items.get("contains" if contained else "items"), bool(schema.get("uniqueItems"))
+        chosen = [(items.get(index, rest), index) for index in range(least)]
+        return [self.made(node, depth + 1, index * varied, _below(wanted, index)) for node, index in chosen]
 
 
 def _open_name(schema: dict[str, Any]) -> str:
-    named = schema.get("propertyNames")
-    pattern = next(iter(schema.get("patternProperties", ())), None)
-    rules = named if isinstance(named, dict) else {} if pattern is None else {"pattern": pattern}
+    named, patterns = schema.get("propertyNames"), schema.get("patternProperties")
+    rules = named if isinstance(named, dict) else {"pattern": next(iter(patterns))} if patterns else {}
     listed = rules.get("enum")
     return str(listed[0]) if listed else _text({"type": "string", **rules}, 0)
 
@@ -391,7 +363,7 @@ def _open_name(schema: dict[str, Any]) -> str:
 def _text(schema: dict[str, Any], nth: int) -> str:
     least, most = int(schema.get("minLength", 0)), int(schema.get("maxLength", MAX_TEXT))
     if least > MAX_TEXT:
-        raise _NoExample
+        raise LookupError
     sample = FORMAT_SAMPLES.get(str(schema.get("format")), "text" if nth == 0 else f"text{nth}")
     fitted = sample[:most].ljust(least, "x")
     if "pattern" not in schema:
@@ -399,7 +371,7 @@ def _text(schema: dict[str, Any], nth: int) -> str:
     engine = engine_for({keyword: schema[keyword] for keyword in TEXT_RULES & schema.keys()}, formats=True)
     fitting = [text for text in (fitted, *PATTERN_SAMPLES) if engine.is_valid(text)]
     if not fitting:
-        raise _NoExample
+        raise LookupError
     return fitting[nth % len(fitting)]
 
 
@@ -413,5 +385,5 @@ def _number(schema: dict[str, Any], nth: int, *, whole: bool) -> int | float:
         if low <= number <= high and number not in excluded:
             return number
     if whole:
-        raise _NoExample
+        raise LookupError
     return (low + high) / 2

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -24,103 +25,76 @@ MAX_EXPANDED = 32  # alternatives of one place; a choice beyond that is left to 
 MAX_LIVE = 512  # alternatives of one open container, those of the choices above it multiplied in
 SMALL = 32  # values in a container that the engine judges at its end
 KINDS = frozenset({"object", "array", "string", "number", "boolean", "null"})
+_MOST = ("maxLength", "maxItems", "maxProperties")
 _REMARKS = frozenset({"type", "title", "description", "default", "examples", "deprecated", "$comment"})
 
 _Form: TypeAlias = "Mapping[str, Any]"
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Alternative:
     """One way to fill a place: of a text that it must begin one of ``literals``, of an object its ``required`` names.
 
     ``kinds`` are the JSON types that it admits. ``names`` are all the names that its members may have, None for any.
-    None as what :meth:`member` and :meth:`item` return means that there can be none.
+    ``member`` and ``item`` return what a member or an item must fit, None where there can be none.
     """
 
-    __slots__ = ("kinds", "limit", "literals", "max_items", "max_members", "names", "required")
-
-    def __init__(
-        self, kinds: frozenset[str] = KINDS, names: Iterable[str] | None = None, required: Iterable[str] = ()
-    ) -> None:
-        self.kinds = kinds
-        self.names: tuple[str, ...] | None = None if names is None else tuple(names)
-        self.required = frozenset(required)
-        self.literals: tuple[str, ...] | None = None
-        self.limit: float = math.inf
-        self.max_items: float = math.inf
-        self.max_members: float = math.inf
-
-    def member(self, name: str) -> Place | None:  # noqa: ARG002 - for the alternatives that know
-        """Return what a member must fit."""
-        return ANYTHING
-
-    def item(self, index: int) -> Place | None:  # noqa: ARG002 - the same
-        """Return what an item must fit."""
-        return ANYTHING
+    kinds: frozenset[str] = KINDS
+    literals: tuple[str, ...] | None = None
+    limit: float = math.inf
+    names: tuple[str, ...] | None = None
+    required: frozenset[str] = frozenset()
+    max_members: float = math.inf
+    max_items: float = math.inf
+    member: Callable[[str], Place | None] = lambda _: ANYTHING
+    item: Callable[[int], Place | None] = lambda _: ANYTHING
 
 
-class Members(Alternative):
-    """An object that is not of a schema: the places of its members are given."""
-
-    __slots__ = ("_members",)
-
-    def __init__(self, members: Mapping[str, Place], names: Iterable[str] = ()) -> None:
-        super().__init__(frozenset({"object"}), dict.fromkeys((*members, *names)), members)
-        self._members = members
-
-    def member(self, name: str) -> Place | None:
-        """Return what a member must fit; None for those that are only named."""
-        return self._members.get(name)
-
-
-def _anything(_: JSON) -> bool:
-    return True
+def _texts(lists: Sequence[Sequence[str] | None]) -> list[str] | None:
+    """Return what a text may be by any of several lists, None when one of them admits any text."""
+    return None if None in lists else [text for each in lists for text in each or ()]
 
 
 class Place:
     """What may stand at one place of a value: its alternatives, and the judgement of a whole value."""
 
-    __slots__ = ("accepts", "alternatives", "kinds", "limit", "literals")
-
-    def __init__(self, alternatives: Sequence[Alternative], accepts: Callable[[JSON], bool] | None = None) -> None:
+    def __init__(self, alternatives: Iterable[Alternative], accepts: Callable[[JSON], bool] = lambda _: True) -> None:
         self.alternatives: tuple[Alternative, ...] = tuple(alternatives)
-        self.accepts: Callable[[JSON], bool] = _anything if accepts is None else accepts
-        self.kinds: frozenset[str] = frozenset[str]().union(*(each.kinds for each in alternatives))
-        of_text = [each for each in alternatives if "string" in each.kinds]
-        self.literals: tuple[str, ...] | None = None
-        if all(each.literals is not None for each in of_text):
-            self.literals = tuple(dict.fromkeys(text for each in of_text for text in each.literals or ()))
+        self.accepts: Callable[[JSON], bool] = accepts
+        self.kinds: frozenset[str] = frozenset[str]().union(*(each.kinds for each in self.alternatives))
+        of_text = [each for each in self.alternatives if "string" in each.kinds]
+        self.literals: list[str] | None = _texts([each.literals for each in of_text])
         self.limit: float = max((each.limit for each in of_text), default=math.inf)
-
-    @classmethod
-    def of_text(cls, literals: Iterable[str] | None, accepts: Callable[[JSON], bool]) -> Place:
-        """Make a place for one of several texts, for any when they are None."""
-        alternative = Alternative(frozenset({"string"}))
-        alternative.literals = None if literals is None else tuple(literals)
-        return cls((alternative,), accepts)
 
     def only(self, kind: str) -> Place:
         """Return the same place for values of one type alone."""
-        narrowed = Place([each for each in self.alternatives if kind in each.kinds], self.accepts)
-        narrowed.kinds &= {kind}
-        return narrowed
+        alternatives = [each for each in self.alternatives if kind in each.kinds]
+        return Place((replace(each, kinds=frozenset({kind})) for each in alternatives), self.accepts)
 
 
 ANY = Alternative()
-ANYTHING = Place((ANY,))
+ANYTHING: Place = Place((ANY,))
+
+
+def text_place(literals: tuple[str, ...] | None, accepts: Callable[[JSON], bool] = lambda _: True) -> Place:
+    """Return a place for one of several texts, for any when they are None."""
+    return Place((Alternative(kinds=frozenset({"string"}), literals=literals),), accepts)
+
+
+def object_of(members: Mapping[str, Place], names: Iterable[str] = ()) -> Alternative:
+    """Return an object that is not of a schema: the places of its members, and names that other objects there have."""
+    known = tuple(dict.fromkeys((*members, *names)))
+    return Alternative(kinds=frozenset({"object"}), names=known, required=frozenset(members), member=members.get)
 
 
 class LiveSchema:
     """The places of one closed schema, each made when a value first reaches it, and kept."""
 
-    __slots__ = ("_modern", "_parts", "_places", "unevaluated")
-
     def __init__(self, parts: SchemaParts) -> None:
         self._parts = parts
         self._places: dict[tuple[int, ...], Place | None] = {}
-        self._modern = parts.draft == DRAFT_2020
-        self.unevaluated: bool = parts.draft in (DRAFT_2020, DRAFT_2019)
 
-    @property
+    @cached_property
     def root(self) -> Place:
         """The place of the whole value."""
         # what a dynamic reference means is decided by the way that led to it
@@ -139,11 +113,18 @@ class LiveSchema:
         return self._places[key]
 
     def _made(self, judges: tuple[_Form, ...]) -> Place:
-        expanded = [self._expanded(judge) for judge in judges]
-        forms = self._joined(expanded)
-        alternatives = [_FormAlternative(self, each) for each in forms]
-        plain = all(_REMARKS.issuperset(judge) and "integer" not in judge.get("type", ()) for judge in judges)
-        return Place(alternatives, None if plain else _judged_by(self._parts, judges))
+        parts, alternatives = self._parts, map(self._alternative, self._joined(map(self._expanded, judges)))
+        if all(_REMARKS.issuperset(judge) and "integer" not in judge.get("type", ()) for judge in judges):
+            return Place(alternatives)
+
+        @cache
+        def engines() -> list[SchemaEngine]:
+            try:
+                return [parts.engine((id(one), "whole"), {"allOf": [parts.refer(one)]}, Work()) for one in judges]
+            except (ValueError, ContractError):  # a part that means nothing without the whole is left to the judge
+                return []
+
+        return Place(alternatives, lambda value: all(_holds(engine, value) for engine in engines()))
 
     def _joined(self, factors: Iterable[list[tuple[_Form, ...]]]) -> list[tuple[_Form, ...]]:
         """Multiply alternatives out; a factor that would make too many is left out."""
@@ -169,49 +150,71 @@ class LiveSchema:
                 factors.append([each for branch in node.schema[keyword] for each in self._expanded(branch)])
         return self._joined(factors)
 
-    def first_items(self, form: _Form) -> list[Any]:
-        """Return the schemas of the first items, as the draft spells them."""
-        listed = form.get("prefixItems", []) if self._modern else form.get("items")
+    def _alternative(self, forms: tuple[_Form, ...]) -> Alternative:
+        """Return what schemas that must hold together admit."""
+        least = {keyword: min((form.get(keyword, math.inf) for form in forms), default=math.inf) for keyword in _MOST}
+        closed = [names for form in forms if (names := self._closed_names(form)) is not None]
+        names = min(closed, key=len) if closed else None
+        literals = _literals(forms)
+        longest = math.inf if literals is None else max(map(len, literals), default=0)
+        described = {name for form in forms for name in form.get("properties", ())}
+        firsts = max((len(self._first_items(form)) for form in forms), default=0)
+        undescribed = partial(self._member, forms, names)  # no memory for names of the model's
+        member = cache(undescribed)
+        item = cache(partial(self._item, forms))
+        return Alternative(
+            kinds=KINDS.intersection(*map(_kinds, forms)),
+            literals=literals,
+            limit=min(least["maxLength"], longest),
+            names=None if names is None else tuple(names),
+            required=frozenset(name for form in forms for name in form.get("required", ())),
+            max_members=least["maxProperties"],
+            max_items=least["maxItems"],
+            member=lambda name: member(name) if name in described else undescribed(name),
+            item=lambda index: None if index >= least["maxItems"] else item(min(index, firsts)),
+        )
+
+    def _first_items(self, form: _Form) -> list[Any]:
+        listed = form.get("prefixItems" if self._parts.draft == DRAFT_2020 else "items")
         return listed if isinstance(listed, list) else []
 
-    def other_items(self, form: _Form) -> Any:
-        """Return the schema of the items behind the first, as the draft spells it."""
-        listed = not self._modern and isinstance(form.get("items"), list)
-        return form.get("additionalItems" if listed else "items", True)
+    def _item(self, forms: tuple[_Form, ...], index: int) -> Place | None:
+        below: list[Any] = []
+        for form in forms:
+            first, rest = self._first_items(form), "additionalItems" if isinstance(form.get("items"), list) else "items"
+            below.append(first[index] if index < len(first) else form.get(rest, True))
+        return self.place(below)
 
-    def matches(self, pattern: str, name: str) -> bool:
-        """Return whether a member's name matches a pattern."""
-        return _holds(self._parts.engine(("pattern", pattern), {"pattern": pattern}, Work()), name)
+    def _member(self, forms: tuple[_Form, ...], names: frozenset[str] | None, name: str) -> Place | None:
+        below: list[Any] = []
+        for form in forms:
+            patterns = form.get("patternProperties", {})
+            own = [patterns[each] for each in patterns if self._fits(("pattern", each), {"pattern": each}, name)]
+            own += [form["properties"][name]] if name in form.get("properties", ()) else []
+            below += own or [form.get("additionalProperties", True)]
+            if "propertyNames" in form:
+                named = {"propertyNames": self._parts.refer(form["propertyNames"])}
+                if not self._fits((id(form), "propertyNames"), named, {name: None}):
+                    return None
+        return None if names is not None and name not in names else self.place(below)
 
-    def admits_name(self, form: _Form, name: str) -> bool:
-        """Return whether ``propertyNames`` admits a member's name."""
-        if "propertyNames" not in form:
-            return True
-        below = {"propertyNames": self._parts.refer(form["propertyNames"])}
-        return _holds(self._parts.engine((id(form), "propertyNames"), below, Work()), {name: None})
+    def _fits(self, key: tuple[object, ...], schema: dict[str, Any], value: JSON) -> bool:
+        return _holds(self._parts.engine(key, schema, Work()), value)
 
-    def evaluated(self, form: _Form) -> frozenset[str] | None:
-        """Return all names that may count as evaluated in a schema; None when any may."""
+    def _closed_names(self, form: _Form) -> frozenset[str] | None:
+        """Return all names that the members of a closed object may have; None when any may."""
+        if form.get("additionalProperties") is False and not form.get("patternProperties"):
+            return frozenset(form.get("properties", ()))
         node = self._parts.graph.find(form)
-        beside = joined([node], lambda edge: edge.applies is Applies.HERE) if node is not None else []
+        closes = self._parts.draft in (DRAFT_2020, DRAFT_2019) and form.get("unevaluatedProperties") is False
+        if node is None or not closes:
+            return None
+        beside = joined([node], lambda edge: edge.applies is Applies.HERE)
         for each in beside:
             rests = ("additionalProperties",) if each is node else STATEMENTS
             if each.schema.get("patternProperties") or any(each.schema.get(rest, False) is not False for rest in rests):
                 return None
         return frozenset(name for each in beside for name in each.schema.get("properties", ()))
-
-
-def _judged_by(parts: SchemaParts, judges: tuple[_Form, ...]) -> Callable[[JSON], bool]:
-    """Return whether a value fits all of some schemas, whose engines are compiled when first asked."""
-
-    @cache
-    def engines() -> list[SchemaEngine]:
-        try:
-            return [parts.engine((id(one), "whole"), {"allOf": [parts.refer(one)]}, Work()) for one in judges]
-        except (ValueError, ContractError):  # a part that means nothing without the whole is left to the judge
-            return []
-
-    return lambda value: all(_holds(engine, value) for engine in engines())
 
 
 def _holds(engine: SchemaEngine, value: JSON) -> bool:
@@ -221,67 +224,11 @@ def _holds(engine: SchemaEngine, value: JSON) -> bool:
         return True
 
 
-class _FormAlternative(Alternative):
-    """Several schemas of a document that must hold together."""
-
-    __slots__ = ("_forms", "_known", "_live")
-
-    def __init__(self, live: LiveSchema, forms: tuple[_Form, ...]) -> None:
-        required = {name for form in forms for name in form.get("required", ())}
-        super().__init__(KINDS.intersection(*map(_kinds, forms)), required=required)
-        self._live, self._forms = live, forms
-        self._known: dict[str | int, Place | None] = {}
-        closed = [names for form in forms if (names := self._closed_names(form)) is not None]
-        if closed:
-            fewest = min(closed, key=len)
-            self.names = tuple(fewest)
-        listed = [listed_values(form) for form in forms if "enum" in form or "const" in form]
-        texts = [[value for value in values if isinstance(value, str)] for values in listed]
-        self.literals = tuple(text for text in texts[0] if all(text in other for other in texts)) if texts else None
-        self.limit = min((form.get("maxLength", math.inf) for form in forms), default=math.inf)
-        if self.literals is not None:
-            self.limit = min(self.limit, max(map(len, self.literals), default=0))
-        self.max_items = min((form.get("maxItems", math.inf) for form in forms), default=math.inf)
-        self.max_members = min((form.get("maxProperties", math.inf) for form in forms), default=math.inf)
-
-    def member(self, name: str) -> Place | None:
-        if name in self._known:
-            return self._known[name]
-        place = self._live.place(below) if (below := self._members(name)) is not None else None
-        if any(name in form.get("properties", ()) for form in self._forms):  # no memory for names of the model's
-            self._known[name] = place
-        return place
-
-    def item(self, index: int) -> Place | None:
-        if index >= self.max_items:
-            return None
-        most = max((len(self._live.first_items(form)) for form in self._forms), default=0)
-        index = min(index, most)
-        if index not in self._known:
-            below = [self._item_of(form, index) for form in self._forms]
-            self._known[index] = self._live.place(below)
-        return self._known[index]
-
-    def _item_of(self, form: _Form, index: int) -> Any:
-        first = self._live.first_items(form)
-        return first[index] if index < len(first) else self._live.other_items(form)
-
-    def _members(self, name: str) -> list[Any] | None:
-        below: list[Any] = []
-        for form in self._forms:
-            own = [form["properties"][name]] if name in form.get("properties", ()) else []
-            patterns = form.get("patternProperties", {})
-            own += [patterns[pattern] for pattern in patterns if self._live.matches(pattern, name)]
-            below += own or [form.get("additionalProperties", True)]
-            if not self._live.admits_name(form, name):
-                return None
-        return None if self.names is not None and name not in self.names else below
-
-    def _closed_names(self, form: _Form) -> frozenset[str] | None:
-        if form.get("additionalProperties") is False and not form.get("patternProperties"):
-            return frozenset(form.get("properties", ()))
-        closed = self._live.unevaluated and form.get("unevaluatedProperties") is False
-        return self._live.evaluated(form) if closed else None
+def _literals(forms: tuple[_Form, ...]) -> tuple[str, ...] | None:
+    """Return the texts that all of some schemas list; None when none of them lists values."""
+    listed = [listed_values(form) for form in forms if "enum" in form or "const" in form]
+    texts = [[value for value in values if isinstance(value, str)] for values in listed]
+    return tuple(text for text in texts[0] if all(text in other for other in texts)) if texts else None
 
 
 def _kinds(form: _Form) -> frozenset[str]:
@@ -296,28 +243,21 @@ _Candidate: TypeAlias = "tuple[_Live | None, Place]"  # a place, with the altern
 
 
 class LiveCheck:
-    """One value held to a place while it is read: the listener that hears its events and refuses.
-
-    What is refused here is refused whatever follows; what is not may still be wrong.
-    """
-
-    __slots__ = ("_alive", "_candidates", "_known", "_length", "_limit", "_outer")
+    """One value held to a place while it is read: what it refuses is wrong whatever follows."""
 
     def __init__(self, place: Place) -> None:
         self._candidates: list[_Candidate] = [(None, place)]  # for the value that comes next, or is open
         self._alive: list[_Live] = []  # the alternatives of the innermost open container
         self._outer: list[tuple[list[_Candidate], list[_Live]]] = []
-        self._known: Sequence[str] | None = None  # what the open text may become, None for anything
+        self._known: list[str] | None = None  # what the open text may become, None for anything
         self._limit: float = math.inf
         self._length = 0
 
     def key_begins(self) -> bool:
         """Hear that the name of a member begins."""
-        self._length, self._limit, self._known = 0, math.inf, None
-        names = [alternative.names for _, alternative in self._alive]
-        if None not in names:
-            self._known = [name for each in names for name in each or ()] if len(names) > 1 else names[0]
-        return not self._known and self._known is not None
+        self._length, self._limit = 0, math.inf
+        self._known = _texts([alternative.names for _, alternative in self._alive])
+        return self._known == []
 
     def key(self, name: str) -> bool:
         """Hear the name of the member whose value comes next."""
@@ -338,22 +278,14 @@ class LiveCheck:
 
     def begins(self, kind: str) -> bool:
         """Hear the JSON type of a value at its first character."""
-        candidates = [each for each in self._candidates if kind in each[1].kinds]
-        self._candidates = candidates
+        candidates = self._candidates = [each for each in self._candidates if kind in each[1].kinds]
         if kind == "string":
-            literals = [place.literals for _, place in candidates]
-            self._known = None
-            if None not in literals:
-                self._known = [text for each in literals for text in each or ()]
             self._length, self._limit = 0, max((place.limit for _, place in candidates), default=0)
+            self._known = _texts([place.literals for _, place in candidates])
         elif kind in ("object", "array"):
             self._outer.append((candidates, self._alive))
-            alive = [
-                (number, alternative)
-                for number, (_, place) in enumerate(candidates)
-                for alternative in place.alternatives
-                if kind in alternative.kinds
-            ]
+            numbered = [(number, each) for number, (_, place) in enumerate(candidates) for each in place.alternatives]
+            alive = [live for live in numbered if kind in live[1].kinds]
             self._alive = alive if len(alive) <= MAX_LIVE else [(number, ANY) for number in range(len(candidates))]
         return not candidates
 
@@ -361,10 +293,10 @@ class LiveCheck:
         """Hear a part of the open string or member name."""
         start = self._length
         self._length += len(text)
-        if self._known is not None:
-            self._known = [each for each in self._known if each.startswith(text, start)]
-            return not self._known
-        return self._length > self._limit
+        if self._known is None:
+            return self._length > self._limit
+        self._known = [each for each in self._known if each.startswith(text, start)]
+        return not self._known
 
     def scalar(self, value: JSON) -> bool:
         """Hear the whole value of a string, a number or a word."""
@@ -372,16 +304,10 @@ class LiveCheck:
 
     def ends(self, value: JSON, size: int) -> bool:
         """Hear the whole value of an object or array."""
-        held = {
-            number
-            for number, alternative in self._alive
-            if not isinstance(value, dict) or alternative.required <= value.keys()
-        }
+        alive = [live for live in self._alive if not isinstance(value, dict) or live[1].required <= value.keys()]
         candidates, self._alive = self._outer.pop()
-        small = size <= SMALL
-        return self._settle(
-            [each for number, each in enumerate(candidates) if number in held and (not small or each[1].accepts(value))]
-        )
+        held = [candidates[number] for number in dict.fromkeys(number for number, _ in alive)]
+        return self._settle([each for each in held if size > SMALL or each[1].accepts(value)])
 
     def _settle(self, held: list[_Candidate]) -> bool:
         if self._outer:

@@ -90,10 +90,6 @@ def _email(text: str) -> bool:
     return _hostname(domain)
 
 
-def _idn_email(text: str) -> bool:
-    return bool(MAILBOX.fullmatch(text)) and not re.search(r"\s", text.rpartition("@")[2])
-
-
 def _uri_reference(text: str) -> bool:
     if not URI_CHARS.fullmatch(text) or re.search(r"%(?![0-9A-Fa-f]{2})", text):
         return False
@@ -114,7 +110,8 @@ FORMAT_CHECKS: dict[str, Callable[[str], bool]] = {
     "date-time": lambda text: text[10:11] in ("T", "t") and _date(text[:10]) and _time(text[11:]),  # RFC 3339
     "duration": lambda text: bool(DURATION.fullmatch(text)),
     "email": _email,  # RFC 5321 mailbox
-    "idn-email": _idn_email,  # RFC 6531 mailbox, as far as it can be told without the tables of Unicode
+    # RFC 6531 mailbox, as far as it can be determined without the tables of Unicode
+    "idn-email": lambda text: bool(MAILBOX.fullmatch(text)) and not re.search(r"\s", text.rpartition("@")[2]),
     "hostname": _hostname,  # RFC 1123
     "ipv4": _ipv4,
     "ipv6": _ipv6,  # RFC 4291, without a zone
@@ -126,27 +123,26 @@ FORMAT_CHECKS: dict[str, Callable[[str], bool]] = {
 
 
 @lru_cache(maxsize=512)
-def _pattern(text: str) -> SchemaValidator:
+def _pattern(text: str) -> Callable[[object], bool]:
     """Compile a pattern with pydantic-core's engine, which is linear; ``re`` is not."""
-    return SchemaValidator(core_schema.str_schema(pattern=text, regex_engine="rust-regex"))
+    return SchemaValidator(core_schema.str_schema(pattern=text, regex_engine="rust-regex")).isinstance_python
 
 
 def _check_pattern(_: Validator, pattern: str, instance: object, __: object) -> Errors:
-    if isinstance(instance, str) and not _pattern(pattern).isinstance_python(instance):
+    if isinstance(instance, str) and not _pattern(pattern)(instance):
         yield ValidationError("pattern")
 
 
 def _check_pattern_members(validator: Any, patterns: Mapping[str, Any], instance: object, _: object) -> Errors:
     for name, member in instance.items() if isinstance(instance, dict) else ():
-        for pattern, schema in patterns.items():
-            if _pattern(pattern).isinstance_python(name):
-                yield from validator.descend(member, schema, path=name, schema_path=pattern)
+        for pattern in (each for each in patterns if _pattern(each)(name)):
+            yield from validator.descend(member, patterns[pattern], path=name, schema_path=pattern)
 
 
 def _check_others(validator: Any, others: object, instance: object, schema: Mapping[str, Any]) -> Errors:
     named, patterns = schema.get("properties", {}), list(schema.get("patternProperties", ()))
     for name, member in instance.items() if isinstance(instance, dict) else ():
-        if name not in named and not any(_pattern(pattern).isinstance_python(name) for pattern in patterns):
+        if name not in named and not any(_pattern(pattern)(name) for pattern in patterns):
             yield from validator.descend(member, others, path=name)
 
 
@@ -159,8 +155,6 @@ LINEAR = {
 
 class ReferenceEngine:
     """jsonschema with a registry that fetches nothing, linear patterns, and the formats of ``formats``."""
-
-    __slots__ = ("_document", "_formats", "_registry", "_validator")
 
     remembers = False
 
@@ -216,8 +210,7 @@ def _refuse_patterns(document: Document) -> None:
         patterns = {pointer(place, "patternProperties", pattern): pattern for pattern in members}
         for where, pattern in ((pointer(place, "pattern"), node.schema.get("pattern")), *patterns.items()):
             try:
-                if isinstance(pattern, str):
-                    _pattern(pattern)
+                _pattern(pattern if isinstance(pattern, str) else "")
             except PatternError:
                 raise ContractError(NOT_LINEAR, path=where) from None
         if members and looks_back:  # jsonschema matches these by itself, and not in linear time

@@ -80,11 +80,8 @@ LENGTHS: dict[str, tuple[type, Callable[[Any, Any], bool]]] = {
 """The keywords that bound the length of an array or an object, and how."""
 
 WHOLE = ("enum", "const", "uniqueItems")  # the keywords that look at all of a container by themselves
-OWN = frozenset(
-    {
-        *("type", *LENGTHS, *WHOLE, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-        *("minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"),
-    }
+OWN = frozenset(("type", *LENGTHS, *WHOLE, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")).union(
+    ("multipleOf", "minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType")
 )
 """The keywords about a value itself, whatever stands below it."""
 
@@ -145,6 +142,11 @@ def children(schema: dict[str, Any]) -> Iterator[Child]:
 
 
 _JSON_TYPES: dict[type[Any], str] = {bool: "boolean", int: "integer", str: "string", list: "array", dict: "object"}
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return a list as it is, and anything else as a list of one."""
+    return value if isinstance(value, list) else [value]
 
 
 def json_type(value: object) -> str:
@@ -253,7 +255,7 @@ def expected_words(keyword: str, schema: Mapping[str, Any], list_chars: int = MA
     value = schema.get(keyword)
     match keyword:
         case "type":
-            return types_words(value if isinstance(value, list) else [value])
+            return types_words(as_list(value))
         case "enum" if isinstance(value, list):
             return list_words(value, list_chars)
         case "format":
@@ -301,8 +303,7 @@ def list_words(values: Iterable[object], chars: int = MAX_LIST_CHARS) -> str:
 
 
 def _fitting(words: Iterable[str], chars: int) -> list[str]:
-    shown: list[str] = []
-    size = 0
+    shown, size = list[str](), 0
     for text in words:
         size += len(text) + 2
         if shown and size > chars:
@@ -325,7 +326,7 @@ def form_words(schema: Mapping[str, Any]) -> str:
     if isinstance(schema.get("enum"), list):
         return f"one of {list_words(schema['enum'])}"
     declared = schema.get("type")
-    types = types_words(declared if isinstance(declared, list) else [declared]) if declared else ""
+    types = types_words(as_list(declared)) if declared else ""
     required = schema.get("required")
     if isinstance(required, list) and required and types in ("", TYPES["object"]):
         return f"an object with {list_words(required)}"

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from strictreply.schema._documents import Graph, Node, SchemaEdge
 from strictreply.schema._vocabulary import Applies
 from strictreply.values._errors import ContractError
+from strictreply.values._limits import Spent
 
 MAX_HERE = 500  # schemas that may judge one and the same value
 MAX_LOAD = 4_000  # judgements that one place of a value may cost, the choices above it multiplied in
@@ -18,7 +19,6 @@ MAX_PATTERNS = 128  # different patterns in one schema: a compiled one may take 
 MAX_STEPS = 300_000  # judgements of one value by one schema that one check may make
 MAX_COUNTED = 50_000  # pairs of a schema and a value that are counted before giving up
 _TREE = (dict, list)  # isinstance is quicker with a tuple than with a union, and it is asked for every value
-
 MAX_ROUNDS = 100
 TRIED_TWICE = frozenset({"anyOf", "oneOf", "if"})  # by the engines, to learn what these evaluated
 UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems"})
@@ -153,59 +153,46 @@ def judgements_of(graph: Graph, value: object, *, built: bool = False) -> int:
 
     ``built`` counts what pydantic takes to make a typed value: objects and arrays, and of a tagged union one branch.
     """
-    if graph.root is None:
-        return 0
-    try:
-        return _Count(built=built).of(graph.root, value, watched=False)
-    except (_CountTooLong, RecursionError):
-        return MAX_STEPS + 1
+    known: dict[tuple[int, int, bool], int] = {}
 
-
-class _CountTooLong(Exception):  # a way out of the recursion
-    pass
-
-
-class _Count:
-    """One count, remembering each pair of schema and value."""
-
-    __slots__ = ("_built", "_known")
-
-    def __init__(self, *, built: bool) -> None:
-        self._built = built
-        self._known: dict[tuple[int, int, bool], int] = {}
-
-    def of(self, node: Node, value: object, *, watched: bool) -> int:
-        if self._built and value.__class__ not in _TREE:
+    def count(node: Node, value: object, *, watched: bool) -> int:
+        if built and value.__class__ not in _TREE:
             return 0
         watched = watched or not UNEVALUATED.isdisjoint(node.schema)
         key = (id(node), id(value), watched)
-        known = self._known.get(key)
-        if known is None:
-            if len(self._known) > MAX_COUNTED:
-                raise _CountTooLong
-            known = 1
-            for edge in self._entered(node, value):
-                steps = self.of(edge.target, value, watched=watched)
-                known += steps * 2 if watched and edge.keyword in TRIED_TWICE else steps
-            known += sum(self.of(target, part, watched=False) for target, part in _parts(node, value))
-            if known > MAX_STEPS:
-                raise _CountTooLong
-            self._known[key] = known
-        return known
+        if key in known:
+            return known[key]
+        if len(known) > MAX_COUNTED:
+            raise Spent
+        total = 1
+        for edge in _entered(node, value, built=built):
+            steps = count(edge.target, value, watched=watched)
+            total += steps * 2 if watched and edge.keyword in TRIED_TWICE else steps
+        total += sum(count(target, part, watched=False) for target, part in _parts(node, value))
+        if total > MAX_STEPS:
+            raise Spent
+        known[key] = total
+        return total
 
-    def _entered(self, node: Node, value: object) -> Iterator[SchemaEdge]:
-        tested, named = node.schema.get("if"), None
-        discriminator = node.schema.get("discriminator")
-        if self._built and isinstance(discriminator, dict) and isinstance(value, dict):
-            # as OpenAPI and pydantic spell it
-            tag, mapping = discriminator.get("propertyName"), discriminator.get("mapping")
-            name = value.get(tag) if isinstance(tag, str) else None
-            named = mapping.get(name) if isinstance(mapping, dict) and isinstance(name, str) else None
-        for edge in node.along(Applies.HERE):
-            if edge.keyword == "then" and isinstance(tested, dict) and _plainly_fails(tested, value):
-                continue
-            if named is None or edge.keyword != "oneOf" or edge.target.schema.get("$ref") == named:
-                yield edge
+    try:
+        return 0 if graph.root is None else count(graph.root, value, watched=False)
+    except (Spent, RecursionError):
+        return MAX_STEPS + 1
+
+
+def _entered(node: Node, value: object, *, built: bool) -> Iterator[SchemaEdge]:
+    tested, named = node.schema.get("if"), None
+    discriminator = node.schema.get("discriminator")
+    if built and isinstance(discriminator, dict) and isinstance(value, dict):
+        # as OpenAPI and pydantic spell it
+        tag, mapping = discriminator.get("propertyName"), discriminator.get("mapping")
+        name = value.get(tag) if isinstance(tag, str) else None
+        named = mapping.get(name) if isinstance(mapping, dict) and isinstance(name, str) else None
+    for edge in node.along(Applies.HERE):
+        if edge.keyword == "then" and isinstance(tested, dict) and _plainly_fails(tested, value):
+            continue
+        if named is None or edge.keyword != "oneOf" or edge.target.schema.get("$ref") == named:
+            yield edge
 
 
 def _parts(node: Node, value: object) -> Iterator[tuple[Node, object]]:

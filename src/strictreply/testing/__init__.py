@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 _NAMES_IN = {
     "_cassettes": ("Cassette", "record", "replay"),
+    "_probing.client_verdicts": ("no_backoff",),
     "_scripts": ("Asked", "ScriptedModel"),
     "_server": ("LoopbackServer",),
     "_steps": ("Fault", "Kind", "Step"),
-    "_probing.client_verdicts": ("no_backoff",),
     "_wire": ("HTTPReply",),
     "mounting": ("AsyncScriptedClient", "ScriptedClient"),
 }

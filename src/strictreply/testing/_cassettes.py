@@ -1,8 +1,4 @@
-"""What a live model gave, kept as JSON lines: written without secrets, read as steps of a script, and judged.
-
-A line holds the request's body, the completion that came of it (what ``strictreply check`` judges) and the HTTP
-response.
-"""
+"""What a live model gave, kept as JSON lines: written without secrets, read as steps of a script, and judged."""
 
 from __future__ import annotations
 
@@ -16,6 +12,7 @@ import stat
 import threading
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,26 +36,21 @@ from strictreply.wires._wire import wire_for
 
 Client = TypeVar("Client", bound="OpenAI | AsyncOpenAI")
 
+# The headers of a response that are kept; of a request none is.
 KEPT_HEADERS = frozenset({"content-type", "content-encoding", "retry-after", "retry-after-ms", "date"})
-"""The headers of a response that are kept; of a request none is."""
-
+# The kinds of faults by the first word of an issue's code.
 _KINDS = {kind.value: kind for kind in Kind} | {"call": Kind.TOOL, "reply": Kind.FINISH}
-"""The kinds of faults by the first word of an issue's code."""
-
 _RECORDED = ("/chat/completions", "/responses")
 _DONE = re.compile(rb"^(?:data: ?\[DONE\]|event: ?response\.(?:completed|incomplete|failed))\r?$", re.MULTILINE)
 _OF_THE_WIRE = ("content-encoding", "content-length", "transfer-encoding")
+_same = partial(json.dumps, sort_keys=True)  # equal for requests that are the same
 _OK = 200
 _PRIVATE = 0o600
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """One request and its response, as they passed by.
-
-    ``completion`` is the response's JSON, put together where it was streamed; None when no completion came. ``reply``
-    is the response as bytes, its content encoding undone; its ending says how it broke off.
-    """
+    """One request, its reply, and the ``completion`` in it, put together where it was streamed; None when none came."""
 
     request: JSONObject
     completion: JSON
@@ -90,11 +82,7 @@ class Taken:
         return cls(request, line.get("response"), reply)
 
     def redacted(self, redaction: Redaction) -> Taken:
-        """Return what may be written of it.
-
-        In a stream a secret may come in pieces, which no search through its bytes would find: where the reply that it
-        amounts to holds one, the events are made anew from what may be written of that.
-        """
+        """Return what may be written; a stream whose reply holds a secret, maybe in pieces, is made anew."""
         said = assembled(self.reply.body) if self.request.get("stream") else None
         kept = redaction.value(said)
         if kept == said:
@@ -103,11 +91,11 @@ class Taken:
         else:
             usage = isinstance(kept, dict) and "usage" in kept
             parts = response_events(kept) if is_response(kept) else events(kept, usage=usage)
-            match kept:
+            match kept:  # a stream that broke off still has no end
                 case {"output": _, "status": status} if status == BROKEN_OFF:
                     parts = parts[:-1]
                 case {"choices": [*_, {"finish_reason": reason}]} if reason == BROKEN_OFF:
-                    parts = parts[:-2]  # a stream that broke off still has no end
+                    parts = parts[:-2]
                 case _:
                     pass
             body = b"".join(parts)
@@ -180,11 +168,7 @@ class Cassette:
         ]
 
     def failures(self, tools: list[object] | None = None) -> list[Fault]:
-        """Return the recorded replies that do not fit what their requests asked for, as faults.
-
-        ``tools`` stand in where a request names none. Where no reply came, as with an HTTP error, there is nothing to
-        judge.
-        """
+        """Return the recorded replies that do not fit what their requests, or else ``tools``, ask for."""
         judge = RecordingJudge(tools)
         given = f"[{', '.join(spelled(tool) for tool in tools)}]" if tools else ""
         found: list[Fault] = []
@@ -194,10 +178,9 @@ class Cassette:
                 source = f"Cassette({str(self.path)!r}).failures({given})[{len(found)}]"
                 code = checked.verdict.issues[0].code
                 kind = _KINDS.get(code.partition(".")[0], Kind.ARGS)  # a user's own check is about the arguments
-                asked = taken.asked
-                needs = {word: asked[word] for word in SHAPING if asked.get(word) is not None}
-                name, place = f"recorded[{index}]", taken.place
-                found.append(Fault(name, taken.served, source, kind=kind, code=code, place=place, needs=needs))
+                needs = {word: value for word in SHAPING if (value := taken.asked.get(word)) is not None}
+                fault = Fault(f"recorded[{index}]", taken.served, source, kind=kind, code=code, needs=needs)
+                found.append(replace(fault, place=taken.place))
         return found
 
     def safe(self, value: Any) -> Any:
@@ -248,27 +231,21 @@ def replay(path: str | Path, *, redact: RedactText | None = None) -> Responder:
 def _nearest(request: JSONObject, known: Mapping[str, JSONObject]) -> str:
     if not known:
         return ": it is empty"
-    asked, *others = ({name: _same({name: body[name]}) for name in body} for body in (request, *known.values()))
-    differing = min(
-        (sorted(name for name in asked | other if asked.get(name) != other.get(name)) for other in others), key=len
-    )
-    told = f"; the nearest one differs in {', '.join(differing)}"
+    asked, *others = ({name: _same(body[name]) for name in body} for body in (request, *known.values()))
+    each = ([name for name in sorted(asked | other) if asked.get(name) != other.get(name)] for other in others)
+    nearest: list[str] = min(each, key=len)
+    told = f"; the nearest one differs in {', '.join(nearest)}"
     if any(REDACTED in key for key in known):
         told += "; its recordings are redacted: pass replay the redact= that it was recorded with"
     return told
 
 
-def _same(request: JSONObject) -> str:
-    return json.dumps(request, sort_keys=True)
-
-
 def record(client: Client, path: str | Path, *, redact: RedactText | None = None) -> Client:
     """Return a copy of an ``OpenAI`` or ``AsyncOpenAI`` client that writes what passes through it to a cassette.
 
-    A line is added as the response to a call of either API ends, also when it broke off or was closed early, with the
-    body of the request and no secret that can be told; ``redact`` is given every text for more. Nothing else is
-    recorded. As with the SDK's ``with_options``, the copy shares the connections of its client, and closing one closes
-    both.
+    A line is added as the response to a call of either API ends, also when it broke off or was closed early, without
+    what looks like a secret; ``redact`` is given every text for more. The copy shares the connections of its client, as
+    with the SDK's ``with_options``: closing one closes both.
 
     Raises TypeError for another client, OSError when the file cannot be written.
     """
@@ -277,16 +254,13 @@ def record(client: Client, path: str | Path, *, redact: RedactText | None = None
         raise TypeError(f"record() takes an OpenAI or AsyncOpenAI client, not {type(sdk).__name__}; wrap its copy")
     cassette = Cassette(path, redact=redact)
     cassette.make()
-    given: Client = sdk.with_options(http_client=_recording(sdk._client, cassette))  # noqa: SLF001 - it has no other name
-    return given
-
-
-def _recording(http: Any, cassette: Cassette) -> Any:
+    http: Any = sdk._client  # noqa: SLF001 - it has no other name
     library: Any = library_of(http)
     kind: Any = type("Recorder", (_Recorder, library.BaseTransport, library.AsyncBaseTransport), {})
     made = library.AsyncClient if isinstance(http, library.AsyncClient) else library.Client
-    defaults = {"headers": http.headers, "params": http.params, "cookies": http.cookies, "timeout": http.timeout}
-    return made(transport=kind(http, cassette, library), **defaults)
+    defaults = {name: getattr(http, name) for name in ("headers", "params", "cookies", "timeout")}
+    given: Client = sdk.with_options(http_client=made(transport=kind(http, cassette, library), **defaults))
+    return given
 
 
 class _Recorder:
@@ -377,8 +351,7 @@ class _Take:
     def _ended(self, ending: WireEnding, *, left: bool = False) -> None:
         """Write the line; only the first ending counts.
 
-        With ``left`` it is the reader who closed the response: past the last event of a stream it was whole all the
-        same, before that nobody knows what the reply would have been. A content encoding is undone where it can be.
+        With ``left`` the reader closed the response: past the last event of a stream it was whole all the same.
         """
         if self._done:
             return

@@ -1,20 +1,17 @@
-"""A script that is controlled over HTTP, so that a test in any language can say what the model serves.
-
-A step is JSON. It is made when a request arrives, from the tools or the answer's schema that this request declares.
-"""
+"""A script that is set over HTTP, so that a test in any language can choose what the model serves."""
 
 from __future__ import annotations
 
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
 from itertools import groupby, pairwise
 from math import isfinite
-from typing import Any, TypeAlias, cast, get_args
+from typing import Any, TypeAlias, get_args
 from urllib.parse import urlsplit
 
 from strictreply.contract._tool import Tool
@@ -24,18 +21,15 @@ from strictreply.testing._demands import Demand
 from strictreply.testing._probing.client_verdicts import STORM, verdict_on
 from strictreply.testing._scripts import MAX_REQUESTS, Asked, as_served, script_looped, script_spent, turns_of_model
 from strictreply.testing._server import is_loopback
-from strictreply.testing._steps import Fault, ReplyPlace, Step
+from strictreply.testing._steps import Fault, ReplyPlace, Step, Target
 from strictreply.testing._wire import ROUTES, CallIds, HTTPReply, Responder, Served, error_reply, respond, routed
 from strictreply.testing.faults import CATALOGUE, FaultNotMade, entry_named
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSON, JSONObject
 
+# The header of a request that chooses its step: a step's JSON, or the name of a fault alone.
 HEADER = "x-strictreply-fault"
-"""The header of a request that chooses its step: a step's JSON, or the name of a fault alone."""
-
-GOOD = "good"
-"""The step that is whatever good reply the request asks for."""
-
+GOOD = "good"  # the step that is whatever good reply the request asks for
 EXAMPLE_SCRIPT = '{"steps": ["missing_required", {"call": "search"}], "then": "good"}'
 
 _CONTROLS: Mapping[str, str] = {"/script": "POST", "/journal": "GET", "/faults": "GET"}
@@ -77,38 +71,22 @@ class _Record:
     served: JSON = None
     refused: str | None = None
 
-    def to_dict(self) -> JSONObject:
-        return {
-            "number": self.asked.number,
-            "path": self.path,
-            "request": _told(self.body),
-            "correction": self.asked.correction,
-            "served": self.served,
-            "refused": self.refused,
-        }
-
 
 def _told(body: bytes) -> JSON:
     """Return a request as whoever reads the journal can read it: no NaN, no number beyond a double, no abyss."""
+
+    def finite(text: str) -> float | str:
+        return number if isfinite(number := float(text)) else text
+
     try:
-        read: JSON = json.loads(body, parse_constant=str, parse_float=_finite)
+        read: JSON = json.loads(body, parse_constant=str, parse_float=finite)
     except RecursionError:
         return None
-    level, depth = [read], 0
-    while level:
-        if depth == _TOLD_DEPTH:
-            return None
-        level = [inner for value in level if isinstance(value, dict | list) for inner in _members(value)]
-        depth += 1
-    return read
-
-
-def _members(value: JSONObject | list[JSON]) -> Iterable[JSON]:
-    return value.values() if isinstance(value, dict) else value
-
-
-def _finite(text: str) -> float | str:
-    return number if isfinite(number := float(text)) else text
+    level: list[Any] = [read]
+    for _ in range(_TOLD_DEPTH):
+        lists = [[*value.values()] if isinstance(value, dict) else value for value in level]
+        level = [one for members in lists if isinstance(members, list) for one in members]
+    return None if level else read
 
 
 @dataclass(slots=True)
@@ -128,7 +106,7 @@ class _Run:
             return self.steps[number - 1]
         if self.then is None:
             return script_spent(len(self.steps), number)
-        turns = turns_of_model(request)
+        turns = len(turns_of_model(request))
         # of good replies only those that this script served: a conversation may have begun elsewhere
         known = min(turns, len(self.journal)) if self.then == GOOD else turns
         repeats = beyond - 1 if self.then != GOOD and "fault" in self.then else known
@@ -136,10 +114,9 @@ class _Run:
 
 
 class ScriptControl:
-    """The control of a :class:`LoopbackServer` whose script is set over HTTP; ``docs/testing.md`` says how.
+    """The control of a :class:`LoopbackServer` whose script is set over HTTP; ``docs/testing.md`` describes it.
 
-    The responder gives the good replies: to every request until a script is set, and for the steps ``good``. Safe to
-    share between threads: a request is served and recorded by the script that it met.
+    The responder gives the good replies: to every request until a script is set, and for the steps ``good``.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -152,24 +129,20 @@ class ScriptControl:
     ) -> HTTPReply:
         """Answer one request: of the control by itself, of an API with a step."""
         route = routed(method, target, {**ROUTES, **_CONTROLS})
-        if (
-            isinstance(route, str)
-            and route in _CONTROLS
-            and not all(map(_is_near, (headers.get("host"), headers.get("origin"))))
-        ):
-            return error_reply(403, "the control serves this machine only: Host and Origin must be loopback addresses")
-        match route:
-            case HTTPReply():
-                return route
-            case "/script":
-                return self._begin(body)
-            case "/journal":
-                return self._journal()
-            case "/faults":
-                return HTTPReply.json(200, [entry.to_dict() for entry in CATALOGUE.values()])
-            case _:
-                serve = partial(self._serve, responder, target, body, headers.get(HEADER))
-                return respond(serve, method, target, body)
+        if isinstance(route, HTTPReply):
+            return route
+        if route not in _CONTROLS:
+            serve = partial(self._serve, responder, target, body, headers.get(HEADER))
+            return respond(serve, method, target, body)
+        for sent in (headers.get("host"), headers.get("origin")):  # so that no web page sets a script
+            if sent is not None and not is_loopback(urlsplit(sent if "//" in sent else f"//{sent}").hostname or ""):
+                told = "the control serves this machine only: Host and Origin must be loopback addresses"
+                return error_reply(403, told)
+        if route == "/script":
+            return self._begin(body)
+        if route == "/journal":
+            return self._journal()
+        return HTTPReply.json(200, [entry.to_dict() for entry in CATALOGUE.values()])
 
     def _begin(self, body: bytes) -> HTTPReply:
         """Begin a new script, and forget the journal; a 400 says what is wrong with the body."""
@@ -187,7 +160,17 @@ class ScriptControl:
     def _journal(self) -> HTTPReply:
         with self._lock:
             run, records = self._run, [*self._run.journal]
-        requests: list[JSON] = [record.to_dict() for record in records]
+        requests: list[JSON] = [
+            {
+                "number": record.asked.number,
+                "path": record.path,
+                "request": _told(record.body),
+                "correction": record.asked.correction,
+                "served": record.served,
+                "refused": record.refused,
+            }
+            for record in records
+        ]
         verdicts: list[JSON] = [*_verdicts(records)]
         spent = run.taken >= len(run.steps)
         return HTTPReply.json(200, {"spent": spent, "requests": requests, "verdicts": verdicts})
@@ -216,17 +199,8 @@ class ScriptControl:
             return error_reply(400, f"no step for this request: {error}", code="step_not_made")
 
 
-def _is_near(sent: str | None) -> bool:
-    """Report whether a Host or an Origin, where one was sent, is of this machine: no web page may set a script."""
-    parts = urlsplit(sent if sent and "//" in sent else f"//{sent}")
-    return sent is None or is_loopback(parts.hostname or "")
-
-
 def _verdicts(records: Sequence[_Record]) -> Iterator[JSONObject]:
-    """Judge how one request was repeated after a fault: each repeat by itself, and many of them as a storm.
-
-    Requests that choose their step by the header are repeats of each other where they choose the same.
-    """
+    """Judge how one request was repeated after a fault: each repeat by itself, and many of them as a storm."""
     for _, group in groupby(records, key=lambda record: (record.body, record.chosen)):
         same = [*group]
         for several in [*pairwise(same), *([same] if len(same) > STORM else [])]:
@@ -278,37 +252,31 @@ def _made(plan: JSONObject, demand: Demand) -> tuple[Step, JSON]:
     """Make a step for a request, and tell it as JSON; ContractError and ValueError say why it cannot be made."""
     if "fault" in plan:
         return _fault(plan, demand)
-    step, told = _call(plan, demand) if "call" in plan else _answer(plan["answer"], demand)
+    told: JSONObject = plan
+    if "call" in plan:
+        tool, args = _tool(demand, plan["call"]), plan.get("args")
+        step = ok.reply(tool, args=args)
+        told = {"call": tool.name, "args": Target.of(tool, args=args).value}
+    elif plan["answer"] is not None:
+        step = ok.answer(plan["answer"])
+    else:
+        schema = demand.answer_schema
+        place: ReplyPlace = "prose" if schema is None else "json"
+        step = ok.reply(schema, place=place)
+        told = {"answer": Target.of(schema, place=place).value}
     if not demand.admits(step.served):
         raise ValueError(f"{json.dumps(told)} is not a good reply to this request, which asks for {demand.words}")
     return step, told
 
 
-def _call(plan: JSONObject, demand: Demand) -> tuple[Step, JSONObject]:
-    tool = _tool(demand, plan["call"])
-    step = ok.reply(tool, args=plan.get("args"))
-    message = cast("Any", step.served)["choices"][0]["message"]
-    return step, {"call": tool.name, "args": json.loads(message["tool_calls"][0]["function"]["arguments"])}
-
-
-def _answer(said: JSON, demand: Demand) -> tuple[Step, JSONObject]:
-    if said is not None:
-        return ok.answer(said), {"answer": said}
-    schema = demand.answer_schema
-    step = ok.reply() if schema is None else ok.reply(schema, place="json")
-    content = cast("Any", step.served)["choices"][0]["message"]["content"]
-    return step, {"answer": content if schema is None else json.loads(content)}
-
-
 def _fault(plan: JSONObject, demand: Demand) -> tuple[Step, JSONObject]:
     entry = entry_named(plan["fault"])
     what = f"faults.{entry.name} ({entry.summary})"
-    place: ReplyPlace | None = plan.get("place") or next(
-        (place for place in _places(demand, plan.get("tool")) if place in entry.places), None
-    )
+    usual: list[ReplyPlace] = [one for one in _places(demand, plan.get("tool")) if one in entry.places]
+    place: ReplyPlace | None = plan.get("place") or (usual[0] if usual else None)
     if place is None:
-        places = ", ".join(entry.places)
-        raise FaultNotMade(f"{what} is written as {places}, and this request asks for {demand.words}")
+        written = ", ".join(entry.places)
+        raise FaultNotMade(f"{what} is written as {written}, and this request asks for {demand.words}")
     if missing := demand.missing(entry.needs):
         raise FaultNotMade(f"{what} needs a request with {json.dumps(missing)}")
     tool = _tool(demand, plan.get("tool")) if place in {"call", "union"} else None

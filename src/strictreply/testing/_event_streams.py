@@ -3,53 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
-from typing import Any, cast
+from typing import Any
 
 from strictreply.batch._results import LINE_LIMITS
 from strictreply.reading._decoding import decode
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._events import DONE, DONE_DATA, EventReader, event
+from strictreply.wires._opening import peek
 from strictreply.wires._wire import WIRES
 
 PIECES = 4  # of a text at most, however long it is
-_TEXTS = ("content", "refusal")
 
 
 def events(completion: JSON, *, usage: bool = False) -> tuple[bytes, ...]:
-    """Write a completion as the events of a stream, ``data: [DONE]`` last; what is no completion is one event as it is.
+    """Write a completion as the events of a stream; what is no completion is one event as it is.
 
-    ``usage`` adds the chunk that ``stream_options.include_usage`` asks for. An SDK puts the completion together again,
-    with each spoiled value that has a place in a delta.
+    ``usage`` adds the chunk that ``stream_options.include_usage`` asks for.
     """
     return (*map(event, chunks(completion, usage=usage)), DONE)
 
 
 def chunks(completion: JSON, *, usage: bool = False) -> Iterator[JSON]:
     """Take a completion apart into ``chat.completion.chunk`` objects; see :func:`events`."""
-    choices: Any = completion.get("choices") if isinstance(completion, dict) else None
+    whole: JSONObject = completion if isinstance(completion, dict) else {}
+    choices: Any = whole.get("choices")
     streamed = isinstance(choices, list) and bool(choices)
-    if not streamed or not all(isinstance(one, dict) and isinstance(one.get("message"), dict) for one in choices):
+    if not streamed or not all(isinstance(peek(one, "message"), dict) for one in choices):
         yield completion
         return
-    whole = cast("JSONObject", completion)
     around: JSONObject = {name: value for name, value in whole.items() if name not in {"choices", "usage"}}
-    around |= {"object": "chat.completion.chunk"}
-    around |= {"usage": None} if usage else {}
+    around |= {"object": "chat.completion.chunk"} | ({"usage": None} if usage else {})
     for choice in choices:
         index: JSONObject = {"index": choice["index"]} if "index" in choice else {}
         parts: list[JSON] = [
             index | {"delta": delta, "logprobs": None, "finish_reason": None} for delta in _deltas(choice["message"])
         ]
-        ended: JSON = {name: value for name, value in choice.items() if name != "message"} | {"delta": {}}
-        yield from (around | {"choices": [part]} for part in (*parts, ended))
+        parts.append({name: value for name, value in choice.items() if name != "message"} | {"delta": {}})
+        yield from (around | {"choices": [part]} for part in parts)
     if usage and "usage" in whole:
-        around |= {"choices": [], "usage": whole["usage"]}
-        yield around
+        yield around | {"choices": [], "usage": whole["usage"]}
 
 
 def _deltas(message: JSONObject) -> Iterator[JSONObject]:
-    texts = {name: message[name] for name in _TEXTS if isinstance(message.get(name), str)}
+    texts = {name: message[name] for name in ("content", "refusal") if isinstance(message.get(name), str)}
     listed: Any = message.get("tool_calls")
     calls: list[JSON] = listed if isinstance(listed, list) else []
     yield {name: "" if name in texts else value for name, value in message.items() if not (calls and value is calls)}
@@ -75,14 +71,12 @@ def pieces_of(text: str) -> Iterator[str]:
 def assembled(body: bytes) -> JSON:
     """Put the chunks of a recorded event stream together; None when it holds none.
 
-    A stream that is not what the API sends (no ``finish_reason`` or no ``[DONE]`` at its end, an event that is no
-    chunk, calls that contradict themselves) keeps what it said, with a finish reason that no gate lets through; an
-    ``error`` stays beside the rest.
+    A stream that the API would not send keeps what it holds, with a finish reason that no gate lets through.
     """
-    told = list(events_in(body))
+    told = events_in(body)
     is_typed = bool(told) and told[0][0].startswith("response.")
     assembly = WIRES["responses" if is_typed else "chat"].assembly()
-    chunks = 0
+    is_empty = True
     for name, data in told:
         if data == DONE_DATA:
             assembly.is_done = True
@@ -92,12 +86,11 @@ def assembled(body: bytes) -> JSON:
         if isinstance(chunk, dict) and name == "error" and "error" not in chunk:
             chunk = {"error": chunk, "choices": []}
         assembly.add(chunk)
-        chunks += 1
-    return assembly.response(is_whole=assembly.fault is None) if chunks else None
+        is_empty = False
+    return None if is_empty else assembly.response(is_whole=assembly.fault is None)
 
 
-def events_in(body: bytes) -> Iterator[tuple[str, bytes]]:
+def events_in(body: bytes) -> list[tuple[str, bytes]]:
     """Read the type and the data of each event; a last one may lack its blank line."""
     reader = EventReader()
-    for one in chain(reader.feed(body), reader.last()):
-        yield one.name, one.data
+    return [(one.name, one.data) for one in (*reader.feed(body), *reader.last())]

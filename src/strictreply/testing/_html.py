@@ -1,7 +1,4 @@
-"""Pages for people, as one file: nothing runs, nothing is loaded, and hostile text stays text.
-
-A page is built as a tree that the library writes, which escapes every text.
-"""
+"""Pages for people, each one file that runs and loads nothing; the library that writes the tree escapes every text."""
 
 from __future__ import annotations
 
@@ -50,11 +47,8 @@ def row(tag: str, *cells: str | ET.Element) -> ET.Element:
 
 def facts(told: Mapping[str, str]) -> ET.Element:
     """List what is known of the page's subject by name; what is empty is left out."""
-    return element("dl", *(part for name, value in told.items() if value for part in _fact(name, value)))
-
-
-def _fact(name: str, value: str) -> tuple[ET.Element, ET.Element]:
-    return element("dt", name), element("dd", value)
+    known = {name: value for name, value in told.items() if value}
+    return element("dl", *(part for fact in known.items() for part in map(element, ("dt", "dd"), fact)))
 
 
 def bar(parts: Mapping[str, int], whole: int) -> ET.Element:
@@ -87,10 +81,7 @@ def linked(tag: str, place: str, *content: str | ET.Element) -> ET.Element:
 
 
 def choices(name: str, words: Mapping[str, str]) -> tuple[ET.Element, str]:
-    """Make a filter of one choice among ``words`` by class, and its style: what is not chosen is not shown.
-
-    It holds elements of the classes ``finding`` and ``cause``; a cause stays while it holds a finding that is shown.
-    """
+    """Make a filter of findings by class, and its style; a cause stays while it holds a finding that is shown."""
     options = {"": "all", **words}
     labels: list[str | ET.Element] = [element("strong", f"{name}: ")]
     style = ""
@@ -106,16 +97,11 @@ def choices(name: str, words: Mapping[str, str]) -> tuple[ET.Element, str]:
 
 def shares(rates: Sequence[tuple[str, int, int]], titles: tuple[str, str, str]) -> ET.Element:
     """Make a table of rates as bars: a name, how many of it are bad, how many there are, and the share."""
-    rows = [
-        element(
-            "tr",
-            element("td", name),
-            element("td", bar({"bad": bad}, all_)),
-            *numbers(zip(titles, (bad, all_), strict=False)),
-            element("td", f"{100 * bad / all_:.1f} %", kind="number"),
-        )
-        for name, bad, all_ in rates
-    ]
+    rows: list[ET.Element] = []
+    for name, bad, all_ in rates:
+        cells = [element("td", name), element("td", bar({"bad": bad}, all_))]
+        cells += numbers(zip(titles, (bad, all_), strict=False))
+        rows.append(element("tr", *cells, element("td", f"{100 * bad / all_:.1f} %", kind="number")))
     heads = (element("th", title, kind="number") for title in titles)
     head = element("thead", element("tr", element("th"), element("th"), *heads))
     return element("table", head, element("tbody", *rows), kind="counts")

@@ -16,24 +16,20 @@ from strictreply.testing._cassettes import Cassette
 from strictreply.testing._demands import Demand, DemandHints
 from strictreply.testing._probing.specimens import excerpt
 from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._steps import Fault, Harm, Kind, ReplyPlace, Step, Target, harm_order, named, place_of
+from strictreply.testing._steps import Fault, Harm, Kind, ReplyPlace, Step, Target, named, place_of
 from strictreply.testing.faults import CATALOGUE, entry_named
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.values._errors import StrictReplyError
 from strictreply.values._limits import JSON, JSONObject
 
+# What a model, or the server around it, gets wrong in a response that arrives whole: the arguments first.
 BY_THE_MODEL = (Kind.ARGS, Kind.TOOL, Kind.SHAPE, Kind.JSON, Kind.FINISH, Kind.ENVELOPE)
-"""What a model, or the server around it, gets wrong in a response that arrives whole: the arguments first."""
-
 MAX_SERVED_CHARS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """One run of a marked test: the fault first, then the good replies, the last of them for ever.
-
-    ``tool`` is the name of what is called, ``"answer"`` for a structured answer, empty for a text.
-    """
+    """One run of a marked test: the fault of a tool, an ``"answer"`` or a text, then good replies."""
 
     tool: str
     fault: Fault
@@ -67,20 +63,14 @@ def scripts_of(
     cassette: str | Path | None = None,
     everything: bool = False,
 ) -> list[Malformed]:
-    """Read the arguments of the mark.
+    """Read the arguments of the mark, and make its runs; those come first whose data an app that accepts them acts on.
 
-    ``tools`` are what the app declares, all in one request: what would be a good call of any of them is no fault.
-    Without any, only faults that need no tool are served. ``kinds`` chooses kinds of faults, ``Kind`` means all, None
-    what a model gets wrong that an app might act on; ``names`` chooses faults by name instead, of whatever kind.
-    ``place`` is where replies are written, None for native calls; with ``"json"`` each of the tools is an answer of
-    its own. ``request`` holds what the app's requests say beyond the API's defaults, such as
-    ``{"tool_choice": "required"}`` or ``{"stream": True}``: some replies are faults only then. ``then`` is the step or
-    the steps after the fault, the last of which stays; None is a good reply, of the same tool where it may be called,
-    and after the tool's result a text.
-    ``cassette`` adds the replies recorded there that do not fit; without tools, kinds and names there is nothing else.
-
-    Those come first whose data an app that accepts them would act on. Unless kinds, names or ``everything`` are asked
-    for, these are all, and faults beside the arguments are made of one tool alone: they are the same for each.
+    ``tools`` are declared in one request: a good call of any is no fault. ``kinds`` None is what a model gets wrong
+    that an app might act on, made of one tool where it is the same for each, unless ``names`` or ``everything`` are
+    asked for. ``request`` holds what the app's requests have beyond the API's defaults: some replies are faults only
+    then. ``then`` are the steps after the fault, the last of which stays; None is a good reply, and a text after its
+    call's result. ``cassette`` adds the replies recorded there that do not fit; without tools, kinds and names there is
+    nothing else.
 
     Raises ValueError when nothing is left, or a fault that was named cannot be made of any tool, ContractError (a
     ValueError) for tools and a request that no contract can be made of, TypeError when ``tools`` is no list.
@@ -96,37 +86,40 @@ def scripts_of(
     after = () if then is None else (then,) if isinstance(then, Step) else tuple(then)
     asked = _asked(declared, place, dict(request or {}))
     runs = list(_runs(chosen, asked, place, after, gentle=bool(declared) and not (chooses or everything)))
-    _all_made(chosen if wanted else [], runs, declared, place, request or {})
+    made = {run.fault.name for run in runs} if wanted else CATALOGUE
+    for entry in (entry for entry in chosen if entry.name not in made):
+        raise _not_made(entry, declared, place, dict(request or {}))
     if cassette is not None:
-        recorded = Cassette(cassette).failures(declared or None)
-        runs += [_run("", fault, after or (ok.answer(),)) for fault in recorded]
+        end = after or (ok.answer(),)
+        runs += [Malformed("", fault, end[:-1], end[-1]) for fault in Cassette(cassette).failures(declared or None)]
     if not runs:
         raise ValueError("@pytest.mark.malformed: no fault can be made from these tools, kinds, place and cassette")
-    order = [*BY_THE_MODEL, *Kind]
-    return sorted(runs, key=lambda run: (harm_order(run.fault.code, run.fault.kind), order.index(run.fault.kind)))
+    return sorted(runs, key=_urgency)
 
 
 def _entries(kinds: Iterable[Kind | str] | str, names: Sequence[str]) -> list[Entry]:
     """Choose from the catalogue, by name if any is given."""
-    if names:
-        named = [entry_named(name) for name in names]
-        return [entry for entry in CATALOGUE.values() if entry in named]
-    wanted = {Kind(kind) for kind in ([kinds] if isinstance(kinds, str) else kinds)}
-    return [entry for entry in CATALOGUE.values() if entry.kind in wanted]
+    named = [entry_named(name) for name in names]
+    wanted = set() if names else {Kind(kind) for kind in ([kinds] if isinstance(kinds, str) else kinds)}
+    return [entry for entry in CATALOGUE.values() if entry in named or entry.kind in wanted]
+
+
+def _urgency(run: Malformed) -> tuple[bool, bool, int]:
+    """Order runs by what accepting the fault does: what a careless reader passes over comes after other data."""
+    fault = run.fault
+    accepts = Harm.accepting(fault.code, fault.kind) is Harm.ACCEPTS
+    return accepts, fault.code.endswith(".extra_key"), [*BY_THE_MODEL, *Kind].index(fault.kind)
 
 
 def _runs(
-    entries: Iterable[Entry],
+    entries: Sequence[Entry],
     asked: Iterable[tuple[object, Demand]],
     place: ReplyPlace | None,
     after: tuple[Step, ...],
     *,
     gentle: bool,
 ) -> Iterator[Malformed]:
-    """Make of each tool the faults that its request does not take, each with the steps that follow it.
-
-    ``gentle`` leaves out what an app would not act on, and makes faults beside the arguments of one tool alone.
-    """
+    """Make of each tool the faults that its request does not take, each with the steps that follow it."""
     made: set[str] = set()
     for tool, demand in asked:
         name = "" if tool is None else Target.of(tool, place=place or "call").name or "answer"
@@ -139,24 +132,15 @@ def _runs(
                     continue
                 if following := after or _good(tool, demand, fault.place):
                     made.add(entry.name)
-                    yield _run(name, fault, following)
+                    yield Malformed(name, fault, following[:-1], following[-1])
 
 
-def _all_made(
-    named: Iterable[Entry],
-    runs: Iterable[Malformed],
-    declared: Sequence[object],
-    place: ReplyPlace | None,
-    request: Mapping[str, JSON],
-) -> None:
-    """Raise ValueError, with the reason, for a fault that was asked for by name and is in no run."""
-    made = {run.fault.name for run in runs}
-    for entry in named:
-        if entry.name not in made:
-            for tool in declared or [None]:
-                entry(tool, place=place)  # raises FaultNotMade, which says why
-            needs = f"; it needs requests with {dict(entry.needs)}" if entry.needs else ""
-            raise ValueError(f"faults.{entry.name} is not a fault with request={dict(request)}{needs}")
+def _not_made(entry: Entry, declared: list[object], place: ReplyPlace | None, request: JSONObject) -> ValueError:
+    """Return why a fault that was asked for by name is in no run; FaultNotMade is raised where it cannot be made."""
+    for tool in declared or [None]:
+        entry(tool, place=place)
+    needs = f"; it needs requests with {dict(entry.needs)}" if entry.needs else ""
+    return ValueError(f"faults.{entry.name} is not a fault with request={request}{needs}")
 
 
 def _asked(declared: list[object], place: ReplyPlace | None, request: JSONObject) -> Iterator[tuple[object, Demand]]:
@@ -172,10 +156,7 @@ def _asked(declared: list[object], place: ReplyPlace | None, request: JSONObject
 
 
 def _good(tool: object, demand: Demand, place: ReplyPlace) -> tuple[Step, ...]:
-    """Choose a good reply: in the fault's place, else a call, else plain text; none for a tool not to be called.
-
-    After the result of a call comes a text, where the request admits one: a loop over tools is over then.
-    """
+    """Choose a good reply in the fault's place, else a call, else text; after a result a text where one fits."""
     places: tuple[ReplyPlace, ...] = (place, "call", "prose")
     end = ok.answer()
     after = end if demand.admits(end.served) else None
@@ -183,17 +164,9 @@ def _good(tool: object, demand: Demand, place: ReplyPlace) -> tuple[Step, ...]:
     return next(((step,) for step in steps if demand.admits(step.served)), ())
 
 
-def _run(tool: str, fault: Fault, after: Sequence[Step]) -> Malformed:
-    return Malformed(tool, fault, tuple(after[:-1]), after[-1])
-
-
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What an app did in a test that failed: the exception that ended it, and at which line.
-
-    ``key`` is equal where one change is likely to mend both: the function that a test's assertion stands in, and of a
-    crash the exception with its line.
-    """
+    """What an app did in a test that failed; ``key`` is equal where one change is likely to mend both."""
 
     harm: Harm
     key: str

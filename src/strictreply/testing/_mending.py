@@ -1,13 +1,11 @@
-"""How the unreliable model reads a conversation, and how it takes a correction: it mends the faults that are named.
-
-It understands lines such as ``- /limit: must be an integer``: a JSON Pointer and words. What is right it knows itself.
-"""
+"""How the unreliable model reads a conversation and mends the faults that a correction names by JSON Pointers."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -36,10 +34,7 @@ _ABOUT_NAME = re.compile(r"\btool\b|\bfunction\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """One native call (``tool`` and the text of its arguments) or one content (``tool`` empty), as written.
-
-    ``cut`` tells that the text ended at the token limit; it is not part of what was written.
-    """
+    """One native call, or with an empty ``tool`` one content, as written; ``cut`` where it ended at the token limit."""
 
     tool: str
     text: str
@@ -70,11 +65,9 @@ def is_met_by(target: Target, draft: Draft) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ConversationState:
-    """What a conversation is at: a question with the results so far, or a bad reply with what was said against it.
+    """A question with its results so far, or with a bad reply (``prior``) and one remark a draft against it.
 
-    ``question`` is the user's; ``key`` tells this step of the conversation from every other, and is the same for a
-    first ask and its corrections; ``results`` are what tools gave since the question. ``prior`` holds the drafts of
-    the reply that is answered by ``remarks``, one remark a draft; both are empty for a first ask.
+    ``key`` is the same for a first ask and its corrections, and another at every other step of the conversation.
     """
 
     question: str
@@ -122,10 +115,8 @@ def drafts_of(reply: JSONObject) -> tuple[Draft, ...]:
     text = text_of(reply)
     calls = items(reply.get("tool_calls"))
     if not calls and text.startswith("["):  # no server takes every name back in a history, so calls may come as text
-        try:
+        with suppress(ValueError, RecursionError):
             calls = items(json.loads(text))
-        except (ValueError, RecursionError):
-            calls = []
     functions = [fields(fields(call).get("function")) for call in calls]
     drafts = tuple(Draft(str(each.get("name", "")), str(each.get("arguments", ""))) for each in functions)
     return drafts or (Draft("", text),)
@@ -136,10 +127,9 @@ def fields(value: object) -> JSONObject:
     return cast("JSONObject", value) if isinstance(value, dict) else {}
 
 
-def items(value: object) -> list[Any]:
+def items(value: Any) -> list[Any]:
     """Read a value that should be an array; one that is not has no items."""
-    listed: list[Any] = value if isinstance(value, list) else []
-    return listed
+    return value if isinstance(value, list) else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +164,7 @@ def names_a_place(text: str) -> bool:
 
 
 def mend(prior: Draft, target: Target, correction: str, index: int = 0) -> Draft:
-    """Write ``prior`` again with the faults mended that ``correction`` names.
-
-    ``index`` is the call's place in its message: faults of other calls are not this one's. A correction that names
-    nothing leaves ``prior`` as it is.
-    """
+    """Write ``prior`` again with those faults mended that ``correction`` names in the call at ``index``."""
     named = [complaint for complaint in complaints(correction) if complaint.call in {None, index}]
     if target.place == "prose":
         return clean_draft(target) if named else prior

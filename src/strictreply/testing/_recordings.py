@@ -24,9 +24,7 @@ from strictreply.wires._opening import peek
 from strictreply.wires._responses import is_response
 from strictreply.wires._wire import wire_of
 
-RedactText: TypeAlias = Callable[[str], str]
-"""Given a text of a request or a response, gives what may be written of it."""
-
+RedactText: TypeAlias = Callable[[str], str]  # given a text of a request or a response, gives what may be written of it
 REDACTED = attempts.REDACTED
 
 _NAMES = (
@@ -73,13 +71,19 @@ _SECRETS = re.compile(
 
 
 def redacted(text: str) -> str:
-    """Take out what looks like a secret.
+    """Take out what looks like a secret: keys such as ``sk-…``, tokens, and what follows a secret's name.
 
-    That is ``sk-…``, ``ghp_…``, a JWT, a private key, what follows ``"password":``, ``OPENAI_API_KEY=``, ``token:`` or
-    ``Cookie:``, and what a query says under ``key=`` or ``sig=``. Under such a name a number, an object and an array go
-    as a whole; a JSON Schema stays, it is a parameter's declaration.
+    Under such a name a number, an object and an array go as a whole; a JSON Schema stays: it declares a parameter.
     """
-    text = _NAMED_IN_PYTHON.sub(rf"\1'{REDACTED}'", _without_named(text))
+    kept: list[str] = []
+    end = 0
+    for name in _NAMED.finditer(text):
+        span = _secret_span(text, name) if name.start() >= end else None
+        if span is not None:
+            quote = "" if name["text"] else f'{name["escapes"]}"'
+            kept += [text[end : span[0]], quote, REDACTED, quote]
+            end = span[1]
+    text = _NAMED_IN_PYTHON.sub(rf"\1'{REDACTED}'", "".join([*kept, text[end:]]))
     text = _IN_QUERY.sub(rf"\1{REDACTED}", _LABELLED.sub(rf"\1\2{REDACTED}", text))
     return _SECRETS.sub(REDACTED, _ASSIGNED.sub(rf"\1\2{REDACTED}", text))
 
@@ -104,10 +108,7 @@ class Redaction:
         return self.more(text) if self.more else text
 
     def value(self, value: Any, name: str = "") -> Any:
-        """Return what may be written of a JSON value; what stands under a ``name`` of a secret is left out.
-
-        True, false and null stay, and so does a JSON Schema: it declares a parameter of that name.
-        """
+        """Return what may be written of a JSON value; under a secret's ``name`` only literals and JSON Schemas stay."""
         if isinstance(value, list):
             return [self.value(member, name) for member in value]
         if isinstance(value, dict):
@@ -118,24 +119,9 @@ class Redaction:
         if secret and _SECRET_NAME.fullmatch(name):
             return REDACTED
         if isinstance(value, dict):
-            of_a_model = "logprob" in value  # its "token" is a piece of the model's text
-            return {
-                self.text(key): self.value(member, "" if of_a_model and key == "token" else key)
-                for key, member in value.items()
-            }
+            no_secret = "token" if "logprob" in value else None  # a piece of the model's text
+            return {self.text(key): self.value(one, "" if key == no_secret else key) for key, one in value.items()}
         return self.text(value) if isinstance(value, str) else value
-
-
-def _without_named(text: str) -> str:
-    kept: list[str] = []
-    end = 0
-    for name in _NAMED.finditer(text):
-        span = _secret_span(text, name) if name.start() >= end else None
-        if span is not None:
-            quote = "" if name["text"] else f'{name["escapes"]}"'
-            kept += [text[end : span[0]], quote, REDACTED, quote]
-            end = span[1]
-    return "".join([*kept, text[end:]])
 
 
 def _secret_span(text: str, name: re.Match[str]) -> tuple[int, int] | None:
@@ -152,10 +138,7 @@ def _secret_span(text: str, name: re.Match[str]) -> tuple[int, int] | None:
 
 
 def _closing_bracket(text: str, start: int, escapes: int) -> int:
-    """Find the end of an object or an array whose quotes have so many backslashes before them.
-
-    It ends with the text it stands in, should its own end not come before.
-    """
+    """Find the end of an object or an array, at most that of its text; its quotes have so many backslashes."""
     depth, at = 0, start
     while found := _BRACKET.search(text, at):
         at = found.end()
@@ -171,10 +154,7 @@ def _closing_bracket(text: str, start: int, escapes: int) -> int:
 
 
 def _closing(text: str, start: int, escapes: int) -> int:
-    """Find the end of a JSON string whose quotes have so many backslashes before them: 0, or 1 in JSON within JSON.
-
-    More of them belong to the string when they are escaped ones themselves (RFC 8259 section 7).
-    """
+    """Find the end of a JSON string whose quotes have so many backslashes before them (RFC 8259 section 7)."""
     for quote in _QUOTE.finditer(text, start):
         if len(quote["escapes"]) % (2 * (escapes + 1)) == escapes:
             return quote.end() - 1 - escapes
@@ -192,11 +172,7 @@ _SHAPING_KEYS = ("tools", *SHAPING, "functions")
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One recorded reply: what was asked of the model, and the message or completion it gave.
-
-    ``request`` holds the keywords of the recorded request that shape a verdict, such as ``tools`` and ``tool_choice``;
-    ``declared`` the names of the tools it is judged by, once it is.
-    """
+    """One recorded reply: the keywords of its request that shape a verdict, and the message or completion."""
 
     model: str
     request: JSONObject = field(repr=False)
@@ -294,13 +270,10 @@ def _from_record(record: JSONObject, reply: JSONObject) -> Recording:
 
 
 def _from_dump(record: JSONObject) -> Recording | str:
-    """Read a completion, or a request and its response side by side; or return why there is no response.
-
-    What a cassette holds as the response is one, whatever it is: an app was given it with the status 200.
-    """
+    """Read a completion, or a request and its response side by side; or return why there is no response."""
     request, http = record.get("request"), record.get("http")
     request = request if isinstance(request, dict) else record
-    found = (record.get(key) for key in _RESPONSE_KEYS)
+    found = (record.get(key) for key in ("response", "completion", "output"))
     response = next((value for value in found if isinstance(value, dict)), record)
     if "choices" in response or is_response(response) or (response is not record and isinstance(http, dict)):
         model = response.get("model") or request.get("model") or NO_NAME

@@ -1,8 +1,6 @@
 """What is served to the Responses API: completions, requests and streams of chat completions, translated.
 
-Everything that answers chat completions (scripts, faults, the unreliable model) answers this API as well: the path of a
-request decides. What is wrong in a completion is wrong in the same place of the response; bytes that can be read are
-translated event by event, and what cannot be read (half an event, a page, a comment) stays as it is.
+What is wrong in a completion is wrong in the same place of the response; bytes that cannot be read stay as they are.
 """
 
 from __future__ import annotations
@@ -27,10 +25,7 @@ _CALL_MEMBERS = frozenset({"id", "type", "function"})
 
 
 def as_chat_request(request: JSONObject) -> JSONObject:
-    """Return the request that asks for the same by chat completions; ContractError where it is none of this API.
-
-    ``input`` stays in it as it was sent: by that it is known as one of this API (see :func:`is_of_responses`).
-    """
+    """Return the request as chat completions have it, with its ``input``; ContractError for another API's."""
     read = RESPONSES.read(request)
     messages: list[JSONObject] = []
     if isinstance(read.get("instructions"), str):
@@ -51,10 +46,9 @@ def _add(messages: list[JSONObject], item: Any) -> None:
     if kind == "function_call":
         if not messages or messages[-1]["role"] != "assistant":
             messages.append({"role": "assistant", "content": None})
-        last = messages[-1]
         function = {"name": item.get("name"), "arguments": item.get("arguments")}
         made = {"id": item.get("call_id"), "type": "function", "function": function}
-        last["tool_calls"] = [*last.get("tool_calls", []), made]
+        messages[-1].setdefault("tool_calls", []).append(made)
     elif kind == "function_call_output":
         messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")})
     elif peek(item, "role") is not None:
@@ -67,12 +61,21 @@ def _add(messages: list[JSONObject], item: Any) -> None:
 def as_response(completion: JSON, request: JSONObject) -> JSON:
     """Return a completion as a response; what has no message in its one choice is served as it is."""
     choices: Any = completion.get("choices") if isinstance(completion, dict) else None
-    choice = choices[0] if isinstance(choices, list) and len(choices) == 1 else None
-    message = choice.get("message") if isinstance(choice, dict) else None
-    if not isinstance(completion, dict) or not isinstance(choice, dict) or not isinstance(message, dict):
+    choice: Any = choices[0] if isinstance(choices, list) and len(choices) == 1 else None
+    message: Any = peek(choice, "message")
+    if not (isinstance(completion, dict) and isinstance(message, dict)):
         return completion
     mark = hashlib.sha256(json.dumps(completion, default=str).encode()).hexdigest()[:24]
     status, details = _ending(choice)
+    usage: Any = completion.get("usage")
+    if isinstance(usage, dict):
+        usage = {
+            "input_tokens": usage.get("prompt_tokens"),
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": usage.get("completion_tokens"),
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": usage.get("total_tokens"),
+        }
     return {
         "id": f"resp_{mark}",
         "object": "response",
@@ -85,14 +88,14 @@ def as_response(completion: JSON, request: JSONObject) -> JSON:
         "tools": request.get("tools") or [],
         "tool_choice": request.get("tool_choice") or "auto",
         "output": list(_items(message, mark, "incomplete" if details == _CUT else "completed")),
-        "usage": _usage(completion.get("usage")),
+        "usage": usage,
     }
 
 
 def _ending(choice: JSONObject) -> tuple[JSON, JSON]:
     """Return the status of a response and the details of an incomplete one; a reason that is bad is its reason."""
-    native = next((reason for reason in (choice.get("native_finish_reason"),) if reason_code(reason)), None)
-    reason = native or choice.get("finish_reason")
+    native = choice.get("native_finish_reason")
+    reason = (native if reason_code(native) else None) or choice.get("finish_reason")
     if reason is not None and not isinstance(reason, str):
         return reason, None
     if reason == "length":
@@ -107,17 +110,13 @@ def _items(message: JSONObject, mark: str, status: str) -> Iterator[JSON]:
     content, refusal, calls = message.get("content"), message.get("refusal"), message.get("tool_calls")
     legacy = message.get("function_call")
     if refusal or content is not None or not (calls or legacy):
-        yield {
-            "id": f"msg_{mark}",
-            "type": "message",
-            "role": message.get("role"),
-            "status": status,
-            "content": _content(content, refusal),
-        }
+        role, parts = message.get("role"), _content(content, refusal)
+        yield {"id": f"msg_{mark}", "type": "message", "role": role, "status": status, "content": parts}
+    odd: JSONObject = {"id": f"fc_{mark}", "type": "function_call", "status": status}
     if legacy:
-        yield {"id": f"fc_{mark}", "type": "function_call", "status": status, "function_call": legacy}
+        yield odd | {"function_call": legacy}
     if calls is not None and not isinstance(calls, list):
-        yield {"id": f"fc_{mark}", "type": "function_call", "status": status, "tool_calls": calls}
+        yield odd | {"tool_calls": calls}
     for index, call in enumerate(calls if isinstance(calls, list) else ()):
         yield _call(call, f"fc_{mark}{index}", status)
 
@@ -125,9 +124,8 @@ def _items(message: JSONObject, mark: str, status: str) -> Iterator[JSON]:
 def _content(content: JSON, refusal: JSON) -> JSON:
     if refusal:
         return [{"type": "refusal", "refusal": refusal}]
-    if content is None:
-        return []
-    return [{"type": "output_text", "text": content, "annotations": []}] if isinstance(content, str) else content
+    text: JSON = [{"type": "output_text", "text": content, "annotations": []}]
+    return text if isinstance(content, str) else [] if content is None else content
 
 
 def _call(call: JSON, id_: str, status: str) -> JSON:
@@ -141,36 +139,20 @@ def _call(call: JSON, id_: str, status: str) -> JSON:
     return {"id": id_, "type": kind, "status": status, **beside, **told, **named}
 
 
-def _usage(usage: JSON) -> JSON:
-    if not isinstance(usage, dict):
-        return usage
-    prompt, answer = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    return {
-        "input_tokens": prompt,
-        "input_tokens_details": {"cached_tokens": 0},
-        "output_tokens": answer,
-        "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": usage.get("total_tokens"),
-    }
-
-
 def response_events(response: JSON) -> tuple[bytes, ...]:
     """Write a response as the events of a stream; what is none is one event as it is."""
+    told: list[Any]
     try:
         told = [*ResponsesSent().rest(response, None)] if isinstance(response, dict) else [response]
     except (AttributeError, KeyError, TypeError):  # too spoiled to be told piece by piece
         told = [{"type": "response.completed", "response": response, "sequence_number": 0}]
-    pieces = [piece for one in told for piece in _pieces(one)]
+    pieces: list[Any] = []
+    for one in told:
+        text: Any = peek(one, "delta")
+        is_text = isinstance(text, str) and peek(one, "type") in _DELTAS
+        pieces += [one | {"delta": piece} for piece in pieces_of(text)] if is_text else [one]
     counted = [one | {"sequence_number": number} if isinstance(one, dict) else one for number, one in enumerate(pieces)]
     return tuple(map(typed_event, counted))
-
-
-def _pieces(event: Any) -> Iterator[Any]:
-    text = peek(event, "delta")
-    if peek(event, "type") not in _DELTAS or not isinstance(text, str):
-        yield event
-        return
-    yield from (event | {"delta": piece} for piece in pieces_of(text))
 
 
 Part = TypeVar("Part")
@@ -229,11 +211,12 @@ def _bytes_of(value: JSON) -> bytes:
 
 def _written(events: Iterable[JSON], before: bytes, after: bytes) -> bytes:
     """Write events between the bytes that stood around a chunk; named, where those are an event's."""
-    kinds = ((peek(one, "type"), one) for one in events)
-    return b"".join(
-        (b"event: %b\n" % kind.encode() if isinstance(kind, str) and before else b"") + before + _bytes_of(one) + after
-        for kind, one in kinds
-    )
+    written = b""
+    for one in events:
+        kind = peek(one, "type")
+        name = b"event: %b\n" % kind.encode() if isinstance(kind, str) and before else b""
+        written += name + before + _bytes_of(one) + after
+    return written
 
 
 class _Translation:
@@ -280,10 +263,8 @@ class _Translation:
         if choice.get("index", 0) != 0:  # a reply beside the reply: an item that nobody announced
             content: Any = peek(delta, "content")
             yield self._piece("beside", content)
-        elif not isinstance(delta, dict):
-            yield self._spoilt(delta)
         else:
-            yield from self._delta(delta)
+            yield from self._delta(delta) if isinstance(delta, dict) else [self._spoilt(delta)]
         if choice.get("finish_reason") is not None:
             self._reason = choice["finish_reason"]
             for key, (_, item) in self._items.items():  # also of those that were at their end before

@@ -8,22 +8,23 @@ import time
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
+from itertools import takewhile
 from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
 
+from strictreply.schema._vocabulary import plural
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._steps import Fault, Step
 from strictreply.testing._wire import CallIds, HTTPReply, Served, error_reply
 from strictreply.testing.mounting import AsyncScriptedClient, ScriptedClient, async_openai_client, openai_client
 from strictreply.values._issues import printable
-from strictreply.values._limits import JSONObject
+from strictreply.values._limits import JSON, JSONObject
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
 
+# How often a fault is served for ever, and how many turns a conversation may have, before an endless loop is ended.
 MAX_REQUESTS = 64
-"""How often a fault is served for ever, and how many turns a conversation may have, before an endless loop is ended."""
-
 MAX_QUOTED = 2_000  # characters of a correction in a story
 _HEAD_SHARE = 0.7
 _CONTEXT = 20  # characters of what is good beside what is not, in an abridged text
@@ -31,10 +32,9 @@ _CONTEXT = 20  # characters of what is good beside what is not, in an abridged t
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request, counted from 1, as it was at that moment, and what was served for it: None for the script's 400.
+    """One request, counted from 1, as it was then, and what was served for it: None for the script's 400.
 
-    ``first`` is the script's first request, None for that one itself; ``at`` is when it came, in seconds of a clock
-    that never goes back.
+    ``first`` is the script's first request, None for that one; ``at`` are the seconds of a monotonic clock.
     """
 
     number: int
@@ -46,12 +46,12 @@ class Asked:
     @property
     def messages(self) -> list[JSONObject]:
         """The conversation that was sent."""
-        return _objects(self.body.get("messages"))
+        return objects(self.body.get("messages"))
 
     @property
     def tools(self) -> list[JSONObject]:
         """The tool definitions that were sent."""
-        return _objects(self.body.get("tools"))
+        return objects(self.body.get("tools"))
 
     @property
     def stream(self) -> bool:
@@ -77,10 +77,9 @@ class ScriptedModel:
     """Serves the steps of a script in order, one a request, and records every request.
 
     It is a responder: a scripted client, a mock transport and a loopback server all serve it. ``then`` is served when
-    the steps are spent; without it a further request is an HTTP 400 that says so. An app that never ends is ended by
-    such a 400, too: when a fault in ``then`` was served ``max_requests`` times, or the conversation has as many turns
-    of the model; ``looped`` is true from then on. The ids of calls are new in every reply. Safe to share between
-    threads.
+    the steps are spent; without it a further request is an HTTP 400 that says so, and so is one of an app that never
+    ends: when a fault in ``then`` was served ``max_requests`` times, or the conversation has as many turns of the
+    model; ``looped`` is true from then on. The ids of calls are new in every reply. Safe to share between threads.
     """
 
     def __init__(self, *steps: Step, then: Step | None = None, max_requests: int = MAX_REQUESTS) -> None:
@@ -111,31 +110,21 @@ class ScriptedModel:
     def __call__(self, request: JSONObject) -> Served:
         with self._lock:
             number = len(self._requests) + 1
-            loops = number > len(self._steps) and self._turns(request) >= self._max_requests
+            beyond = number - len(self._steps)
+            turns = turns_of_model(request)
+            # an endless loop shows in how often a fault was served for ever, or in the model's turns so far
+            again = beyond - 1 if isinstance(self._then, Fault) else len(turns) if self._then else 0
+            loops = beyond > 0 and again >= self._max_requests
             self.looped |= loops
-            said = None if loops else self._steps[number - 1] if number <= len(self._steps) else self._then
-            over = said is not None and said.after is not None and self._is_answered(said, request)
-            step = said.after if said is not None and over else said
+            step = None if loops else self._steps[number - 1] if beyond <= 0 else self._then
+            if step and step.after and _is_answered(step, self._requests, request):
+                step = step.after
             first = self._requests[0] if self._requests else None
             self._requests.append(Asked(number, deepcopy(request), step, first, time.monotonic()))
             ids = self._ids
         if loops:
             return script_looped(self._max_requests, number)
         return script_spent(len(self._steps), number) if step is None else as_served(step, request, ids)
-
-    def _is_answered(self, step: Step, request: JSONObject) -> bool:
-        """Report whether a step was served, and the conversation ends with the result of its call."""
-        turns = _objects(request.get("messages"))
-        if not turns or turns[-1].get("role") != "tool" or all(one.step is not step for one in self._requests):
-            return False
-        asked = next((turn for turn in reversed(turns) if turn.get("role") == "assistant"), {})
-        return _called(step.served) == _called({"choices": [{"message": asked}]})
-
-    def _turns(self, request: JSONObject) -> int:
-        """Count what shows an endless loop: how often a fault was served for ever, or the model's turns so far."""
-        if isinstance(self._then, Fault):
-            return len(self._requests) - len(self._steps)
-        return turns_of_model(request) if self._then else 0
 
     def client(self) -> ScriptedClient:
         """Return a sync client without HTTP that serves the script; see :class:`ScriptedClient`."""
@@ -150,7 +139,7 @@ class ScriptedModel:
         return openai_client(self, **options)
 
     def async_openai(self, **options: Any) -> AsyncOpenAI:
-        """Return a real ``openai.AsyncOpenAI``, as :meth:`openai` does."""
+        """Return the async twin of :meth:`openai`."""
         return async_openai_client(self, **options)
 
     def serve(self, **options: Any) -> LoopbackServer:
@@ -213,14 +202,14 @@ class ScriptedModel:
 
     def story(self) -> str:
         """Report the script and what was asked; what an app quotes of a reply is abridged and escaped."""
-        lines = [f"script: {_counted(len(self._steps), 'step')}"]
+        lines = [f"script: {plural(len(self._steps), 'step')}"]
         steps = [*enumerate(self._steps, 1), *([("then, for ever", self._then)] if self._then else [])]
         for place, step in steps:
             says = f": a strict gate says {step.code}" if isinstance(step, Fault) else ""
             lines.append(f"  {place}{'.' if isinstance(place, int) else ':'} {step.source}{says}")
         for request in self.requests:
             served = request.step.name if request.step else "HTTP 400, as the script was over"
-            lines.append(f"request {request.number}: {_counted(len(request.messages), 'message')} -> {served}")
+            lines.append(f"request {request.number}: {plural(len(request.messages), 'message')} -> {served}")
             said = abridged(request.correction, MAX_QUOTED).splitlines()
             quoted = "\n".join(map(printable, said))  # an app may quote a hostile reply
             lines += [f"  correction: {quoted}"] if said else []
@@ -241,7 +230,7 @@ def script_looped(most: int, number: int) -> HTTPReply:
 
 def script_spent(steps: int, number: int) -> HTTPReply:
     """Make the 400 for a request that comes after the last of so many steps; ``number`` is the request's."""
-    told = f"the script has {_counted(steps, 'step')}, and this is request {number}"
+    told = f"the script has {plural(steps, 'step')}, and this is request {number}"
     return error_reply(400, told, code="script_spent")
 
 
@@ -250,6 +239,19 @@ def as_served(step: Step, request: JSONObject, ids: CallIds) -> Served:
     if isinstance(step, Fault) and step.code.startswith("call.id_"):
         return deepcopy(step.served)  # its ids are what is wrong with it
     return ids.fresh(step.served, request)
+
+
+def last_results(request: JSONObject) -> list[JSONObject]:
+    """Return the tool turns that a conversation ends with, the last one first."""
+    turns = reversed(objects(request.get("messages")))
+    return list(takewhile(lambda turn: turn.get("role") == "tool", turns))
+
+
+def _is_answered(step: Step, before: list[Asked], request: JSONObject) -> bool:
+    """Report whether a step was served, and the conversation ends with the result of its call."""
+    asked: JSON = {"choices": [{"message": (turns_of_model(request) or [{}])[-1]}]}
+    was_served = any(one.step is step for one in before)
+    return was_served and bool(last_results(request)) and _called(step.served) == _called(asked)
 
 
 def _called(served: Any) -> list[tuple[object, object]]:
@@ -261,21 +263,15 @@ def _called(served: Any) -> list[tuple[object, object]]:
         return []
 
 
-def turns_of_model(request: JSONObject) -> int:
-    """Count the turns of a conversation that the model wrote."""
-    return sum(turn.get("role") == "assistant" for turn in _objects(request.get("messages")))
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' if number != 1 else ''}"
+def turns_of_model(request: JSONObject) -> list[JSONObject]:
+    """Return the turns of a conversation that the model wrote."""
+    return [turn for turn in objects(request.get("messages")) if turn.get("role") == "assistant"]
 
 
 def text_of(turn: JSONObject) -> str:
     """Return the text of a turn, its parts joined; empty when it has none."""
-    content: object = turn.get("content")
-    if isinstance(content, str):
-        return content
-    parts: list[Any] = content if isinstance(content, list) else []
+    content: Any = turn.get("content")
+    parts: list[Any] = content if isinstance(content, list) else [content] * isinstance(content, str)
     texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
     return "\n".join(text for text in texts if isinstance(text, str))
 
@@ -291,7 +287,8 @@ def _spellings(words: Iterable[str]) -> set[str]:
     return found
 
 
-def _objects(value: Any) -> list[JSONObject]:
+def objects(value: Any) -> list[JSONObject]:
+    """Return those items of what should be a list that are objects; none of what is no list."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
@@ -299,17 +296,17 @@ def abridged(text: str, limit: int, good: str = "") -> str:
     """Shorten a text of more than ``limit`` characters: first what it begins and ends with like the ``good`` one."""
     if len(text) <= limit:
         return text
+
+    def in_common(one: str, other: str) -> int:
+        return max(0, len(commonprefix([one, other])) - _CONTEXT)  # noqa: RUF071 - characters are what is compared
+
     total = f"({len(text):,} characters)"
-    start = max(0, _in_common(good, text) - _CONTEXT)
+    start = in_common(good, text)
     rest = text[start:]
-    after = max(0, _in_common(good[start:][::-1], rest[::-1]) - _CONTEXT)
+    after = in_common(good[start:][::-1], rest[::-1])
     shown = rest[: len(rest) - after]
     lead, trail = "… " * bool(start), f" … {total}" * bool(after or start)
     if len(shown) <= limit:
         return f"{lead}{shown}{trail}"
     head = int(limit * _HEAD_SHARE)
     return f"{lead}{shown[:head]} … {total} … {shown[head - limit :]}"
-
-
-def _in_common(one: str, other: str) -> int:
-    return len(commonprefix([one, other]))  # noqa: RUF071 - characters are what is compared

@@ -1,7 +1,4 @@
-"""An OpenAI-compatible Chat Completions server on loopback: sockets and HTTP/1.1, nothing of what is answered.
-
-It sends every :class:`HTTPReply`, also those that no HTTP library would send.
-"""
+"""An OpenAI-compatible server on loopback, which sends every :class:`HTTPReply`, also what no HTTP library would."""
 
 from __future__ import annotations
 
@@ -9,8 +6,9 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from ipaddress import ip_address
@@ -39,10 +37,9 @@ _READ_BYTES = 65_536
 class LoopbackServer:
     """Serves a responder over HTTP; a context manager that serves from a thread while it is open.
 
-    ``responder`` may be called from several threads at once; whatever it raises becomes a 500. ``host`` must be a
-    loopback address or ``localhost``; ``port`` 0 takes a free one. ``log`` gets one line a request. ``patience`` is how
-    many seconds a response that hangs, pauses or never ends may keep its connection. ``control`` sees the path and the
-    headers of every request, and answers it with the responder; without one the responder alone does.
+    ``responder`` may be called from several threads at once; whatever it raises becomes a 500. ``port`` 0 takes a free
+    one. ``log`` gets one line a request. ``patience`` is how many seconds a response that hangs, pauses or never ends
+    may keep its connection. ``control`` also sees the path and the headers of a request; None is the responder alone.
 
     Raises ValueError when ``host`` is not loopback, OSError when the port cannot be bound: that is done at once, and
     connections are refused until the server is opened. Closed, it breaks off what is being served and does not open
@@ -62,7 +59,7 @@ class LoopbackServer:
         if not is_loopback(host):
             raise ValueError(f"the server binds to loopback only, such as 127.0.0.1; got {host!r}")
         address = "127.0.0.1" if host == "localhost" else host
-        self._server = _Server((address, port), responder, control, log, patience)
+        self._server = _Server((address, port), partial(control or respond, responder), log, patience)
         self._thread: threading.Thread | None = None
 
     @property
@@ -90,10 +87,7 @@ class LoopbackServer:
         self._server.server_close()
 
     def serve_forever(self, ready: Callable[[], object] = lambda: None) -> None:
-        """Serve in this thread until it is interrupted; KeyboardInterrupt passes through, the port is freed.
-
-        ``ready`` is called once requests are taken.
-        """
+        """Serve in this thread until KeyboardInterrupt, which passes through; ``ready`` is called at the start."""
         try:
             self._server.server_activate()
             ready()
@@ -111,10 +105,7 @@ def is_loopback(host: str) -> bool:
 
 
 class _Server(ThreadingTCPServer):
-    """The listening socket with what its handlers need, and the connections that are open.
-
-    Not ``ThreadingHTTPServer``: that looks its own name up when it binds, which may ask the network.
-    """
+    """The listening socket; no ``ThreadingHTTPServer``, which looks its own name up and so may ask the network."""
 
     allow_reuse_address = True
     daemon_threads = True
@@ -124,14 +115,12 @@ class _Server(ThreadingTCPServer):
     def __init__(
         self,
         address: tuple[str, int],
-        responder: Responder,
-        control: Control | None,
+        answer: Callable[[str, str, bytes, Mapping[str, str]], HTTPReply],
         log: Callable[[str], None] | None,
         patience: float,
     ) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self.responder = responder
-        self.control = control
+        self.answer = answer
         self.log = log
         self.patience = patience
         self._open: set[socket.socket] = set()
@@ -162,7 +151,6 @@ class _Server(ThreadingTCPServer):
                     connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - socketserver's signature
-        """Log that a connection broke; the client has gone, so there is nobody to answer."""
         if self.log is not None:
             self.log("a connection broke")
 
@@ -174,7 +162,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         body = self._read_body()
-        self._send(body if isinstance(body, HTTPReply) else self._answer(body))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        answer = partial(self._owner.answer, self.command, self.path)
+        self._send(body if isinstance(body, HTTPReply) else answer(body, headers))
 
     do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = do_GET  # noqa: N815 - http.server's names
 
@@ -185,13 +175,6 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
         if self._owner.log is not None:
             self._owner.log(format % args)
-
-    def _answer(self, body: bytes) -> HTTPReply:
-        responder, control = self._owner.responder, self._owner.control
-        if control is None:
-            return respond(responder, self.command, self.path, body)
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        return control(responder, self.command, self.path, body, headers)
 
     @property
     def _owner(self) -> _Server:
@@ -214,10 +197,7 @@ class _Handler(BaseHTTPRequestHandler):
         return body
 
     def _send(self, reply: HTTPReply) -> None:
-        """Send a response, and end it as it says; only a whole one without pauses leaves the connection open.
-
-        It is broken off when the client leaves, or patience ends.
-        """
+        """Send a response until the client leaves or patience ends; only a whole one without pauses keeps it open."""
         self.log_request(reply.status)
         ending = ending_of(reply)
         if ending is not WireEnding.WHOLE or any(isinstance(part, Pause) for part in reply.parts):

@@ -26,9 +26,8 @@ from strictreply.schema import Schema
 from strictreply.testing._wire import Served, assistant, completion, native_call
 from strictreply.values._limits import JSON, Channel, JSONObject
 
+# Where a reply is written: a native call, or in the content as the JSON union, JSON alone, or plain text.
 ReplyPlace: TypeAlias = Literal["call", "union", "json", "prose"]
-"""Where a reply is written: a native call, or in the content as the JSON union, JSON alone, or plain text."""
-
 Made = TypeVar("Made")
 
 PROSE = "It is done."
@@ -40,8 +39,7 @@ MAX_REMEMBERED = 64  # declarations kept compiled, the last used ones
 class Target:
     """One good reply: the arguments of ``tool``, or the answer when there is no tool.
 
-    ``schema`` is what holds for ``value``, None for plain text; ``declared`` is what the user gave for the tool or the
-    answer. ``given`` tells that ``value`` is the user's too, and no example.
+    ``schema`` holds for ``value``, None for plain text; ``given`` when ``value`` is the user's, and no example.
     """
 
     value: JSON
@@ -55,12 +53,11 @@ class Target:
     def of(cls, declared: object = None, *, place: ReplyPlace = "call", args: Any = None) -> Self:
         """Aim at a tool, or with ``place="json"`` at a structured answer, or at plain text when nothing is given.
 
-        ``declared`` is whatever a contract takes. ``args`` are the good arguments or the good answer, as JSON, a
-        model's instance or a dataclass; None for an example made from the schema. A tool's own check is left out: it
-        may need what a test has not.
+        ``args`` are the good arguments or answer, as JSON or an instance; None for an example made from the schema. A
+        tool's own check is left out: it may need what a test has not.
 
-        Raises ContractError when the declaration is wrong, ValueError when ``args`` do not fit, and when no example can
-        be made or written in that place.
+        Raises ContractError for a wrong declaration, ValueError when ``args`` do not fit, or no example can be made or
+        written.
         """
         if place not in get_args(ReplyPlace):
             raise ValueError(f"place must be one of {', '.join(get_args(ReplyPlace))}; got {place!r}")
@@ -143,20 +140,15 @@ def _compiled(make: Callable[[object], Made], declared: object) -> Made:
 
 def _fitting(schema: Schema, given: JSON, name: str) -> JSON:
     value = schema.example() if given is None else given
-    issues = schema.check(value)
-    if not issues:
-        return value
-    if given is None:
-        raise ValueError(f"no example could be made from the schema of {name}; give args=")
-    raise ValueError(f"the arguments do not fit {name}: {cast('Any', issues)[0].dotted}")
+    for issue in schema.check(value):
+        if given is None:
+            raise ValueError(f"no example could be made from the schema of {name}; give args=")
+        raise ValueError(f"the arguments do not fit {name}: {issue.dotted}")
+    return value
 
 
 def spelled(declared: object, *, tool: bool = True) -> str:
-    """Write a tool, or with ``tool=False`` the kind of an answer.
-
-    A function or a class is spelled by its name, a :class:`Tool` or a definition by the variable of a loaded module
-    that holds this very object, also in a list or a mapping, and else the definition is written out.
-    """
+    """Write a tool or the kind of an answer as a program names it: by a name in a module, or as a definition."""
     if isinstance(declared, type) or (isinstance(declared, FunctionType) and declared.__name__.isidentifier()):
         return declared.__name__ if "<locals>" in declared.__qualname__ else declared.__qualname__
     if variable := _variable(_Same(declared)):
@@ -209,11 +201,7 @@ def keywords(args: Mapping[str, JSON]) -> str:
     return f"{words}, **{others!r}" if others else words
 
 
-CANARY = "zq7x"
-"""Part of everything that a fault has the model invent freely: it can come from nowhere else."""
-
-API_DEFAULTS: Mapping[str, JSON] = {"parallel_tool_calls": True, "tool_choice": "auto", "stream": False}
-"""What a request means where it does not say."""
+CANARY = "zq7x"  # part of everything that a fault has the model invent freely: it can come from nowhere else
 
 
 class Kind(StrEnum):
@@ -280,14 +268,12 @@ class Fault(Step):
 
 
 _FORMAL_KINDS = {Kind.ENVELOPE, Kind.HTTP, Kind.TRANSPORT}
+# What the codes begin with of faults beside the data of a reply: whoever passes them over acts on good arguments.
 _FORMAL = (
     *("call.id_", "call.malformed", "json.not_text", "envelope.", "connection", "timeout"),
     *("reply.role", "reply.content", "reply.empty", "reply.refusal"),
 )
-"""What the codes begin with of faults beside the data of a reply: whoever passes them over acts on good arguments."""
 
-_PASSED_OVER = ".extra_key"
-"""What the codes end with of faults whose data a careless reader does not even look at."""
 
 _LIBRARY_FOLDERS = tuple(
     str(Path(folder).resolve())
@@ -311,17 +297,9 @@ class Harm(StrEnum):
 
     @classmethod
     def accepting(cls, code: str, kind: Kind | None = None) -> Harm:
-        """Return what an app does that goes on with a reply of which a strict gate says this code.
-
-        ``kind`` is that of the fault, None of a reply that nobody made.
-        """
+        """Return what an app does that accepts a reply of this code; ``kind`` is None of a reply nobody made."""
         is_name = kind is Kind.TOOL and code.startswith("shape.")  # the call around the arguments
         return cls.ACCEPTS if kind in _FORMAL_KINDS or is_name or code.startswith(_FORMAL) else cls.ACTS
-
-
-def harm_order(code: str, kind: Kind) -> tuple[bool, bool]:
-    """Return a key that sorts faults by what accepting them does: what is passed over comes after other data."""
-    return Harm.accepting(code, kind) is Harm.ACCEPTS, code.endswith(_PASSED_OVER)
 
 
 def named(kind: type[BaseException]) -> str:
@@ -331,11 +309,7 @@ def named(kind: type[BaseException]) -> str:
 
 
 class Place(NamedTuple):
-    """Where an exception came from: the app's own line and function, and the innermost frame below of a library.
-
-    The line is ``file:line``, the frame ``module:function:line``: of the standard library only where no other library
-    is on the way. Each is empty where there is none.
-    """
+    """The app's line (``file:line``) and function that an exception came from, and a library's frame below."""
 
     line: str
     function: str

@@ -1,8 +1,4 @@
-"""What a served model returns, how a request is routed to it, and how a response becomes the bytes of HTTP.
-
-Values and pure functions, which do not know who asks, over which client or socket, or how often. As no server repeats
-the id of a call, none is used twice in a run.
-"""
+"""What a served model returns, how a request is routed to it, and how a response becomes the bytes of HTTP."""
 
 from __future__ import annotations
 
@@ -25,16 +21,11 @@ from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._opening import ids_in, peek
 
 CREATED = 1_767_225_600  # of every completion: what is scripted has no clock
+# How the client learns where a body ends: by its length, by chunks, or not at all, as ``parts`` are the raw bytes.
 Framing: TypeAlias = Literal["length", "chunked", "raw"]
-"""How the client learns where a body ends: by its length, by chunks, or not at all, as ``parts`` are the raw bytes."""
-
 MAX_ENDLESS_BYTES = 64_000_000  # of an endless body, should the client never leave
 EVENT_STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
-"""The headers of a streamed completion."""
-
-_BODILESS = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
-"""The statuses of responses without a body, beside those below 200 (RFC 9110 section 6.4.1)."""
-
+_BODILESS = {HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}  # and those below 200 (RFC 9110 section 6.4.1)
 ROUTES: Mapping[str, str] = {"/chat/completions": "POST", "/responses": "POST", "/models": "GET", "/health": "GET"}
 """What a path ends in that is served, and its method."""
 
@@ -82,12 +73,10 @@ class HTTPReply:
         return b"".join(part for part in self.parts if isinstance(part, bytes))
 
 
+# JSON is a completion: it goes out plain, or as server-sent events when the request says ``stream``.
 Served: TypeAlias = "JSON | HTTPReply"
-"""JSON is a completion: it goes out plain, or as server-sent events when the request says ``stream``."""
-
+# What answers a request: its body in, what is served out. It may be called from several threads at once.
 Responder: TypeAlias = Callable[[JSONObject], Served]
-"""What answers a request: its body in, what is served out. It may be called from several threads at once."""
-
 Control: TypeAlias = Callable[[Responder, str, str, bytes, Mapping[str, str]], HTTPReply]
 """What answers over HTTP with a responder, but sees more: method, path, body, and headers by lower-case names."""
 
@@ -114,10 +103,7 @@ def completion(
     finish_reason: str | None = None,
     usage: tuple[int, int] = (10, 5),
 ) -> JSONObject:
-    """Make a ``chat.completion`` of one choice; ``usage`` is the tokens of the prompt and of the completion.
-
-    ``finish_reason`` None is the usual one: ``tool_calls`` with calls, else ``stop``.
-    """
+    """Make a ``chat.completion`` of one choice; ``usage`` is the tokens of the prompt and of the completion."""
     prompt, answer = usage
     reason = finish_reason or ("tool_calls" if message.get("tool_calls") else "stop")
     return {
@@ -165,20 +151,20 @@ def render_response(served: Served, request: JSONObject) -> HTTPReply:
 def wire(
     reply: HTTPReply, *, close: bool = False, bodiless: bool = False, most: int = MAX_ENDLESS_BYTES
 ) -> Iterator[bytes | Pause]:
-    """Yield a response as the bytes that leave a server; :func:`ending_of` says what follows the last of them.
+    """Yield a response as the bytes that leave a server; :func:`ending_of` is what follows the last of them.
 
-    ``close`` announces that the connection ends, ``bodiless`` leaves the body out, as for HEAD. A length that the reply
-    does not declare itself is the body's; one more when the ending is not whole, so that the body is seen to be cut. An
-    endless body is chunked, unless it is raw; ``most`` is about how many bytes of it come.
+    ``close`` announces that the connection ends, ``bodiless`` leaves the body out, as for HEAD; about ``most`` bytes of
+    an endless body come. Where the ending is not whole, the length is one more than the body's, so that it is seen to
+    be cut.
     """
     raw = reply.framing == "raw"
     if not (raw or reply.parts or reply.ending is WireEnding.WHOLE):
         return
     chunked = not raw and (reply.framing == "chunked" or reply.endless)
-    bodiless_status = reply.status < HTTPStatus.OK or reply.status in _BODILESS
+    bodiless_status = not raw and (reply.status < HTTPStatus.OK or reply.status in _BODILESS)
     if not raw:
         yield _head(reply, close=close, chunked=chunked, bodiless=bodiless_status)
-    if bodiless or (bodiless_status and not raw):
+    if bodiless or bodiless_status:
         return
     parts = [part for part in reply.parts if part]
     last = next((part for part in reversed(parts) if isinstance(part, bytes)), b"")
@@ -209,11 +195,16 @@ def ending_of(reply: HTTPReply) -> WireEnding:
     return reply.ending if ends_itself or reply.ending is not WireEnding.WHOLE else WireEnding.CUT
 
 
-def respond(responder: Responder, method: str, target: str, body: bytes) -> HTTPReply:
+def respond(
+    responder: Responder,
+    method: str,
+    target: str,
+    body: bytes,
+    headers: Mapping[str, str] | None = None,  # noqa: ARG001 - it is a Control
+) -> HTTPReply:
     """Answer one request; the path may stand under any prefix, of which ``/v1`` is the usual one.
 
-    What is no request of the API is refused with a 400 that names the member at fault, and never reaches the
-    responder; what the responder raises becomes a 500 that names the type alone.
+    A 400 names the member at fault of what is no request of the API; what the responder raises becomes a 500.
     """
     route = routed(method, target, ROUTES)
     if isinstance(route, HTTPReply):
@@ -227,19 +218,14 @@ def respond(responder: Responder, method: str, target: str, body: bytes) -> HTTP
     if isinstance(request, HTTPReply):
         return request
     try:
-        if route == "/responses":
-            asked = _as_chat(request)
-            return asked if isinstance(asked, HTTPReply) else render_response(responder(asked), request)
-        return render(responder(request), request)
-    except Exception as error:  # noqa: BLE001 - the edge of a server: a failing responder is a 500
-        return error_reply(500, f"the responder raised {type(error).__name__}", kind="server_error")
-
-
-def _as_chat(request: JSONObject) -> JSONObject | HTTPReply:
-    try:
-        return as_chat_request(request)
+        asked = as_chat_request(request) if route == "/responses" else request
     except ContractError as error:  # the contract's own words, of what no reply could honour
         return error_reply(400, str(error))
+    try:
+        served = responder(asked)
+        return render_response(served, request) if route == "/responses" else render(served, request)
+    except Exception as error:  # noqa: BLE001 - the edge of a server: a failing responder is a 500
+        return error_reply(500, f"the responder raised {type(error).__name__}", kind="server_error")
 
 
 def routed(method: str, target: str, routes: Mapping[str, str]) -> str | HTTPReply:
@@ -266,15 +252,15 @@ def read_request(body: bytes, *, of_responses: bool = False) -> JSONObject | HTT
     request = cast("JSONObject", value)
     if not isinstance(request.get("model"), str):
         return error_reply(400, "'model' must be a string", param="model", code="invalid_type")
+    param, words = "messages", "a list of objects, at least one"
     if of_responses:
-        given = request.get("input")
-        items = [given] if isinstance(given, str) else given
-        fits = isinstance(items, list) and items and all(isinstance(one, str | dict) for one in items)
-        return request if fits else error_reply(400, "'input' must be a text or a list of items", param="input")
-    messages: object = request.get("messages")
-    if not isinstance(messages, list) or not messages or not all(isinstance(turn, dict) for turn in messages):
-        return error_reply(400, "'messages' must be a list of objects, at least one", param="messages")
-    return request
+        param, words = "input", "a text or a list of items"
+    given: object = request.get(param)
+    items = [given] if of_responses and isinstance(given, str) else given
+    kinds: Any = (str, dict) if of_responses else dict
+    if isinstance(items, list) and items and all(isinstance(one, kinds) for one in items):
+        return request
+    return error_reply(400, f"'{param}' must be {words}", param=param)
 
 
 _WRITTEN_ID = re.compile(rb'(?<="id": ")call_[0-9]+(?=")')  # in the body of a raw response
@@ -288,11 +274,7 @@ class CallIds:
         self._given: set[str] = set()
 
     def fresh(self, served: Served, request: JSONObject) -> Served:
-        """Return a copy whose ids neither this run gave out nor the conversation has: taken ones are counted on.
-
-        Equal ids of one reply stay equal, and what is no id stays: a fault about ids is still what it says. In the
-        bytes of a raw response only ids such as ``call_1`` are known.
-        """
+        """Return a copy whose ids neither this run gave out nor the conversation has; equal ids stay equal."""
         copied: Served = served if isinstance(served, HTTPReply) else deepcopy(served)
         own = dict.fromkeys(_ids(copied))
         messages: Any = request.get("messages")
@@ -304,7 +286,7 @@ class CallIds:
         if isinstance(copied, HTTPReply):
             return _rewritten(copied, renamed) if renamed else copied
         for call in _calls(copied):
-            if peek(call, "id") in own:
+            if call.get("id") in own:
                 call["id"] = renamed.get(str(call["id"]), call["id"])
         return copied
 

@@ -1,17 +1,17 @@
 """Serving in memory: transports for the HTTP library under the SDK, SDK clients over them, and a respx router.
 
-The client side of a connection is h11, as in those libraries: what they would refuse on the wire is refused here in the
-same words. Nothing sleeps; where a client would wait longer than its read timeout, the timeout is raised at once.
+The client side of a connection is h11, as in those libraries. Nothing sleeps; where a client would wait longer than its
+read timeout, the timeout is raised at once.
 
 While a mock answers, no connection leaves: the interpreter reports each connection and each look-up of a name (PEP
-578). It does not report event loops written in C (uvloop), C libraries that open sockets (curl), or older connections.
+578), but for event loops written in C (uvloop), C libraries that open sockets (curl), and older connections.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from inspect import isawaitable, signature
 from threading import Lock
@@ -37,20 +37,16 @@ _LOOKS_UP = {"socket.getaddrinfo", "socket.gethostbyname"}  # the name is the fi
 
 _guards: list[ConnectionGuard] = []
 _lock = Lock()
-_hooked = False
 
 
 class ConnectionGuard:
     """Refuses connections of this process to hosts that are not allowed, from its making until it is closed."""
 
     def __init__(self, allowed: frozenset[str]) -> None:
-        global _hooked  # noqa: PLW0603 - an audit hook cannot be taken out again: one is enough
         self._allowed = allowed
-        self.refused: list[str] = []
+        self.refused: RuntimeError | None = None
         with _lock:
-            if not _hooked:
-                sys.addaudithook(_audited)
-                _hooked = True
+            _hook()
             _guards.append(self)
 
     def close(self, *, quiet: bool = False) -> None:
@@ -59,23 +55,31 @@ class ConnectionGuard:
             if self in _guards:
                 _guards.remove(self)
         if self.refused and not quiet:
-            raise RuntimeError(_words(self.refused[0]))
+            raise self.refused
 
     def check(self, host: str) -> None:
         """Raise RuntimeError for a host that is not allowed."""
         if host not in self._allowed:
-            self.refused.append(host)
-            raise RuntimeError(_words(host))
+            error = RuntimeError(
+                f"a client that respx cannot intercept was about to connect to {host}: respx patches httpx only, and "
+                "openai 3 runs on httpx2. Use llm.openai(), or give the client http_client=httpx.Client() or a "
+                "transport of strictreply.testing.mounting; allowed_hosts= lets other connections through"
+            )
+            self.refused = self.refused or error
+            raise error
+
+
+@cache  # an audit hook cannot be taken out again: one is enough
+def _hook() -> None:
+    sys.addaudithook(_audited)
 
 
 def _audited(event: str, args: tuple[Any, ...]) -> None:
-    if not _guards or not event.startswith("socket."):
+    if not _guards or event not in {*_CONNECTS, *_LOOKS_UP}:
         return
+    host = args[0]
     if event in _CONNECTS:
-        address = args[1]
-        host = address[0] if isinstance(address, tuple) else None  # Unix sockets have a path
-    else:
-        host = args[0] if event in _LOOKS_UP else None
+        host = args[1][0] if isinstance(args[1], tuple) else None  # Unix sockets have a path
     if isinstance(host, bytes):
         host = host.decode("ascii", "replace")
     if isinstance(host, str):
@@ -83,15 +87,8 @@ def _audited(event: str, args: tuple[Any, ...]) -> None:
             guard.check(host)
 
 
-def _words(host: str) -> str:
-    return (
-        f"a client that respx cannot intercept was about to connect to {host}: respx patches httpx only, and openai 3 "
-        "runs on httpx2. Use llm.openai(), or give the client http_client=httpx.Client() or a transport of "
-        "strictreply.testing.mounting; allowed_hosts= lets other connections through"
-    )
-
-
 BASE_URL = "http://model.invalid/v1"  # known to no name server (RFC 2606): what is not mounted cannot get out
+_DEFAULTS: dict[str, Any] = {"api_key": "made-up", "base_url": BASE_URL, "max_retries": 0}
 MAX_ENDLESS_BYTES = 20_000_000  # more than the gate reads, less than over a socket, as no clock ends it before
 MAX_HEAD_BYTES = 100 * 1024  # as in httpcore
 _LIBRARIES = ("httpx", "httpx2")
@@ -101,28 +98,23 @@ _NOT_IN_BODY = ("extra_headers", "extra_query", "extra_body", "timeout")
 
 
 def openai_client(responder: Responder, **options: Any) -> openai.OpenAI:
-    """Make a real SDK client that a responder answers in memory; ``options`` are its own.
-
-    The SDK's retries are off unless ``max_retries`` is given: they would sleep.
-    """
+    """Make a real SDK client that a responder answers in memory, without retries unless ``options`` say so."""
     http_client = openai.DefaultHttpxClient(transport=transport(responder))
-    return openai.OpenAI(**_completed(options), http_client=http_client)
+    return openai.OpenAI(**_DEFAULTS | options, http_client=http_client)
 
 
 def async_openai_client(responder: Responder, **options: Any) -> openai.AsyncOpenAI:
     """Make the async twin of :func:`openai_client`."""
     http_client = openai.DefaultAsyncHttpxClient(transport=transport(responder))
-    return openai.AsyncOpenAI(**_completed(options), http_client=http_client)
+    return openai.AsyncOpenAI(**_DEFAULTS | options, http_client=http_client)
 
 
 def transport(responder: Responder, *, library: ModuleType | None = None) -> Any:
-    """Make a ``MockTransport`` of an HTTP library for its sync and async clients.
+    """Make a ``MockTransport`` of an HTTP library, for its sync and async clients, of what a loopback server serves.
 
-    ``library`` is ``httpx`` or ``httpx2``; None takes the one under the installed openai SDK. It serves what a
-    :class:`strictreply.testing._server.LoopbackServer` serves. Broken connections become the library's own exceptions:
-    ``ReadTimeout`` where nothing comes any more or a pause is longer than the request's read timeout, ``ReadError``
-    for a reset, ``RemoteProtocolError`` for what is no HTTP or was cut; before the response or in the middle of its
-    body.
+    ``library`` is ``httpx`` or ``httpx2``; None takes the one under the installed openai SDK. Broken connections become
+    the library's own exceptions, before the response or in the middle of its body: ``ReadTimeout`` where nothing comes
+    within the request's read timeout, ``ReadError`` for a reset, ``RemoteProtocolError`` for what is no HTTP or cut.
     """
     http: Any = library or library_of(openai.DefaultHttpxClient)
     return http.MockTransport(partial(_response, http, responder))
@@ -131,10 +123,10 @@ def transport(responder: Responder, *, library: ModuleType | None = None) -> Any
 def respx_router(responder: Responder, *, base_url: str = BASE_URL, allowed_hosts: Collection[str] = ()) -> MockRouter:
     """Make a respx router that answers every request below ``base_url``; a context manager and a decorator.
 
-    respx patches httpx only. openai 2 runs on it; give openai 3 ``http_client=httpx.Client()``. What it cannot patch
-    must not ask a real server: while the router is on, a connection of this process to any host but the
-    ``allowed_hosts`` (``"127.0.0.1"`` for a database) is refused before a name is looked up, with a RuntimeError that
-    says why; so does the end of the router, should the app have caught it. Unix sockets stay open.
+    respx patches httpx only: give openai 3 ``http_client=httpx.Client()``. While the router is on, a connection of this
+    process to any host but the ``allowed_hosts`` (``"127.0.0.1"`` for a database) is refused before a name is looked
+    up, with a RuntimeError that the end of the router raises again, should the app have caught it. Unix sockets stay
+    open.
 
     Raises ImportError when respx is not installed.
     """
@@ -161,10 +153,9 @@ def respx_router(responder: Responder, *, base_url: str = BASE_URL, allowed_host
 
 
 def library_of(client: object) -> ModuleType:
-    """Return the HTTP library that a client, or a class of clients, belongs to: ``httpx`` or ``httpx2``.
+    """Return the library of a client or a class of clients, ``httpx`` or ``httpx2``; TypeError for another one.
 
-    ``openai.DefaultHttpxClient`` tells which one is under the installed SDK: httpx2 under openai 3, httpx under
-    openai 2. Raises TypeError for what is a client of neither.
+    ``openai.DefaultHttpxClient`` is of the one under the installed SDK: httpx2 under openai 3, httpx under openai 2.
     """
     kind = client if isinstance(client, type) else type(client)
     for base in kind.__mro__:
@@ -172,11 +163,6 @@ def library_of(client: object) -> ModuleType:
         if name in _LIBRARIES:
             return import_module(name)
     raise TypeError(f"{kind.__name__} is not a client of httpx or httpx2")
-
-
-def _completed(options: dict[str, Any]) -> dict[str, Any]:
-    """Complete a client's options with a made-up key, an address that leads nowhere, and no sleeping."""
-    return {"api_key": "made-up", "base_url": BASE_URL, "max_retries": 0, **options}
 
 
 def _response(http: Any, responder: Responder, request: Any) -> Any:
@@ -188,10 +174,7 @@ def _response(http: Any, responder: Responder, request: Any) -> Any:
 
 
 class _Inbound:
-    """A response on its way in: its bytes go through h11, and what breaks raises the library's own exceptions.
-
-    It is the stream of its body, as a class of the HTTP library whose base classes it is given; nothing here waits.
-    """
+    """A response on its way in, as the stream of its body: its bytes go through h11, errors are the library's."""
 
     def __init__(self, http: Any, request: Any, reply: HTTPReply) -> None:
         self._http = http
@@ -248,7 +231,10 @@ class _Inbound:
 
 
 class _ClientOfResponder:
-    """What the sync and the async client without HTTP have in common; ``_create`` differs."""
+    """What the sync and the async client without HTTP have in common; ``_create`` and ``_client`` differ."""
+
+    _create: Any
+    _client: Callable[[Responder], Any]
 
     def __init__(self, responder: Responder) -> None:
         self._responder = responder
@@ -259,14 +245,10 @@ class _ClientOfResponder:
         """Return the client itself: it has no connection to set up, and retries nothing."""
         return self
 
-    _create: Any
-
     def _create_response(self, **options: Any) -> Any:
         return self._client(self._responder).responses.create(**options)
 
-    _client: Callable[[Responder], Any]
-
-    def _answered(self, keywords: JSONObject, make_client: Callable[[Responder], Any]) -> Any:
+    def _answered(self, keywords: JSONObject) -> Any:
         """Return what the SDK's ``create`` returns; only what takes HTTP to say passes through a client."""
         _SIGNATURE.bind(None, **keywords)  # TypeError for a keyword that the SDK's method does not take
         # The body that the SDK would send; TypeError when a value of it is no JSON.
@@ -274,7 +256,7 @@ class _ClientOfResponder:
         body = {name: as_json(value) for name, value in given.items() if not isinstance(value, NotGiven | Omit)}
         served = self._responder(body | dict(keywords.get("extra_body") or {}))
         if isinstance(served, HTTPReply) or keywords.get("stream"):
-            return make_client(lambda _: served).chat.completions.create(**keywords)
+            return self._client(lambda _: served).chat.completions.create(**keywords)
         # As the SDK builds it of a body: its own object without any check, or the value where it is no object.
         build: Any = ChatCompletion.construct
         return build(**served) if isinstance(served, dict) else served
@@ -283,16 +265,15 @@ class _ClientOfResponder:
 class ScriptedClient(_ClientOfResponder):
     """A client for code that needs no more of one than ``create``, of either API; also under ``strictreply.wrap``.
 
-    It gives what the SDK gives: a ``ChatCompletion``, built as leniently, so that faults survive; a ``Stream`` of
-    chunks for ``stream=True``; exceptions such as ``openai.RateLimitError``, without a retry. All that takes HTTP to
-    say (streams, errors, broken connections) comes from the SDK itself, over the in-memory transport of this module.
-    Where more of the SDK is needed, :func:`openai_client` makes a real client over memory.
+    It returns what the SDK returns: a ``ChatCompletion``, built as leniently, so that faults survive. Streams, errors
+    and broken connections, which take HTTP, come from the SDK itself over :func:`transport`, without a retry; where
+    more of the SDK is needed, :func:`openai_client` makes a real client over memory.
     """
 
     _client = staticmethod(openai_client)
 
     def _create(self, *, model: object, messages: object, **options: Any) -> Any:
-        return self._answered({"model": model, "messages": messages, **options}, openai_client)
+        return self._answered({"model": model, "messages": messages, **options})
 
 
 class AsyncScriptedClient(_ClientOfResponder):
@@ -301,5 +282,5 @@ class AsyncScriptedClient(_ClientOfResponder):
     _client = staticmethod(async_openai_client)
 
     async def _create(self, *, model: object, messages: object, **options: Any) -> Any:
-        answered = self._answered({"model": model, "messages": messages, **options}, async_openai_client)
+        answered = self._answered({"model": model, "messages": messages, **options})
         return await answered if isawaitable(answered) else answered

@@ -16,12 +16,9 @@ if TYPE_CHECKING:
 
 MARK = "malformed"
 _SCRIPT = "llm_script"
+# The attribute of a failed run's report: its test, cause, code and fault, as JSON that xdist brings over.
 _FOUND = "strictreply_found"
-"""The attribute of a failed run's report: its test, cause, code and fault, as JSON that xdist brings over."""
-
-MAX_LISTED = 6
-"""How many codes are listed of a cause, and of a code places."""
-
+MAX_LISTED = 6  # how many codes are listed of a cause, and of a code places
 _USED: pytest.StashKey[Any] = pytest.StashKey()
 
 
@@ -54,9 +51,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     marked = f"{metafunc.definition.nodeid}: @pytest.mark.{MARK}"
     if _SCRIPT not in metafunc.fixturenames:
-        pytest.fail(
-            f"{marked} needs strictreply's fixture llm or llm_server; another fixture of that name hides it", False
-        )
+        hidden = "another fixture of that name hides it"
+        pytest.fail(f"{marked} needs strictreply's fixture llm or llm_server; {hidden}", False)
     if any(mark.args for mark in marks):
         pytest.fail(f"{marked} takes keywords: tools=[…]", False)
     from strictreply.testing._malformed import scripts_of  # noqa: PLC0415
@@ -130,13 +126,10 @@ def pytest_runtest_makereport(
 
 
 class _Causes:
-    """Of the failures of a marked test that one change would mend the first is reported, and the others are counted.
-
-    The first is the worst: runs are in the order of harm. It stands where all reports arrive, also those of xdist.
-    """
+    """Reports the first, worst failure of those of a marked test that one change would mend, and counts the others."""
 
     def __init__(self) -> None:
-        self.found: dict[tuple[str, str, str], list[tuple[str, str, str]]] = {}
+        self.found: dict[tuple[str, str, str], list[list[str]]] = {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
@@ -144,7 +137,7 @@ class _Causes:
         if report.failed and (found := vars(report).get(_FOUND)):
             harm, key, test, *reply = found
             replies = self.found.setdefault((harm, key, test), [])
-            replies.append((reply[0], reply[1], reply[2]))
+            replies.append(reply)
             if len(replies) > 1:
                 path, line, _ = report.location
                 report.outcome = "skipped"

@@ -1,7 +1,4 @@
-"""What the unreliable model is asked about: a shop's four small tools, and a dozen questions with their right replies.
-
-The tools are plain functions; who uses them declares them. Nothing here knows of models, faults or HTTP.
-"""
+"""What the unreliable model is asked about: a shop's four small tools, and questions with their right replies."""
 
 from __future__ import annotations
 
@@ -95,11 +92,9 @@ def schedule_meeting(
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question and the right reply to it.
+    """A question, and the right calls or the ``answer`` to it, also as JSON by the name of its schema.
 
-    ``calls`` are made together where that is allowed, else one after the other. ``answer`` is what is said without
-    any. ``structured`` holds the same answer as JSON, by the name of the schema that is asked for. A question that is
-    ``hopeless`` is never replied to well, whatever the model is told.
+    A question that is ``hopeless`` is never replied to well, whatever the model is told.
     """
 
     text: str

@@ -27,25 +27,18 @@ from strictreply.testing.faults._spots import KIND_OF, Subschemas, spots_of, sub
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Valid
 
-MAX_PARTS = 500
-"""Sub-schemas that are looked into; beyond, an example stands for each."""
-
-MAX_SIZE = 5
-"""Items or unnamed members beyond the fewest that there must be."""
-
+MAX_PARTS = 500  # sub-schemas that are looked into; beyond, an example stands for each
+MAX_SIZE = 5  # items or unnamed members beyond the fewest that there must be
 _NUMERIC = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+# A text is made by the first of these that is there: by two of them, most would be made in vain.
 _TEXTUAL = ({"format"}, {"pattern"}, {"minLength", "maxLength"})
-"""A text is made by the first of these that is there: by two of them, most would be made in vain."""
-
+# Texts in the formats that hypothesis-jsonschema does not know.
 _FORMATS = {
     "uuid": st.uuids().map(str),
     "duration": st.integers(0, 999).map("P{}D".format),
     "date-time-local": st.datetimes().map(str),
 }
-"""Texts in the formats that hypothesis-jsonschema does not know."""
-
 _ANYTHING = st.none() | st.booleans() | st.integers() | st.text()
-
 _Values = st.SearchStrategy[Any]
 
 REPLY_KINDS = (Kind.ARGS, Kind.JSON, Kind.SHAPE, Kind.TOOL, Kind.ENVELOPE, Kind.FINISH)
@@ -55,9 +48,8 @@ REPLY_KINDS = (Kind.ARGS, Kind.JSON, Kind.SHAPE, Kind.TOOL, Kind.ENVELOPE, Kind.
 def valid_arguments(tool: object, *, place: ReplyPlace = "call") -> st.SearchStrategy[JSON]:
     """Make arguments that a tool takes, as JSON; with ``place="json"`` answers of a type or a JSON Schema.
 
-    ``tool`` is a Tool, whatever a Tool is made of, or the JSON Schema of arguments. hypothesis-jsonschema makes the
-    values; the strict gate takes or leaves each, the tool's own model included. Where it takes none, the arguments are
-    small examples: one for each branch and optional member of the schema.
+    ``tool`` is a Tool, whatever a Tool is made of, or the JSON Schema of arguments. The strict gate takes each value of
+    hypothesis-jsonschema, or a small example of a branch or an optional member of the schema stands in for it.
 
     Raises ContractError when the declaration is wrong, ValueError when no example could be made.
     """
@@ -76,14 +68,12 @@ def invalid_replies(
 ) -> st.SearchStrategy[Fault]:
     """Make faults of good replies with all sorts of arguments: steps of a script, each with the code it deserves.
 
-    ``kinds`` chooses among the catalogue. Faults that are none without certain keywords in the request
-    (:attr:`strictreply.testing._steps.Fault.needs`) are left out.
-
-    Raises ValueError when no fault of these kinds can be made, and what :func:`valid_arguments` raises.
+    ``kinds`` chooses among the catalogue; faults that need certain keywords in the request are left out. Raises
+    ValueError when no fault of these kinds can be made, and what :func:`valid_arguments` raises.
     """
     declared = _declared(tool, place)
     target = Target.of(declared, place=place)
-    entries = [entry for entry in _ordered(kinds) if place in entry.places and not entry.needs]
+    entries = (entry for entry in _ordered(kinds) if place in entry.places and not entry.needs)
     makeable = [entry for entry in entries if next(entry.all_for(declared, place=place), None)]
     if not makeable:
         raise ValueError(f"no fault of {target.name or 'this answer'} is of the kinds {', '.join(kinds)}")
@@ -94,10 +84,7 @@ def invalid_replies(
 def _spoiled(
     draw: st.DrawFn, declared: object, place: ReplyPlace, entries: list[Entry], arguments: st.SearchStrategy[JSON]
 ) -> Fault:
-    """Draw an entry, arguments, and one of the places where the entry can spoil them; else those of the example.
-
-    The code is drawn before the entry: a property is often one of the code, and then the first entry with it is found.
-    """
+    """Draw a code, an entry with it, arguments, and a place that it can spoil: a property is often one of the code."""
     code = draw(st.sampled_from(list(dict.fromkeys(entry.code for entry in entries))))
     entry = draw(st.sampled_from([entry for entry in entries if entry.code == code]))
     args = draw(arguments)
@@ -137,9 +124,9 @@ def _is_taken(target: Target, value: JSON) -> bool:
 
 
 def _ordered(kinds: Collection[Kind]) -> list[Entry]:
-    order = {kind: index for index, kind in enumerate((*REPLY_KINDS, *Kind))}
-    chosen = [entry for entry in faults.CATALOGUE.values() if entry.kind in kinds]
-    return sorted(chosen, key=lambda entry: order[entry.kind])
+    order = [*REPLY_KINDS, *Kind]
+    chosen = (entry for entry in faults.CATALOGUE.values() if entry.kind in kinds)
+    return sorted(chosen, key=lambda entry: order.index(entry.kind))
 
 
 def _declared(tool: object, place: ReplyPlace) -> Any:

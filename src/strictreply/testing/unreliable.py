@@ -16,21 +16,9 @@ from typing import Any, cast
 
 from strictreply.contract._shaping import SHAPING
 from strictreply.contract._tool import Tool
+from strictreply.testing import _mending as mending
 from strictreply.testing._demands import Demand
-from strictreply.testing._mending import (
-    ConversationState,
-    Draft,
-    answered_reply,
-    clean_draft,
-    drafts_of,
-    fields,
-    first_ask,
-    is_met_by,
-    items,
-    mend,
-    names_a_place,
-    nearest,
-)
+from strictreply.testing._mending import ConversationState, Draft, clean_draft, fields, first_ask, is_met_by, items
 from strictreply.testing._scripts import text_of
 from strictreply.testing._steps import Kind, ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply, assistant, completion, error_reply, native_call
@@ -47,7 +35,6 @@ MAX_QUOTED_RESULT = 500
 MAX_REMEMBERED = 512
 FINAL_ANSWER = "final_answer"
 CUT = "cut_at_length"
-
 SHARES: Mapping[str, Mapping[str, float]] = {
     "call": {
         "commentary_key": 24.0,
@@ -84,18 +71,11 @@ a fence or prose around good JSON, 6 % are not JSON, 4.5 % cut.
 
 _UNKNOWN_QUESTION = "I know only the demo's questions; this is a plain answer to another."
 _PAYLOAD = re.compile(r"only the arguments of (?P<tool>\S+), one JSON object.*\n(?P<schema>\{.*\})$", re.MULTILINE)
-_INSTRUCTION_ROLES = ("system", "developer")
-_TEXT_ANSWER: JSON = {"type": "string"}
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyDemands:
-    """What one request demands of its reply.
-
-    ``tools`` are those that may be called. ``choice`` is ``auto``, ``required``, ``none`` or a tool's name. ``place``
-    says where calls are written. ``answer`` is the schema of a structured answer and ``answer_name`` what it is called;
-    None when an answer is text.
-    """
+    """What one request demands of its reply; ``choice`` may be a tool's name, ``answer`` is None when it is text."""
 
     tools: Mapping[str, Tool]
     choice: str = "auto"
@@ -108,13 +88,10 @@ class ReplyDemands:
 class UnreliableModel:
     """Answers chat completions about a scenario, wrongly at first as often as ``failure_rate`` says.
 
-    A correction mends exactly the faults it names; one that names none changes nothing. About one mended reply in
-    seven comes back with another fault, and the scenario's hopeless questions are never mended. ``failure_rate`` is
-    the share of first replies that are faulty, from 0 (never, not even a hopeless one) to 1; plain text answers have
-    nothing to get wrong. The same seed and conversation give the same response.
-
-    A question that the scenario does not hold is answered by a call of the first tool with example arguments, or by
-    plain text when there is no tool. Raises ValueError when ``failure_rate`` is not between 0 and 1.
+    A correction mends exactly the faults it names. About one mended reply in seven comes back with another fault, and
+    the scenario's hopeless questions are never mended; plain text has nothing to get wrong. The same seed and
+    conversation give the same response. A strange question is answered by a call of the first tool, or by plain text.
+    Raises ValueError when ``failure_rate`` is not between 0 (never, not even a hopeless one) and 1.
     """
 
     def __init__(self, scenario: Scenario, *, seed: int = 0, failure_rate: float = DEFAULT_FAILURE_RATE) -> None:
@@ -143,14 +120,14 @@ class UnreliableModel:
         return completion(message, id=id_, model=str(request.get("model", "")), finish_reason=reason, usage=usage)
 
     def _reply(self, turns: Sequence[JSONObject], demands: ReplyDemands, limit: int) -> list[Draft]:
-        back = answered_reply(turns)
+        back = mending.answered_reply(turns)
         if back is None or self._scenario.question(text_of(turns[-1])) is not None:
             return self._first_drafts(first_ask(turns), demands, limit)
         targets = self._targets(back, demands)
         wrong = {draft for draft in back.prior if not any(is_met_by(target, draft) for target in targets)}
         own = (draft for target in targets for draft in self._mistakes(back, target))
         # A remark on a wrong reply is a correction when it names a place, or the reply was a mistake of our own.
-        if wrong and (names_a_place(back.said) or not wrong.isdisjoint(own)):
+        if wrong and (mending.names_a_place(back.said) or not wrong.isdisjoint(own)):
             return self._mended_drafts(back, targets, demands)
         if targets[0].place == "union" and is_met_by(targets[0], back.prior[0]):
             # In the text channel the result of a right call comes as a turn of the user.
@@ -172,26 +149,22 @@ class UnreliableModel:
         return [*drafts[:victim], mistakes[0], *([] if mistakes[0].cut else drafts[victim + 1 :])]
 
     def _mended_drafts(self, back: ConversationState, targets: Sequence[Target], demands: ReplyDemands) -> list[Draft]:
-        """Write the reply again, mended as told; only the faulty call when one tool is demanded."""
+        """Write the reply again, mended as told; only the faulty call when one tool is demanded.
+
+        Some corrections cost another fault, and hopeless questions are never mended.
+        """
         drafts: list[Draft] = []
         chosen = 0
+        hopeless = self._failure_rate > 0 and self._is_hopeless(back)
+        relapses = self._dice("relapses", back.key).random() < RELAPSE_RATE
         for index, (draft, remark) in enumerate(zip(back.prior, back.remarks, strict=True)):
-            target = targets[index] if len(back.prior) == len(targets) else nearest(draft, targets)
+            target = targets[index] if len(back.prior) == len(targets) else mending.nearest(draft, targets)
             if draft.tool == demands.choice and not is_met_by(target, draft):
                 chosen = index
-            drafts.append(self._mended(back, draft, target, remark, index))
+            mended = draft if hopeless else mending.mend(draft, target, remark, index)
+            mistakes = self._mistakes(back, target) if relapses and mended != draft else []
+            drafts.append(mistakes[1] if len(mistakes) > 1 and draft == mistakes[0] else mended)
         return drafts if demands.choice in {"auto", "required", "none"} else [drafts[chosen]]
-
-    def _mended(self, back: ConversationState, draft: Draft, target: Target, remark: str, index: int) -> Draft:
-        """Mend one draft; some corrections cost another fault, and hopeless questions are never mended."""
-        if self._is_hopeless(back) and self._failure_rate > 0:
-            return draft
-        mended = mend(draft, target, remark, index)
-        mistakes = self._mistakes(back, target)
-        relapses = self._dice("relapses", back.key).random() < RELAPSE_RATE
-        if relapses and mended != draft and len(mistakes) > 1 and draft == mistakes[0]:
-            return mistakes[1]
-        return mended
 
     def _mistakes(self, state: ConversationState, target: Target) -> list[Draft]:
         """Make the mistakes that this step of the conversation is prone to: the first, then one after a relapse."""
@@ -223,11 +196,7 @@ class UnreliableModel:
 def draw(
     target: Target, dice: random.Random, *, avoid: Collection[str] = (), values_only: bool = False
 ) -> tuple[str, Draft] | None:
-    """Draw a fault of the catalogue by its share among those that can be made of a right reply.
-
-    Returns the fault's name and what is written, None when no fault can be made. ``values_only`` prefers faults of the
-    arguments; ``avoid`` names faults not to make.
-    """
+    """Draw a fault's name and what is written, by its share among those that can be made; None for none."""
     shares = SHARES["call" if target.place == "call" else "content"]
     names = [name for name in shares if name not in avoid]
     values = [name for name in names if CATALOGUE[name].kind is Kind.ARGS]
@@ -254,17 +223,17 @@ def _spoiled(fault: str, declared: str, place: ReplyPlace, value: str) -> tuple[
     """Make faults once: each is proved to be refused, and the same questions come again and again."""
     made = CATALOGUE[fault].all_for(json.loads(declared), place=place, args=json.loads(value))
     choices = [cast("Any", one.served)["choices"][0] for one in made]
-    drafts = [(drafts_of(choice["message"]), choice["finish_reason"] == "length") for choice in choices]
-    return tuple(replace(written[0], cut=cut) for written, cut in drafts)
+    drafts = ((mending.drafts_of(choice["message"])[0], choice["finish_reason"] == "length") for choice in choices)
+    return tuple(replace(draft, cut=cut) for draft, cut in drafts)
 
 
 def read_demands(request: JSONObject, known: Sequence[Callable[..., Any]] = ()) -> ReplyDemands:
-    """Read what a request demands of its reply; ValueError, fit for the client, when its tools or choice are none.
+    """Read what a request demands; ValueError when its tools or choice are none.
 
-    ``known`` are the tools of instructions for the text channel that do not spell their schemas.
+    ``known`` are the tools of instructions for the text channel that do not write out their schemas.
     """
     if not request.get("tools"):  # the text channel, when the instructions ask for the JSON union
-        text = "\n".join(text_of(turn) for turn in request["messages"] if turn.get("role") in _INSTRUCTION_ROLES)
+        text = "\n".join(text_of(turn) for turn in request["messages"] if turn.get("role") in {"system", "developer"})
         asked_alone = _PAYLOAD.search(text)  # one call's arguments; written as the union they are taken as well
         if asked_alone:
             tool = Tool.from_json_schema(asked_alone["tool"], json.loads(asked_alone["schema"]))
@@ -324,7 +293,7 @@ def _answer(state: ConversationState, question: Question | None, demands: ReplyD
     if demands.place != "union":
         return Target.of(args=text) if demands.answer is None else _target(demands.answer, "json", known)
     # An answer in the union is a JSON answer of this form.
-    properties: JSON = {"answer": _TEXT_ANSWER if demands.answer is None else demands.answer}
+    properties: JSON = {"answer": {"type": "string"} if demands.answer is None else demands.answer}
     form: JSON = {"type": "object", "properties": properties, "required": ["answer"]}
     said = text if demands.answer is None else known
     return _target(form, "json", None if said is None else {"answer": said})

@@ -134,17 +134,14 @@ class CallFailed(StrictReplyError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # of requests and replies only what JSON can hold: a caller, or its client, may have put anything into them
-        attempts = tuple(
-            replace(attempt, request=plain_request(attempt.request), raw=plain(attempt.raw))
-            for attempt in self.attempts
-        )
+        attempts = [replace(each, request=plain_request(each.request), raw=plain(each.raw)) for each in self.attempts]
         rebuilt, (kind, args, fields) = super().__reduce__()
-        return rebuilt, (kind, args, fields | {"attempts": attempts})
+        return rebuilt, (kind, args, fields | {"attempts": tuple(attempts)})
 
     @property
     def issues(self) -> tuple[Issue, ...]:
         """The faults of the last reply that was judged; empty when none was."""
-        return _last_issues(self.attempts)
+        return next((attempt.issues for attempt in reversed(self.attempts) if attempt.issues), ())
 
     @property
     def usage(self) -> Usage:
@@ -219,7 +216,14 @@ class TransportFailed(CallFailed):
     def explain(self) -> str:
         """Return the explanation of every failed call, and what the SDK's exception said."""
         text = super().explain()
-        return text if self.cause is None else f"{text}\n{_cause_line(self.cause)}"
+        if self.cause is None:
+            return text
+        try:
+            words = str(self.cause)
+        except Exception:  # noqa: BLE001 - its own code may raise anything, and the rest is explained all the same
+            words = ""
+        said = _excerpt(ascii(without_credentials(words, self.cause)))
+        return f"{text}\nCaused by {printable(type(self.cause).__name__)}: {said}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         # without the cause: SDK exceptions hold live connections
@@ -268,25 +272,13 @@ def explained(headline: str, attempts: tuple[Attempt, ...]) -> str:
     lines = [headline, f"{len(attempts)} attempts, {usage.total_tokens} tokens in total."]
     for attempt in attempts:
         lines += _attempt_lines(attempt)
-    return "\n".join([*lines, *(line.strip() for line in remedy_lines(_last_issues(attempts)))])
-
-
-def _last_issues(attempts: tuple[Attempt, ...]) -> tuple[Issue, ...]:
-    return next((attempt.issues for attempt in reversed(attempts) if attempt.issues), ())
+    issues = next((attempt.issues for attempt in reversed(attempts) if attempt.issues), ())
+    return "\n".join([*lines, *(line.strip() for line in remedy_lines(issues))])
 
 
 def _reason_lines(reason: str) -> list[str]:
     # none for the reasons that the faults themselves explain
     return [f"  What to do: {REASON_ADVICE[reason]}"] if reason in REASON_ADVICE else []
-
-
-def _cause_line(cause: Exception) -> str:
-    """Return what an exception said, capped, escaped as in a ``repr``, without what its request was sent with."""
-    try:
-        words = str(cause)
-    except Exception:  # noqa: BLE001 - an exception's own code may raise anything, and the rest is explained all the same
-        words = ""
-    return f"Caused by {printable(type(cause).__name__)}: {_excerpt(ascii(without_credentials(words, cause)))}"
 
 
 def _attempt_lines(attempt: Attempt) -> list[str]:
@@ -309,8 +301,7 @@ def _attempt_lines(attempt: Attempt) -> list[str]:
 
 
 def _reply_text(attempt: Attempt) -> str:
-    """Return the message of a completion, the items of a response, or the whole when it has none; capped, escaped."""
-    shown = attempt.raw
+    shown = attempt.raw  # the message of a completion, the items of a response, or the whole when it has none
     if isinstance(shown, dict):
         choices = shown.get("choices")
         first = choices[0] if isinstance(choices, list) and choices else None

@@ -55,18 +55,12 @@ class Worded(StrEnum):
     remedy: Remedy
 
     def __new__(
-        cls,
-        value: str,
-        template: str,
-        category: Category = Category.FORMAT_ERROR,
-        remedy: Remedy = Remedy.CORRECT,
+        cls, value: str, template: str, category: Category = Category.FORMAT_ERROR, remedy: Remedy = Remedy.CORRECT
     ) -> Self:
         """Attach words, category and remedy to the code."""
         member = str.__new__(cls, value)
         member._value_ = value
-        member.template = template
-        member.category = category
-        member.remedy = remedy
+        member.template, member.category, member.remedy = template, category, remedy
         return member
 
 
@@ -139,7 +133,7 @@ class Code(Worded):
     ENVELOPE_ERROR = "envelope.error", "the response holds an error beside or instead of a reply", *_BROKEN_RESPONSE
 
 
-_CODES = {code.value: code for code in Code}
+CODES = {code.value: code for code in Code}
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +171,7 @@ class Issue:
     @property
     def remedy(self) -> Remedy:
         """What helps against this fault; a code of the user's own is corrected."""
-        known = _CODES.get(self.code)
+        known = CODES.get(self.code)
         return Remedy.CORRECT if known is None else known.remedy
 
     @property
@@ -215,13 +209,10 @@ def printable_json(text: str) -> str:
     """Escape what is not printable as JSON does (RFC 8259 section 7): JSON in the text means the same as before."""
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() else _json_escape(char) for char in text)
-
-
-def _json_escape(char: str) -> str:
     # by UTF-16 code units; json.dumps would leave DEL as it is
-    units = char.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{high:02x}{low:02x}" for high, low in zip(units[::2], units[1::2], strict=True))
+    units = ["" if char.isprintable() else char.encode("utf-16-be", "surrogatepass").hex() for char in text]
+    pairs = zip(text, units, strict=True)
+    return "".join(f"\\u{unit[:4]}" + (unit[4:] and f"\\u{unit[4:]}") if unit else char for char, unit in pairs)
 
 
 def quote(value: Any) -> str:
@@ -244,10 +235,7 @@ def quote(value: Any) -> str:
 
 
 def came_words(value: object, place: str = "args") -> str:
-    """Return what came as a whole, by kind and emptiness alone: ``the arguments were an object without keys``.
-
-    ``place`` is ``args``, or the word for what came. Nothing of the value's content is in it.
-    """
+    """Return what came by kind and emptiness: ``the arguments were an object without keys``, ``the <place> was …``."""
     return f"the arguments were {kind_words(value)}" if place == "args" else f"the {place} was {kind_words(value)}"
 
 

@@ -38,12 +38,8 @@ AnswerStyle: TypeAlias = Literal["union", "tool"]
 CallsAsText: TypeAlias = Literal["refuse", "answer"]
 """Whether a text answer that is, as a whole, a call of a declared tool is refused or accepted as an answer."""
 
-
-MAX_JSON_DEPTH = 200
-"""The nesting that the parser underneath can follow; ``Limits.depth`` may not exceed it."""
-
-MAX_NUMBER_DIGITS = 4300
-"""The digits of one integer that CPython converts in bounded time (``sys.int_info``)."""
+MAX_JSON_DEPTH = 200  # the nesting that the parser underneath can follow; ``Limits.depth`` may not exceed it
+MAX_NUMBER_DIGITS = 4300  # of one integer that CPython converts in bounded time (``sys.int_info``)
 
 
 def is_count(value: object, least: int = 0) -> TypeGuard[int]:
@@ -87,9 +83,8 @@ def utf8_size(text: object) -> int:
 
 
 DEFAULT_LIMITS = Limits()
-
+# The steps of one reply, each a few microseconds: a value checked against a schema, some comparisons of names.
 MAX_WORK = 10_000
-"""The steps of one reply, each a few microseconds: a value checked against a schema, some comparisons of names."""
 
 
 class Spent(Exception):

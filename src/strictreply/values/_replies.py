@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, astuple, dataclass, field
 from functools import lru_cache
 from typing import Any, Generic, TypeAlias
@@ -101,16 +102,9 @@ class Invalid:
 Verdict: TypeAlias = Valid[A_co] | Invalid
 
 
-MAX_DEPTH = 200
-"""How deep a copy of a request goes: far beyond any that can be sent, and short of Python's own limit."""
-
-_ENDLESS: int = 10**MAX_NUMBER_DIGITS
-"""The least integer that ``str`` and ``json.dumps`` refuse to print."""
-
-MAX_TOKENS = 2**53 - 1
-"""The largest count of tokens that is believed: JSON has no larger exact integer (RFC 7493 section 2.2)."""
-
-
+MAX_DEPTH = 200  # of a copy of a request: far beyond any that can be sent, and short of Python's own limit
+_ENDLESS: int = 10**MAX_NUMBER_DIGITS  # the least integer that ``str`` and ``json.dumps`` refuse to print
+MAX_TOKENS = 2**53 - 1  # the largest count that is believed: JSON has no larger exact integer (RFC 7493 section 2.2)
 UsageNames: TypeAlias = tuple[str, str, str]
 OUR_NAMES: UsageNames = ("prompt_tokens", "completion_tokens", "total_tokens")
 
@@ -125,11 +119,7 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sum of two counts."""
-        return Usage(
-            self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens,
-            self.total_tokens + other.total_tokens,
-        )
+        return Usage(*map(operator.add, astuple(self), astuple(other)))
 
     @classmethod
     def of(cls, response: JSON, names: UsageNames = OUR_NAMES) -> Usage:
@@ -152,8 +142,8 @@ def _count(value: object) -> int:
 class Vetoed:
     """Where a stream was closed because nothing that could follow would have made its reply valid.
 
-    ``at`` counts the bytes of the reply that had come; ``saved`` is the least number of tokens that the rest of a valid
-    reply would have taken, four characters being one; None where that cannot be told.
+    ``at`` counts the bytes of the reply that had come; ``saved`` is the least number of tokens, four characters each,
+    that the rest of a valid reply would have taken; None where that is not known.
     """
 
     at: int
@@ -204,20 +194,11 @@ class Attempt:
 
     def to_dict(self, *, raw: bool = False) -> dict[str, Any]:
         """Return the attempt as JSON-safe values; the request and the raw reply only when ``raw`` is true."""
-        record: dict[str, Any] = {
-            "number": self.number,
-            "issues": [issue.to_dict() for issue in self.issues],
-            "failure": self.failure,
-            "correction": self.correction,
-            "tier": self.tier,
-            "scope": self.scope,
-            "escalation": self.escalation,
-            "leniency": list(self.leniency),
-            "refused": list(self.refused),
-            "vetoed": None if self.vetoed is None else asdict(self.vetoed),
-            "usage": asdict(self.usage),
-            "seconds": self.seconds,
-        }
+        record: dict[str, Any] = {"number": self.number, "issues": [issue.to_dict() for issue in self.issues]}
+        record |= {name: getattr(self, name) for name in ("failure", "correction", "tier", "scope", "escalation")}
+        record |= {"leniency": list(self.leniency), "refused": list(self.refused)}
+        record |= {"vetoed": None if self.vetoed is None else asdict(self.vetoed)}
+        record |= {"usage": asdict(self.usage), "seconds": self.seconds}
         return record | {"request": plain_request(self.request), "raw": plain(self.raw)} if raw else record
 
 
@@ -239,8 +220,13 @@ def plain(value: object, *, other: Callable[[object], str] = type_name, above: t
     """
     if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, str | int | float):
-        return type_name(value) if isinstance(value, int) and abs(value) >= _ENDLESS else _exact(value)
+    # out of its subclass: a member of an Enum pickles as its class, which a reader may not have
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return type_name(value) if abs(value) >= _ENDLESS else int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
     if not isinstance(value, Mapping | list | tuple):
         return other(value)
     if id(value) in above or len(above) >= MAX_DEPTH:
@@ -253,13 +239,6 @@ def plain(value: object, *, other: Callable[[object], str] = type_name, above: t
 
 def _key(name: object) -> str:
     return str(plain(name) if isinstance(name, str | int | float) or name is None else type_name(name))
-
-
-def _exact(value: str | float) -> str | int | float:
-    # out of its subclass: a member of an Enum pickles as its class, which a reader may not have
-    if isinstance(value, str):
-        return str.__str__(value)
-    return int.__int__(value) if isinstance(value, int) else float.__float__(value)
 
 
 def total_usage(attempts: tuple[Attempt, ...]) -> Usage:
@@ -290,17 +269,10 @@ def summed_usage(attempts: tuple[Attempt, ...], names: UsageNames = OUR_NAMES) -
     return written | dict(zip(names, astuple(total_usage(attempts)), strict=True))
 
 
-REDACTED = "[redacted]"
-"""What replaces a credential in a text."""
-
-NOT_KEPT = "[not kept]"
-"""What replaces the value of a keyword that may hold a credential."""
-
-MIN_CREDENTIAL_CHARS = 8
-"""A shorter credential is a placeholder (``none``, ``EMPTY``), and its letters may occur anywhere."""
-
+REDACTED = "[redacted]"  # what replaces a credential in a text
+NOT_KEPT = "[not kept]"  # what replaces the value of a keyword that may hold a credential
+MIN_CREDENTIAL_CHARS = 8  # a shorter one is a placeholder (``none``, ``EMPTY``), and its letters may occur anywhere
 _MIN_UNNAMED_CHARS = 12
-
 _TRANSPORT_KEYWORDS = frozenset(
     {
         *("extra_headers", "extra_query", "extra_body"),  # the openai SDK's own
@@ -321,10 +293,7 @@ _UNGUESSABLE = re.compile(r"(?=\S*[0-9])(?=\S*[A-Za-z])\S+")
 
 
 def without_transport(request: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a request with ``"[not kept]"`` for each keyword of the transport, or named like a credential.
-
-    Return the same mapping when it has none.
-    """
+    """Return a request with ``"[not kept]"`` for keywords of the transport and those named like a credential."""
     hidden = {name for name in request if _may_be_credential(name)}
     return {name: NOT_KEPT if name in hidden else request[name] for name in request} if hidden else request
 
@@ -335,10 +304,7 @@ def _may_be_credential(name: str) -> bool:
 
 
 def without_credentials(words: str, cause: BaseException) -> str:
-    """Return ``words`` without the credentials that the HTTP request of ``cause`` was sent with.
-
-    Servers repeat a key that they do not take, and HTTP libraries one that no header can hold.
-    """
+    """Return ``words`` without the credentials that the request of ``cause`` was sent with: servers repeat them."""
     try:
         request = getattr(cause, "request", None)
     except RuntimeError:  # HTTP libraries raise it where an exception was given no request
@@ -360,13 +326,10 @@ def credentials_of(request: Any) -> tuple[str, ...]:
     address = _ADDRESS.match(str(getattr(request, "url", "")))
     if address is not None:
         named += [("password", unquote(address["user"] or "")), *parse_qsl(address["query"] or "")]
-    found = {secret for name, value in named for secret in _secrets(name, value)}
+    found: set[str] = set()
+    for name, value in named:
+        if _CREDENTIAL_NAME.search(name):
+            found |= {part for part in (*value.split(), *_SEPARATORS.split(value)) if len(part) >= MIN_CREDENTIAL_CHARS}
+        elif len(value) >= _MIN_UNNAMED_CHARS and _UNGUESSABLE.fullmatch(value) and not _PLAIN_HEADER.fullmatch(name):
+            found.add(value)
     return tuple(sorted(found, key=lambda secret: (-len(secret), secret)))
-
-
-def _secrets(name: str, value: str) -> Iterator[str]:
-    if _CREDENTIAL_NAME.search(name):
-        parts = {*value.split(), *_SEPARATORS.split(value)}
-        yield from (part for part in parts if len(part) >= MIN_CREDENTIAL_CHARS)
-    elif len(value) >= _MIN_UNNAMED_CHARS and _UNGUESSABLE.fullmatch(value) and not _PLAIN_HEADER.fullmatch(name):
-        yield value

@@ -41,9 +41,8 @@ class Risk(IntEnum):
 class Comparison:
     """One comparison of a value with its JSON: what was found, and the risk up to which nothing need be compared.
 
-    ``work`` is what it may take; it raises Spent when that is used up. Inside a union every place is compared,
-    because a branch that changes nothing by itself may be the wrong one. ``known`` holds what unions found, by the
-    identities of part, value and JSON.
+    ``work`` is what it may take; it raises Spent when that is used up. Inside a union every place is compared, because
+    a branch that changes nothing by itself may be the wrong one. ``known`` holds what unions found, by identities.
     """
 
     floor: int

@@ -83,10 +83,8 @@ class Fidelity:
         finally:
             work.afford(run.work.taken // COMPARED_PER_STEP)
         code, wrong = f"{place}.{NOT_REPRESENTABLE}", Category.FORMAT_ERROR
-        return tuple(
-            Issue(code, wrong, masked_pointer(at, steps, names), words, found=quote(found))
-            for steps, words, found in run.found
-        )
+        placed = [(masked_pointer(at, steps, names), words, found) for steps, words, found in run.found]
+        return tuple(Issue(code, wrong, path, words, found=quote(found)) for path, words, found in placed)
 
 
 _KNOWN: WeakKeyDictionary[TypeAdapter[Any], Fidelity] = WeakKeyDictionary()
@@ -108,6 +106,7 @@ def fidelity_of(adapter: TypeAdapter[Any]) -> Fidelity:
 
 
 _OWN = ("pydantic.", "strictreply.")
+_CHANGING = ("strip_whitespace", "to_lower", "to_upper")
 
 
 class _Made:
@@ -153,7 +152,7 @@ class Reader:
 
     def _scalar(self, schema: CoreSchema) -> Read:
         kind: str = schema["type"]
-        spelling: Scalar | None = None
+        spelling: Scalar | None
         if kind == "bytes":
             spelling = text_of_bytes(self._config.get("val_json_bytes", "utf8"))
         elif kind == "literal":
@@ -161,10 +160,8 @@ class Reader:
         elif kind == "enum":  # one with a method of its own for what is no member's value is the user's own
             spelling = None if "missing" in schema else one_of(schema["members"])
         else:
-            own = ("strip_whitespace", "to_lower", "to_upper")
-            configured = (*(f"str_{name}" for name in own), "coerce_numbers_to_str")
-            changing = [schema.get(name) for name in (*own, "coerce_numbers_to_str")]
-            changing += [self._config.get(name) for name in configured]
+            changing = [schema.get(name) or self._config.get(f"str_{name}") for name in _CHANGING]
+            changing += [held.get("coerce_numbers_to_str") for held in (schema, self._config)]
             spelling = SPELLINGS.get("own-str" if kind == "str" and any(changing) else kind)
         return schema, None if spelling is None else self._held(spelling)
 
@@ -293,7 +290,11 @@ class Reader:
             inner, part = self.read(declared["schema"])
             read[name] = {**declared, "schema": inner}
             own[name] = name, part
-            aliased |= dict.fromkeys(_aliases(declared.get("validation_alias")), (name, part))
+            alias: Any = declared.get("validation_alias") or []
+            paths: list[list[str]] = [[alias]] if isinstance(alias, str) else [alias]
+            if not isinstance(alias, str) and alias and isinstance(alias[0], list):
+                paths = alias
+            aliased |= {path[0]: (name, part) for path in paths if len(path) == 1}
         probe = {**schema, "fields": read if fields is listed else list(read.values())}
         probe.pop("computed_fields", None)
         extras = None
@@ -336,13 +337,6 @@ def _handled(value: Any, handler: Callable[[Any], Any]) -> Any:
 
 def _risk(*parts: Part | None) -> Risk:
     return max((part.risk for part in parts if part is not None), default=Risk.NONE)
-
-
-def _aliases(alias: Any) -> tuple[str, ...]:
-    if isinstance(alias, str):
-        return (alias,)
-    paths: list[list[str]] = alias if alias and isinstance(alias[0], list) else [alias or []]
-    return tuple(path[0] for path in paths if len(path) == 1)
 
 
 # Types that pydantic's smart mode never takes for each other: JSON has a type of its own for each.

@@ -50,10 +50,6 @@ def equal(value: Any, judged: JSON) -> bool:
     return type(value) is type(judged) and value == judged
 
 
-def _is_float(value: Any, judged: JSON) -> bool:  # a key may be spelled 1e999
-    return type(value) is float and isfinite(value) and equal(value, judged)
-
-
 def _exactly(kind: type) -> Same:
     return lambda value, judged: type(value) is kind and equal(value, judged)
 
@@ -75,8 +71,9 @@ def _is_fraction(value: Any, judged: JSON) -> bool:
         return False
     if isinstance(judged, int | float):
         return value in (Fraction(judged), Fraction(str(judged)))
-    plain = isinstance(judged, str) and (_DECIMAL.fullmatch(judged) or _FRACTION.fullmatch(judged))
-    return bool(plain) and Fraction(str(judged)) == value
+    return (
+        bool(_FRACTION.fullmatch(_str(judged)) or _DECIMAL.fullmatch(_str(judged))) and Fraction(_str(judged)) == value
+    )
 
 
 def _as_read(
@@ -177,7 +174,11 @@ def encoded(function: object) -> Scalar | None:
     return _spelled(same, f"must be bytes in {codec.encoder.get_json_format()}")
 
 
-def _is_opaque(value: Any, judged: JSON) -> bool:
+def _is_float(value: Any, judged: JSON) -> bool:  # a key may be spelled 1e999
+    return type(value) is float and isfinite(value) and equal(value, judged)
+
+
+def _opaque(value: Any, judged: JSON) -> bool:
     return type(value) not in _JSON_TYPES or equal(value, judged)
 
 
@@ -188,7 +189,7 @@ SPELLINGS = {
     "float": _spelled(_is_float, "must be a number that a 64-bit float holds exactly", Risk.LONG_NUMBERS, text=False),
     "str": _spelled(_exactly(str), "must be a string", Risk.NONE),
     "own-str": _spelled(lambda value, _: type(value) is str, "must be a string", Risk.NONE),
-    "opaque": _spelled(_is_opaque, "must be as the schema shows", Risk.NONE),
+    "opaque": _spelled(_opaque, "must be as the schema shows", Risk.NONE),
     "decimal": _spelled(_is_decimal, "must be a decimal number in plain digits"),
     "fraction": _spelled(_is_fraction, "must be a fraction in plain digits"),
     "date": _spelled(_as_read(date, _DATE, date.fromisoformat), "must be a date, YYYY-MM-DD"),

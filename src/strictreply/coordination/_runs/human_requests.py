@@ -1,7 +1,6 @@
 """What is asked of a human, and what an answer decides: values and a ledger of them; no state is known here.
 
-A ledger only grows: a request is pending until an entry says that it was answered or cancelled, so no copy of an older
-ledger can lose one. Ledgers of parallel branches merge in any order to the same.
+A ledger only grows, so no copy of an older one can lose a request; ledgers of parallel branches merge in any order.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ Words: TypeAlias = Mapping[str, HumanDecision]
 
 
 class HumanKind(StrEnum):
-    """What is asked: ``words`` are the answers that decide, and ``prompt`` is put where a request has no words.
+    """What is asked: ``words`` are the answers that decide, ``prompt`` is the default text of a request.
 
-    ``otherwise`` is what any other text decides, or None when it decides nothing and the human is asked again.
+    ``otherwise`` is what any other text decides, None when the human is asked again.
     """
 
     decisions: frozenset[HumanDecision]
@@ -53,8 +52,7 @@ class HumanKind(StrEnum):
         member._value_ = value
         member.decisions = frozenset(map(HumanDecision, spelt))
         member.words = {word: HumanDecision(one) for one, words in spelt.items() for word in (one, *words.split())}
-        member.otherwise = otherwise
-        member.prompt = prompt
+        member.otherwise, member.prompt = otherwise, prompt
         return member
 
     GENERAL = "general", "Please say how to go on.", HumanDecision.FEEDBACK, {"feedback": ""}
@@ -89,8 +87,8 @@ class PendingHuman:
     ``resume_to`` is the node an answer leads to (None: where the graph begins), ``skip_to`` where ``skip`` leads, and
     ``interrupted`` the target that cancelling restores. ``requested_at`` is an ISO 8601 time or empty; ``asked`` counts
     how often the prompt was put. ``tell_to`` is the node that an answer is told to once the line that asked is over,
-    None while it goes on; ``carried`` counts how often a run that began since led it to another entry, and
-    ``redirected`` how often the answer to a question before it changed ``interrupted``.
+    None while it goes on; ``carried`` counts the runs since that led it to another entry, ``redirected`` the answers to
+    earlier questions that changed ``interrupted``.
     """
 
     id: str
@@ -111,11 +109,11 @@ class PendingHuman:
         return self.prompt.strip() or self.kind.prompt
 
     def handed_over(self, target: str, *, tell_to: str | None = None) -> Self:
-        """Return the question to the line that goes on at ``target``, its own being over: any answer leads there."""
+        """Return the question for the line that goes on at ``target``: any answer leads there."""
         return replace(self, resume_to=target, skip_to=target, interrupted=target, tell_to=tell_to)
 
     def carried_over(self, entry: str) -> Self:
-        """Return the question to a new run that begins at ``entry``, once; who asked is still told the answer."""
+        """Return the question for a new run that begins at ``entry``, once; its asker is still told the answer."""
         if self.carried and self.resume_to == entry:
             return self
         return replace(self.handed_over(entry, tell_to=self.tell_to or self.resume_to), carried=self.carried + 1)
@@ -135,7 +133,6 @@ class SettledHuman:
     settled_at: str = ""
 
     def to_dict(self) -> JSONObject:
-        """Return the settled request as JSON, beside the members of the request."""
         decision = self.decision and self.decision.value
         return self.request.to_dict() | {"decision": decision, "answer": self.answer, "settled_at": self.settled_at}
 
@@ -146,7 +143,7 @@ _KINDS = {kind.value: kind for kind in HumanKind}  # type checkers take HumanKin
 _DECISIONS = frozenset(decision.value for decision in HumanDecision)
 _PENDING: JSONObject = {
     "id": NAME,
-    "kind": {"enum": [kind.value for kind in HumanKind]},
+    "kind": {"enum": [*_KINDS]},
     "prompt": TEXT,
     "resume_to": OPTIONAL_TEXT,
     "skip_to": OPTIONAL_TEXT,
@@ -157,19 +154,13 @@ _PENDING: JSONObject = {
     "carried": COUNT,
     "redirected": COUNT,
 }
-_SETTLED: JSONObject = {
-    "decision": {"enum": [*(decision.value for decision in HumanDecision), None]},
-    "answer": TEXT,
-    "settled_at": TEXT,
-}
+_SETTLED: JSONObject = {"decision": {"enum": [*map(str, HumanDecision), None]}, "answer": TEXT, "settled_at": TEXT}
 _REQUEST: JSONObject = {
     # a ledger that was kept by an earlier version has no redirected
     **record(_PENDING | _SETTLED, optional=("redirected", *_SETTLED)),
     "dependentRequired": {"settled_at": ["decision", "answer"]},
 }
 LEDGER: Final[JSONObject] = {"type": "array", "items": _REQUEST}
-"""The ledger of requests to a human as a state holds it."""
-
 _LEDGER = StateSchema(LEDGER)
 
 
@@ -190,38 +181,35 @@ def read_ledger(value: object, at: str = "") -> tuple[HumanRequest, ...]:
 
 
 def merge_ledgers(one: list[JSONObject], other: list[JSONObject]) -> list[JSONObject]:
-    """Join two ledgers: every request of either, and of one that is in both the later news.
+    """Join two ledgers, as LangGraph's reducer: every request once, by its later entry; StateError for no ledger.
 
-    Settled is later than pending, carried into more runs later than into fewer, redirected and asked more often later
-    than less. The order of the arguments does not matter, nor does how often a ledger is joined, so this is a reducer
-    for LangGraph. Raises StateError for what is no ledger.
+    Settled is later than pending, then the one that was carried, redirected or asked more often.
     """
+
+    def age(found: HumanRequest) -> tuple[bool, int, int, int, str]:
+        request = request_of(found)
+        spelt = json.dumps(found.to_dict(), sort_keys=True)  # only makes the order total
+        return isinstance(found, SettledHuman), request.carried, request.redirected, request.asked, spelt
+
     joined: dict[str, HumanRequest] = {}
     for found in (*read_ledger(one), *read_ledger(other)):
         request = request_of(found)
-        joined[request.id] = max(joined.get(request.id, found), found, key=_news)
+        joined[request.id] = max(joined.get(request.id, found), found, key=age)
     in_order = sorted(joined.values(), key=lambda found: (request_of(found).requested_at, request_of(found).id))
     return [found.to_dict() for found in in_order]
 
 
-def _news(found: HumanRequest) -> tuple[bool, int, int, int, str]:
-    request = request_of(found)
-    spelt = json.dumps(found.to_dict(), sort_keys=True)  # only makes the order total
-    return isinstance(found, SettledHuman), request.carried, request.redirected, request.asked, spelt
-
-
 def request_of(found: HumanRequest) -> PendingHuman:
-    """Return the question of a request, settled or not."""
     return found.request if isinstance(found, SettledHuman) else found
 
 
 def unworded(ledger: Sequence[JSONObject], interrupted: str | None) -> PendingHuman:
-    """Make the request of a flag that was set by hand; its id follows from the ledger, so that it is noted once."""
+    """Make the request of a flag that was set by hand, with an id from the ledger, so that it is added once."""
     return PendingHuman(id=f"flag-{len(ledger)}", interrupted=interrupted)
 
 
 def carry_over(ledger: list[JSONObject], entry: str, *, flagged: bool) -> list[JSONObject]:
-    """Return the ledger of a new run: what is pending, or was ``flagged`` without a request, comes before ``entry``."""
+    """Return the ledger of a new run: pending requests, or one for a bare flag, come before ``entry``."""
     pending = [found for found in read_ledger(ledger) if isinstance(found, PendingHuman)]
     if flagged and not pending:
         pending = [unworded(ledger, None)]
@@ -231,11 +219,10 @@ def carry_over(ledger: list[JSONObject], entry: str, *, flagged: bool) -> list[J
 def read_answer(kind: HumanKind, answer: str, *, words: Words | None = None) -> HumanDecision | None:
     """Return what an answer decides; None means that the human must be asked again.
 
-    An answer is a decision's name or exactly one of its kind's words; ``words`` adds to them and wins over them.
+    An answer is a decision's name or exactly one of its kind's words; ``words`` adds to them and overrides them.
     Any other text decides ``kind.otherwise``: a word is never looked for inside a text, so no negation is taken for
-    consent (requirement R26). Raises ContractError when ``words`` names a decision that this kind does not have, and
-    for the bare name of another kind's decision where it would pass for free text: who writes ``abort`` under a plan
-    means to decide something. A general question takes any text.
+    consent (requirement R26). Raises ContractError when ``words`` names a decision that this kind does not have, and,
+    but for a general question, for the bare name of another kind's decision where it would pass for free text.
     """
     if foreign := sorted({*(words or {}).values()} - kind.decisions):
         raise ContractError(f"words of {kind.value!r} may not mean {', '.join(foreign)}")
@@ -246,14 +233,6 @@ def read_answer(kind: HumanKind, answer: str, *, words: Words | None = None) -> 
         ways = f"answer {', '.join(sorted(kind.decisions))}, or say it in more words"
         raise ContractError(f"{spelt!r} does not answer a question of the kind {kind.value!r}: {ways}")
     return table.get(spelt, kind.otherwise)
-
-
-def require_text(answer: object) -> str:
-    """Return an answer that is text; ContractError for any other value, with what an answer is."""
-    if not isinstance(answer, str):
-        expected = "the name of a decision, a word for one, or free text"
-        raise ContractError(f"a human's answer must be text ({expected}), not {type(answer).__name__}")
-    return answer
 
 
 def _plain(answer: str) -> str:

@@ -1,8 +1,7 @@
 """Where a run goes next: one decision from a state and a table of routes, with its reason. Pure: nothing is changed.
 
 The order is the published one: loop limit, completion, human input, next agent, end; rules of the user's own stand
-between by their priority, and a hop that would close a loop ends the run instead. A table is checked when it is
-declared.
+between by their priority, and a hop that would close a loop ends the run instead.
 """
 
 from __future__ import annotations
@@ -44,11 +43,6 @@ from strictreply.values._limits import is_count
 
 T = TypeVar("T", bound=Hashable)
 
-COMPLETION_PRIORITY: Final = 300
-HUMAN_PRIORITY: Final = 200
-NEXT_PRIORITY: Final = 100
-"""The priorities of the built-in rules; a rule of the user's may stand anywhere among them, after the loop limit."""
-
 BUILT_IN_NAMES: Final = ("loop_limit", "loop_detected", "completion", "human_input", "next_agent", "fallback")
 MAX_LOOP_COUNT_VARIABLE: Final = "STRICTREPLY_MAX_LOOP_COUNT"
 HISTORY_LIMIT: Final = 50  # the entries that ``routing_history`` keeps at least, the newest
@@ -64,8 +58,7 @@ _HISTORY = StateSchema({"type": "array", "items": HISTORY_ENTRY})
 class CycleLimit:
     """A trail is a loop when its end is one piece of at most ``longest`` steps, ``repeats`` times in a row.
 
-    16 steps are a round of five agents that each call a tool before they hand over. Raises ValueError unless
-    ``repeats`` is at least 2 and ``longest`` at least 1.
+    16 steps are a round of five agents with a tool call each. Raises ValueError unless repeats >= 2 and longest >= 1.
     """
 
     repeats: int = 3
@@ -77,11 +70,11 @@ class CycleLimit:
 
     @property
     def window(self) -> int:
-        """The number of steps that decide: what is further back does not matter."""
+        """The number of the newest steps that decide."""
         return self.repeats * self.longest
 
     def loop(self, trail: Sequence[T]) -> tuple[T, ...]:
-        """Return the shortest piece that the trail's end repeats, in order; empty when it does not go in circles."""
+        """Return the shortest piece that the trail's end repeats, in order; empty when there is none."""
         for period in range(1, min(self.longest, len(trail) // self.repeats) + 1):
             piece = tuple(trail[-period:])
             if tuple(trail[-period * self.repeats :]) == piece * self.repeats:
@@ -90,19 +83,16 @@ class CycleLimit:
 
 
 RouteCondition: TypeAlias = Callable[[Mapping[str, Any]], str | None]
-"""Gives a target, or None to leave the choice to the rules after it.
-
-The mapping is the run's own state: it cannot be changed, and what lies in it must not be, for no copy is made.
-"""
+"""Returns a target, or None to leave the choice to later rules; it must change nothing that lies in the state."""
 
 
 @dataclass(frozen=True, slots=True)
 class RouteRule:
     """A rule of the user's own: the higher ``priority`` is asked first, of equals the one declared first.
 
-    The built-in rules have 300 (completion), 200 (human input) and 100 (next agent), and come before a rule that has
-    the same; the loop limit comes before all. What a rule raises, and a target that is no node, is recorded in the
-    decision, and the next rule is asked.
+    The built-in rules have 300 (completion), 200 (human input) and 100 (next agent), and come before a rule of the same
+    priority; the loop limit comes before all. A rule that raises, or names no node, is recorded in the decision and
+    passed over.
     """
 
     name: str
@@ -124,9 +114,9 @@ class Routes:
     """The table of :func:`route_next`: where a run may go, and by which rules. A :class:`Router` takes a topology.
 
     ``nodes`` are the targets, among them ``end`` and ``human_input``. ``max_loop_count`` is the configured limit, None
-    to take the environment's or 10. ``cycle`` is how much going in circles is allowed, None for any.
-    ``strategies`` share the conversations by a hash of the conversation's id and ``experiment``, so that a
-    conversation keeps its strategy and two experiments are independent.
+    for the environment's or 10. ``cycle`` is which repetition is a loop, None for none. ``strategies`` share the
+    conversations by a hash of the conversation's id and ``experiment``, so that a conversation keeps its strategy and
+    two experiments are independent.
 
     Raises DeclarationError with every fault.
     """
@@ -137,20 +127,12 @@ class Routes:
     strategies: tuple[RouteStrategy, ...] = ()
     experiment: str = ""
     cycle: CycleLimit | None = field(default_factory=CycleLimit)
-    _ordered: Mapping[str, tuple[RouteRule, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for part in ("nodes", "rules", "strategies"):
             object.__setattr__(self, part, tuple(getattr(self, part)))
         if issues := [*_node_issues(self), *_rule_issues(self), *_strategy_issues(self)]:
             raise DeclarationError("the route table", issues)
-        sets = {"": self.rules} | {one.name: self.rules + one.rules for one in self.strategies}
-        ordered = {name: tuple(sorted(rules, key=lambda rule: -rule.priority)) for name, rules in sets.items()}
-        object.__setattr__(self, "_ordered", ordered)
-
-    def rules_of(self, strategy: RouteStrategy | None) -> tuple[RouteRule, ...]:
-        """Return the user's rules that hold for a strategy, the first to be asked first."""
-        return self._ordered["" if strategy is None else strategy.name]
 
     def strategy_for(self, conversation_id: str) -> RouteStrategy | None:
         """Return the strategy of a conversation, always the same one; None when the table has none."""
@@ -209,12 +191,10 @@ def _strategy_issues(routes: Routes) -> Iterator[Issue]:
 
 
 class _DocumentedLimit(int):
-    """The documented limit as a parameter's default: equal to 10, and known from a 10 that a caller wrote."""
+    """The documented limit as a parameter's default: equal to 10, and told apart from a 10 that a caller wrote."""
 
 
-DEFAULT_MAX_LOOP_COUNT: Final = _DocumentedLimit(10)
-"""The limit when neither a call, a state, a table nor the environment names one (requirement R34)."""
-
+DEFAULT_MAX_LOOP_COUNT: Final = _DocumentedLimit(10)  # when nothing else names a limit (requirement R34)
 DEFAULT_ROUTES: Final = Routes()
 
 
@@ -244,9 +224,8 @@ class RuleFailure:
 class RouteDecision:
     """What :func:`route_next` decides for a state: a target and why. A :class:`Router` makes ``RoutingDecision``.
 
-    ``rule`` names the rule that chose: a built-in one or the user's. ``pending_human_input`` tells that a human is
-    still to be asked, also when the run ends. ``strategy`` is the conversation's, None when the table has none.
-    ``loop`` are the nodes that went in circles.
+    ``rule`` names the rule that chose, built-in or the user's. ``pending_human_input`` is whether a human is still to
+    be asked, also when the run ends. ``strategy`` is None when the table has none. ``loop`` are the nodes of a loop.
     """
 
     target: str
@@ -284,19 +263,20 @@ def explain_route(
     strategy = routes.strategy_for(state["conversation_id"]) if routes.strategies else None
     pending = bool(pending_requests(state)) or state["requires_human_input"]
     failures: list[RuleFailure] = []
-    choice = _RuleChoice(END, RouteReason.LOOP_LIMIT, "loop_limit")
+    target, reason, rule = END, RouteReason.LOOP_LIMIT, "loop_limit"
     if state["loop_count"] <= limit:
-        choice = _chosen(state, routes, routes.rules_of(strategy), failures, pending=pending)
+        users = routes.rules + (strategy.rules if strategy else ())
+        target, reason, rule = _chosen(state, routes, users, failures, pending=pending)
     loop: tuple[str, ...] = ()
-    if routes.cycle is not None and choice.target not in (END, HUMAN_INPUT):
-        hops = [*_trail(state, routes.cycle.window), (choice.target, state.get("current_task"))]
+    if routes.cycle is not None and target not in (END, HUMAN_INPUT):
+        hops = [*_trail(state, routes.cycle.window), (target, state.get("current_task"))]
         loop = tuple(node for node, _ in routes.cycle.loop(hops))
     if loop:
-        choice = _RuleChoice(END, RouteReason.LOOP_DETECTED, "loop_detected")
+        target, reason, rule = END, RouteReason.LOOP_DETECTED, "loop_detected"
     return RouteDecision(
-        target=choice.target,
-        reason=choice.reason,
-        rule=choice.rule,
+        target=target,
+        reason=reason,
+        rule=rule,
         loop_count=state["loop_count"],
         max_loop_count=limit,
         pending_human_input=pending,
@@ -306,15 +286,10 @@ def explain_route(
     )
 
 
-def history_limit(routes: Routes) -> int:
-    """Return how many decisions a history keeps, so that circles of the length that the table looks for are found."""
-    return HISTORY_LIMIT if routes.cycle is None else max(HISTORY_LIMIT, routes.cycle.window + 1)
-
-
 def record_route(
     state: S, decision: RouteDecision, *, source: str | None = None, now: Now = utc_now, limit: int = HISTORY_LIMIT
 ) -> S:
-    """Write a decision into the newest ``limit`` of ``routing_history``; ``source`` None is where the last one led."""
+    """Add a decision to ``routing_history``, cut to ``limit``; ``source`` None is where the last one led."""
     before: AgentState = state
     past = before.get("routing_history", [])
     entry: RoutingEntry = {
@@ -337,18 +312,15 @@ class _RuleChoice(NamedTuple):
 def _chosen(
     state: AgentState, routes: Routes, users: tuple[RouteRule, ...], failures: list[RuleFailure], *, pending: bool
 ) -> _RuleChoice:
-    """Return what the first rule chooses that chooses anything; of equal priorities the built-in one is first.
-
-    ``failures`` grows by each rule of the user's that raises or names no node: it is passed over (requirement R37).
-    """
+    """Return the first choice of a rule, adding to ``failures`` what rules raise, and names of no node (R37)."""
     known = {node: node for node in routes.nodes}
     next_agent: object = state["next_agent"]
     target = known.get(next_agent) if isinstance(next_agent, str) else None
     ending = RouteReason(state.get("ending") or RunEnding.COMPLETED)
     built_in = (
-        (COMPLETION_PRIORITY, state["is_complete"], _RuleChoice(END, ending, "completion")),
-        (HUMAN_PRIORITY, pending, _RuleChoice(HUMAN_INPUT, RouteReason.HUMAN_INPUT, "human_input")),
-        (NEXT_PRIORITY, target is not None, _RuleChoice(target or END, RouteReason.NEXT_AGENT, "next_agent")),
+        (300, state["is_complete"], _RuleChoice(END, ending, "completion")),
+        (200, pending, _RuleChoice(HUMAN_INPUT, RouteReason.HUMAN_INPUT, "human_input")),
+        (100, target is not None, _RuleChoice(target or END, RouteReason.NEXT_AGENT, "next_agent")),
     )
     rules: list[tuple[int, _RuleChoice | RouteRule]] = [(at, choice) for at, applies, choice in built_in if applies]
     rules += [(rule.priority, rule) for rule in users]
@@ -372,18 +344,14 @@ def _asked(rule: RouteRule, state: AgentState, nodes: Mapping[str, str]) -> _Rul
 
 
 def _trail(state: AgentState, window: int) -> list[tuple[str, str | None]]:
-    """Return the hops and their tasks since the run began or a human was asked, the oldest first.
-
-    The same hop for another task is no circle. A decision that was already recorded for this count is the one that is
-    being made, not a hop before it. Raises StateError when one of the newest entries is none.
-    """
+    """Return the hops and tasks since the run began or a human was asked; StateError for a broken entry."""
     past = state.get("routing_history", [])
     start = max(0, len(past) - window - 1)
     newest = past[start:]
     if _HISTORY.issues(newest):  # one check of all; only a broken entry is looked for
         places = ((entry, pointer("/routing_history", start + index)) for index, entry in enumerate(newest))
         require(issue for entry, place in places for issue in _HISTORY_ENTRY.issues(entry, place))
-    if newest and newest[-1]["loop_count"] == state["loop_count"]:
+    if newest and newest[-1]["loop_count"] == state["loop_count"]:  # it records the decision that is being made
         newest = newest[:-1]
     trail: list[tuple[str, str | None]] = []
     count = state["loop_count"]

@@ -1,8 +1,4 @@
-"""Counting of runs: nodes under guard, whose executions count once each, and the metrics of routes and activities.
-
-A guarded node returns what the node returned and the fields that follow from it, so it fits LangGraph and loops of your
-own alike; nothing that it returns can lose a request to a human.
-"""
+"""Counting of runs: guarded nodes, whose executions count once each, and the metrics of routes and activities."""
 
 from __future__ import annotations
 
@@ -13,13 +9,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, field
 from enum import StrEnum
+from operator import add
 from typing import Any, TypeAlias, TypeVar, cast
 
 from strictreply.coordination._runs.human_requests import LEDGER, merge_ledgers
-from strictreply.coordination._runs.next_node import RouteDecision, Routes, explain_route, history_limit, record_route
+from strictreply.coordination._runs.next_node import HISTORY_LIMIT, RouteDecision, Routes, explain_route, record_route
 from strictreply.coordination._runs.run_state import (
     AgentState,
     Now,
@@ -68,9 +65,8 @@ class ActivityTally:
         """The seconds of one success; 0 when there was none."""
         return self.seconds / self.succeeded if self.succeeded else 0.0
 
-    def plus(self, *, succeeded: bool, seconds: float) -> ActivityTally:
-        """Return the tally with one more."""
-        return ActivityTally(self.total + 1, self.succeeded + succeeded, self.seconds + (seconds if succeeded else 0.0))
+    def __add__(self, other: ActivityTally) -> ActivityTally:
+        return ActivityTally(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +76,7 @@ class MetricsSnapshot:
     targets: Counter[str] = field(default_factory=Counter[str])
     reasons: Counter[str] = field(default_factory=Counter[str])
     strategies: Counter[str] = field(default_factory=Counter[str])
-    by_name: dict[tuple[Activity, str], ActivityTally] = field(
-        default_factory=dict[tuple[Activity, str], ActivityTally]
-    )
+    by_name: dict[tuple[Activity, str], ActivityTally] = field(default_factory=dict)
 
     @property
     def routes(self) -> int:
@@ -91,9 +85,7 @@ class MetricsSnapshot:
 
     def tally(self, activity: Activity) -> ActivityTally:
         """Sum up one activity over all names."""
-        found = [tally for (kind, _), tally in self.by_name.items() if kind is activity]
-        total, succeeded = sum(one.total for one in found), sum(one.succeeded for one in found)
-        return ActivityTally(total, succeeded, sum(one.seconds for one in found))
+        return sum((tally for (kind, _), tally in self.by_name.items() if kind is activity), ActivityTally())
 
 
 class RunMetrics:
@@ -118,7 +110,7 @@ class RunMetrics:
         """Count one activity of a node, a model or a tool of this name."""
         with self._lock:
             before = self._counts.by_name.get((activity, name), ActivityTally())
-            self._counts.by_name[activity, name] = before.plus(succeeded=succeeded, seconds=seconds)
+            self._counts.by_name[activity, name] = before + ActivityTally(1, succeeded, seconds if succeeded else 0.0)
 
     @contextmanager
     def measure(self, activity: Activity, name: str = "") -> Generator[None]:
@@ -140,9 +132,7 @@ class RunMetrics:
         self._counts = MetricsSnapshot()
 
 
-Update: TypeAlias = Mapping[str, Any]
-"""What a node returns: the fields it changes, or a whole state."""
-
+Update: TypeAlias = Mapping[str, Any]  # what a node returns: the fields it changes, or a whole state
 Node = TypeVar("Node", bound=Callable[..., Any])
 
 _UPDATED: JSONObject = {"loop_count": COUNT, "requires_human_input": FLAG, "human_requests": LEDGER}
@@ -159,38 +149,33 @@ def counted(
 ) -> Node:
     """Guard a node, a function of the state or an async one: each execution adds 1 to ``loop_count`` (R21).
 
-    Whatever the node itself does with the count, it is one more than before; guarding twice still counts once. With
-    ``routes`` the decision that follows is recorded in ``routing_history``, and with ``metrics`` the execution is
-    counted, both under ``name``, which is the function's own unless given. Raises StateError when the node returns what
-    is no update (:func:`apply_update`).
+    It is 1 more than before whatever the node does with it; guarding twice counts once. With ``routes`` the decision
+    that follows is recorded in ``routing_history``, and with ``metrics`` the execution is counted, both under ``name``,
+    by default the function's own. Raises StateError when the node returns no update (:func:`apply_update`).
     """
     label = name or str(getattr(node, "__name__", type(node).__name__))
-
-    def measured() -> AbstractContextManager[None]:
-        return nullcontext() if metrics is None else metrics.measure(Activity.NODE_EXECUTIONS, label)
+    counters = RunMetrics() if metrics is None else metrics
 
     def finished(state: AgentState, returned: object) -> dict[str, Any]:
         update = _read_update(returned)
         after = changed(apply_update(state, update), loop_count=increment_loop_count(state)["loop_count"])
         if routes is not None:
             decision = explain_route(after, routes=routes)
-            after = record_route(after, decision, source=label, now=now, limit=history_limit(routes))
+            longest = 0 if routes.cycle is None else routes.cycle.window + 1  # the longest loop is to be found
+            after = record_route(after, decision, source=label, now=now, limit=max(HISTORY_LIMIT, longest))
         missing = object()
-        return {
-            key: value
-            for key, value in after.items()
-            if key in update or ((old := state.get(key, missing)) is not value and old != value)
-        }
+        old = {key: state.get(key, missing) for key in after}
+        return {key: new for key, new in after.items() if key in update or (old[key] is not new and old[key] != new)}
 
     @functools.wraps(node)
     def run(state: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        with measured():
+        with counters.measure(Activity.NODE_EXECUTIONS, label):
             returned = node(state, *args, **kwargs)
         return finished(state, returned)
 
     @functools.wraps(node)
     async def run_async(state: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        with measured():
+        with counters.measure(Activity.NODE_EXECUTIONS, label):
             returned = await node(state, *args, **kwargs)
         return finished(state, returned)
 
@@ -202,8 +187,7 @@ def counted(
 def apply_update(state: S, update: Update | None) -> S:
     """Return the state after an update, with every request to a human that either of them knows (requirement R27).
 
-    A request stays pending until the ledger says otherwise: an update cannot lower the flag over it, and a flag that
-    was set by hand gets a request of its own. Raises StateError for an update that is no mapping, or mistyped.
+    The flag stays while a request is pending; one set by hand gets a request. Raises StateError for no valid update.
     """
     fields = _read_update(update)
     before = adopted(state)

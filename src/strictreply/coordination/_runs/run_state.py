@@ -1,8 +1,4 @@
-"""The state that agents share, and its changes, the human's turn among them; each gives a new state.
-
-Where a run goes next is not decided here, and no clock is read but the one that is passed in. A request to a human
-leaves the ledger's pending part by an answer or by :func:`clear_human_input_request`, and in no other way.
-"""
+"""The state that agents share, and its changes, the human's turn among them; each returns a new state."""
 
 from __future__ import annotations
 
@@ -27,7 +23,6 @@ from strictreply.coordination._runs.human_requests import (
     merge_ledgers,
     read_answer,
     read_ledger,
-    require_text,
     unworded,
 )
 from strictreply.coordination._runs.state_schema import (
@@ -43,6 +38,7 @@ from strictreply.coordination._runs.state_schema import (
     optional,
     record,
 )
+from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, quote
 from strictreply.values._limits import JSONObject
 
@@ -53,7 +49,6 @@ DEFAULT_NODES: Final = (COORDINATOR, "course_advisor", "learning_planner", HUMAN
 """The targets of the published routing logic (requirement R5)."""
 
 Now: TypeAlias = Callable[[], datetime]
-"""The clock; a test passes one that stands still."""
 
 
 class RunEnding(StrEnum):
@@ -80,9 +75,8 @@ RoutingEntry = TypedDict(
 class AgentState(TypedDict):
     """What agents share in one conversation (requirement R14); an application may subclass it with more.
 
-    ``human_requests`` is a ledger, annotated with the reducer that LangGraph merges it by. ``max_loop_count`` is this
-    conversation's own limit. ``ending`` says why it is complete. ``reply_formats`` are the formats that agents began to
-    reply in, by their names (requirement M119).
+    ``human_requests`` is a ledger, annotated with LangGraph's reducer for it. ``max_loop_count`` is this conversation's
+    own limit. ``ending`` is why it is complete. ``reply_formats`` are the formats of agents' replies by name (M119).
     """
 
     messages: list[ChatMessage]
@@ -105,7 +99,6 @@ class AgentState(TypedDict):
 
 S = TypeVar("S", bound=AgentState)
 
-_MESSAGE = record({"role": NAME, "content": TEXT, "timestamp": NAME})
 HISTORY_ENTRY: Final = record(
     {"ts": TEXT, "from": OPTIONAL_TEXT, "to": TEXT, "reason": TEXT, "loop_count": COUNT, "task": ANYTHING}
 )
@@ -123,12 +116,9 @@ ROUTING_FIELDS: Final[JSONObject] = {
     "next_agent": ANYTHING,  # a bad value leads to the end, only its absence is a fault (X23)
     **_OURS,
 }
-"""The members that a route is decided by."""
-
 OPTIONAL_FIELDS: Final = tuple(_OURS)  # the members that a state of the published form does not have
-
 _FIELDS: JSONObject = {
-    "messages": {"type": "array", "items": _MESSAGE},
+    "messages": {"type": "array", "items": record({"role": NAME, "content": TEXT, "timestamp": NAME})},
     "conversation_id": NAME,
     "user_profile": record({"user_id": NAME}),
     "current_task": OPTIONAL_TEXT,
@@ -143,12 +133,10 @@ _COUNTED = StateSchema(record({"loop_count": COUNT}))
 
 
 def utc_now() -> datetime:
-    """Read the clock, in UTC."""
     return datetime.now(UTC)
 
 
 def new_id() -> str:
-    """Make an id that no other has."""
     return uuid.uuid4().hex
 
 
@@ -161,10 +149,9 @@ def create_initial_state(
     now: Now = utc_now,
     make_id: Callable[[], str] = new_id,
 ) -> AgentState:
-    """Begin a conversation: nothing decided, nothing counted, ids made for the conversation and the user if absent.
+    """Begin a conversation, with new ids where none are given; StateError for arguments that make no valid state.
 
-    ``max_loop_count`` is the conversation's own limit, None for the configured one. Raises StateError when what is
-    given makes no valid state.
+    ``max_loop_count`` is the conversation's own limit, None for the configured one.
     """
     profile = copy.deepcopy(dict(user_profile or {}))
     state: AgentState = {
@@ -189,15 +176,12 @@ def create_initial_state(
 
 
 def start_run(state: S, user_message: str, *, entry: str = COORDINATOR, now: Now = utc_now) -> S:
-    """Begin another turn of a conversation: the count is 0 again, and nothing the user has is dropped.
-
-    Requests that are still pending are put first; whatever the answer, ``abort`` included, ``entry`` comes next.
-    """
-    before: AgentState = state
+    """Begin another turn with a count of 0; after any answer to a pending request, ``abort`` too, comes ``entry``."""
     return changed(
-        reset_loop_count(state),
+        state,
+        loop_count=0,
         messages=[*state["messages"], said("user", user_message, now)],
-        human_requests=carry_over(before.get("human_requests", []), entry, flagged=state["requires_human_input"]),
+        human_requests=carry_over(ledger_of(state), entry, flagged=state["requires_human_input"]),
         is_complete=False,
         ending=None,
         next_agent=entry,
@@ -210,28 +194,21 @@ def increment_loop_count(state: S) -> S:
     return changed(state, loop_count=state["loop_count"] + 1)
 
 
-def reset_loop_count(state: S) -> S:
-    """Count from 0 again, as each run does at its entry."""
-    return changed(state, loop_count=0)
-
-
 def mark_complete(state: S, ending: RunEnding = RunEnding.COMPLETED) -> S:
-    """Mark the work as done, or given up; the next route is the end whatever else is pending."""
+    """Mark the work as done or given up; the next route is the end, whatever is pending."""
     return changed(state, is_complete=True, next_agent=END, ending=ending.value)
 
 
 def changed(state: S, **fields: Any) -> S:
-    """Return a new state with other values in some fields."""
     return cast("S", {**state, **fields})
 
 
 def said(role: str, content: str, now: Now = utc_now) -> ChatMessage:
-    """Make one message, said now."""
     return {"role": role, "content": content, "timestamp": now().isoformat()}
 
 
 def validate_state(state: object, nodes: Collection[str] = DEFAULT_NODES) -> tuple[bool, str]:
-    """Return whether a state is whole, and all that is wrong with it on one line, as the published function does."""
+    """Return whether a state is valid, and all its faults on one line, as the published function does."""
     issues = state_issues(state, nodes)
     return not issues, "; ".join(issue.dotted for issue in issues)
 
@@ -247,7 +224,6 @@ def state_issues(state: object, nodes: Collection[str] = DEFAULT_NODES) -> tuple
 
 
 def require(issues: Iterable[Issue]) -> None:
-    """Raise StateError when there is anything to report."""
     if found := tuple(issues):
         raise StateError(found)
 
@@ -270,8 +246,8 @@ def request_human_input(
     """Ask a human: the flag is set, the next target is ``human_input``, and the request stands in the ledger.
 
     ``prompt`` is empty for the words of ``kind``. An answer leads to ``resume_to``, None for where the graph begins; of
-    an error, ``retry`` leads back to the interrupted agent unless ``resume_to`` says otherwise, and ``skip`` to
-    ``skip_to``. A request made while another is pending waits behind it, and interrupts the same target.
+    an error, ``retry`` leads by default back to the interrupted agent, and ``skip`` to ``skip_to``. A request made
+    while another is pending waits behind it, and interrupts the same target.
     """
     state = adopted(state)
     interrupted = _interrupted(state)
@@ -282,18 +258,17 @@ def request_human_input(
 
 
 def put_question(state: S, question: PendingHuman) -> S:
-    """Ask a human what a question says, as :func:`request_human_input` does; one with the same id is asked once."""
+    """Ask a human as :func:`request_human_input` does; a question whose id is known is asked once."""
     return changed(_noted(adopted(state), question), requires_human_input=True, next_agent=HUMAN_INPUT)
 
 
 def clear_human_input_request(
     state: S, *, request_id: str | None = None, home: str = COORDINATOR, now: Now = utc_now
 ) -> S:
-    """Cancel a request: flag and feedback are cleared, and the interrupted target stands again.
+    """Cancel a request, None for the first: flag and feedback are cleared, and the interrupted target is next again.
 
-    ``request_id`` is the request to cancel, None for the first one; one that is not pending any more is left as it is.
-    While others wait the flag stays, and the next target is still ``human_input``: what is cancelled behind the first
-    one takes nothing of its feedback. The run goes on at ``home`` when nothing but the human's turn was interrupted.
+    Nothing happens for one that is not pending. While others wait, flag and target stay; the feedback stays when a
+    request behind the first is cancelled. A run that was sent to the human by hand goes on at ``home``.
     """
     state = adopted(state)
     waiting = pending_requests(state)
@@ -311,23 +286,26 @@ def clear_human_input_request(
 
 
 def give_human_feedback(state: S, answer: str) -> S:
-    """Hand the human's answer to the state, for :func:`human_input` to read; ContractError for what is no text."""
-    return changed(state, human_feedback=require_text(answer))
+    """Put the human's answer into the state, for :func:`human_input` to read; ContractError for what is no text."""
+    if not isinstance(cast("object", answer), str):
+        expected = "the name of a decision, a word for one, or free text"
+        raise ContractError(f"a human's answer must be text ({expected}), not {type(answer).__name__}")
+    return changed(state, human_feedback=answer)
 
 
 def human_input(state: S, *, home: str = COORDINATOR, words: Words | None = None, now: Now = utc_now) -> S:
     """Take the human's turn: wait when there is no feedback, else read it as the answer to the first request.
 
-    Waiting puts the request's prompt among the messages once. An answer becomes a user message and clears flag and
+    Waiting adds the request's prompt to the messages once. An answer becomes a user message and clears flag and
     feedback; the run goes on at the request's ``resume_to``, or at ``home``. ``abort`` completes the run, unless the
-    question is of a run before this one. An answer that decides nothing is a message too, and the prompt is put again.
-    ``words`` are further answers, as in :func:`read_answer`, which also says when an answer raises ContractError.
+    question is of an earlier run. After an answer that decides nothing the prompt is added again. ``words`` and
+    ContractError are those of :func:`read_answer`.
     """
     require(_TURN.issues(state))
     state = adopted(state)
-    if not (waiting := pending_requests(state)):
-        state, waiting = _opened(state)
-    request, feedback = waiting[0], state["human_feedback"]
+    if not pending_requests(state):
+        state = _opened(state)
+    request, feedback = pending_requests(state)[0], state["human_feedback"]
     if feedback is None or not feedback.strip():
         return _asking(state, request, now) if request.asked == 0 else _still_waiting(state)
     state = changed(state, messages=[*state["messages"], said("user", feedback, now)])
@@ -337,7 +315,7 @@ def human_input(state: S, *, home: str = COORDINATOR, words: Words | None = None
     said_to = request.skip_to if decision is HumanDecision.SKIP else request.resume_to
     target = said_to or (request.interrupted if request.redirected else None) or home
     state = _settled(state, SettledHuman(request, decision, feedback, now().isoformat()), target)
-    # who answers to a run before this one says nothing of this one
+    # an answer to a question of an earlier run decides nothing about this one
     aborts = decision is HumanDecision.ABORT and not request.carried
     return mark_complete(state, RunEnding.ABORTED) if aborts else state
 
@@ -348,27 +326,21 @@ def pending_requests(state: AgentState) -> tuple[PendingHuman, ...]:
 
 
 def ledger_of(state: AgentState) -> list[JSONObject]:
-    """Return the ledger as the state holds it, empty when it has none yet."""
     return state.get("human_requests", [])
 
 
 def adopted(state: S) -> S:
     """Return a state whose flag has a request behind it, also when it was set by hand; StateError for bad fields."""
     require(_REQUESTS.issues(state))
-    return _opened(state)[0] if state["requires_human_input"] and not pending_requests(state) else state
+    return _opened(state) if state["requires_human_input"] and not pending_requests(state) else state
 
 
-def _opened(state: S) -> tuple[S, tuple[PendingHuman, ...]]:
-    request = unworded(ledger_of(state), _interrupted(state))
-    return _noted(state, request), (request,)
+def _opened(state: S) -> S:
+    return _noted(state, unworded(ledger_of(state), _interrupted(state)))
 
 
 def _interrupted(state: AgentState) -> str | None:
-    """Return the target that the human's turn comes before, None when there is none.
-
-    While others are pending the human's turn has interrupted it already: it is theirs. ``human_input`` itself stands
-    for a target that nobody knows: a run that was sent to the human by hand.
-    """
+    """Return the target before the human's turn, None for none; ``human_input`` in a run sent there by hand."""
     target: object = state["next_agent"]
     if target == HUMAN_INPUT and (waiting := pending_requests(state)):
         return waiting[-1].interrupted
@@ -389,10 +361,7 @@ def _still_waiting(state: S) -> S:
 
 
 def _settled(state: S, settled: SettledHuman, target: str | None) -> S:
-    """Write the end of a request, and go on to ``target`` unless another request waits.
-
-    Those that wait then interrupt what an answer has led to: that is what cancelling them restores.
-    """
+    """Write the end of a request, and go on to ``target``; requests that still wait interrupt what an answer led to."""
     state = changed(_noted(state, settled), human_feedback=None)
     if not (waiting := pending_requests(state)):
         return changed(state, requires_human_input=False, next_agent=target)

@@ -1,8 +1,4 @@
-"""What the parts of a state must be: JSON Schemas of ours, checked by the engine that checks replies.
-
-A state holds an application's own values beside ours, of any Python type, so only the members that a schema names are
-checked. The faults of a state have codes of their own (``state.…``), which are assigned here and nowhere else.
-"""
+"""What the parts of a state must be, as JSON Schemas that check only the members they name."""
 
 from __future__ import annotations
 
@@ -31,19 +27,16 @@ _CODES: Final[Mapping[str, CoordinationCode]] = {
     SchemaRule.MIN_LENGTH: CoordinationCode.STATE_BLANK,
     SchemaRule.ENUM: CoordinationCode.STATE_UNKNOWN_WORD,
 }
-"""The code of each rule that these schemas use; all other faults are ones of type."""
-
 _NOT_ADMITTED: Final = 0.5  # stands for a value that is no JSON of a state: no schema of one admits a fraction
 
 
 def record(properties: JSONObject, *, optional: Collection[str] = ()) -> JSONObject:
-    """Return the schema of an object with these members, all required but the optional ones; others are not checked."""
+    """Return the schema of an object with these members, all required but the optional ones, and any others."""
     required: list[JSON] = [name for name in properties if name not in optional]
     return {"type": "object", "properties": properties, "required": required}
 
 
 def optional(schema: JSONObject) -> JSONObject:
-    """Return the schema of the same value, or null."""
     return {**schema, "type": [schema["type"], "null"]}
 
 
@@ -72,10 +65,7 @@ class StateSchema:
 
 
 def _named_by(schema: Any, value: object) -> JSON:
-    """Copy what a schema names of a value, so that the engine meets plain JSON whatever else lies in a state.
-
-    Floats are not admitted, although JSON Schema takes 3.0 for an integer: the count of a state is one exactly.
-    """
+    """Copy what a schema names of a value, as plain JSON; no float, although JSON Schema takes 3.0 for an integer."""
     if isinstance(value, str):
         text = str(value) if value.strip() else ""  # NAME asks for a character; white space is none
         return text if text.isascii() else text.encode(errors="replace").decode()  # half a surrogate pair is no JSON

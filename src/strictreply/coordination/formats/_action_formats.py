@@ -1,12 +1,9 @@
-"""How agents are asked to write actions: the interface of a format, JSON, the registry, and the system prompts.
-
-Everything that a format says comes from the table of actions in :mod:`strictreply.coordination._permissions`.
-"""
+"""How agents are asked to write actions: the interface of a format, JSON, the registry, and the system prompts."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
@@ -16,16 +13,15 @@ from strictreply.coordination._actions import ActionType, Permitted
 from strictreply.coordination._permissions import SHAPES, ActionTerms, ExtraKeys, Need, actions_of, compiled, example_of
 from strictreply.coordination._processors import ResponseProcessor, StructuredJSONProcessor
 from strictreply.values._errors import ContractError
-from strictreply.values._limits import JSON, JSONObject
+from strictreply.values._limits import JSONObject
 
 
 @dataclass(frozen=True, slots=True)
 class AgentContext:
     """An agent as its prompt presents it (requirement M63).
 
-    ``tools`` are its tools by name, as anything that declares one; ``tools_schema``, the same as OpenAI tool
-    definitions, goes before them. ``input_schema`` and ``output_schema`` are JSON Schemas of what it is given and of
-    its answer. ``memory_retention`` is carried for the application.
+    ``tools``, by name, are anything that declares one; ``tools_schema``, OpenAI tool definitions, goes before them. The
+    schemas are JSON Schemas of what it is given and of its answer. ``memory_retention`` is carried for the application.
     """
 
     name: str
@@ -50,9 +46,12 @@ class CoordinationContext:
     @classmethod
     def of(cls, terms: ActionTerms) -> CoordinationContext:
         """Return exactly what replies are held to."""
-        allowed = terms.permitted
-        finishes = ActionType.FINAL_RESPONSE in allowed.actions
-        return cls(list(allowed.agents), finishes, allowed.actions, terms.tools.by_name)
+        return cls.of_permitted(terms.permitted, terms.tools.by_name)
+
+    @classmethod
+    def of_permitted(cls, allowed: Permitted, tools: Mapping[str, Tool]) -> CoordinationContext:
+        """Return what is permitted; calls of ``tools`` can be shown as examples."""
+        return cls(list(allowed.agents), ActionType.FINAL_RESPONSE in allowed.actions, allowed.actions, tools)
 
     def permitted(self, agent: str = "") -> Permitted:
         """Return what is permitted, for an agent of this name."""
@@ -119,36 +118,31 @@ class ActionFormat(BaseResponseFormat):
         """Return a sentence or two on how every reply is written."""
 
     def get_format_name(self) -> str:
-        """Return the name that it is registered by."""
         return self.name
 
     def reminder(self) -> str:
-        """Return the rule again."""
         return self.rule()
 
     def build_format_instructions(self, actions: Sequence[ActionType], descriptions: Mapping[ActionType, str]) -> str:
-        """State the rule, then list the actions."""
         lines = [f"- {action.value}: {descriptions[action]}" for action in actions]
         return "\n".join([self.rule(), "The action is one of:", *lines])
 
     def build_action_descriptions(
         self, actions: Sequence[ActionType], context: CoordinationContext
     ) -> dict[ActionType, str]:
-        """Return the words of the table of actions."""
         allowed = context.permitted()
         return {action: SHAPES[action].told(allowed) for action in actions}
 
     def get_examples(self, actions: Sequence[ActionType], context: CoordinationContext) -> list[str]:
-        """Make the examples from the table of actions."""
-        allowed = context.permitted()
-        single = (action for action in actions if action is not ActionType.PARALLEL_INVOKE)
-        examples = (example_of(action, allowed, context.tools) for action in single)
-        return [self.spell(example) for example in examples if example is not None]
+        return self._written((one for one in actions if one is not ActionType.PARALLEL_INVOKE), context)
 
     def get_parallel_invocation_examples(self, context: CoordinationContext) -> list[str]:
-        """Make the example from the table of actions."""
-        example = example_of(ActionType.PARALLEL_INVOKE, context.permitted(), context.tools)
-        return [] if example is None else [self.spell(example)]
+        return self._written([ActionType.PARALLEL_INVOKE], context)
+
+    def _written(self, actions: Iterable[ActionType], context: CoordinationContext) -> list[str]:
+        allowed = context.permitted()
+        examples = (example_of(action, allowed, context.tools) for action in actions)
+        return [self.spell(example) for example in examples if example is not None]
 
 
 class JSONResponseFormat(ActionFormat):
@@ -157,31 +151,27 @@ class JSONResponseFormat(ActionFormat):
     name = "json"
 
     def spell(self, action: JSONObject) -> str:
-        """Write an action as compact JSON."""
         return compact(action)
 
     def rule(self) -> str:
-        """Return how every reply is written."""
         return (
             "Reply with exactly one JSON object and nothing else: no prose, no code fence, no other members. It has "
             'the member "next_action", the members of that action, and if you like "thought", a text.'
         )
 
     def reminder(self) -> str:
-        """Return which members there are (requirement M65)."""
-        return (
+        return (  # requirement M65
             "Please reply in JSON only, nothing around it: next_action names the action, "
             "action_input or the action's other members hold its details."
         )
 
     def create_processor(self) -> ResponseProcessor:
-        """Make the processor that reads JSON objects with ``next_action``."""
         return StructuredJSONProcessor()
 
 
 @dataclass(slots=True)
 class _Registry:
-    """Formats by name, one of them the default: JSON, until another is set (requirement M61)."""
+    """Formats by name; the default is JSON until another is set (requirement M61)."""
 
     classes: dict[str, type[BaseResponseFormat]] = field(default_factory=lambda: {"json": JSONResponseFormat})
     default: str = JSONResponseFormat.name
@@ -203,7 +193,7 @@ def register_format(name: str, format_class: type[BaseResponseFormat], *, replac
 
 
 def get_format(name: str | None = None) -> BaseResponseFormat:
-    """Make a format by its name, None for the default; ContractError (a ValueError) lists those there are."""
+    """Make a format by its name, None for the default; ContractError (a ValueError) lists the registered ones."""
     return _class_of(_REGISTRY.default if name is None else name)()
 
 
@@ -230,27 +220,23 @@ def _class_of(name: str) -> type[BaseResponseFormat]:
 
 
 class _DefaultFormat(str):
-    """The published default of a parameter: equal to ``json``, and known from a name that a caller wrote."""
+    """The published default of a parameter: equal to ``json``, and told apart from a name that a caller wrote."""
 
     __slots__ = ()
 
 
 DEFAULT_FORMAT: Final = _DefaultFormat(JSONResponseFormat.name)
-"""Stands for the default format, which is ``json`` until another is set."""
 
 
 def format_of(given: str | BaseResponseFormat | None) -> BaseResponseFormat:
-    """Take a format, the name of a registered one, or None for the default; ContractError lists those there are."""
+    """Return a format, by itself or its registered name; None and DEFAULT_FORMAT are the default that is set."""
     if isinstance(given, BaseResponseFormat):
         return given
     return get_format(None if isinstance(given, _DefaultFormat) else given)
 
 
 class SystemPromptBuilder:
-    """Writes system prompts in one format; every example in them is valid in that format (requirements M62, M64).
-
-    ``response_format`` is a format or the name of a registered one; ContractError (a ValueError) lists those there are.
-    """
+    """Writes system prompts with valid examples (M62, M64) in a format, by itself or its name; else ContractError."""
 
     def __init__(self, response_format: str | BaseResponseFormat = DEFAULT_FORMAT) -> None:
         self._format = format_of(response_format)
@@ -267,32 +253,24 @@ class SystemPromptBuilder:
         if declared is not None:
             context = replace(context, tools={**context.tools, **compiled(declared)})
         actions = context.permitted().actions
-        tools = [
-            f"- {one.name}: {one.description} Arguments: {compact(one.parameters.shown)}"
-            for one in context.tools.values()
-        ]
+        shown = [(tool, compact(tool.parameters.shown)) for tool in context.tools.values()]
+        tools = [f"- {tool.name}: {tool.description} Arguments: {parameters}" for tool, parameters in shown]
         answer = agent.output_schema if ActionType.FINAL_RESPONSE in actions else None
         identity = (f"You are {agent.name}.", f"Your goal: {agent.goal}" if agent.goal else "", agent.instruction)
         sections = (
             "\n".join(filter(None, identity)),
             "\n".join(f"{name}: {value}" for name, value in (environmental or {}).items()),
-            _schema("Your input fits this JSON Schema", agent.input_schema),
+            f"Your input fits this JSON Schema: {compact(agent.input_schema)}" if agent.input_schema else "",
             "\n".join(["Your tools:", *tools]) if tools else "",
-            self._replying(actions, context),
-            _schema("The content of a final response fits this JSON Schema", answer),
+            self._replying(actions, context) if actions else "",
+            f"The content of a final response fits this JSON Schema: {compact(answer)}" if answer else "",
         )
-        return "\n\n".join(section for section in sections if section)
+        return "\n\n".join(filter(None, sections))
 
     def _replying(self, actions: tuple[ActionType, ...], context: CoordinationContext) -> str:
-        if not actions:
-            return ""
         examples = self._format.get_examples(actions, context)
         if ActionType.PARALLEL_INVOKE in actions:
             examples = [*examples, *self._format.get_parallel_invocation_examples(context)]
         descriptions = self._format.build_action_descriptions(actions, context)
         told = [self._format.build_format_instructions(actions, descriptions)]
         return "\n".join([*told, "Examples:", *examples] if examples else told)
-
-
-def _schema(words: str, schema: JSON) -> str:
-    return f"{words}: {compact(schema)}" if schema else ""

@@ -1,7 +1,6 @@
 """Actions as tagged text: ``<next_action>invoke_agent</next_action><action_input>Worker</action_input>``.
 
-expat reads it, set inside an element of ours. There XML admits no document type, so that no entity can be declared,
-none expanded and nothing fetched; what is left is elements, text, character references and CDATA, in bounded work.
+expat reads it inside an element of ours. There XML admits no document type, so no entity can be declared or fetched.
 """
 
 from __future__ import annotations
@@ -30,18 +29,24 @@ _JSON_ATTRIBUTE: Final = {"type": "json"}
 
 
 def read_tagged(text: str | bytes, limits: Limits = DEFAULT_LIMITS) -> JSONObject | Invalid:
-    """Read ``<name>text</name>`` elements side by side into an object of texts.
+    """Read ``<name>text</name>`` elements side by side into an object of texts, without white space around them.
 
-    An element with ``type="json"`` holds a JSON value, read by the core's reader. White space around a text is not
-    part of it. Invalid is what is not well-formed, nested, named twice, beside an element or beyond ``limits``, and
-    every document type, entity, processing instruction, comment and other attribute.
+    An element with ``type="json"`` holds a JSON value. Invalid is what is not well-formed, nested, named twice, beside
+    an element or beyond ``limits``, and every document type, entity, processing instruction, comment and other
+    attribute.
     """
     written = text if isinstance(text, str) else text.decode("utf-8", "replace")
     if len(written.encode("utf-8", "surrogatepass")) > limits.reply_bytes:
         return Invalid((Issue.of(Code.JSON_TOO_LARGE, limit=limits.reply_bytes),))
     fields = _Fields()
+    parser = expat.ParserCreate(encoding="utf-8")
+    parser.buffer_text = True
+    parser.StartElementHandler = fields.opened
+    parser.EndElementHandler = fields.closed
+    parser.CharacterDataHandler = fields.text
+    parser.ProcessingInstructionHandler = parser.CommentHandler = _refuse_aside
     try:
-        fields.read(f"{_OPENING}{written}</{_ROOT}>")
+        parser.Parse(f"{_OPENING}{written}</{_ROOT}>".encode(), True)
     except _Refused as refusal:
         expected, *found = refusal.args
         return Invalid((AgentReplyCode.FORMAT_MALFORMED.at("", expected=expected, found="".join(found)),))
@@ -66,7 +71,7 @@ def read_tagged(text: str | bytes, limits: Limits = DEFAULT_LIMITS) -> JSONObjec
 
 
 class _Refused(Exception):
-    """Something that XML knows and a reply may not use: what was expected, and what came; it ends the parsing."""
+    """XML that a reply may not use: what was expected, and what came; it ends the parsing."""
 
 
 class _Fields:
@@ -79,17 +84,7 @@ class _Fields:
         self._name = ""
         self._parts: list[str] = []
 
-    def read(self, document: str) -> None:
-        parser = expat.ParserCreate(encoding="utf-8")
-        parser.buffer_text = True
-        parser.StartElementHandler = self._opened
-        parser.EndElementHandler = self._closed
-        parser.CharacterDataHandler = self._text
-        parser.ProcessingInstructionHandler = _refuse_aside
-        parser.CommentHandler = _refuse_aside
-        parser.Parse(document.encode(), True)
-
-    def _opened(self, name: str, attributes: dict[str, str]) -> None:
+    def opened(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
         if self._depth == 1:
             return
@@ -106,13 +101,13 @@ class _Fields:
         self._name = name
         self._parts = []
 
-    def _closed(self, name: str) -> None:
+    def closed(self, name: str) -> None:
         if self._depth == _FIELD_DEPTH:
             self.texts[name] = "".join(self._parts).strip()
             self._name = ""
         self._depth -= 1
 
-    def _text(self, data: str) -> None:
+    def text(self, data: str) -> None:
         if self._name:
             self._parts.append(data)
         elif data.strip():
@@ -120,12 +115,11 @@ class _Fields:
 
 
 def _refuse_aside(*_parts: object) -> NoReturn:
-    """Refuse a processing instruction or a comment: what no reader would see is no part of a reply."""
     raise _Refused("elements alone: no processing instruction, no comment")
 
 
+# text that XML 1.0 can hold and returns unchanged (section 2.2, and 2.11 on line ends)
 _PLAIN: Final = re.compile("[\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
-"""Text that XML 1.0 can hold and gives back unchanged (section 2.2, and 2.11 on line ends)."""
 
 
 class XMLProcessor(RankedProcessor):
@@ -136,11 +130,9 @@ class XMLProcessor(RankedProcessor):
     format_name = "xml"
 
     def can_process(self, response: Any) -> bool:
-        """Take every text: that it is not tagged is what must be said."""
-        return isinstance(response, str | bytes)
+        return isinstance(response, str | bytes)  # any text: where it is not tagged, that is the fault to report
 
     def process(self, response: Any) -> dict[str, Any] | Invalid | None:
-        """Read the elements."""
         return read_tagged(response)
 
 
@@ -150,11 +142,9 @@ class XMLResponseFormat(ActionFormat):
     name = "xml"
 
     def spell(self, action: JSONObject) -> str:
-        """Write an action on one line, unless a text of its has several."""
         return "".join(_element(name, value) for name, value in action.items())
 
     def rule(self) -> str:
-        """Return how every reply is written."""
         return (
             "Reply with XML elements and nothing else: no prose, no code fence, no other elements, nothing nested. "
             "There is one element <next_action>, one for each member of that action, and if you like <thought>. "
@@ -163,14 +153,12 @@ class XMLResponseFormat(ActionFormat):
         )
 
     def reminder(self) -> str:
-        """Return which elements there are (requirement M65)."""
-        return (
+        return (  # requirement M65
             "Please reply in XML only, nothing around it: <next_action> names the action, "
             "<action_input> or the action's other elements hold its details."
         )
 
     def create_processor(self) -> ResponseProcessor:
-        """Make the processor that reads tagged text."""
         return XMLProcessor()
 
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
 from operator import itemgetter
@@ -27,11 +28,11 @@ from strictreply.values._limits import JSONObject
 _SDK_WAIT = "_calculate_retry_timeout"
 
 
+@dataclass
 class Skipped:
     """The waits that were skipped; ``seconds`` is what they come to."""
 
-    def __init__(self) -> None:
-        self.seconds = 0.0
+    seconds: float = 0.0
 
     def add(self, seconds: float) -> None:
         """Count one."""
@@ -70,9 +71,7 @@ def no_backoff() -> Generator[Skipped, None, None]:
         yield told
 
 
-STORM = 5
-"""So many repeats of one request are a storm, when no time is left between them."""
-
+STORM = 5  # so many repeats of one request are a storm, when no time is left between them
 STORM_PAUSE = 0.1  # seconds between two asks that make it none
 _ROUNDING = 1e-6
 LONGEST_WAIT = 60.0  # seconds: what asks for more, no client has to obey
@@ -108,8 +107,8 @@ def verdict_on(
 ) -> tuple[ClientVerdict, str] | None:
     """Judge what a client did that was served one fault for every request, with a sentence; None where all was well.
 
-    ``skipped`` are the seconds of waits that did not take place, None where nobody knows; ``ran`` are the tools that
-    ran. ``usual`` says how often a client asks each :func:`question` when the replies are good, once when it does not.
+    ``skipped`` are the seconds of waits that did not take place, None when unknown; ``ran`` are the tools that ran;
+    ``usual`` is how often the app asks each :func:`question` when the replies are good, once when not given.
     """
     if accepted:
         cut = fault.kind is Kind.STREAM and fault.code == "reply.broken_off"
@@ -139,33 +138,27 @@ def verdict_on(
 
 
 class Watch:
-    """Sees in one process how long an app would wait between retries, and which functions run that are named as tools.
-
-    Those waits are skipped. ``tell`` gets each function that runs, with the time. A function of a library, and one that
-    is named otherwise than its tool, is not seen.
-    """
+    """Skips and counts the waits between an app's retries; ``tell`` gets each function with a tool's name."""
 
     def __init__(self, tell: Callable[[str, float], object]) -> None:
         self._tell = tell
-        self._seconds: Callable[[], float] = lambda: 0.0
+        self._waits = Skipped()
         self._names: frozenset[str] = frozenset()
-        self._before = 0.0
 
     def begin(self, names: Collection[str]) -> None:
         """Begin to count anew; ``names`` are those of the tools."""
         self._names = frozenset(names)
-        self._before = self._seconds()
+        self._waits.seconds = 0.0
 
     @property
     def skipped(self) -> float:
         """The seconds of the waits since then."""
-        return self._seconds() - self._before
+        return self._waits.seconds
 
     @contextmanager
     def open(self) -> Generator[None, None, None]:
         """Watch this process, in threads that begin from now on as well."""
-        with no_backoff() as waits:
-            self._seconds = lambda: waits.seconds
+        with no_backoff() as self._waits:
             threading.setprofile(self._look)
             sys.setprofile(self._look)
             try:

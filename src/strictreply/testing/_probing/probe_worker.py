@@ -1,7 +1,6 @@
 """The program that runs the app under test in a process of its own: one line in, one call of the app, one line out.
 
-``python -m strictreply.testing._probing.probe_worker module:callable BASE_URL [module:ExceptionClass …]``. The lines
-are JSON objects on what were stdin and stdout; the app itself finds both closed to it. No line holds any of a reply.
+Run with ``module:callable BASE_URL [module:ExceptionClass …]``; the JSON lines hold nothing of a reply.
 """
 
 from __future__ import annotations
@@ -30,15 +29,13 @@ from strictreply.testing._probing.client_verdicts import Watch
 from strictreply.testing._steps import named, place_of
 
 MAX_TRACEBACK_CHARS = 4_000
+# The distributions whose versions a report names, when the app has imported them.
 LIBRARIES = (
     *("openai", "strictreply", "instructor", "pydantic-ai-slim", "langchain-core", "langchain-openai"),
     *("openai-agents", "litellm", "httpx", "httpx2", "pydantic"),
 )
-"""The distributions whose versions a report names, when the app has imported them."""
-
+# Exceptions of Python's own that do say what happened between an app and a model.
 _TELLING = (TimeoutError, ConnectionError, HTTPException, URLError, SSLError)
-"""Exceptions of Python's own that do say what happened between an app and a model."""
-
 _PASSING = re.compile(r" at 0x[0-9a-fA-F]+|\bcall_[0-9]+\b")
 """What differs from run to run: where objects stand in memory, and the ids of the calls that were served."""
 
@@ -80,18 +77,12 @@ class App:
                 value = list(value)
         except BaseException as error:  # noqa: BLE001 - whatever comes out of the app is what was asked about
             at, _, frame = place_of(error.__traceback__, str(Path(__file__).resolve()))
+            words = f"{named(type(error))} at {at}" if at else named(type(error))
             clean = is_clean(error, self._clean)
-            return {
-                "outcome": "clean" if clean else "crashed",
-                "frame": "" if clean else frame,
-                "told": f"{named(type(error))} at {at}" if at else named(type(error)),
-                "traceback": _trace(error) if told else "",
-            }
-        return {
-            "outcome": "accepted",
-            "told": "None" if value is None else type(value).__name__,
-            "digest": digest(value),
-        }
+            seen = {"outcome": "clean", "frame": ""} if clean else {"outcome": "crashed", "frame": frame}
+            return seen | {"told": words, "traceback": _trace(error) if told else ""}
+        word = "None" if value is None else type(value).__name__
+        return {"outcome": "accepted", "told": word, "digest": digest(value)}
 
 
 async def _finished(value: Any) -> Any:
@@ -102,11 +93,10 @@ async def _finished(value: Any) -> Any:
 
 
 def is_clean(error: BaseException, clean: tuple[type[BaseException], ...]) -> bool:
-    """Report whether an exception was made to say that a call failed: it is none of Python's own.
+    """Report whether an exception was made to state that a call failed, as time-outs and broken connections are.
 
-    A built-in ``KeyError`` says nothing of the reply, and no more does a ``JSONDecodeError`` or ``InvalidOperation`` of
-    the standard library; time-outs and broken connections do. ``clean`` are classes that the user vouches for. A group
-    is as clean as the exceptions in it.
+    Other exceptions of the standard library state nothing of the reply; ``clean`` are classes that the user vouches
+    for.
     """
     if isinstance(error, clean or ()):
         return True
@@ -155,10 +145,7 @@ def versions() -> dict[str, str]:
 
 
 def _answers(commands: TextIO, watch: Watch, source: str, base_url: str, clean: list[str]) -> Iterator[dict[str, Any]]:
-    """Answer each command as it comes: first of all whether the app can be called.
-
-    When there is nobody left to send a command, the process ends, even amid a call.
-    """
+    """Answer each command as it comes, first whether the app can be called; their end ends the process."""
     try:
         classes = tuple(load(name) for name in clean)
         app = App(load(source), base_url, classes)

@@ -31,6 +31,10 @@ def report_page(report: Report) -> str:
     taken: set[str] = set()
     places = {cause: anchor(f"{cause.harm} {cause.words}", taken) for cause in report.causes}
     filters = list(_filters(report))
+    compared = ""
+    if report.baseline is not None:
+        new, gone = len(report.new), len(report.baseline.gone(report.runs))
+        compared = f"{new} new, {len(report.findings) - new} known, {gone} gone"
     return page(
         f"Survival report: {report.app}",
         element("p", report.verdict, kind="verdict good" if report.survived else "verdict bad"),
@@ -40,7 +44,7 @@ def report_page(report: Report) -> str:
                 "Probed": f"{report.started:%Y-%m-%d %H:%M} UTC, {report.seconds:.0f} s",
                 "With": ", ".join(f"{name} {version}" for name, version in report.versions.items()),
                 "Recovered": f"from {report.recovered} of {len(report.applicable)}, once good replies followed",
-                "Since the baseline": _compared(report),
+                "Since the baseline": compared,
             }
         ),
         _counts(report),
@@ -53,13 +57,6 @@ def report_page(report: Report) -> str:
         element("footer", _METHOD),
         css="".join(style for _, style in filters),
     )
-
-
-def _compared(report: Report) -> str:
-    if report.baseline is None:
-        return ""
-    new, gone = len(report.new), len(report.baseline.gone(report.runs))
-    return f"{new} new, {len(report.findings) - new} known, {gone} gone"
 
 
 def _filters(report: Report) -> Iterator[tuple[ET.Element, str]]:
@@ -103,20 +100,12 @@ def _counts(report: Report) -> ET.Element:
 def _contents(report: Report, places: dict[Cause, str]) -> Iterator[ET.Element]:
     if not places:
         return
+    entries: list[ET.Element] = []
+    for cause, runs in report.causes.items():
+        link = element("a", f"{cause.harm}: {cause.words}", href=f"#{places[cause]}")
+        entries.append(element("li", _dot(_slug(cause.harm)), link, f" · {_replies(runs)}"))
     yield element("h2", "Causes, the most harmful first")
-    yield element(
-        "ol",
-        *(
-            element(
-                "li",
-                _dot(_slug(cause.harm)),
-                element("a", f"{cause.harm}: {cause.words}", href=f"#{places[cause]}"),
-                f" · {_replies(runs)}",
-            )
-            for cause, runs in report.causes.items()
-        ),
-        kind="contents",
-    )
+    yield element("ol", *entries, kind="contents")
 
 
 def _replies(runs: Sequence[ProbeRun]) -> str:
@@ -156,12 +145,9 @@ def _found(runs: Iterable[ProbeRun], new: set[str], taken: set[str]) -> ET.Eleme
         classes = ["finding", _slug(run.harm), _slug(run.kind), *["new"] * (run.source in new)]
         named = linked("div", place, element("span", run.id, kind="name"), *[" · new"] * (run.source in new))
         told = element("p", "A strict gate says ", element("code", run.code), kind="soft")
-        again = (
-            element("code", f"llm.script({run.source})", kind="again"),
-            element("code", f"strictreply faults --show {run.fault}", kind="again"),
-        )
+        again = (f"llm.script({run.source})", f"strictreply faults --show {run.fault}")
         left = element("td", named, element("p", run.summary), told)
-        right = element("td", element("pre", run.served), *again)
+        right = element("td", element("pre", run.served), *(element("code", line, kind="again") for line in again))
         rows.append(element("tr", left, right, kind=" ".join(classes), id=place))
     head = element("thead", row("th", "Fault", "What was served"))
     return element("table", head, element("tbody", *rows), kind="findings")

@@ -37,8 +37,7 @@ _ENDINGS = {
 def excerpt(served: Served, clean: JSON = None, limit: int = MAX_CHARS) -> str:
     """Show what is served, one line a place, each of at most some ``limit`` characters.
 
-    Of a completion only what differs from the ``clean`` one is shown: a text as it is (``content reads …``), anything
-    else as JSON (``finish_reason = "length"``). Of an HTTP response it is the status, the headers and the body.
+    Of a completion only what differs from the ``clean`` one is shown, of an HTTP response the status, headers and body.
     """
     if isinstance(served, HTTPReply):
         return "\n".join(_response(served, clean, limit))
@@ -76,9 +75,7 @@ def _differences(clean: object, served: object, path: str) -> Iterator[tuple[str
 
 
 def _equal(clean: object, served: object) -> bool:
-    if clean is _MISSING or served is _MISSING:
-        return clean is served
-    return json.dumps(clean) == json.dumps(served)
+    return clean is served or (_MISSING not in (clean, served) and json.dumps(clean) == json.dumps(served))
 
 
 def _response(reply: HTTPReply, clean: JSON, limit: int) -> Iterator[str]:
@@ -200,10 +197,7 @@ class Specimen:
 
 
 def specimens(entry: Entry, tools: Iterable[object] = ()) -> Iterator[Specimen]:
-    """Make an entry's faults from each of the tools, in the place that is usual for it.
-
-    A structured answer is held to the schema of the tool's arguments; plain text needs no tool, and is made once.
-    """
+    """Make an entry's faults of each tool in its usual place; an answer is held to the arguments' schema."""
     place = entry.usual or entry.places[0]
     for one in [None] if place == "prose" else tools:
         kind = Tool.of(one).parameters.source if place == "json" else one

@@ -29,19 +29,13 @@ MAX_BODY_BYTES = 1_000_000
 
 
 class ProbeSubject(Protocol):
-    """An app under test, which asks the server at one base URL; TimeoutError may come out of a call.
-
-    ``ran`` are the tools that ran in the last call, each with the time, where that can be seen.
-    """
+    """An app under test; ``ran`` are the tools that ran in the last call, each with the time, where that is seen."""
 
     @property
     def ran(self) -> Sequence[tuple[str, float]]: ...
 
     async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
-        """Call the app once, however long that takes; ``told`` asks for its versions and its traceback.
-
-        ``tools`` are the names of those whose running is watched, where that can be seen.
-        """
+        """Call the app once; ``told`` asks for its versions and traceback, ``tools`` are watched."""
         ...
 
     async def close(self) -> None:
@@ -49,8 +43,7 @@ class ProbeSubject(Protocol):
         ...
 
 
-Connect: TypeAlias = Callable[[str], Awaitable[ProbeSubject]]
-"""Starts an app whose model is at this base URL."""
+Connect: TypeAlias = Callable[[str], Awaitable[ProbeSubject]]  # starts an app whose model is at this base URL
 
 
 class ProbeWorker:
@@ -116,16 +109,14 @@ class ProbeWorker:
             name, at = answer["ran"]
             self.ran.append((name, at))
         status = await self._process.wait()
-        return {
-            "died": f"ended with status {status}" if status >= 0 else f"was killed by {signal.Signals(-status).name}"
-        }
+        signalled = status < 0
+        return {"died": f"was killed by {signal.Signals(-status).name}" if signalled else f"ended with status {status}"}
 
 
 class Service:
-    """A running HTTP service on loopback, each wait bounded by ``timeout`` seconds; a call is a POST of the same body.
+    """A running HTTP service on loopback, which gets the same POST for each call; ValueError for another address.
 
-    A 2xx is a value, an error with a JSON body or a 4xx a clean refusal, any other answer and a broken connection a
-    crash. Raises ValueError when the address is not http on loopback.
+    A 2xx is a value, a 4xx or an error with a JSON body a clean refusal, all else but a time-out a crash.
     """
 
     ran: Sequence[tuple[str, float]] = ()
@@ -149,13 +140,12 @@ class Service:
         """POST the body once."""
         try:
             status, content = await asyncio.to_thread(self._posted)
-        except (OSError, http.client.HTTPException) as error:
-            if isinstance(error, TimeoutError):
-                raise
+        except TimeoutError:
+            raise
+        except (OSError, http.client.HTTPException):
             return Behaviour(ProbeOutcome.CRASHED, "its connection broke, or nobody listens there", lost=True)
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
-            digested = digest(content.decode("utf-8", "replace"))
-            return Behaviour(ProbeOutcome.ACCEPTED, f"HTTP {status}", digested)
+            return Behaviour(ProbeOutcome.ACCEPTED, f"HTTP {status}", digest(content.decode("utf-8", "replace")))
         try:
             json.loads(content)
             said = "with"
@@ -168,18 +158,18 @@ class Service:
         """Leave the service as it is."""
 
     def _posted(self) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
-        with contextlib.closing(connection):
+        with contextlib.closing(
+            http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+        ) as connection:
             connection.request("POST", self._path, self._body, {"Content-Type": "application/json"})
             response = connection.getresponse()
             return response.status, response.read(MAX_BODY_BYTES)
 
 
 class ProbeStage:
-    """A server on loopback with one app on it; runs take place one after the other.
+    """A server on loopback with one app on it, which is called once a run of at most ``timeout`` seconds.
 
-    ``port`` 0 takes a free one, ``timeout`` is how many seconds a run may take. ``warm_up`` answers one call of each
-    app that is started, before it is measured: a first call may load half a framework. None makes no such call.
+    ``warm_up`` answers one call of each app that is started: a first call may load half a framework.
     """
 
     def __init__(self, connect: Connect, *, timeout: float, port: int = 0) -> None:

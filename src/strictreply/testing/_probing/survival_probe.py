@@ -8,24 +8,19 @@ import re
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
+from typing import NamedTuple
 
 from strictreply.testing._demands import Demand, DemandHints
 from strictreply.testing._probing.client_verdicts import question, verdict_on
 from strictreply.testing._probing.probe_worker import Unusable
 from strictreply.testing._probing.specimens import excerpt
 from strictreply.testing._probing.subjects import Connect, ProbeStage
-from strictreply.testing._probing.survival_report import (
-    OUTCOMES,
-    Behaviour,
-    ProbeOutcome,
-    ProbeRun,
-    Report,
-    judged,
-)
+from strictreply.testing._probing.survival_report import OUTCOMES, Behaviour, ProbeOutcome, ProbeRun, Report, judged
 from strictreply.testing._scripts import MAX_REQUESTS, ScriptedModel
 from strictreply.testing._steps import Fault, Kind, Target
 from strictreply.testing._wire import CallIds, HTTPReply, Served
@@ -35,26 +30,23 @@ from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
 
 DEFAULT_TIMEOUT = 10.0
-MIN_LOOP = 10
-"""So many requests of a run that ends by its timeout are no hang: the app went on asking."""
+MIN_LOOP = 10  # so many requests of a run that ends by its timeout are no hang: the app went on asking
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeTrial:
-    """One fault to try; ``target`` is the good reply that was spoiled, ``run`` what is reported unless it is tried."""
+class ProbeTrial(NamedTuple):
+    """One fault to try, the good reply that was spoiled, and what is reported unless it is tried."""
 
     fault: Fault
-    target: Target = field(repr=False)
-    run: ProbeRun = field(repr=False)
+    target: Target
+    run: ProbeRun
 
 
 def planned(
     demand: Demand, *, kinds: Collection[Kind] = (), names: Collection[str] = ()
 ) -> tuple[list[ProbeTrial], list[ProbeRun]]:
-    """Choose the trials of an app, and report of every other fault why it does not apply.
+    """Choose the trials of an app by kinds and names, and report why each other fault does not apply.
 
-    ``kinds`` and ``names`` choose from the catalogue, empty ones everything. Arguments are spoiled in every tool,
-    everything else in the first one: it is the same for all.
+    Arguments are spoiled in every tool, everything else in the first one: it is the same for all.
     """
     trials: list[ProbeTrial] = []
     others: list[ProbeRun] = []
@@ -75,7 +67,11 @@ def planned(
 def _trials(entry: Entry, demand: Demand, run: ProbeRun) -> Iterator[ProbeTrial]:
     """Make one entry's faults that the app's own contract refuses; each can be made again from its source alone."""
     seen: set[str] = set()
-    names = _names(target.name for target in demand.targets)
+    names: dict[str, str] = {}  # those that Python takes, no two of them alike
+    for target in demand.targets:
+        names[target.name] = re.sub(r"\W", "_", target.name) or "Answer"
+        while len({*names.values()}) < len(names):
+            names[target.name] += "_"
     for target in demand.targets if entry.kind is Kind.ARGS else demand.targets[:1]:
         for fault in _faults(entry, target):
             if fault.source in seen or not demand.refuses(fault):
@@ -87,24 +83,12 @@ def _trials(entry: Entry, demand: Demand, run: ProbeRun) -> Iterator[ProbeTrial]
             yield ProbeTrial(fault, target, replace(run, code=fault.code, at=fault.at, source=source, served=served))
 
 
-def _names(tools: Iterable[str]) -> dict[str, str]:
-    """Make of each tool's name one that Python takes; two of them are never alike."""
-    names: dict[str, str] = {}
-    for tool in tools:
-        name = re.sub(r"\W", "_", tool) or "Answer"
-        while name in names.values():
-            name += "_"
-        names[tool] = name
-    return names
-
-
 def _calls_nothing(fault: Fault, demand: Demand) -> bool:
     """Report whether a job that needs a tool is served no call of any: none can run with good arguments."""
     served = fault.served
     text = served.body.decode("latin-1") if isinstance(served, HTTPReply) else json.dumps(served, ensure_ascii=False)
-    names = {tool.name for tool in demand.callable_tools}
     quoted = text.replace("\\", "")
-    return demand.targets[0].tool is not None and not any(f'"{name}"' in quoted for name in names)
+    return demand.targets[0].tool is not None and not any(f'"{tool.name}"' in quoted for tool in demand.callable_tools)
 
 
 def _faults(entry: Entry, target: Target) -> Iterator[Fault]:
@@ -119,10 +103,7 @@ def _faults(entry: Entry, target: Target) -> Iterator[Fault]:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What was learnt from good replies; ``good`` is the result's digest, None when it is never twice the same.
-
-    ``usual`` says how often the app asks each question.
-    """
+    """What was learnt from good replies; ``good`` is the result's digest, None when it is never twice the same."""
 
     demand: Demand
     usual: Mapping[str, int]
@@ -156,13 +137,13 @@ class GoodModel:
 
 async def rehearse(stage: ProbeStage, hints: DemandHints) -> Rehearsal:
     """Run the app twice with good replies; raises Unusable unless it asked the model and returned both times."""
-    first, second = GoodModel(hints), GoodModel(hints)  # each run has its own ids
-    demand, good = _understood(first, await stage.play(first, told=True))
-    _, again = _understood(second, await stage.play(second, told=True))
+    (first, demand, good), (_, _, again) = [await _rehearsed(stage, hints) for _ in range(2)]
     return Rehearsal(demand, first.asked, good.digest if good == again else None, again.versions)
 
 
-def _understood(model: GoodModel, behaviour: Behaviour) -> tuple[Demand, Behaviour]:
+async def _rehearsed(stage: ProbeStage, hints: DemandHints) -> tuple[GoodModel, Demand, Behaviour]:
+    model = GoodModel(hints)  # each run has its own ids
+    behaviour = await stage.play(model, told=True)
     if model.trouble is not None:
         raise Unusable(f"no good reply to its request can be made: {model.trouble}; pass one with --good")
     demand = model.demand
@@ -176,17 +157,15 @@ def _understood(model: GoodModel, behaviour: Behaviour) -> tuple[Demand, Behavio
             "it returned without asking the model for a chat completion; does its client use the base URL it is given, "
             "or OPENAI_BASE_URL?"
         )
-    return demand, behaviour
+    return model, demand, behaviour
 
 
 @dataclass(slots=True)
 class Probe:
     """One probe of one app; :meth:`report` returns at any time what was found so far.
 
-    ``name`` is how the app is called in the report, ``connect`` starts it; ``hints`` say what its requests do not.
-    ``kinds`` and ``names`` choose faults, empty ones all. ``timeout`` is how many seconds a run may take, and
-    ``max_requests`` how many requests before it is ended as an endless loop. ``jobs`` is how many run side by side,
-    ``port`` where the server listens, 0 for a free one.
+    ``hints`` state what the app's requests do not. ``kinds`` and ``names`` choose faults, empty ones all. After
+    ``max_requests`` a run is ended as an endless loop. ``jobs`` run side by side; ``port`` 0 is a free one.
     """
 
     name: str
@@ -198,34 +177,29 @@ class Probe:
     max_requests: int = field(default=MAX_REQUESTS, kw_only=True)
     jobs: int = field(default=2, kw_only=True)
     port: int = field(default=0, kw_only=True)
-    _began: tuple[datetime, float] = field(init=False)
+    _started: datetime = field(default_factory=partial(datetime.now, UTC), init=False)
+    _begun: float = field(default_factory=time.monotonic, init=False)
     _rehearsal: Rehearsal | None = field(default=None, init=False)
     _order: list[str] = field(default_factory=list[str], init=False)
     _runs: list[ProbeRun] = field(default_factory=list[ProbeRun], init=False)
     _digests: dict[str, str] = field(default_factory=dict[str, str], init=False)
 
-    def __post_init__(self) -> None:
-        self._began = (datetime.now(UTC), time.monotonic())
-
     def run(self, *, on_plan: Callable[[Demand, int], None], on_run: Callable[[ProbeRun], None]) -> None:
-        """Probe the app; raises Unusable when it does not work with good replies either, or has no room for a name.
+        """Probe the app; raises Unusable when good replies do not work, or a fault of ``names`` does not apply.
 
-        ``on_plan`` gets what the app asks for and the number of runs to come, ``on_run`` each run as it ends. After
-        KeyboardInterrupt :meth:`report` returns what was found before it.
+        ``on_plan`` gets what the app asks for and the number of runs to come, ``on_run`` each run as it ends.
         """
-        error = asyncio.run(self._run(on_plan, on_run))
-        if error is not None:
-            raise error
 
-    async def _run(
-        self, on_plan: Callable[[Demand, int], None], on_run: Callable[[ProbeRun], None]
-    ) -> KeyboardInterrupt | SystemExit | None:
-        """Return what ends the program instead of raising it: asyncio would keep it, unretrieved, with this task."""
-        try:
-            await self._probed(on_plan, on_run)
-        except (KeyboardInterrupt, SystemExit) as error:
-            return error
-        return None
+        async def probed() -> KeyboardInterrupt | SystemExit | None:
+            # What ends the program is returned: asyncio would keep it, unretrieved, with this task.
+            try:
+                await self._probed(on_plan, on_run)
+            except (KeyboardInterrupt, SystemExit) as error:
+                return error
+            return None
+
+        if error := asyncio.run(probed()):
+            raise error
 
     async def _probed(self, on_plan: Callable[[Demand, int], None], on_run: Callable[[ProbeRun], None]) -> None:
         async with AsyncExitStack() as stack:
@@ -260,12 +234,11 @@ class Probe:
         if self._rehearsal is None:
             return None
         place = {source: number for number, source in enumerate(self._order)}
-        started, begun = self._began
         return Report(
             app=self.name,
             asks=self._rehearsal.demand.words,
-            started=started,
-            seconds=time.monotonic() - begun,
+            started=self._started,
+            seconds=time.monotonic() - self._begun,
             versions=self._rehearsal.versions,
             runs=tuple(sorted(self._settled(), key=lambda run: place.get(run.source, len(place)))),
             complete=sum(1 for run in self._runs if run.source) == len(self._order),
@@ -299,15 +272,9 @@ class Probe:
             recovered = again.returned and good in {None, again.digest}
         echoes = [(number, role) for model in (always, once) for number, role, _ in model.echoes()]
         self._digests[trial.run.source] = behaviour.digest
-        hung = behaviour.outcome is ProbeOutcome.HUNG
-        outcome, detail = judged(
-            behaviour,
-            echoes,
-            good,
-            looped=always.looped or (hung and len(always.requests) >= MIN_LOOP),
-            without_tool=_calls_nothing(trial.fault, rehearsal.demand),
-        )
         asked, calls_nothing = always.requests, _calls_nothing(trial.fault, rehearsal.demand)
+        looped = always.looped or (behaviour.outcome is ProbeOutcome.HUNG and len(asked) >= MIN_LOOP)
+        outcome, detail = judged(behaviour, echoes, good, looped=looped, without_tool=calls_nothing)
         found = None
         if outcome is ProbeOutcome.ACCEPTED or not behaviour.returned:
             found = verdict_on(
@@ -330,6 +297,6 @@ class Probe:
             verdict=None if found is None else found[0],
             frame=behaviour.frame,
             seconds=behaviour.seconds,
-            requests=len(always.requests),
+            requests=len(asked),
             recovered=recovered,
         )

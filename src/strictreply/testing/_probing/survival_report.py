@@ -1,7 +1,4 @@
-"""What becomes of an app under malformed replies: its behaviour in a run, how that is judged, the report and its files.
-
-No text of a reply is in any of these values but ``ProbeRun.served``, the excerpt of what the app was given.
-"""
+"""What an app does under malformed replies, how that is judged, and the report: no text of a reply but an excerpt."""
 
 from __future__ import annotations
 
@@ -36,11 +33,7 @@ class ProbeOutcome(StrEnum):
 
 
 class OutcomeWords(NamedTuple):
-    """What is said of an outcome; only one that no app should show has a ``remedy``, and is ``counted`` in a verdict.
-
-    ``title`` heads its column, ``style`` is its colour in a terminal. ``harm`` is what it does to the app's users; of
-    a reply that was accepted that depends on the fault.
-    """
+    """The words for an outcome; only a finding has a ``remedy``, is ``counted`` in a verdict, and does ``harm``."""
 
     title: str
     style: str
@@ -112,9 +105,9 @@ OUTCOMES: Mapping[ProbeOutcome, OutcomeWords] = {
     ProbeOutcome.NOT_APPLICABLE: OutcomeWords("n/a", "default", "The app's requests do not allow this fault."),
 }
 
-FINDINGS = tuple(outcome for outcome, words in OUTCOMES.items() if words.remedy)
-"""The outcomes that no app should show."""
+FINDINGS = tuple(outcome for outcome, words in OUTCOMES.items() if words.remedy)  # the outcomes that no app should show
 
+# What each kind of fault is about.
 KIND_WORDS: Mapping[Kind, str] = {
     Kind.JSON: "text that is not strict JSON",
     Kind.SHAPE: "JSON of another form",
@@ -126,21 +119,16 @@ KIND_WORDS: Mapping[Kind, str] = {
     Kind.HTTP: "HTTP responses",
     Kind.STREAM: "server-sent events",
 }
-"""What each kind of fault is about."""
-
 _DECIMALS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What an app did in one run, not yet compared with what it does for good replies.
+    """What an app did in one run, before that is compared with what it does for good replies.
 
-    ``outcome`` is ACCEPTED for any value returned, whose type ``told`` names (``None`` for None); its ``digest`` is
-    equal for equal values, and says nothing of them. For anything else ``told`` says in our words what happened, with
-    the line of the app, and of a crash ``frame`` is the innermost one of a library, as ``module:function:line``.
-    ``lost`` is true when the app has to be started anew: its process ended, or nobody knows what it still does.
-    ``skipped`` are the seconds of waits that did not take place, None where nobody knows, ``ran`` the tools that ran,
-    each with the time, where those can be seen.
+    Of a value returned ``told`` is its type and ``digest`` equal for equal ones; else ``told`` describes what happened,
+    and ``frame`` is the innermost one of a library. ``lost`` when the app has to be started anew. ``skipped`` are the
+    seconds of waits that did not take place, None when unknown; ``ran`` are the tools that ran, each with the time.
     """
 
     outcome: ProbeOutcome
@@ -170,9 +158,8 @@ def judged(
 ) -> tuple[ProbeOutcome, str]:
     """Judge one run: its outcome, and in our words what the app did.
 
-    ``echoes`` are the requests, counted from 1, and the roles of the turns in which a text stood that only the model
-    wrote. ``good`` is the digest of what the app gives for good replies, None when that is never twice the same.
-    ``looped`` when it asked until it was ended, ``without_tool`` when the tool that its job needs cannot have run.
+    ``echoes`` are the requests and the roles of the turns that quoted the model; ``good`` is the digest of a good
+    result, None when it differs from run to run; ``without_tool`` when the tool that the job needs cannot have run.
     """
     outcome, told = behaviour.outcome, behaviour.told
     if behaviour.returned:
@@ -195,15 +182,12 @@ def judged(
 
 @dataclass(frozen=True, slots=True)
 class ProbeRun:
-    """One fault, and what the app did with it.
+    """One fault, and what the app did with it, as ``detail`` describes in our words.
 
-    ``fault`` is the entry's name in the catalogue, ``at`` the JSON Pointer of the spoiled place, ``code`` what a strict
-    gate says. ``detail`` tells what the app did, in our words; of a crash it names the app's line and ``frame``, the
-    innermost one of a library (``module:function:line``), empty when the app's own code raised. ``seconds`` is how long
-    the run with nothing but faults took, ``requests`` how many it made; ``recovered`` whether good replies after the
-    fault gave the good result.
-    ``source`` makes the fault again in a test. ``served`` is an excerpt of the reply: hostile text. ``verdict`` is what
-    the app's client should not have done on the way, None where that was well.
+    ``at`` is the JSON Pointer of the spoiled place, ``code`` a strict gate's, ``frame`` the innermost one of a library
+    in a crash. ``seconds`` and ``requests`` are those of the run with nothing but faults; ``recovered`` when good
+    replies after the fault gave the good result. ``source`` makes the fault again; ``served`` is hostile text.
+    ``verdict`` is what the app's client should not have done on the way.
     """
 
     fault: str
@@ -237,9 +221,8 @@ class ProbeRun:
     @property
     def cause(self) -> Cause:
         """What one change would mend: what the app did, and of what it accepted also what it did not look at."""
-        about = KIND_WORDS[self.kind] if self.outcome is ProbeOutcome.ACCEPTED else ""
-        if self.verdict is not None:
-            about = self.verdict.value
+        accepted = KIND_WORDS[self.kind] if self.outcome is ProbeOutcome.ACCEPTED else ""
+        about = accepted if self.verdict is None else self.verdict.value
         return Cause(self.harm, self.outcome, about, self.detail)
 
 
@@ -262,46 +245,42 @@ class Baseline:
 
     def __init__(self, app: str, runs: Sequence[ProbeRun]) -> None:
         self.app = app
-        self._found = {run.source: (run.outcome, run.verdict, run.harm) for run in runs if run.outcome in FINDINGS}
+        self.found = {run.source: _finding(run) for run in runs if run.outcome in FINDINGS}
 
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read the JSON of a report; raises OSError where there is no file, ValueError where it is no such report."""
         try:
             report = json.loads(path.read_text("utf-8"))
-            told = ("fault", "detail", "code", "source")
-            return cls(
-                str(report["app"]),
-                [
-                    ProbeRun(
-                        kind=Kind(run["kind"]),
-                        outcome=ProbeOutcome(run["outcome"]),
-                        verdict=ClientVerdict(run["verdict"]) if run.get("verdict") else None,
-                        **{word: run[word] for word in told},
-                    )
-                    for run in report["runs"]
-                ],
-            )
+            runs = [
+                ProbeRun(
+                    kind=Kind(run["kind"]),
+                    outcome=ProbeOutcome(run["outcome"]),
+                    verdict=ClientVerdict(run["verdict"]) if run.get("verdict") else None,
+                    **{word: run[word] for word in ("fault", "detail", "code", "source")},
+                )
+                for run in report["runs"]
+            ]
+            return cls(str(report["app"]), runs)
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise ValueError("it is no report that `strictreply probe --json FILE` wrote") from error
 
-    def knows(self, run: ProbeRun) -> bool:
-        """Whether a finding was the same before: what the app does otherwise now is new, even where it harms less."""
-        return self._found.get(run.source) == (run.outcome, run.verdict, run.harm)
-
     def gone(self, runs: Sequence[ProbeRun]) -> list[str]:
         """Return what makes those again that were findings before, were tried now, and are none any more."""
-        skipped = ProbeOutcome.NOT_APPLICABLE
-        fine = {run.source for run in runs if run.outcome not in FINDINGS and run.outcome is not skipped}
-        return [source for source in self._found if source in fine]
+        fine = {run.source for run in runs if run.outcome not in {*FINDINGS, ProbeOutcome.NOT_APPLICABLE}}
+        return [source for source in self.found if source in fine]
+
+
+def _finding(run: ProbeRun) -> tuple[ProbeOutcome, ClientVerdict | None, Harm]:
+    """Return what makes a finding new when it changes, even where the app harms less than before."""
+    return run.outcome, run.verdict, run.harm
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """Everything that a probe found; ``complete`` is false when it was interrupted.
 
-    ``asks`` is what the app's requests ask for, in words; ``versions`` are those of Python and the libraries it uses.
-    ``baseline`` holds the findings of an earlier report, None when there is nothing to compare with.
+    ``asks`` is what the app's requests ask for; ``baseline`` holds the findings of an earlier report to compare with.
     """
 
     app: str
@@ -326,8 +305,8 @@ class Report:
     @property
     def new(self) -> list[ProbeRun]:
         """The findings that the baseline does not know; without one, all."""
-        baseline = self.baseline
-        return [run for run in self.findings if baseline is None or not baseline.knows(run)]
+        known = {} if self.baseline is None else self.baseline.found
+        return [run for run in self.findings if known.get(run.source) != _finding(run)]
 
     @property
     def applicable(self) -> list[ProbeRun]:
@@ -350,8 +329,10 @@ class Report:
         causes: dict[Cause, list[ProbeRun]] = {}
         for run in self.findings:
             causes.setdefault(run.cause, []).append(run)
-        order = sorted(causes, key=lambda cause: (cause.harm.rank, -len(causes[cause])))
-        return {cause: _each_code_first(causes[cause]) for cause in order}
+        for runs in causes.values():
+            first = {run.code: run for run in reversed(runs)}
+            runs.sort(key=lambda run: first[run.code] is not run)
+        return dict(sorted(causes.items(), key=lambda found: (found[0].harm.rank, -len(found[1]))))
 
     @property
     def verdict(self) -> str:
@@ -367,14 +348,16 @@ class Report:
         return f"Did not survive {len(self.findings)} of {ran} malformed replies: {', '.join(told)}{part}.{compared}"
 
 
-def _each_code_first(runs: Sequence[ProbeRun]) -> list[ProbeRun]:
-    first = {run.code: run for run in reversed(runs)}
-    return sorted(runs, key=lambda run: first[run.code] is not run)
-
-
 def report_json(report: Report) -> JSONObject:
     """Return the report as JSON-safe values; ``served`` of a run is an excerpt of hostile text, made printable."""
     outcomes: JSONObject = {outcome.value: len(report.of(outcome)) for outcome in ProbeOutcome}
+    runs: list[JSONObject] = []
+    for run in report.runs:
+        harm = run.harm.value if run.outcome in FINDINGS else None
+        runs.append(asdict(run) | {"harm": harm, "seconds": round(run.seconds, _DECIMALS)})
+        del runs[-1]["summary"]
+    compared: JSONObject = {"new": [run.source for run in report.new]}
+    compared["gone"] = [] if report.baseline is None else [*report.baseline.gone(report.runs)]
     return {
         "app": report.app,
         "asks": report.asks,
@@ -384,21 +367,17 @@ def report_json(report: Report) -> JSONObject:
         "complete": report.complete,
         "survived": report.survived,
         "outcomes": outcomes | {"recovered": report.recovered},
-        "runs": [
-            {name: value for name, value in asdict(run).items() if name != "summary"}
-            | {"harm": run.harm.value if run.outcome in FINDINGS else None, "seconds": round(run.seconds, _DECIMALS)}
-            for run in report.runs
-        ],
-        "baseline": None
-        if report.baseline is None
-        else {"new": [run.source for run in report.new], "gone": [*report.baseline.gone(report.runs)]},
+        "runs": runs,
+        "baseline": None if report.baseline is None else compared,
     }
 
 
 def junit_xml(report: Report) -> str:
     """Write a test suite with a test case a run; what the baseline knows is skipped; every text is printable."""
     new = report.new
-    suite = ET.Element(
+    root = ET.Element("testsuites", name="strictreply probe")
+    suite = ET.SubElement(
+        root,
         "testsuite",
         name=f"strictreply probe {printable(report.app)}",
         errors="0",
@@ -413,19 +392,13 @@ def junit_xml(report: Report) -> str:
         case = ET.SubElement(suite, "testcase", {name: printable(text) for name, text in told.items()})
         if run in new:
             message = printable(f"{run.harm}: {run.detail}")
-            story = (
-                run.summary,
-                run.served,
-                f"A strict gate says {run.code}. {OUTCOMES[run.outcome].remedy}",
-                f"Look: strictreply faults --show {run.fault}",
-                f"In a test: llm.script({run.source})",
-            )
             failure = ET.SubElement(case, "failure", type=run.outcome.value, message=message)
-            failure.text = printable_lines("\n".join(story))
+            failure.text = printable_lines(
+                f"{run.summary}\n{run.served}\nA strict gate says {run.code}. {OUTCOMES[run.outcome].remedy}\n"
+                f"Look: strictreply faults --show {run.fault}\nIn a test: llm.script({run.source})"
+            )
         elif run.outcome in FINDINGS or run.outcome is ProbeOutcome.NOT_APPLICABLE:
             why = f"known in the baseline: {run.detail}" if run.outcome in FINDINGS else run.detail
             ET.SubElement(case, "skipped", type="pytest.skip", message=printable(why))
-    root = ET.Element("testsuites", name="strictreply probe")
-    root.append(suite)
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"

@@ -1,7 +1,6 @@
 """Every fault by its name: ``faults.wrong_type(search, "limit")``, ``faults.all_for(search)``, ``faults.CATALOGUE``.
 
-A fault is one row in a table of the modules ``*_faults``: a variable that holds what its factory declares. The row
-alone puts it here and into the catalogue, under the variable's name; ``tools/write_faults.py`` puts it into the page.
+A fault is one row in a table of the modules ``*_faults``, in a variable under whose name it is found here.
 """
 
 # Star imports, so that a name is written once.

@@ -1,7 +1,7 @@
-"""Faults of the form of a reply and of its calls: what stands for the arguments, the union, the answer or a call.
+"""Faults of the form of a reply and of its calls; the arguments themselves are good ones.
 
-What the arguments say is not asked here: they are good ones. A row of a table is ``name = factory(…, summary,
-written)``; see :func:`~strictreply.testing.faults._catalogue.filled` for the ``$names`` in what is written.
+A row of a table is ``name = factory(…, summary, written)``; :func:`~strictreply.testing.faults._catalogue.filled` fills
+the ``$names`` in what is written.
 """
 
 from __future__ import annotations
@@ -214,11 +214,6 @@ def _chosen(
     return response_entry(Kind.TOOL, code, summary, response, places, {"tool_choice": choice})
 
 
-def _answer(target: Target) -> JSONObject:
-    answer = f"It is {CANARY}."
-    return completion(assistant(written({"answer": answer}) if target.place == "union" else answer))
-
-
 two_calls: Entry = _calls(
     "tool.several", "Two tools are called where only one may be.", _CALL, _CALL | {"id": "call_2"}, parallel=False
 )
@@ -234,7 +229,12 @@ unknown_tool_beside_good_call: Entry = _calls(
     native_call(f"lookup_{CANARY}", "{}", "call_2"),
 )
 answer_for_required_call: Entry = _chosen(
-    "tool.required", "required", "The model answers though a tool must be called.", _answer
+    "tool.required",
+    "required",
+    "The model answers though a tool must be called.",
+    lambda target: completion(
+        assistant(written({"answer": f"It is {CANARY}."}) if target.place == "union" else f"It is {CANARY}.")
+    ),
 )
 call_in_content: Entry = _chosen(
     "tool.required",

@@ -1,7 +1,4 @@
-"""The entries of the catalogue: how one is declared, how it makes its faults, and the proof that each is refused.
-
-The faults themselves are rows in the tables of the modules ``*_faults``.
-"""
+"""The entries of the catalogue: how one is declared, how it makes its faults, and the proof that each is refused."""
 
 from __future__ import annotations
 
@@ -20,17 +17,12 @@ from strictreply.values._replies import Invalid
 from strictreply.wires._opening import peek
 
 ANYWHERE: tuple[ReplyPlace, ...] = ("call", "union", "json", "prose")
-WRITTEN: tuple[ReplyPlace, ...] = ("call", "union", "json")
-"""The places where a reply is JSON."""
-
+WRITTEN: tuple[ReplyPlace, ...] = ("call", "union", "json")  # the places where a reply is JSON
+# A token of a chat template that stands in no prompt, so that it is an invention although it is not free.
 LEAKED_MARKER = "<|channel|>commentary"
-"""A token of a chat template that stands in no prompt, so that it is an invention although it is not free."""
-
+# How long a text of a reply is that is looked for in prompts: a shorter one may stand there by chance.
 MIN_OWN_CHARS, MAX_OWN_CHARS = 12, 2_000
-"""How long a text of a reply is that is looked for in prompts: a shorter one may stand there by chance."""
-
-MAX_LISTED = 20
-"""How many places an error names."""
+MAX_LISTED = 20  # how many places an error names
 
 
 class FaultNotMade(ValueError):
@@ -38,30 +30,26 @@ class FaultNotMade(ValueError):
 
 
 class Spoiled(NamedTuple):
-    """A reply that was spoiled: what is served, at which JSON Pointer, and the good arguments that it was made of.
-
-    ``ground`` is None for those of the target.
-    """
+    """A spoiled reply, the place as a JSON Pointer, and its good arguments; None for those of the target."""
 
     served: Served
     at: str = ""
     ground: JSON = None
 
 
+# Spoils a good reply in every way that the fault's name covers; nothing when it cannot be made.
 Maker: TypeAlias = Callable[[Target], Iterable[Spoiled]]
-"""Spoils a good reply in every way that the fault's name covers; nothing when it cannot be made."""
-
+# What is served in place of a good reply: a response, JSON to be :func:`filled` from that reply, or made from it.
 ServedInstead: TypeAlias = "Served | Callable[[Target], Served]"
-"""What is served in place of a good reply: a response, JSON to be :func:`filled` from that reply, or made from it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
     """One named fault of the catalogue; call it to make the fault of a tool.
 
-    ``name`` is that of the variable which holds the entry (see :func:`collected`). ``code`` is what a strict gate says;
-    ``args.…`` codes are ``answer.…`` in a structured answer. ``places`` are where it can be written, the usual one
-    first. ``needs`` holds the keywords of a request under which alone it is a fault.
+    ``name`` is that of the variable which holds the entry. ``code`` is a strict gate's; ``args.…`` codes are
+    ``answer.…`` in a structured answer. ``places`` are where it can be written, the usual one first; ``needs`` are the
+    keywords of a request under which alone it is a fault.
     """
 
     name: str
@@ -117,14 +105,9 @@ class Entry:
 
     def to_dict(self) -> dict[str, JSON]:
         """Return what the catalogue says of the fault as JSON."""
-        return {
-            "name": self.name,
-            "kind": self.kind.value,
-            "code": self.code,
-            "places": list(self.places),
-            "summary": self.summary,
-            "needs": dict(self.needs),
-        }
+        told: dict[str, JSON] = {"name": self.name, "kind": self.kind.value, "code": self.code}
+        told |= {"places": [*self.places], "summary": self.summary, "needs": {**self.needs}}
+        return told
 
     def _fault(self, target: Target, spoiled: Spoiled, *, again: bool) -> Fault:
         # Where a place is spoiled again, on other good arguments, those are part of the source.
@@ -145,8 +128,7 @@ class Entry:
 
     def _obstacle(self, tool: object, place: ReplyPlace | None, path: str, others: list[str]) -> str:
         if (place or self.usual) not in self.places:
-            chosen = f"not as {place!r}" if place else "so give place="
-            return f"is written as {', '.join(self.places)}, {chosen}"
+            return f"is written as {', '.join(self.places)}, {f'not as {place!r}' if place else 'so give place='}"
         if tool is None:
             return f"needs a tool: faults.{self.name}(search)"
         if others:
@@ -183,11 +165,9 @@ def collected(namespace: Mapping[str, object]) -> dict[str, Entry]:
 def filled(template: Served, target: Target) -> Any:
     """Fill the ``$names`` in JSON or a response from a good reply: one alone becomes the value, else its text.
 
-    ``$tool`` is the tool's name. ``$value`` are the good arguments or the answer, ``$written`` is their JSON text;
-    ``$json`` is the same with the union around it, where there is one, and ``$text`` its text: the content, or the
-    arguments of the call. ``$call`` is the JSON text of a native call. ``$completion`` is the good response, with
-    ``$message`` and ``$finish_reason`` in it. ``$body`` is its JSON as it is sent, ``$half`` the first half of that,
-    ``$length`` and ``$half_length`` are their bytes.
+    ``$value`` are the good arguments or the answer, ``$written`` is their JSON text; ``$json`` and ``$text`` have the
+    union around it where there is one. ``$call`` is the JSON text of a native call. ``$completion`` is the good
+    response, with ``$message`` and ``$finish_reason``; ``$body`` is its JSON, ``$half`` that up to the middle.
     """
     choice = target.clean["choices"][0]
     body = json.dumps(target.clean)
@@ -235,10 +215,7 @@ def written(value: JSON) -> str:
 
 
 def _invented(spoiled: Spoiled, target: Target) -> tuple[str, ...]:
-    """Return the texts of a spoiled reply that only the model wrote: invented words, and whole texts that it sends.
-
-    A whole text can come from nowhere else: an app that quotes it in a prompt echoes the model.
-    """
+    """Return the texts of a spoiled reply that only the model wrote: invented words, and whole texts."""
     good = target.text(target.value if spoiled.ground is None else spoiled.ground)
     words = tuple(word for word in (CANARY, LEAKED_MARKER) if word in str(spoiled.served) and word not in good)
     known = f"{target.text(target.value)}\n{json.dumps(target.tool.definition) if target.tool else ''}"

@@ -1,7 +1,7 @@
 """Faults of a value of the right type that breaks another rule of its schema.
 
-Alternatives and conditions, listed values and bounds, formats, and the items of an array as a whole. A row of a table
-is ``name = factory(rule, summary, spoil, where)``: at each place that ``where`` chooses, the value is spoiled so.
+A row of a table is ``name = factory(rule, summary, spoil, where)``: at each place that ``where`` chooses, the value is
+spoiled so.
 """
 
 from __future__ import annotations
@@ -15,15 +15,7 @@ from typing import Any
 
 from strictreply.testing._steps import CANARY
 from strictreply.testing.faults._catalogue import Entry
-from strictreply.testing.faults._spots import (
-    MAX_SIZE,
-    SpoiledMembers,
-    SpoiledValues,
-    Spot,
-    at_member,
-    at_place,
-    without_required,
-)
+from strictreply.testing.faults._spots import MAX_SIZE, Members, Spot, Values, at_member, at_place, without_required
 from strictreply.values._limits import JSON
 
 # Alternatives, exclusions and conditions
@@ -38,12 +30,12 @@ def _strangers(spot: Spot) -> Iterator[JSON]:
     yield from _STRANGERS
 
 
-def _outside_all(spot: Spot) -> SpoiledValues:
+def _outside_all(spot: Spot) -> Values:
     nodes = list(spot.nodes("oneOf"))
     return (value for value in _strangers(spot) if nodes and not any(spot.parts.fits(node, value) for node in nodes))
 
 
-def _in_several(spot: Spot) -> SpoiledValues:
+def _in_several(spot: Spot) -> Values:
     """Propose values that may fit two alternatives: examples of either, of both, and where their bounds meet."""
     for one, other in combinations(spot.nodes("oneOf"), 2):
         examples, others = spot.parts.examples(one), spot.parts.examples(other)
@@ -55,7 +47,7 @@ def _in_several(spot: Spot) -> SpoiledValues:
                 yield value
 
 
-def _tag_of_another(spot: Spot) -> SpoiledMembers:
+def _tag_of_another(spot: Spot) -> Members:
     for node in spot.nodes("anyOf", "oneOf"):
         for name, schema in node.resolved("properties").schema.get("properties", {}).items():
             tagged = isinstance(schema, dict) and "const" in schema and name in spot.value
@@ -63,7 +55,7 @@ def _tag_of_another(spot: Spot) -> SpoiledMembers:
                 yield name, {**spot.value, name: schema["const"]}
 
 
-def _excluded(spot: Spot) -> SpoiledValues:
+def _excluded(spot: Spot) -> Values:
     for node in spot.nodes("not"):
         for made in (*spot.parts.examples(node), *spot.examples(node)):
             yield {**spot.value, **made} if isinstance(made, dict) and spot.kind == "object" else made
@@ -110,18 +102,18 @@ def _others_first(spot: Spot) -> list[Any]:
     return sorted(spot.listed("enum"), key=lambda one: one == spot.value)
 
 
-def _unlisted(spot: Spot) -> SpoiledValues:
+def _unlisted(spot: Spot) -> Values:
     listed = list(spot.listed("enum"))
     if any(isinstance(value, bool) for value in listed):  # 2 would be as true as True
         return [False, True, CANARY]
     return [max(listed) + 1] if listed and all(isinstance(value, int | float) for value in listed) else [CANARY]
 
 
-def _in_other_case(spot: Spot) -> SpoiledValues:
+def _in_other_case(spot: Spot) -> Values:
     return (other for text in _listed_texts(spot) for other in (text.upper(), text.lower(), text.title()))
 
 
-def _other_constant(spot: Spot) -> SpoiledValues:
+def _other_constant(spot: Spot) -> Values:
     for value in spot.rules("const"):
         yield from (not value if isinstance(value, bool) else value + 1,) if isinstance(value, int | float) else ()
         yield CANARY
@@ -158,7 +150,7 @@ def _beyond(spot: Spot, keyword: str, sign: int) -> Iterator[Any]:
         yield math.nextafter(bound, sign * math.inf)
 
 
-def _longer(spot: Spot) -> SpoiledValues:
+def _longer(spot: Spot) -> Values:
     for most in (int(rule) for rule in spot.rules("maxLength") if rule < MAX_SIZE):
         for filling in (CANARY, spot.value[-1:]):
             yield (spot.value + filling * (most + 1))[: most + 1]
@@ -294,12 +286,12 @@ def _varied(item: JSON) -> Iterator[JSON]:
             return
 
 
-def _with_equal_items(spot: Spot) -> SpoiledValues:
+def _with_equal_items(spot: Spot) -> Values:
     first = _filled(spot, 1)[0]
     return [first, *spot.value], [first, first], [*spot.value[:-1], first]
 
 
-def _with_items_spelled_apart(spot: Spot) -> SpoiledValues:
+def _with_items_spelled_apart(spot: Spot) -> Values:
     for item in (*spot.value[:1], *_filled(spot, 1)):
         if isinstance(item, int) and not isinstance(item, bool):
             yield [item, float(item)]
@@ -307,7 +299,7 @@ def _with_items_spelled_apart(spot: Spot) -> SpoiledValues:
             yield [item, dict(reversed(item.items()))]
 
 
-def _without_contained(spot: Spot) -> SpoiledValues:
+def _without_contained(spot: Spot) -> Values:
     for node in spot.nodes("contains"):
         kept: list[JSON] = [item for item in spot.value if not spot.parts.fits(node, item)]
         others: list[JSON] = [*spot.examples_below(len(spot.value)), CANARY, 7, None]
@@ -316,7 +308,7 @@ def _without_contained(spot: Spot) -> SpoiledValues:
         yield kept
 
 
-def _with_many_contained(spot: Spot) -> SpoiledValues:
+def _with_many_contained(spot: Spot) -> Values:
     for node in spot.nodes("contains") if spot.states("maxContains") else ():
         most = max(int(rule) for rule in spot.rules("maxContains"))
         for one in spot.parts.examples(node, *spot.below(len(spot.value))) if most < MAX_SIZE else ():

@@ -1,9 +1,7 @@
-"""Faults of the response around a reply, and of how the reply ended.
+"""Faults of the response around a reply, which is no completion of one message, and of how the reply ended.
 
-The response is JSON from the API, but not one completion with one message in one choice; or that message was cut off,
-filtered, refused, given up by the server, or says nothing. What is wrong with HTTP, or breaks the JSON of the body,
-stands in ``transport_faults``. A row of a table is ``name = factory(code, summary, served)``; see
-:func:`~strictreply.testing.faults._catalogue.filled` for the ``$names`` in what is served.
+A row of a table is ``name = factory(code, summary, served)``; :func:`~strictreply.testing.faults._catalogue.filled`
+fills the ``$names`` in what is served.
 """
 
 from __future__ import annotations

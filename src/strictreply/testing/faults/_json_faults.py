@@ -21,17 +21,15 @@ from strictreply.testing.faults._catalogue import WRITTEN, Entry, Spoiled, writt
 from strictreply.values._issues import pointer
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, MAX_NUMBER_DIGITS
 
-_MARK = f"the place of a value {CANARY}"
-"""Stands for a value while its place in a text is looked for."""
+_MARK = f"the place of a value {CANARY}"  # stands for a value while its place in a text is looked for
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
     """The place of one value in the text of a reply.
 
-    ``at`` is its JSON Pointer in the arguments or the answer. ``key`` is the name of the member as it is written,
-    quotes included; empty for an item of an array, and for a value that stands alone. ``before`` and ``after`` are the
-    text around the member, its name included, or around the value.
+    ``key`` is the member's name as it is written, empty for an item and for a value alone. ``before`` and ``after`` are
+    the text around the member, its name included, or around the value.
     """
 
     at: str
@@ -81,10 +79,9 @@ _SORTS: dict[type, _Sort] = {type(None): "word", bool: "word", int: "number", fl
 def _literal(sort: _Sort, summary: str, literal: str, code: str = "json.syntax", *, cut: bool = False) -> Entry:
     """Put a literal in place of each value of one sort, else of the first value; with ``cut`` the text ends there.
 
-    ``$text`` is the inside of a string as it is written, without its quotes, and the canary for other values. Where a
-    literal stands in place of each ``member``, ``$key`` and ``$value`` are those of the member as they are written,
-    ``$name`` is the key without its quotes, and ``$escaped`` the key with its first letter escaped. ``$other`` is
-    Python's False for a good true, and True for anything else.
+    ``$text`` is the inside of a string, or the canary. In place of a ``member``, ``$key`` and ``$value`` are as
+    written, ``$name`` is the key without quotes, ``$escaped`` the key with its first letter escaped. ``$other`` is
+    Python's False for a good true, else True.
     """
 
     def make(target: Target) -> Iterator[Spoiled]:
@@ -228,23 +225,19 @@ cut_after_key: Entry = _member("The text ends after a key and its colon.", "$key
 # Instead of the JSON
 
 
-def _members_of(text: str) -> list[tuple[str, Any]]:
-    value = json.loads(text)
-    return list(value.items()) if isinstance(value, dict) else []
+def _of_members(between: str, member: Callable[[str, Any], str]) -> Callable[[str], str]:
+    """Write each member of an object, if it is one, in another format."""
+
+    def write(text: str) -> str:
+        value = json.loads(text)
+        return between.join(member(*each) for each in value.items()) if isinstance(value, dict) else ""
+
+    return write
 
 
-def _as_python_call(text: str) -> str:
-    return f"dict({', '.join(f'{key}={value!r}' for key, value in _members_of(text))})"
-
-
-def _as_xml(text: str) -> str:
-    elements = (f"<parameter={key}>{html.escape(str(value))}</parameter>" for key, value in _members_of(text))
-    return f"<function>{''.join(elements)}</function>"
-
-
-def _as_yaml(text: str) -> str:
-    return "\n".join(f"{key}: {written(value)}" for key, value in _members_of(text)) or text
-
+_keywords = _of_members(", ", "{}={!r}".format)
+_elements = _of_members("", lambda key, value: f"<parameter={key}>{html.escape(str(value))}</parameter>")
+_lines = _of_members("\n", lambda key, value: f"{key}: {written(value)}")
 
 # An empty content is no reply at all: see empty_content.
 empty_text: Entry = _text("The text is empty.", "", "json.empty", ("call", "union"))
@@ -256,9 +249,13 @@ prose: Entry = _text(
 python_repr: Entry = _text(
     "The text is what Python's repr gives: single quotes, True, False and None.", lambda text: repr(json.loads(text))
 )
-python_call: Entry = _text("The text is a call in Python, with keyword arguments.", _as_python_call)
-xml: Entry = _text("The text is XML, an element for each member.", _as_xml)
-yaml: Entry = _text("The text is YAML, a line for each member.", _as_yaml)
+python_call: Entry = _text(
+    "The text is a call in Python, with keyword arguments.", lambda text: f"dict({_keywords(text)})"
+)
+xml: Entry = _text(
+    "The text is XML, an element for each member.", lambda text: f"<function>{_elements(text)}</function>"
+)
+yaml: Entry = _text("The text is YAML, a line for each member.", lambda text: _lines(text) or text)
 base64_text: Entry = _text("The text is encoded as base64.", lambda text: base64.b64encode(text.encode()).decode())
 whitespace_flood: Entry = _text(
     "After the opening bracket only line breaks come, a known failure of JSON modes.",

@@ -1,8 +1,6 @@
 """The places of good arguments that a schema has a say about, and how a way to spoil one becomes an entry.
 
-Optional members, other branches of unions and untaken conditions are places too: good arguments that have them are
-made, each as small as can be. A way to spoil is tried at every place; what is kept is proved: the schema refuses it,
-with the promised code, at that place.
+Optional members, other branches and untaken conditions are places of other good arguments, each as small as can be.
 """
 
 from __future__ import annotations
@@ -53,16 +51,14 @@ class Subschemas:
         """Make a small value that fits all of some sub-schemas, and ``also`` when given; empty when none was found."""
         key = (*nodes, str(also))
         if key not in self._examples:
-            self._examples[key] = list(islice(self._fitting_examples(nodes, also or {}), 1))
+            own = also or {}
+            graph = Graph(own)
+            if graph.root is not None:
+                graph.root.edges.extend(SchemaEdge("allOf", None, Applies.HERE, node) for node in nodes)
+            made = (value for value in proposals(graph) if self._is_valid(str(own), own, value))
+            fitting = (value for value in made if all(self.fits(node, value) for node in nodes))
+            self._examples[key] = list(islice(fitting, 1))
         return self._examples[key]
-
-    def _fitting_examples(self, nodes: tuple[Node, ...], also: JSONObject) -> Iterator[JSON]:
-        graph = Graph(also)
-        if graph.root is not None:
-            graph.root.edges.extend(SchemaEdge("allOf", None, Applies.HERE, node) for node in nodes)
-        for value in proposals(graph):
-            if self._is_valid(str(also), also, value) and all(self.fits(node, value) for node in nodes):
-                yield value
 
     def below(self, node: Node, token: str | int) -> Iterator[Node]:
         """Return the sub-schemas that a sub-schema has for one member or item."""
@@ -72,16 +68,14 @@ class Subschemas:
             named: set[tuple[str, object]] = {("prefixItems", token)}
             others = ("items", "unevaluatedItems")
         else:
-            patterns = [text for text in schema.get("patternProperties", ()) if self._matches(text, token)]
+            listed = schema.get("patternProperties", ())
+            patterns = [text for text in listed if self._is_valid(text, {"pattern": text}, token)]
             spoken = token in schema.get("properties", ()) or bool(patterns)
             named = {("properties", token), *(("patternProperties", text) for text in patterns)}
             others = ("additionalProperties", "unevaluatedProperties")
         for edge in node.along(Applies.MEMBER if isinstance(token, str) else Applies.ITEM):
             if (edge.keyword, edge.token) in named or (not spoken and edge.keyword in others):
                 yield edge.target
-
-    def _matches(self, pattern: str, name: str) -> bool:
-        return self._is_valid(pattern, {"pattern": pattern}, name)
 
     def _is_valid(self, key: object, schema: dict[str, Any], value: JSON) -> bool:
         try:
@@ -90,15 +84,12 @@ class Subschemas:
             return False
 
 
-MAX_SPOTS = 400
-"""Places of one schema that are visited; those near the root come first."""
-
-MAX_SIZE = 10_000
-"""Characters, items or members that a fault adds at most: where a bound is larger, nothing is made."""
-
+MAX_SPOTS = 400  # places of one schema that are visited; those near the root come first
+MAX_SIZE = 10_000  # characters, items or members that a fault adds at most: where a bound is larger, nothing is made
 MAX_REPAIRS = 4
 MAX_PREFIX = 16
 
+# The type that each keyword speaks of alone.
 KIND_OF = {
     **dict.fromkeys(("minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"), "string"),
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), "number"),
@@ -106,21 +97,16 @@ KIND_OF = {
     **dict.fromkeys(("properties", "required", "patternProperties", "propertyNames", "minProperties"), "object"),
     **dict.fromkeys(("maxProperties", "dependentRequired", "dependentSchemas"), "object"),
 }
-"""The type that each keyword speaks of alone."""
-
 SpotPath: TypeAlias = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
 class Spot:
-    """One place of good arguments, with every sub-schema that governs what stands there.
+    """One place (``path``) of good arguments (``ground``), with every sub-schema that governs what stands there.
 
-    ``ground`` is the good value as a whole, ``path`` the place in it, ``known`` the sub-schemas that apply to whatever
-    stands there. ``optional`` when the schema could do without the member that stands there.
-
-    For the walk: ``given`` when the user's value has the place, so that it is visited however often schemas recur, and
-    ``recurred`` when some did above it: once is enough. ``trail`` are the known sub-schemas of each place on the way
-    down, ``above`` are all that govern one of the places above.
+    ``known`` are the sub-schemas that apply to whatever stands there. ``optional`` when the schema could do without it.
+    ``given`` when the user's value has the place, which is visited then however often schemas recur; ``recurred`` when
+    some did above. ``trail`` are the known sub-schemas on the way down, ``above`` all that govern a place above.
     """
 
     parts: Subschemas = field(repr=False)
@@ -190,10 +176,7 @@ class Spot:
         return not self.above.isdisjoint(self.governing)
 
     def rules(self, keyword: str, *, conditional: bool | None = None) -> Iterator[Any]:
-        """Return what the schema says here under a keyword, for each sub-schema that says it.
-
-        ``conditional`` asks only for sub-schemas that govern the place under a condition, or only for the others.
-        """
+        """Return what each sub-schema here has under a keyword; ``conditional`` asks only for one sort of them."""
         for node, condition in self.governing.items():
             if keyword in node.schema and conditional in (None, condition):
                 yield node.schema[keyword]
@@ -235,9 +218,20 @@ class Spot:
         """Return the sub-schemas of one member or item, whether the value has it or not."""
         return [found for node in self.governing for found in self.parts.below(node, token)]
 
-    def spoiled(self, value: JSON) -> JSON:
-        """Return a copy of the whole with another value at this place."""
-        return _with(self.ground, self.path, value)
+    def spoiled(self, value: JSON, *below: str | int) -> JSON:
+        """Return a copy of the whole with another value at this place or below it; an index past the end appends."""
+        path = (*self.path, *below)
+        if not path:
+            return deepcopy(value)
+        copied: JSON = deepcopy(self.ground)
+        holder: Any = copied
+        for token in path[:-1]:
+            holder = holder[token]
+        if path[-1] == len(holder) and isinstance(holder, list):
+            holder.append(deepcopy(value))
+        else:
+            holder[path[-1]] = deepcopy(value)
+        return copied
 
     def inner(self, token: str | int, *, ground: JSON = None, optional: bool = False) -> Spot:
         """Go down to a member or an item; ``ground`` is another good value that has it, None for this one."""
@@ -255,50 +249,28 @@ class Spot:
         )
 
 
-def _with(whole: JSON, path: SpotPath, value: JSON) -> JSON:
-    """Copy a value with another part; an index past the end appends."""
-    if not path:
-        return deepcopy(value)
-    copied: JSON = deepcopy(whole)
-    holder: Any = copied
-    for token in path[:-1]:
-        holder = holder[token]
-    if path[-1] == len(holder) and isinstance(holder, list):
-        holder.append(deepcopy(value))
-    else:
-        holder[path[-1]] = deepcopy(value)
-    return copied
-
-
 def spots_of(schema: Schema, value: JSON) -> tuple[Spot, ...]:
-    """Return every place of a schema with a good value to spoil there, those of ``value`` itself first.
-
-    Of the items of an array, and of members without a name in the schema, those are one place that are under the
-    same sub-schemas.
-    """
+    """Return every place of a schema with a good value to spoil there; of alike items and members one."""
     return _spots(schema, json.dumps(value))
 
 
 @lru_cache(maxsize=64)  # every entry of the catalogue asks for the same places
 def _spots(schema: Schema, text: str) -> tuple[Spot, ...]:
-    return tuple(islice(_walked(schema, Spot.root(schema, json.loads(text))), MAX_SPOTS))
-
-
-def _walked(schema: Schema, root: Spot) -> Iterator[Spot]:
     """Visit every place once for each set of sub-schemas that may govern it, breadth first."""
+    root = Spot.root(schema, json.loads(text))
     pending = deque([root] if root.known else [])
-    seen: set[tuple[object, ...]] = set()
-    while pending:
+    seen: dict[tuple[object, ...], Spot] = {}
+    while pending and len(seen) < MAX_SPOTS:
         spot = pending.popleft()
         key = (spot.trail, *spot.governing)
         if key in seen:
             continue
-        seen.add(key)
-        yield spot
+        seen[key] = spot
         if spot.given or not (spot.recurs and spot.recurred):
             pending.extend(inner for inner in _below(schema, spot) if inner.known)
         for ground in _good(schema, map(spot.spoiled, _others(spot))):
             pending.append(replace(spot, ground=ground, given=False))
+    return tuple(seen.values())
 
 
 def _below(schema: Schema, spot: Spot) -> Iterator[Spot]:
@@ -323,8 +295,7 @@ def _below(schema: Schema, spot: Spot) -> Iterator[Spot]:
 
 
 def _grown(schema: Schema, spot: Spot, token: str | int) -> Iterator[JSON]:
-    path = (*spot.path, token)
-    return _good(schema, (_with(spot.ground, path, value) for value in spot.examples_below(token)))
+    return _good(schema, (spot.spoiled(value, token) for value in spot.examples_below(token)))
 
 
 def _good(schema: Schema, grounds: Iterable[JSON]) -> Iterator[JSON]:
@@ -351,7 +322,7 @@ def _completed(schema: Schema, whole: JSON, path: str) -> JSON:
             return whole
         holder = holder.inner(token)
     made = holder.examples_below(name)
-    return _with(whole, (*holder.path, name), made[0]) if made else whole
+    return holder.spoiled(made[0], name) if made else whole
 
 
 def _others(spot: Spot) -> Iterator[JSON]:
@@ -372,12 +343,10 @@ def _others(spot: Spot) -> Iterator[JSON]:
         yield from spot.examples(also={"type": kind})
 
 
-SpoiledValues: TypeAlias = Iterable[JSON]
-"""Other values for a place, each spoiled in the same way: the one that breaks least else is taken."""
-
-SpoiledMembers: TypeAlias = Iterable[tuple[str | int | None, JSON]]
-"""Other values for an object or an array, each with the member or item that the fault is about; None for the whole."""
-
+# Other values for a place, each spoiled in the same way: the one that breaks least else is taken.
+Values: TypeAlias = Iterable[JSON]
+# Other values for an object or an array, each with the member or item that the fault is about; None for the whole.
+Members: TypeAlias = Iterable[tuple[str | int | None, JSON]]
 Where: TypeAlias = str | Callable[[Spot], bool]
 """Which places are spoiled: those of some JSON types, or those for which the schema states a keyword.
 
@@ -386,29 +355,28 @@ type, or of numbers, as a number past a bound may be put in place of whatever el
 """
 
 
-def without_required(spot: Spot, *, conditional: bool) -> SpoiledMembers:
+def without_required(spot: Spot, *, conditional: bool) -> Members:
     """Leave out a required member that is there: one of a condition, or one of the others."""
     for name in spot.listed("required", conditional=conditional):
         if name in spot.value:
             yield name, {key: value for key, value in spot.value.items() if key != name}
 
 
-def at_place(rule: str, summary: str, spoil: list[Any] | Callable[[Spot], SpoiledValues], where: Where = "") -> Entry:
+def at_place(rule: str, summary: str, spoil: list[Any] | Callable[[Spot], Values], where: Where = "") -> Entry:
     """Declare a fault of the value at a place; ``rule`` is the :class:`SchemaRule` that it breaks.
 
-    ``spoil`` makes other values, or lists them: ``$value`` is the good one, ``$written`` its JSON text, ``$kind`` its
-    type.
+    ``spoil`` makes or lists other values: ``$value`` is the good one, ``$written`` its JSON text, ``$kind`` its type.
     """
 
-    def others(spot: Spot) -> SpoiledMembers:
+    def others(spot: Spot) -> Members:
         names = {"value": spot.value, "written": json.dumps(spot.value), "kind": spot.kind}
-        values: SpoiledValues = spoil(spot) if callable(spoil) else substituted(spoil, names)
+        values: Values = spoil(spot) if callable(spoil) else substituted(spoil, names)
         return ((None, value) for value in values)
 
     return at_member(rule, summary, others, where)
 
 
-def at_member(rule: str, summary: str, spoil: Callable[[Spot], SpoiledMembers], where: Where = "") -> Entry:
+def at_member(rule: str, summary: str, spoil: Callable[[Spot], Members], where: Where = "") -> Entry:
     """Declare a fault of an object or an array in one of its members or items."""
     code = f"args.{rule}"
     stating = {keyword for keyword, stated in KEYWORDS.items() if str(stated) == rule}
@@ -433,11 +401,8 @@ def at_member(rule: str, summary: str, spoil: Callable[[Spot], SpoiledMembers], 
     return Entry("", Kind.ARGS, code, summary, WRITTEN, make)
 
 
-def _nearest(target: Target, spot: Spot, code: str, ways: SpoiledMembers) -> dict[str, JSON]:
-    """Choose, for each place below a spot, the first of those values that break the fewest rules besides.
-
-    It breaks the promised rule at the spot or below it; arguments that are no object never come to the schema.
-    """
+def _nearest(target: Target, spot: Spot, code: str, ways: Members) -> dict[str, JSON]:
+    """Choose, for each place below a spot, the first of those values that break the promised rule and few besides."""
     found: dict[str, tuple[float, JSON]] = {}
     schema, place = target.schema, "answer" if target.tool is None else "args"
     for token, value in ways:

@@ -20,11 +20,9 @@ from strictreply.wires._events import DONE, event
 
 
 class GoodStream:
-    """The stream of a good reply, part by part.
+    """The stream of a good reply: ``events`` are ``head`` up to the first piece of the text, and ``tail`` after it.
 
-    ``deltas`` are those after the role: the ``opening``, which for a call has its id and its name, then a delta for
-    each of the ``pieces`` of the arguments or the answer, the last of which is the last character. ``events`` are all
-    events, ``head`` those up to the first piece, ``tail`` those after it.
+    ``deltas`` are those after the role: the ``opening`` of a call, then one for each of the ``pieces`` of the text.
     """
 
     def __init__(self, target: Target) -> None:
@@ -78,11 +76,7 @@ def stream_fault(
     ending: WireEnding = WireEnding.WHOLE,
     endless: bool = False,
 ) -> Entry:
-    """Declare a fault that only a streamed reply can have.
-
-    ``respond`` makes a response, or the events of a stream after which the connection ends as ``ending`` says; with
-    ``endless`` the last event comes for ever. None where the fault cannot be made.
-    """
+    """Declare a fault of a streamed reply: ``respond`` makes the response or its events, or None."""
 
     def make(target: Target) -> Iterator[Spoiled]:
         made = respond(GoodStream(target))
@@ -233,30 +227,22 @@ def _head_and(
     return stream_fault(code, summary, lambda good: [*good.head, *more], ending=ending, endless=endless)
 
 
-def _cut_in_character(good: GoodStream) -> list[bytes]:
-    last = json.dumps(good.chunk(good.said("é")), ensure_ascii=False).encode()
-    return [*good.head, b"data: " + last.partition(b"\xa9")[0]]  # é is C3 A9
-
-
-def _as_json_lines(good: GoodStream) -> HTTPReply:
-    lines = (json.dumps(one).encode() + b"\n" for one in chunks(good.target.clean))
-    return HTTPReply(200, {"Content-Type": "application/x-ndjson"}, tuple(lines), framing="chunked")
-
-
 _ERROR: JSON = {"message": f"The server had an error ({CANARY})", "type": "server_error", "param": None, "code": None}
 _COMMENT = b": %b\n\n" % (b"still working " * 1000)
 _PAGE = f"<html><head><title>Sign in</title></head><body>{CANARY}</body></html>\r\n".encode()
 
 _broken_off = partial(stream_fault, "reply.broken_off")
 _malformed = partial(stream_fault, "envelope.malformed")
-
+_endless = partial(stream_fault, "json.too_large", ending=WireEnding.CUT, endless=True)
 stream_cut_in_event: Entry = _broken_off(
     "The connection is closed in the middle of an event.",
     lambda good: [*good.head, good.tail[0][: len(good.tail[0]) // 2]],
     ending=WireEnding.CUT,
 )
 stream_cut_in_character: Entry = _broken_off(
-    "The connection is closed in the middle of a character of two bytes.", _cut_in_character, ending=WireEnding.CUT
+    "The connection is closed in the middle of a character of two bytes.",
+    lambda good: [*good.head, event(good.chunk(good.said("~"))).partition(b"~")[0] + b"\xc3"],  # é is C3 A9
+    ending=WireEnding.CUT,
 )
 stream_cut_between_events: Entry = _head_and("The connection is closed between two events.", ending=WireEnding.CUT)
 stream_reset: Entry = _head_and("The connection is reset between two events.", ending=WireEnding.RESET)
@@ -303,32 +289,29 @@ stream_error_event: Entry = _head_and(
     DONE,
     code="envelope.error",
 )
-stream_html_page: Entry = stream_fault(
-    "envelope.malformed",
+stream_html_page: Entry = _malformed(
     "A proxy's HTML page comes in place of the stream.",
     lambda _: HTTPReply(200, {"Content-Type": "text/html"}, (_PAGE,)),
 )
-stream_plain_json: Entry = stream_fault(
-    "envelope.malformed",
+stream_plain_json: Entry = _malformed(
     "The completion comes as plain JSON, though a stream was asked for.",
     lambda good: HTTPReply(200, {"Content-Type": "application/json"}, (as_sent(good.target),)),
 )
-stream_json_lines: Entry = stream_fault(
-    "envelope.malformed", "The chunks come as JSON lines, not as events.", _as_json_lines
+stream_json_lines: Entry = _malformed(
+    "The chunks come as JSON lines, not as events.",
+    lambda good: HTTPReply(
+        200,
+        {"Content-Type": "application/x-ndjson"},
+        tuple(json.dumps(one).encode() + b"\n" for one in chunks(good.target.clean)),
+        framing="chunked",
+    ),
 )
-stream_endless_event: Entry = stream_fault(
-    "json.too_large",
-    "The data of an event goes on for ever.",
-    lambda good: [*good.head, b'data: {"id": "', b"a" * (1 << 16)],
-    ending=WireEnding.CUT,
-    endless=True,
+stream_endless_event: Entry = _endless(
+    "The data of an event goes on for ever.", lambda good: [*good.head, b'data: {"id": "', b"a" * (1 << 16)]
 )
-stream_endless_text: Entry = stream_fault(
-    "json.too_large",
+stream_endless_text: Entry = _endless(
     "The arguments or the answer go on for ever.",
     lambda good: [*good.head, event(good.chunk(good.said(" " * (1 << 14))))],
-    ending=WireEnding.CUT,
-    endless=True,
 )
 stream_goes_on_after_finish: Entry = _malformed(
     "More text comes after the chunk with the finish_reason.",

@@ -1,16 +1,15 @@
-"""Faults of the HTTP response and of the connection that it comes over.
+"""Faults of the HTTP response, and of the connection that it comes over (RFC 9112).
 
-Statuses that are errors, a 200 whose body is no completion; a connection that breaks, goes silent, or carries what is
-not HTTP/1.1 (RFC 9112). A row of a table is ``name = factory(code, summary, response)``; see
-:func:`~strictreply.testing.faults._catalogue.filled` for the ``$names`` in a response.
+A row of a table is ``name = factory(code, summary, response)``; :func:`~strictreply.testing.faults._catalogue.filled`
+fills the ``$names`` in a response.
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator
 from functools import partial
+from itertools import repeat
 
 from strictreply.testing._event_streams import events
 from strictreply.testing._steps import CANARY, Kind, Target
@@ -65,10 +64,6 @@ def _error(
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     reply = error_reply(status, f"{message} ({CANARY})", kind=kind, code=code, headers=named)
     return _http(reason or _REASONS[status], summary, reply)
-
-
-def _page(summary: str, status: int, title: str) -> Entry:
-    return _http(_REASONS[status], summary, html_reply(status, title))
 
 
 def _rate_limited(summary: str, **headers: str) -> Entry:
@@ -130,7 +125,7 @@ quota_spent: Entry = _error(
 internal_server_error: Entry = _error(
     "A 500 of the API.", 500, "The server had an error while processing the request", kind="server_error"
 )
-bad_gateway: Entry = _page("A 502 as a proxy's HTML page.", 502, "502 Bad Gateway")
+bad_gateway: Entry = _http("server_error", "A 502 as a proxy's HTML page.", html_reply(502, "502 Bad Gateway"))
 service_unavailable: Entry = _error(
     "A 503 with a Retry-After of 1 second.",
     503,
@@ -138,7 +133,7 @@ service_unavailable: Entry = _error(
     kind="server_error",
     Retry_After="1",
 )
-gateway_timeout: Entry = _page("A 504 as a proxy's HTML page.", 504, "504 Gateway Time-out")
+gateway_timeout: Entry = _http("server_error", "A 504 as a proxy's HTML page.", html_reply(504, "504 Gateway Time-out"))
 overloaded: Entry = _error(
     "A 529, the status that some providers made up for being overloaded.", 529, "Overloaded", kind="overloaded_error"
 )
@@ -148,25 +143,17 @@ redirect_to_no_address: Entry = _http(
 )
 
 # Bodies that are no completion
+# What the bomb expands to: more than the 16 MB that the gate reads of a response at its default caps.
 _BOMB_MEGABYTES = 20
-"""What the bomb expands to: more than the 16 MB that the gate reads of a response at its default caps."""
-
 _BLANKS = b" " * (1 << 16)
 _ZIPPED = {**_JSON, "Content-Encoding": "gzip"}
 
 
 def _compressed_bomb(target: Target) -> HTTPReply:
-    def pieces() -> Iterator[bytes]:  # the blanks after the reply are never in memory at once
-        whole = json.dumps(target.completion(target.text(target.value) + CANARY)).encode()
-        before, after = whole.split(CANARY.encode())
-        gzip = zlib.compressobj(wbits=31)
-        yield gzip.compress(before)
-        for _ in range(_BOMB_MEGABYTES):
-            yield gzip.compress(_BLANKS * 16)
-        yield gzip.compress(after)
-        yield gzip.flush()
-
-    return HTTPReply(200, _ZIPPED, (b"".join(pieces()),))
+    before, after = json.dumps(target.completion(target.text(target.value) + CANARY)).encode().split(CANARY.encode())
+    gzip = zlib.compressobj(wbits=31)
+    pieces = (before, *repeat(_BLANKS * 16, _BOMB_MEGABYTES), after)  # the blanks are never in memory at once
+    return HTTPReply(200, _ZIPPED, (b"".join(map(gzip.compress, pieces)) + gzip.flush(),))
 
 
 def _ok(body: bytes) -> HTTPReply:
@@ -210,8 +197,6 @@ endless_body: Entry = _http(
 # The connection
 _STATUS_LINE = b"HTTP/1.1 200 OK\r\n"
 _HEAD = _STATUS_LINE + b"Content-Type: application/json\r\nConnection: close\r\n"
-_DRIPPED_BYTES = 20
-_DRIP = Pause(0.5)
 
 
 def _raw(*parts: bytes, ending: WireEnding = WireEnding.CUT, endless: bool = False) -> HTTPReply:
@@ -225,7 +210,7 @@ def _half(ending: WireEnding) -> HTTPReply:
 
 
 def _dripping(target: Target) -> HTTPReply:
-    parts = tuple(part for drop in as_sent(target)[:_DRIPPED_BYTES] for part in (_DRIP, bytes([drop])))
+    parts = tuple(part for drop in as_sent(target)[:20] for part in (Pause(0.5), bytes([drop])))
     return HTTPReply(200, _JSON, parts, WireEnding.HANG)
 
 

@@ -1,9 +1,7 @@
 """Faults of a value's JSON type, and of an object's keys.
 
-Another type than the schema has; a value dressed as a text, a list or an object; keys that are missing, added, renamed,
-or at another level than the schema has them. A row of a table is ``name = factory(rule, summary, spoil, where)``: at
-each place that ``where`` chooses, the value is spoiled so. What is served is no copy of the good value: who reads it
-with ``int()``, ``bool()``, ``==`` or in an ``if`` gets another result than for the good one.
+A row of a table is ``name = factory(rule, summary, spoil, where)``: at each place that ``where`` chooses, the value is
+spoiled so. Who reads it with ``int()``, ``bool()``, ``==`` or in an ``if`` gets another result than for the good one.
 """
 
 from __future__ import annotations
@@ -16,19 +14,12 @@ from itertools import chain
 
 from strictreply.testing._steps import CANARY
 from strictreply.testing.faults._catalogue import Entry
-from strictreply.testing.faults._spots import (
-    MAX_SIZE,
-    SpoiledMembers,
-    SpoiledValues,
-    Spot,
-    at_member,
-    at_place,
-    without_required,
-)
+from strictreply.testing.faults._spots import MAX_SIZE, Members, Spot, Values, at_member, at_place, without_required
 from strictreply.values._limits import JSON, JSONObject
 
 # The wrong type
 _EPOCH_SECONDS = 1_767_225_600
+_MOMENTS = {"date", "date-time", "date-time-local", "time"}
 _OF_TYPE: dict[str, JSON] = {
     "integer": 7,
     "string": CANARY,
@@ -45,31 +36,16 @@ _number = partial(_typed, where="integer number")
 _boolean = partial(_typed, where="boolean")
 _array = partial(_typed, where="array")
 _object = partial(_typed, where="object")
+_item = partial(at_member, "type", where="array")
 _scalar = partial(_typed, where="string number integer boolean")
 
 
-def _is_moment(spot: Spot) -> bool:
-    formats = {"date", "date-time", "date-time-local", "time"}
-    return spot.kind == "string" and not formats.isdisjoint(spot.rules("format"))
-
-
-def _may_be_null(spot: Spot) -> bool:
-    return "null" in (kind for rule in spot.rules("type") for kind in ([rule] if isinstance(rule, str) else rule))
-
-
-def _numbers(spot: Spot) -> SpoiledValues:
+def _numbers(spot: Spot) -> Values:
     """Return numbers that ``int()`` and ``float()`` tell from the good one."""
     return spot.value + 1, spot.value - 1
 
 
-def _of_other_type(spot: Spot) -> SpoiledValues:
-    """Return values of the other types; none of them is true where a good boolean is."""
-    if spot.value is True:
-        return [0, "", [], {}]
-    return [value for kind, value in _OF_TYPE.items() if kind != spot.kind]
-
-
-def _one_item(spot: Spot) -> SpoiledValues:
+def _one_item(spot: Spot) -> Values:
     """Return single items; a text of one character, which reads as a list of it, is none."""
     items = (*spot.value, *spot.examples_below(0), CANARY)
     return [one for one in items if not isinstance(one, dict | list) and len(str(one)) > isinstance(one, str)]
@@ -80,7 +56,10 @@ def _items(spot: Spot) -> list[JSON]:
     return spot.value or spot.examples_below(0)
 
 
-wrong_type: Entry = _typed("A value is of another JSON type.", _of_other_type)
+wrong_type: Entry = _typed(
+    "A value is of another JSON type.",  # none is true where a good boolean is
+    lambda spot: [0, "", [], {}] if spot.value is True else [_OF_TYPE[kind] for kind in _OF_TYPE if kind != spot.kind],
+)
 number_as_text: Entry = _number("A number is written as a string.", lambda spot: map(str, _numbers(spot)))
 number_as_text_with_unit: Entry = _number(
     "A number is written as a string with a unit.", lambda spot: [f"{number} {CANARY}" for number in _numbers(spot)]
@@ -104,12 +83,18 @@ number_for_text: Entry = _typed(
     lambda spot: [one for one in (7, 7.5) if str(one) != spot.value],
     "string",
 )
-timestamp_for_date: Entry = _typed("A date or a time is written as seconds since 1970.", [_EPOCH_SECONDS], _is_moment)
+timestamp_for_date: Entry = _typed(
+    "A date or a time is written as seconds since 1970.",
+    [_EPOCH_SECONDS],
+    lambda spot: spot.kind == "string" and not _MOMENTS.isdisjoint(spot.rules("format")),
+)
 null_value: Entry = _typed("Null stands where the schema demands a value.", [None], lambda spot: not spot.optional)
 null_for_optional: Entry = _typed(
     "Null stands for an optional member that should be left out.", [None], lambda spot: spot.optional
 )
-null_as_text: Entry = _typed("Null is written as a string.", ["null"], _may_be_null)
+null_as_text: Entry = _typed(
+    "Null is written as a string.", ["null"], lambda spot: "null" in [*spot.rules("type"), *spot.listed("type")]
+)
 empty_text_for_optional: Entry = _typed(
     "An empty string stands for an optional member that should be left out.",
     [""],
@@ -132,27 +117,17 @@ value_in_its_schema: Entry = _scalar(
 object_as_text: Entry = _object("An object is written as a string of JSON.", ["$written"])
 text_for_object: Entry = _object("A description in words stands where an object belongs.", [f"the {CANARY} one"])
 array_for_object: Entry = _object("An object is wrapped in an array.", [["$value"]])
-wrong_item_type: Entry = at_member(
-    "type",
+wrong_item_type: Entry = _item(
     "An item after good ones is of another JSON type.",
     lambda spot: [(len(_items(spot)), [*_items(spot), value]) for kind, value in _OF_TYPE.items() if kind != "null"],
-    "array",
 )
-null_item: Entry = at_member(
-    "type",
-    "Null stands after the good items of an array.",
-    lambda spot: [(len(_items(spot)), [*_items(spot), None])],
-    "array",
+null_item: Entry = _item(
+    "Null stands after the good items of an array.", lambda spot: [(len(_items(spot)), [*_items(spot), None])]
 )
 
 # Keys
 _REMARKS = ("explanation", "reasoning", "thoughts", "confidence", "note")
 _BAD_NAMES = (CANARY, CANARY.upper(), f"{CANARY} key!", f"{CANARY}.{CANARY}", CANARY * 100, "")
-_WRAPPERS = ("args", "arguments", "parameters", "input", "data")
-
-
-def _root(spot: Spot) -> bool:
-    return spot.kind == "object" and not spot.path
 
 
 def _without(whole: JSONObject, name: str) -> JSONObject:
@@ -182,14 +157,15 @@ def _having_each(spot: Spot) -> Iterator[tuple[str, JSONObject]]:
                 yield name, whole
 
 
-def _having_objects(spot: Spot) -> Iterator[tuple[str, JSONObject, JSONObject]]:
-    """Return each member that is an object and not empty, with a good object that has it."""
+def _lifted(spot: Spot, prefix: str) -> Members:
+    """Put the members of each inner object, under its name and another one, into the outer object."""
     for name, whole in _having_each(spot):
         if isinstance(whole[name], dict) and whole[name]:
-            yield name, whole, whole[name]
+            lifted = {f"{prefix.format(name)}{key}": value for key, value in whole[name].items()}
+            yield name, _without(whole, name) | lifted
 
 
-def _without_dependent(spot: Spot) -> SpoiledMembers:
+def _without_dependent(spot: Spot) -> Members:
     for trigger, needed in ((key, names) for rule in spot.rules("dependentRequired") for key, names in rule.items()):
         for member in _value_for(spot, trigger):
             for name in needed:
@@ -197,13 +173,13 @@ def _without_dependent(spot: Spot) -> SpoiledMembers:
                 yield name, _without({**complete, trigger: member}, name)
 
 
-def _with_letters_swapped(spot: Spot) -> SpoiledMembers:
+def _with_letters_swapped(spot: Spot) -> Members:
     for name, whole in _having_each(spot):
         swapped = name[:1] + re.sub(r"([^\W_])(?!\1)([^\W_])", r"\2\1", name[1:], count=1)
         yield name, _renamed(whole, name, swapped if swapped != name else f"{name}s")
 
 
-def _with_other_case(spot: Spot) -> SpoiledMembers:
+def _with_other_case(spot: Spot) -> Members:
     for name, whole in _having_each(spot):
         first, *rest = name.split("_")
         snake = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
@@ -212,14 +188,14 @@ def _with_other_case(spot: Spot) -> SpoiledMembers:
                 yield name, _renamed(whole, name, other)
 
 
-def _with_fewer_keys(spot: Spot) -> SpoiledValues:
+def _with_fewer_keys(spot: Spot) -> Values:
     members: JSONObject = spot.value if spot.kind == "object" else {}
     ordered = dict.fromkeys([*(name for name in spot.listed("required") if name in members), *members])
     for least in spot.rules("minProperties"):
         yield {name: members[name] for name in list(ordered)[: max(0, int(least) - 1)]}
 
 
-def _with_more_keys(spot: Spot) -> SpoiledValues:
+def _with_more_keys(spot: Spot) -> Values:
     for most in (int(rule) for rule in spot.rules("maxProperties") if rule < MAX_SIZE):
         grown: JSONObject = dict(spot.value)
         named = (str(name) for rule in spot.rules("properties") for name in rule)
@@ -230,7 +206,7 @@ def _with_more_keys(spot: Spot) -> SpoiledValues:
         yield grown
 
 
-_extra_key = partial(at_place, "extra_key")
+_extra_key = partial(at_place, "extra_key", where=lambda spot: spot.kind == "object" and not spot.path)
 _wrong_key = partial(at_member, "extra_key", where="object")
 
 missing_required: Entry = at_member(
@@ -243,9 +219,9 @@ dependent_key_missing: Entry = at_member(
 extra_key: Entry = _extra_key(
     "The arguments have a key that the schema does not know.",
     lambda spot: [{**spot.value, f"{CANARY}_key": CANARY}],
-    _root,
 )
-nested_extra_key: Entry = _extra_key(
+nested_extra_key: Entry = at_place(
+    "extra_key",
     "An object inside the arguments has a key that the schema does not know.",
     lambda spot: [{**spot.value, f"{CANARY}_key": CANARY}],
     lambda spot: spot.kind == "object" and bool(spot.path),
@@ -259,7 +235,6 @@ key_where_none_allowed: Entry = at_place(
 commentary_key: Entry = _extra_key(
     "The arguments have a key in which the model explains itself.",
     lambda spot: [{**spot.value, name: f"because {CANARY}"} for name in _REMARKS if name not in spot.value],
-    _root,
 )
 misspelled_key: Entry = _wrong_key("Two letters of a key are swapped.", _with_letters_swapped)
 key_in_other_case: Entry = _wrong_key(
@@ -267,19 +242,15 @@ key_in_other_case: Entry = _wrong_key(
 )
 flattened_object: Entry = _wrong_key(
     "The members of an inner object stand one level too high.",
-    lambda spot: [(name, {**_without(whole, name), **inner}) for name, whole, inner in _having_objects(spot)],
+    partial(_lifted, prefix=""),
 )
 dotted_key: Entry = _wrong_key(
     "The members of an inner object are written as dotted keys of the outer one.",
-    lambda spot: [
-        (name, {**_without(whole, name), **{f"{name}.{key}": value for key, value in inner.items()}})
-        for name, whole, inner in _having_objects(spot)
-    ],
+    partial(_lifted, prefix="{}."),
 )
 arguments_under_a_key: Entry = _extra_key(
     "The arguments are wrapped in another object, as the value of a key like args.",
-    [{name: "$value"} for name in _WRAPPERS],
-    _root,
+    [{name: "$value"} for name in ("args", "arguments", "parameters", "input", "data")],
 )
 schema_instead_of_arguments: Entry = _extra_key(
     "The schema is given back in place of arguments that fit it.",
@@ -287,7 +258,6 @@ schema_instead_of_arguments: Entry = _extra_key(
         {"type": "object"}
         | {key: rule for key in ("type", "properties", "required") for rule in reversed([*spot.rules(key)])}
     ],
-    _root,
 )
 too_few_properties: Entry = at_place("min_properties", "An object has fewer keys than it must have.", _with_fewer_keys)
 too_many_properties: Entry = at_place("max_properties", "An object has more keys than it may have.", _with_more_keys)
