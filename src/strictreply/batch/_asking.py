@@ -60,6 +60,7 @@ class Gate:
             raise
 
     def leave(self) -> None:
+        """Leave a place to the next row."""
         self.running -= 1
         self._admit()
 
@@ -71,6 +72,7 @@ class Gate:
                 place.set_result(None)
 
     def note(self, attempt: Attempt) -> None:
+        """Adapt the bound to what became of one request."""
         if attempt.failure is None:
             self._good += 1
             if self._good >= self.limit < self.most:

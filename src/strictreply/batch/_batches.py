@@ -80,6 +80,7 @@ def arrow(module: str = "pyarrow") -> Any:
 
 
 def arrow_types() -> dict[str, Any]:
+    """Return the type of each result column in Arrow."""
     text, number = arrow().string(), arrow().int64()
     usage = arrow().struct([(name, number) for name in OUR_NAMES])
     return {"reply": text, "status": text, "issues": text, "attempts": number, "usage": usage}

@@ -45,6 +45,7 @@ class DoneRows:
         return self.low + len(self.above)
 
     def add(self, index: int) -> None:
+        """Add a row."""
         self.above.add(index)
         while self.low in self.above:
             self.above.remove(self.low)
@@ -165,6 +166,7 @@ class Journal:
             _lock(self._file, self._path)
 
     def add(self, index: int, row: Mapping[str, Any], result: RowResult) -> None:
+        """Write the result of a row, and force it to disk from time to time."""
         line = {self._prefix + INDEX: index, **row, **prefixed(result, self._prefix)}
         written = json.dumps(line).encode() + b"\n"
         self._file.write(written)

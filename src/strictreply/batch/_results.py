@@ -143,6 +143,7 @@ class RowFault(ContractError):
 
 
 def accepted(index: int, reply: AssistantReply[Any], attempts: tuple[Attempt, ...]) -> RowResult:
+    """Return the result of a row whose reply fit."""
     status: Status = "mended" if any(attempt.correction is not None for attempt in attempts) else "ok"
     return RowResult(index, reply.to_dict(), status, issues_of(attempts), len(attempts), total_usage(attempts))
 
@@ -180,6 +181,7 @@ def broken(index: int, error: BaseException) -> RowResult:
 
 
 def issues_of(attempts: tuple[Attempt, ...]) -> tuple[JSONObject, ...]:
+    """Return the faults of all attempts, as the column has them."""
     return tuple(
         entry(attempt.number, str(issue.code), issue.message, issue.hint, issue.path)
         for attempt in attempts
@@ -188,4 +190,5 @@ def issues_of(attempts: tuple[Attempt, ...]) -> tuple[JSONObject, ...]:
 
 
 def entry(attempt: int, code: str, message: str, hint: str, path: str = "") -> JSONObject:
+    """Return one object of the column of issues."""
     return {"attempt": attempt, "code": code, "path": path, "message": message, "hint": hint}

@@ -94,6 +94,7 @@ class FileRun:
         }
 
     def row(self, index: int, line: Line) -> NumberedRow:
+        """Read a row."""
         number, read, position = line
         mend = f"Mend line {number} of {self.source}."
         taken = [self.prefix + name for name in (INDEX, *COLUMNS)]

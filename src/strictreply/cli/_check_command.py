@@ -98,6 +98,7 @@ class ReplyTally:
     shown: dict[ReplyCause, list[ShownReply]] = field(default_factory=dict[ReplyCause, list[ShownReply]])
 
     def add(self, path: Path, judged: JudgedLine) -> None:
+        """Count one line; a code counts once a reply."""
         if judged.reason:
             self.unreadable.append({"file": str(path), "line": judged.line, "reason": judged.reason})
             return
@@ -128,6 +129,7 @@ class ReplyTally:
             yield kind, dict(sorted(rates.items(), key=lambda one: (-one[1]["invalid"], -one[1]["replies"], one[0])))
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the counts as JSON-safe values, the most frequent first."""
         return {
             "complete": self.complete,
             "replies": self.replies,
@@ -160,6 +162,7 @@ class InvalidReplies:
         self._before = ", "
 
     def close(self, members: JSONObject) -> None:
+        """Write the end of the list, and what else the object holds."""
         rest = printable_json(json.dumps(members)).removeprefix("{")
         typer.echo(f"{self._before if self._before != ', ' else ''}], {rest}")
 
@@ -214,6 +217,7 @@ class LineJudge:
         self._met: Counter[ReplyCause] = Counter()
 
     def judge(self, number: int, line: bytes) -> JudgedLine:
+        """Judge one line."""
         judged = self._judge.judge(number, line)
         if isinstance(judged, UnreadableLine):
             return JudgedLine(number, reason=judged.reason)

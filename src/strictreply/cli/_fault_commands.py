@@ -134,10 +134,12 @@ class Watcher:
         self._met: set[Cause] = set()
 
     def planned(self, demand: Demand, runs: int) -> None:
+        """Print what is about to be done."""
         self._screen.print(printable(f"{self._app} asks for {demand.words}; {runs} malformed replies to survive"))
         self.progress.add_task("tried", total=runs)
 
     def ran(self, run: ProbeRun) -> None:
+        """Count one run, and print its cause when that is new."""
         self.progress.advance(self.progress.task_ids[0])
         if run.outcome in FINDINGS and run.cause not in self._met:
             self._met.add(run.cause)

@@ -87,6 +87,7 @@ class Endpoint:
         return AsyncOpenAI(base_url=self.base_url, api_key=key, timeout=self.timeout, max_retries=0)
 
     def told(self, error: TransportFailed) -> str:
+        """Report in one line what became of the calls."""
         words = f": {_said(error.cause)}" if error.cause is not None else ""
         return f"{self.name}: {str(error).splitlines()[0]}{words}"
 
@@ -120,6 +121,7 @@ def declare_one(sources: Sequence[str], answer: str | None, **declared: Any) -> 
 
 
 def load_all(sources: Sequence[str]) -> list[object]:
+    """Load the tools of all ``--tools``, in their order."""
     return [tool for source in sources for tool in load_tools(source)]
 
 
@@ -168,6 +170,7 @@ QUESTIONS_SHOWN = 4
 
 
 def run_serve_demo(port: int, *, seed: int, failure_rate: float) -> None:
+    """Serve an unreliable model on loopback until Ctrl-C."""
     questions = "\n".join(f"  {question.text}" for question in SCENARIO.questions[:QUESTIONS_SHOWN])
     first = SCENARIO.questions[0]
     tool = next(tool for tool in map(Tool.of, SCENARIO.tools) if tool.name == first.calls[0].tool)
@@ -185,6 +188,7 @@ def run_serve_demo(port: int, *, seed: int, failure_rate: float) -> None:
 
 
 def run_serve_script(host: str, port: int) -> None:
+    """Serve a model that is scripted over HTTP, until Ctrl-C."""
     _serve(
         GoodModel(DemandHints()),
         lambda base_url: (

@@ -55,11 +55,13 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def fail(message: str, status: Status = Status.USAGE) -> NoReturn:
+    """End the command with one sentence on stderr."""
     typer.echo(f"strictreply: {printable(message)}", err=True)
     raise typer.Exit(status)
 
 
 def counted(number: int, one: str, several: str) -> str:
+    """Return a number with its noun: ``1 reply``, ``2 replies``."""
     return f"{number} {one if number == 1 else several}"
 
 

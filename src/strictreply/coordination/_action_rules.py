@@ -116,6 +116,7 @@ def judge_action(candidate: JSONObject, terms: ActionTerms, source: Source = UNR
 
 
 def refused(issues: tuple[Issue, ...], terms: ActionTerms, source: Source = UNREAD) -> ValidationResult:
+    """Return the result of a reply with these faults."""
     return ValidationResult(
         is_valid=False,
         error_message=Invalid(issues).summary,

@@ -101,6 +101,7 @@ class ApiError:
 
     @classmethod
     def of_failure(cls, failure: Failure) -> Self:
+        """Read a core failure of the transport; its words are ours."""
         kind = _class_of(failure.kind)
         return cls(kind, str(failure), failure.retryable, failure.retry_after, details=_status(failure.status_code))
 
@@ -285,6 +286,7 @@ class ContentLoop:
         return f"{self.agent} gave {self.count} replies in a row without acting; it could have called: {listed}"
 
     def to_dict(self) -> JSONObject:
+        """Return it as JSON."""
         names = {"actions": [str(one) for one in self.actions], "tools": list(self.tools)}
         return asdict(self) | names | {"likely_cause": self.likely_cause.value}
 

@@ -39,6 +39,7 @@ class Need(StrEnum):
 
     @property
     def code(self) -> AgentReplyCode:
+        """The code of the fault of an agent that lacks it."""
         return _LACKING.get(self, AgentReplyCode.ACTION_NOT_PERMITTED)
 
 
@@ -73,6 +74,7 @@ class ActionShape:
 
 
 def listed(names: tuple[str, ...]) -> str:
+    """List names as text, the first twenty of them."""
     more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
     return (", ".join(names[:MAX_LISTED]) or "none") + more
 
@@ -96,6 +98,7 @@ def union_document(allowed: Permitted) -> JSONObject:
 
 @lru_cache(maxsize=1_024)
 def action_schema(allowed: Permitted, extra: ExtraKeys) -> Schema:
+    """Return the compiled schema of all that an agent may reply; kinds of branches are few, so each is asked again."""
     document = union_document(allowed)
     return Schema.compile(document, extra="forbid" if extra == "forbid" else "schema", root_closed=False)
 
@@ -295,6 +298,7 @@ def permitted_actions(
 
 @cache
 def actions_of(met: frozenset[Need], leave: frozenset[ActionType] = frozenset()) -> tuple[ActionType, ...]:
+    """Return the actions of an agent that has met these needs; there are few such sets: each is worked out once."""
     full = met | {Need.LEAVE}
     return tuple(
         action for action, shape in SHAPES.items() if (full if action in leave else met).issuperset(shape.needs)

@@ -78,6 +78,7 @@ class ReplyView:
 
     @cached_property
     def value(self) -> JSONObject | None:
+        """The object that the reply is or spells."""
         decoded = self._decoded[0]
         return decoded if isinstance(decoded, dict) else None
 
@@ -205,6 +206,7 @@ class RankedProcessor(ResponseProcessor):
         self._priority = self.rank if priority is None else priority
 
     def priority(self) -> int:
+        """Return the rank."""
         return self._priority
 
 
@@ -224,9 +226,11 @@ class ErrorMessageProcessor(RankedProcessor):
     origin = Origin.SYSTEM
 
     def can_process(self, response: Any) -> bool:
+        """Return whether a message reports an error."""
         return peek(response, "role") == ERROR_ROLE
 
     def process(self, response: Any) -> dict[str, Any] | Invalid | None:
+        """Return the system's action for this class of error, with its details."""
         error = read_error_message(response)
         if isinstance(error, Invalid):
             return error
@@ -245,9 +249,11 @@ class ToolCallProcessor(RankedProcessor):
         self._max_calls = max_calls
 
     def can_process(self, response: Any) -> bool:
+        """Return whether a message has calls; the field alone may be empty."""
         return bool(peek(response, "tool_calls"))
 
     def process(self, response: Any) -> dict[str, Any] | Invalid | None:
+        """Return the calls without what an SDK or a server says beside them."""
         given = peek(response, "tool_calls")
         if not isinstance(given, list | tuple):
             return Invalid((Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="in an array", found=quote(given)),))
@@ -265,9 +271,11 @@ class StructuredJSONProcessor(RankedProcessor):
     format_name = "json"
 
     def can_process(self, response: Any) -> bool:
+        """Return whether an object names an action."""
         return isinstance(response, dict) and "next_action" in response
 
     def process(self, response: Any) -> dict[str, Any] | Invalid | None:
+        """Return the object as it is."""
         given: dict[str, Any] = response
         return given
 
@@ -280,10 +288,12 @@ class TextResponseProcessor(RankedProcessor):
     format_name = "text"
 
     def can_process(self, response: Any) -> bool:
+        """Return whether a text is prose, and not an action written wrongly."""
         start = response.lstrip() if isinstance(response, str) else ""
         return bool(start) and not start.startswith(_NOT_PROSE) and "next_action" not in response
 
     def process(self, response: Any) -> dict[str, Any] | Invalid | None:
+        """Return the text as the content of a final response."""
         return {"next_action": ActionType.FINAL_RESPONSE.value, "content": response}
 
 

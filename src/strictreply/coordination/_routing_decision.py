@@ -176,6 +176,7 @@ class RoutingCase:
 
     @property
     def agent(self) -> str:
+        """The agent that replied."""
         return self.allowed.agent
 
     @property

@@ -140,6 +140,7 @@ class Watch:
     redact: RedactReply | None = None
 
     def judged(self, agent: str, result: ValidationResult, raw: object) -> None:
+        """Report the verdict on a reply that was handed in."""
         if self.metrics is not None:
             self.metrics.validated(agent, result)
         _log(agent, result.action_type if result.is_valid else None, result.issues)

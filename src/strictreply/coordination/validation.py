@@ -128,6 +128,7 @@ class ActionAnswer(Answer):
 
     @property
     def terms(self) -> ActionTerms:
+        """What an action is held to."""
         return self.judgement.terms
 
     @property

@@ -109,6 +109,7 @@ def turn_of(ctx: AgentPipelineContext) -> Turn:
 
 
 def with_turns(turn: Turn, messages: Sequence[Message]) -> Turn:
+    """Add messages to a turn."""
     return replace(turn, messages=(*turn.messages, *map(dict, messages)))
 
 

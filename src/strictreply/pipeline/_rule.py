@@ -116,6 +116,7 @@ def is_populated(value: object) -> bool:
 
 
 def has_entries(value: object) -> bool:
+    """Return whether an array holds at least one entry."""
     return isinstance(value, ARRAYS) and bool(value)
 
 
@@ -178,13 +179,16 @@ class RuleEntry:
 
     @property
     def id(self) -> str | None:
+        """The id of the call."""
         return self.text("tool_call_id")
 
     @property
     def name(self) -> str | None:
+        """The name of the tool."""
         return self.text("name")
 
     def breach(self, member: str, **facts: Unpack[Breach]) -> Breach:
+        """Report what is wrong with one member of this entry."""
         entry = Breach(path=pointer(self.path, member), index=self.index, tool_call_id=self.id, name=self.name)
         return {**entry, **facts}
 
@@ -239,6 +243,7 @@ class PipelineRule:
 
     @property
     def message(self) -> str:
+        """What must hold."""
         return self.code.template
 
     def judge(self, subject: RuleSubject) -> Iterator[InvokeError]:
@@ -258,6 +263,7 @@ class Included:
     when: RuleCondition = _always
 
     def judge(self, subject: RuleSubject) -> Iterator[InvokeError]:
+        """Report the errors of the member."""
         if self.when(subject):
             member = replace(subject, content=subject[self.path], at=subject.at + self.path)
             yield from judged_in_turn(member, self.groups)

@@ -300,9 +300,11 @@ class TurnState:
             raise ReplyHalted(message, reason="tokens", attempts=attempts)
 
     def result_turns(self, manifest: ToolCallManifest) -> list[Message]:
+        """Return the turns that tell the model the results of its calls."""
         return result_turns(manifest, self.contract.channel)
 
     def run_calls(self, wanted: Sequence[AgentToolCall]) -> Generator[TurnEffect, Any, dict[str, AgentToolCallResult]]:
+        """Run calls, and return their results by id."""
         by_id = {call.tool_call_id: call for call in wanted}
         runs = tuple(RunTool(self.contract.by_name[call.tool], call) for call in self.calls if call.id in by_id)
         outcomes: tuple[ToolOutcome, ...] = (yield RunTools(runs)) if runs else ()

@@ -51,6 +51,7 @@ class TurnSteps(TurnState):
 
     @property
     def bodies(self) -> Mapping[PipelineStep, StepBody]:
+        """The body of each step of the three walks."""
         return {
             PipelineStep.REQUEST_HANDLER: lambda ctx: ctx,  # as it is: the core rules are held to it behind this step
             PipelineStep.SESSION_RESTORER: self.restore_session,
@@ -102,10 +103,12 @@ class TurnSteps(TurnState):
         return replace(ctx, session=session, turn=replace(turn, waiting=None))
 
     def load_contexts(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
+        """Set the agent context and the conversation context."""
         conversation = ConversationContext(id=_CONVERSATION, model=self.model)
         return replace(ctx, agent_context=self.agent, conversation_context=conversation)
 
     def compose_prompt(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
+        """Compose what stands before the turn's own messages."""
         system = [{"role": "system", "content": self.agent.instructions}] if self.agent.instructions else []
         before = ctx.session.messages if ctx.session else ()
         return replace(ctx, prompt=PromptContent(ready=True, messages=(*system, *before)))
@@ -131,6 +134,7 @@ class TurnSteps(TurnState):
         return replace(ctx, turn=turn, outgoing_manifest=None, response_type=ResponseType.NOT_READY)
 
     def build_response(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
+        """Build the response, and leave everything else as it is."""
         final = ctx.response_type is ResponseType.FINAL
         session, turn = ctx.session or Session(id=""), turn_of(ctx)
         response = AgentResponse(

@@ -133,6 +133,7 @@ class SettledHuman:
     settled_at: str = ""
 
     def to_dict(self) -> JSONObject:
+        """Return the settled request as JSON, beside the members of the request."""
         decision = self.decision and self.decision.value
         return self.request.to_dict() | {"decision": decision, "answer": self.answer, "settled_at": self.settled_at}
 
@@ -200,6 +201,7 @@ def merge_ledgers(one: list[JSONObject], other: list[JSONObject]) -> list[JSONOb
 
 
 def request_of(found: HumanRequest) -> PendingHuman:
+    """Return the question of a request, settled or not."""
     return found.request if isinstance(found, SettledHuman) else found
 
 

@@ -133,10 +133,12 @@ _COUNTED = StateSchema(record({"loop_count": COUNT}))
 
 
 def utc_now() -> datetime:
+    """Read the clock, in UTC."""
     return datetime.now(UTC)
 
 
 def new_id() -> str:
+    """Make an id that no other has."""
     return uuid.uuid4().hex
 
 
@@ -200,10 +202,12 @@ def mark_complete(state: S, ending: RunEnding = RunEnding.COMPLETED) -> S:
 
 
 def changed(state: S, **fields: Any) -> S:
+    """Return a new state with other values in some fields."""
     return cast("S", {**state, **fields})
 
 
 def said(role: str, content: str, now: Now = utc_now) -> ChatMessage:
+    """Make one message, said now."""
     return {"role": role, "content": content, "timestamp": now().isoformat()}
 
 
@@ -224,6 +228,7 @@ def state_issues(state: object, nodes: Collection[str] = DEFAULT_NODES) -> tuple
 
 
 def require(issues: Iterable[Issue]) -> None:
+    """Raise StateError when there is anything to report."""
     if found := tuple(issues):
         raise StateError(found)
 
@@ -326,6 +331,7 @@ def pending_requests(state: AgentState) -> tuple[PendingHuman, ...]:
 
 
 def ledger_of(state: AgentState) -> list[JSONObject]:
+    """Return the ledger as the state holds it, empty when it has none yet."""
     return state.get("human_requests", [])
 
 

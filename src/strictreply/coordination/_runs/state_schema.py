@@ -37,6 +37,7 @@ def record(properties: JSONObject, *, optional: Collection[str] = ()) -> JSONObj
 
 
 def optional(schema: JSONObject) -> JSONObject:
+    """Return the schema of the same value, or null."""
     return {**schema, "type": [schema["type"], "null"]}
 
 

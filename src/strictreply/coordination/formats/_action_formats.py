@@ -118,25 +118,31 @@ class ActionFormat(BaseResponseFormat):
         """Return a sentence or two on how every reply is written."""
 
     def get_format_name(self) -> str:
+        """Return the name that it is registered by."""
         return self.name
 
     def reminder(self) -> str:
+        """Return the rule again."""
         return self.rule()
 
     def build_format_instructions(self, actions: Sequence[ActionType], descriptions: Mapping[ActionType, str]) -> str:
+        """State the rule, then list the actions."""
         lines = [f"- {action.value}: {descriptions[action]}" for action in actions]
         return "\n".join([self.rule(), "The action is one of:", *lines])
 
     def build_action_descriptions(
         self, actions: Sequence[ActionType], context: CoordinationContext
     ) -> dict[ActionType, str]:
+        """Return the words of the table of actions."""
         allowed = context.permitted()
         return {action: SHAPES[action].told(allowed) for action in actions}
 
     def get_examples(self, actions: Sequence[ActionType], context: CoordinationContext) -> list[str]:
+        """Make the examples from the table of actions."""
         return self._written((one for one in actions if one is not ActionType.PARALLEL_INVOKE), context)
 
     def get_parallel_invocation_examples(self, context: CoordinationContext) -> list[str]:
+        """Make the example from the table of actions."""
         return self._written([ActionType.PARALLEL_INVOKE], context)
 
     def _written(self, actions: Iterable[ActionType], context: CoordinationContext) -> list[str]:
@@ -151,21 +157,25 @@ class JSONResponseFormat(ActionFormat):
     name = "json"
 
     def spell(self, action: JSONObject) -> str:
+        """Write an action as compact JSON."""
         return compact(action)
 
     def rule(self) -> str:
+        """Return how every reply is written."""
         return (
             "Reply with exactly one JSON object and nothing else: no prose, no code fence, no other members. It has "
             'the member "next_action", the members of that action, and if you like "thought", a text.'
         )
 
     def reminder(self) -> str:
+        """Return which members there are (requirement M65)."""
         return (  # requirement M65
             "Please reply in JSON only, nothing around it: next_action names the action, "
             "action_input or the action's other members hold its details."
         )
 
     def create_processor(self) -> ResponseProcessor:
+        """Make the processor that reads JSON objects with ``next_action``."""
         return StructuredJSONProcessor()
 
 

@@ -130,9 +130,11 @@ class XMLProcessor(RankedProcessor):
     format_name = "xml"
 
     def can_process(self, response: Any) -> bool:
+        """Take every text: that it is not tagged is what must be said."""
         return isinstance(response, str | bytes)  # any text: where it is not tagged, that is the fault to report
 
     def process(self, response: Any) -> dict[str, Any] | Invalid | None:
+        """Read the elements."""
         return read_tagged(response)
 
 
@@ -142,9 +144,11 @@ class XMLResponseFormat(ActionFormat):
     name = "xml"
 
     def spell(self, action: JSONObject) -> str:
+        """Write an action on one line, unless a text of its has several."""
         return "".join(_element(name, value) for name, value in action.items())
 
     def rule(self) -> str:
+        """Return how every reply is written."""
         return (
             "Reply with XML elements and nothing else: no prose, no code fence, no other elements, nothing nested. "
             "There is one element <next_action>, one for each member of that action, and if you like <thought>. "
@@ -153,12 +157,14 @@ class XMLResponseFormat(ActionFormat):
         )
 
     def reminder(self) -> str:
+        """Return which elements there are (requirement M65)."""
         return (  # requirement M65
             "Please reply in XML only, nothing around it: <next_action> names the action, "
             "<action_input> or the action's other elements hold its details."
         )
 
     def create_processor(self) -> ResponseProcessor:
+        """Make the processor that reads tagged text."""
         return XMLProcessor()
 
 

@@ -72,6 +72,7 @@ class DurableRunFailed(StrictReplyError):
         self.details: dict[str, Any] = failure.to_dict()
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the error as JSON-safe values."""
         return super().to_dict() | {"failure": self.failure.to_dict()}
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -310,6 +310,7 @@ class DurableRun:
         return True
 
     def turn_id(self, number: int) -> str:
+        """Return the id of a turn's workflow in DBOS."""
         first = f"{self.runs.workflow}/{self.id}"
         return f"{first}/{number}" if number else first
 

@@ -189,6 +189,7 @@ class SQLitePresence:
             ) from error
 
     def close(self) -> None:
+        """Release the lock."""
         self._lock.close()
 
 
@@ -212,6 +213,7 @@ class PostgresPresence:
             raise ContractError(f"another process has the executor_id {self.executor_id!r}; give each its own")
 
     def take_over(self) -> None:
+        """Put the runs of dead workers back into the queue."""
         if self._connection.closed:  # the lock went with the session: others may take this worker for dead by now
             self.hold()
         others = {status.executor_id for status in self._pending()} - {self.executor_id}
@@ -228,6 +230,7 @@ class PostgresPresence:
         self._free_before = free
 
     def close(self) -> None:
+        """End the session, and so its locks."""
         if self._connection is not None:
             self._connection.close()
 

@@ -50,6 +50,7 @@ class TurnSettings:
 
     @cached_property
     def contract(self) -> Contract:
+        """The contract of the model's replies."""
         return self.client.contract_for(**self.keywords)
 
     @cached_property

@@ -133,6 +133,7 @@ def state_at_start(state: AgentState, agent: str, branch: Branch, **record_field
 
 
 def branch_record(branch: Branch) -> JSONObject:
+    """Return what a state stores of a branch's progress."""
     return {"id": branch.id, "type": branch.type.value, "agents": list(branch.agents), "turns": branch.turns}
 
 
@@ -163,6 +164,7 @@ def with_turn(state: RunState, agent: str, *turns: str | Message) -> RunState:
 
 
 def as_text(value: JSON) -> str:
+    """Return text as it is, and any other value as JSON."""
     return value if isinstance(value, str) else compact(value)
 
 
@@ -192,6 +194,7 @@ def outcomes_of(state: RunState) -> dict[str, JSONObject]:
 
 
 def stored_outcome(state: RunState) -> JSONObject:
+    """Return the outcome of a run as a state stores it, the content as JSON text."""
     kept = state["outcome"]
     if not kept:  # a bound ended the run before an agent did
         history = state.get("routing_history", [])
@@ -203,6 +206,7 @@ def stored_outcome(state: RunState) -> JSONObject:
 def outcome_record(
     agent: str, status: RunStatus, reason: str, *, content: JSON = None, error: str | None = None
 ) -> JSONObject:
+    """Return an outcome as a state stores it."""
     return {"agent": agent, "status": status.value, "reason": reason, "content": json.dumps(content), "error": error}
 
 
@@ -395,6 +399,7 @@ class GraphSettings:
 
     @property
     def topology(self) -> Topology:
+        """The topology of the graph."""
         return self.processor.topology
 
     def request(

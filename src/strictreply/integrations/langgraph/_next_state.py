@@ -82,6 +82,7 @@ class Decided:
 
 
 def follow(state: RunState, decided: Decided) -> RunState:
+    """Return the state that follows from a decision."""
     agent, branch, decision = decided.agent, decided.branch, decided.decision
     turns = decision.metadata.get("conversation_turns", branch.turns)
     state = changed(state, branch={**state["branch"], **branch_record(replace(branch, turns=turns))})
