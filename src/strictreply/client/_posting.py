@@ -161,18 +161,6 @@ def is_of_base(function: Any) -> bool:
     return is_sdks_own(function) and function.__module__ == "openai._base_client"
 
 
-def is_read_by_sdk(stream: Any) -> bool:
-    """Return whether nothing but the SDK's own code reads the events of one of its streams."""
-    kind, decoder = type(stream), type(getattr(stream, "_decoder", None))
-    reading = (getattr(decoder, name, None) for name in ("iter_bytes", "aiter_bytes", "decode"))
-    return all(map(is_sdks_own, (kind.__stream__, kind._iter_events, *reading)))
-
-
-def with_decoder(stream: Any, decoder: Callable[[Any], Any]) -> None:
-    """Put another decoder of events, made of the stream's own, in its place."""
-    stream._decoder = decoder(stream._decoder)
-
-
 def http_of(source: Any) -> Any:
     """Return the HTTP response behind what the SDK returned; None when there is none of a library that is known."""
     http = source.http_response if is_raw(source) else getattr(source, "response", None)

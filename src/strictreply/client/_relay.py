@@ -8,7 +8,7 @@ before the end is provisional: it is taken back when the reply does not fit, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeAlias
 
@@ -83,12 +83,12 @@ class Relay:
         """Whether the caller has some text of this stream already: it cannot be asked for again then."""
         return False
 
-    def opened(self, source: Any) -> Sequence[Any]:
+    def opened(self, source: Any) -> list[Any]:
         """Return what the first response is opened as, the SDK's own object for it; nothing of later ones."""
         first, self._is_opened = not self._is_opened, True
         return [source] if first else []
 
-    def feed(self, came: Came) -> Sequence[Any]:
+    def feed(self, came: Came) -> list[Any]:
         """Take one chunk; return what can be passed on."""
         if came.is_end:
             self.assembly.is_done = self.is_over = True
@@ -116,18 +116,17 @@ class Relay:
             assembly.fault, assembly.is_over = fault, True
             self.vetoed = self.veto.vetoed()
 
-    @property
-    def fault(self) -> Issue | None:
-        """What ended the reading before the stream's own end; None when nothing did."""
-        return self.assembly.fault
-
-    def passed(self, came: Came, assembly: Assembly) -> Sequence[Any]:  # noqa: ARG002 - for the kinds of relays
+    def passed(self, came: Came, assembly: Assembly) -> list[Any]:  # noqa: ARG002 - for the kinds of relays
         """Return what may be passed on of a chunk."""
         return []
 
-    def rejected(self, attempt: Attempt) -> Sequence[Any]:  # noqa: ARG002
+    def rejected(self, attempt: Attempt) -> list[Any]:  # noqa: ARG002
         """Return what is said of an attempt that was not accepted."""
         return []
+
+    def released(self, reply: AssistantReply, response: JSONObject) -> Iterable[Any]:  # noqa: ARG002
+        """Return what goes out at last: of an accepted reply, in its response."""
+        return ()
 
     def response(self) -> JSONObject:
         """Return the completion that came, whole or not."""
@@ -183,7 +182,7 @@ class ChunkRelay(Relay):
             self._sent.add(one.plain)
         return [one.kept for one in waiting]
 
-    def released(self, response: JSONObject) -> Iterator[JSONObject]:
+    def released(self, reply: AssistantReply, response: JSONObject) -> Iterator[JSONObject]:  # noqa: ARG002
         """Yield the events of an accepted reply that were held, behind the text that went out: it is one with that."""
         return self._sent.rest(response, self.response() if self._is_open else None)
 
@@ -246,3 +245,7 @@ class EventRelay(Relay):
         """Return that what was shown is taken back."""
         shown, self._has_shown = self._has_shown, False
         return [Retracted(attempt.issues)] if shown else []
+
+    def released(self, reply: AssistantReply[A_co], response: JSONObject) -> list[Accepted[A_co]]:  # noqa: ARG002
+        """Return the end of the stream."""
+        return [Accepted(reply)]

@@ -1,4 +1,4 @@
-"""The requests of one call within its bounds, and errors that are ours and the SDK's.
+"""The requests of one call within its bounds, answered whole or by a stream; and errors that are the SDK's, too.
 
 Programs that catch ``openai.RateLimitError`` go on catching it.
 """
@@ -10,19 +10,29 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import anyio
 
 from strictreply.client._exchange import bounded
 from strictreply.client._posting import is_raw
+from strictreply.client._relay import Came, Relay, came_in
 from strictreply.client._transport import Sent, Transport, Way, passing, with_header
+from strictreply.contract._contract import Check
+from strictreply.contract._driving import Done, advanced
 from strictreply.retry._asking import Ask
+from strictreply.retry._failures import ExchangeStopped, Failure, failure_of
+from strictreply.retry._flow import Call, Claim, Claimed, Event, Failed, Notify, Outcome, Replied, Sleep, reply_flow
+from strictreply.retry._policy import Consult
 from strictreply.values._errors import CallFailed, ReplyHalted
 from strictreply.values._issues import Remedy
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._replies import AssistantReply, Attempt
-from strictreply.wires._opening import ENVELOPE_FACTOR
+from strictreply.wires._events import EventReader
+from strictreply.wires._opening import ENVELOPE_FACTOR, as_json
+from strictreply.wires._wire import is_whole
 
 NOTHING = nullcontext()
 """What is entered where nothing is to be done."""
@@ -90,7 +100,7 @@ class Sending:
 
     ``raised`` is what came instead of a response after that, None when nothing did. ``clock`` gives seconds. ``at`` is
     when the last event happened, ``until`` when the deadline passes, None without one. ``repeats`` counts how often the
-    request at hand was repeated.
+    request at hand was repeated. ``incoming`` is a stream that is open: whoever breaks off the call closes it.
     """
 
     transport: Transport
@@ -104,6 +114,8 @@ class Sending:
     repeats: int = 0
     way: Way = field(default_factory=Way)
     observer: CallObserver | None = None
+    is_async: bool = False
+    incoming: Incoming | None = None
 
     def __post_init__(self) -> None:
         self.at = self.clock()
@@ -174,6 +186,150 @@ class Sending:
         if self.last is None or self.last.is_stream:
             return self.transport.assembled(response, self.way, reply)
         return self.transport.completion(self.last, response, spliced=spliced, way=self.way, reply=reply)
+
+
+class Io(NamedTuple):
+    """Effect: do what uses the network, within ``bounds``; the event is what it returns, or the exception it raises.
+
+    ``work`` returns an awaitable where the client is async.
+    """
+
+    work: Callable[[], Any]
+    bounds: AbstractContextManager[None] = NOTHING
+
+
+CallEffect: TypeAlias = Io | Sleep | Check | Consult | Notify
+
+
+def call_flow(ask: Ask, sending: Sending, relay: Relay | None = None) -> Generator[Any, Any, Outcome]:
+    """Run the flow of a call down to its requests: yield a :data:`CallEffect`, or a list for the caller.
+
+    Replies come as streams where there is a relay; without one nothing goes out.
+    """
+    flow = reply_flow(ask)
+    try:
+        step = advanced(flow)
+        while not isinstance(step, Done):
+            event: Event
+            match step:
+                case Call():
+                    event = yield from _called(step, sending, relay)
+                case Claim(quota=quota):
+                    event = Claimed(sending.take(quota), sending.lap())
+                case _:
+                    event = yield step
+                    if relay is not None and isinstance(step, Notify) and not step.attempt.accepted:
+                        yield relay.rejected(step.attempt)
+            step = advanced(flow, event)
+        return step.result
+    finally:
+        flow.close()
+
+
+def _called(effect: Call, sending: Sending, relay: Relay | None) -> Generator[Io | list[Any], Any, Replied | Failed]:
+    before = sending.begin(effect.timeout)
+    if relay is not None:
+        relay.begin(effect.asks_for)
+    source = yield Io(partial(sending.send, effect.request, sending.left()), sending.bounds(effect.request))
+    if isinstance(source, Exception):
+        return _failed(source, sending, relay, before)
+    if relay is None:
+        return Replied(sending.receive(source), sending.lap(), before)
+    if is_whole(source):
+        yield relay.opened(source)
+        return Replied(sending.receive(source), sending.lap(), before)
+    incoming = sending.incoming = Incoming(source, sending)
+    yield relay.opened(source)
+    failed, read = None, Io(incoming.anext if sending.is_async else incoming.next)
+    while failed is None and not relay.is_over:
+        several = yield read if sending.until is None else Io(read.work, sending.reading())
+        if several is None:
+            break
+        if isinstance(several, Exception):
+            failed = _failed(several, sending, relay, before)
+        elif pieces := _fed(relay, several):
+            yield pieces
+    sending.incoming = None
+    yield Io(incoming.aclose if sending.is_async else incoming.close)
+    if failed is not None:
+        return failed
+    response = relay.response()
+    sending.last, sending.raised = Sent(response, source, is_stream=True), None
+    return Replied(response, sending.lap(), before, relay.assembly.fault, relay.vetoed, relay.is_behind_text)
+
+
+def _fed(relay: Relay, several: list[Came]) -> list[Any]:
+    pieces: list[Any] = []
+    for came in several:
+        pieces += relay.feed(came)
+        if relay.is_over:
+            break
+    return pieces
+
+
+def _failed(error: Exception, sending: Sending, relay: Relay | None, before: float) -> Failed:
+    """Return a failure of the transport; a bug is raised again."""
+    sending.raised = error
+    return Failed(failure_of(error), sending.lap(), before, relay is not None and relay.is_behind_text)
+
+
+_END: Any = object()
+
+
+class Incoming:
+    """The stream of one response, piece by piece: events of a raw response, or the chunks of a client's own object."""
+
+    def __init__(self, source: Any, sending: Sending) -> None:
+        http = source.http_response if is_raw(source) else None
+        self._is_http = http is not None
+        self._behind = source if http is None else http
+        pieces = source if http is None else http.aiter_bytes() if sending.is_async else http.iter_bytes()
+        self._pieces: Any = aiter(pieces) if sending.is_async else iter(pieces)
+        self._limits = sending.limits
+        self._reader = EventReader()
+        extensions = getattr(getattr(http, "request", None), "extensions", {})
+        self._idle: float | None = dict(extensions.get("timeout") or {}).get("read")
+        self._at = time.monotonic()
+        self._is_ended = False
+
+    def next(self) -> list[Came] | None:
+        """Return the chunks that come together next; None at the end."""
+        return self._read(next(self._pieces, _END))
+
+    async def anext(self) -> list[Came] | None:
+        """Return what :meth:`next` does."""
+        return self._read(await anext(self._pieces, _END))
+
+    def _read(self, piece: Any) -> list[Came] | None:
+        if piece is _END:
+            was_ended, self._is_ended = self._is_ended, True
+            if was_ended:
+                return None
+            last = [came_in(one, self._limits) for one in self._reader.end()]
+            return last if self._is_http else [Came(None, None, is_end=True)]
+        if not self._is_http:
+            return [Came(as_json(piece), piece)]
+        found = [came_in(one, self._limits) for one in self._reader.feed(piece)]
+        now = time.monotonic()
+        if found or self._idle is None:
+            self._at = now
+        elif now - self._at > self._idle:  # comments keep a connection busy, and bring nothing
+            detail = "no event came within the client's read timeout"
+            raise ExchangeStopped(Failure("timeout", retryable=True, detail=detail))
+        return found
+
+    def close(self) -> None:
+        """Close the response: a server that is still generating stops."""
+        close = getattr(self._behind, "close", None)
+        if callable(close):
+            close()
+
+    async def aclose(self) -> None:
+        """Close the response like :meth:`close`, also when the task is cancelled meanwhile."""
+        close: Any = getattr(self._behind, "aclose", None) or getattr(self._behind, "close", None)
+        if close is not None:
+            with anyio.CancelScope(shield=True):
+                await close()
 
 
 def as_sdks_too(error: CallFailed, transport: Transport, last: Sent | None, raised: Exception | None) -> CallFailed:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar, Unpack
 
 from strictreply.client._keywords import CallKeywords
-from strictreply.client._relay import ChunkRelay, EventRelay
+from strictreply.client._relay import ChunkRelay, EventRelay, Relay
 from strictreply.client._sending import NOTHING, CallObserver, RetryBucket, Sending, Telemetry, as_sdks_too
 from strictreply.client._surface import Namespaces, class_over, is_sdks
 from strictreply.client._transport import Way
@@ -154,6 +154,7 @@ class Wrapped(Generic[A_co]):
 
     __slots__ = ("_guard",)
     _guard: Guard
+    _is_async = False
 
     def __init__(
         self,
@@ -197,10 +198,6 @@ class Wrapped(Generic[A_co]):
     def __dir__(self) -> list[str]:
         """List our own names and those of the client inside."""
         return sorted({*object.__dir__(self), *dir(self._guard.inner)})
-
-    def _twin(self) -> Any:
-        """Return the class, of the two, that this is made of."""
-        raise NotImplementedError
 
     @property
     def contract(self) -> Contract[A_co]:
@@ -249,7 +246,8 @@ class Wrapped(Generic[A_co]):
     ) -> Self:
         guard = self._guard
         inner = guard.inner if client is None else client
-        made: Self = self._twin().over(inner, guard.contract, settings or guard.settings, bucket, guard)
+        twin: Any = next(kind for kind in type(self).__mro__ if Wrapped in kind.__bases__)  # sync or async
+        made: Self = twin.over(inner, guard.contract, settings or guard.settings, bucket, guard)
         return made
 
     def _ask(self, keywords: JSONObject, *, drop_in: Wire | None = None) -> Ask:
@@ -320,11 +318,12 @@ class Wrapped(Generic[A_co]):
             ask.base["response_format"] = response_format
         return ask
 
-    def _sending(self, ask: Ask, way: Way | None) -> Sending:
+    def _sending(self, ask: Ask, way: Way | None = None) -> Sending:
         """Open the line for one call: by default through what somebody has put in the place of ``create``."""
-        namespaces = self._guard.namespaces
-        way = Way(through=namespaces.patched_create(ask.wire)) if way is None else way
-        return Sending(namespaces.transport(ask.wire), ask.contract.limits, self._guard.bucket, way=way)
+        guard = self._guard
+        way = Way(through=guard.namespaces.patched_create(ask.wire)) if way is None else way
+        transport = guard.namespaces.transport(ask.wire)
+        return Sending(transport, ask.contract.limits, guard.bucket, way=way, is_async=self._is_async)
 
     def _observing(self, ask: Ask, sending: Sending) -> AbstractContextManager[CallObserver | None]:
         telemetry, transport = self._guard.settings.telemetry, sending.transport
@@ -354,10 +353,9 @@ class Wrapped(Generic[A_co]):
         wants_usage = isinstance(options, Mapping) and bool(options.get("include_usage"))
         return ChunkRelay(ask.contract, ask.wire, wants_usage=wants_usage, vetoes=ask.policy.veto != "off")
 
-    def _released(self, ask: Ask, outcome: Outcome, sending: Sending, relay: ChunkRelay) -> Iterator[JSONObject]:
-        """Return the chunks of the accepted reply that were held, or raise what the outcome calls for."""
-        self._exchange(ask, outcome, sending)
-        return relay.released(self._with_usage(ask, cast("Settled", outcome)))
+    def _released(self, ask: Ask, outcome: Outcome, relay: Relay) -> Iterable[Any]:
+        """Return what goes out to the caller at last."""
+        return relay.released(outcome.reply, self._with_usage(ask, outcome)) if isinstance(outcome, Settled) else ()
 
     def _exchange(self, ask: Ask, outcome: Outcome, sending: Sending) -> Exchange[A_co]:
         """Return the exchange, or raise what the outcome calls for."""
