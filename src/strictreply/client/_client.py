@@ -28,7 +28,8 @@ from strictreply.retry._policy import Consult, aperform_consult, perform_consult
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
 from strictreply.values._replies import A_co, AssistantReply, DirectAnswer
-from strictreply.wires._wire import WIRES, Wire
+from strictreply.wires._opening import Wire
+from strictreply.wires._wire import WIRES
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI

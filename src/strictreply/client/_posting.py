@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from strictreply.contract._definitions import Definitions
 from strictreply.values._limits import JSONObject
 from strictreply.wires._chat import CHAT
-from strictreply.wires._wire import Wire
+from strictreply.wires._opening import Wire
 
 _HTTP_LIBRARIES = ("httpx", "httpx2")
 _ABOUT_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})

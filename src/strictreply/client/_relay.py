@@ -23,8 +23,7 @@ from strictreply.values._issues import Code, Issue
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._replies import A_co, AssistantReply, Attempt, Vetoed
 from strictreply.wires._events import DONE_DATA, Event
-from strictreply.wires._opening import read_body
-from strictreply.wires._wire import Assembly, Wire
+from strictreply.wires._opening import Assembly, Wire, read_body
 
 _MOST_FIRST = 1000  # characters that are looked at for the beginning of a call
 
@@ -140,7 +139,7 @@ class ChunkRelay(Relay):
     """
 
     def __init__(self, contract: Contract, wire: Wire, *, wants_usage: bool, vetoes: bool = True) -> None:
-        self._sent = wire.sent(usage=wants_usage)
+        self._sent = wire.sent(wants_usage)
         super().__init__(contract, wire, vetoes=vetoes)
 
     def begin(self, asks_for: AsksFor) -> None:

@@ -28,8 +28,9 @@ from strictreply.client._transport import (
 from strictreply.values._limits import JSONObject
 from strictreply.values._replies import AssistantReply, DirectAnswer
 from strictreply.wires._chat import CHAT
+from strictreply.wires._opening import Wire
 from strictreply.wires._responses import RESPONSES
-from strictreply.wires._wire import WIRES, Wire
+from strictreply.wires._wire import WIRES
 
 _OWN = frozenset({"create", "parse", "stream", "completions", "with_raw_response", "with_streaming_response"})
 """What is ours in a namespace of the SDK, or made of what is ours."""

@@ -30,8 +30,8 @@ from strictreply.client._posting import (
 )
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._replies import AssistantReply
-from strictreply.wires._opening import as_json, read_body
-from strictreply.wires._wire import WIRES, Wire
+from strictreply.wires._opening import Wire, as_json, read_body
+from strictreply.wires._wire import WIRES
 
 RAW_RESPONSE = "X-Stainless-Raw-Response"
 """The header by which methods of the openai SDK are told to return the raw response; it never leaves the SDK."""

@@ -31,7 +31,8 @@ from strictreply.values._errors import ContractError, must_be, must_have
 from strictreply.values._issues import printable
 from strictreply.values._limits import JSONObject, Message
 from strictreply.values._replies import A_co, AssistantReply, Attempt, Usage, plain, summed_usage, total_usage
-from strictreply.wires._wire import WIRES, Api, Wire, wire_named
+from strictreply.wires._opening import Wire
+from strictreply.wires._wire import WIRES, Api, wire_named
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion

@@ -37,8 +37,8 @@ from strictreply.retry._steering import Situation, Steering, corrections, is_at
 from strictreply.values._issues import Code, Issue, Remedy, quote
 from strictreply.values._limits import JSON, JSONObject, Message, Work, utf8_size
 from strictreply.values._replies import Invalid, Usage, UsageNames
-from strictreply.wires._opening import ids_in, peek
-from strictreply.wires._wire import WIRES, Wire
+from strictreply.wires._opening import Wire, ids_in, peek
+from strictreply.wires._wire import WIRES
 
 ADDITIONS: Mapping[str, tuple[str, ...]] = {
     "parallel_tool_calls": ("parallel tool call", "parallel function call"),

@@ -29,8 +29,7 @@ from strictreply.retry._scoping import Scope, part_words
 from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.values._replies import Invalid
 from strictreply.wires._dialects import text_in, thoughts_in
-from strictreply.wires._opening import ids_in, peek
-from strictreply.wires._wire import Wire
+from strictreply.wires._opening import Wire, ids_in, peek
 
 _INSTRUCTION_ROLES = ("system", "developer")
 

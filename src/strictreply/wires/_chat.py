@@ -15,68 +15,39 @@ from strictreply.values._replies import Invalid
 from strictreply.wires._chat_stream import ChatAssembly, ChatSent
 from strictreply.wires._dialects import NeedsNothing, in_api_form
 from strictreply.wires._endings import PROMISING
-from strictreply.wires._opening import Opened, error_code, peek, reason_code, refused, word_of, worst_of
+from strictreply.wires._opening import Opened, Wire, error_code, peek, reason_code, refused, word_of, worst_of
 
 
-class ChatWire:
-    """``POST /chat/completions``: what is judged and what is sent are in the form of this API, so little changes."""
-
-    name: str = "chat"
-    resource: str = "chat.completions"
-    path: str = "chat/completions"
-    sdk_types: tuple[str, str, str] = ("openai.types.chat", "ChatCompletion", "ChatCompletionChunk")
-    usage: tuple[str, str, str] = ("prompt_tokens", "completion_tokens", "total_tokens")
-    ends_with_done: bool = True
-
-    def read(self, request: JSONObject) -> JSONObject:
-        """Return the keywords of a request in the form that is worked with: as they are."""
-        return request
-
-    def written(self, request: JSONObject) -> JSONObject:
-        """Return a request as the API takes it: as it is."""
-        return request
-
-    def keeps_replies(self, request: JSONObject) -> bool:  # noqa: ARG002 - this API knows no conversations
-        """Return False: what was said is sent with each request."""
-        return False
-
-    def streamed(self, request: JSONObject) -> JSONObject:
-        """Return what asks for the usage of a stream, which is not sent unasked; nothing where something was said."""
-        return {} if request.get("stream_options") is not None else {"stream_options": {"include_usage": True}}
-
-    def opened(self, response: object, needs_nothing: NeedsNothing | None = None) -> Opened | Invalid:
-        """Find the one message to judge; see :func:`open_envelope`."""
-        return open_envelope(response, needs_nothing)
-
-    def message_in(self, response: JSON) -> JSONObject | None:
-        """Find the message of a response that has one."""
-        choices = peek(response, "choices")
-        message = peek(choices[0], "message") if isinstance(choices, list) and choices else None
-        return message if isinstance(message, dict) else None
-
-    def with_message(self, response: JSONObject, message: JSONObject) -> JSONObject:
-        """Return a response with another message in it, as if it had come so."""
-        choices: Any = response["choices"]
-        choice = {"index": 0, **choices[0], "message": message}
-        choice["finish_reason"] = "tool_calls" if message.get("tool_calls") else choice.get("finish_reason") or "stop"
-        return {**response, "choices": [choice]}
-
-    def reasons(self, response: JSON) -> list[str]:
-        """Return the words in which a completion says how it ended."""
-        choices = peek(response, "choices")
-        said = [peek(one, "finish_reason") for one in choices] if isinstance(choices, list) else []
-        return [one for one in said if isinstance(one, str)]
-
-    def assembly(self) -> ChatAssembly:
-        """Return what puts the chunks of one stream together."""
-        return ChatAssembly()
-
-    def sent(self, *, usage: bool) -> ChatSent:
-        """Return what knows how much of a reply has been passed on as chunks; ``usage`` says that it is wanted."""
-        return ChatSent(usage=usage)
+def _unchanged(request: JSONObject) -> JSONObject:
+    return request
 
 
-CHAT = ChatWire()
+def _keeps_nothing(_request: JSONObject) -> bool:
+    return False  # what was said is sent with each request
+
+
+def _streamed(request: JSONObject) -> JSONObject:
+    # the usage of a stream is not sent unasked
+    return {} if request.get("stream_options") is not None else {"stream_options": {"include_usage": True}}
+
+
+def _message_in(response: JSON) -> JSONObject | None:
+    choices = peek(response, "choices")
+    message = peek(choices[0], "message") if isinstance(choices, list) and choices else None
+    return message if isinstance(message, dict) else None
+
+
+def _with_message(response: JSONObject, message: JSONObject) -> JSONObject:
+    choices: Any = response["choices"]
+    choice = {"index": 0, **choices[0], "message": message}
+    choice["finish_reason"] = "tool_calls" if message.get("tool_calls") else choice.get("finish_reason") or "stop"
+    return {**response, "choices": [choice]}
+
+
+def _finish_reasons(response: JSON) -> list[str]:
+    choices = peek(response, "choices")
+    said = [peek(one, "finish_reason") for one in choices] if isinstance(choices, list) else []
+    return [one for one in said if isinstance(one, str)]
 
 
 def open_envelope(response: object, needs_nothing: NeedsNothing | None = None) -> Opened | Invalid:
@@ -185,3 +156,24 @@ def _vendor_fields(choice: object, message: object) -> Iterator[tuple[str, objec
         fields = peek(holder, "provider_specific_fields")
         if fields:
             yield f"{at}/provider_specific_fields", fields
+
+
+CHAT = Wire(
+    name="chat",
+    resource="chat.completions",
+    path="chat/completions",
+    sdk_types=("openai.types.chat", "ChatCompletion", "ChatCompletionChunk"),
+    usage=("prompt_tokens", "completion_tokens", "total_tokens"),
+    ends_with_done=True,
+    read=_unchanged,
+    written=_unchanged,
+    keeps_replies=_keeps_nothing,
+    streamed=_streamed,
+    opened=open_envelope,
+    message_in=_message_in,
+    with_message=_with_message,
+    reasons=_finish_reasons,
+    assembly=ChatAssembly,
+    sent=ChatSent,
+)
+"""``POST /chat/completions``: what is judged and what is sent are in the form of this API, so little changes."""

@@ -279,7 +279,7 @@ class _Choice:
 class ChatSent:
     """How much of a completion has been passed on as chunks; ``usage`` says that a chunk with the usage is wanted."""
 
-    def __init__(self, *, usage: bool) -> None:
+    def __init__(self, usage: bool) -> None:
         self._usage = usage
         self._text = StringIO()
         self._around: JSONObject = {}

@@ -269,7 +269,7 @@ def _agrees(held: _Item, item: JSONObject) -> bool:
 class ResponsesSent:
     """How much of a response has been passed on as events."""
 
-    def __init__(self) -> None:
+    def __init__(self, _usage: bool = True) -> None:  # every stream ends with its usage
         self._texts: list[str] = []
         self._came = ResponsesAssembly()
         self._number = -1
