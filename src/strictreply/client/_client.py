@@ -23,8 +23,8 @@ from strictreply.client._wrapped import Exchange, Wrapped
 from strictreply.contract._contract import Check, Contract, aperform_check, perform_check
 from strictreply.contract._driving import Done, adrive, advanced, apause, drive, pause, unharmed
 from strictreply.retry._asking import Ask
-from strictreply.retry._flow import Event, Noted, Notify, Sleep, Woke
-from strictreply.retry._policy import Consult, aperform_consult, perform_consult
+from strictreply.retry._flow import Event, Noted, Notify, Sleep
+from strictreply.retry._policy import Consult, consulted, perform_consult
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
 from strictreply.values._replies import A_co, AssistantReply, DirectAnswer
@@ -49,12 +49,10 @@ class StrictClient(Wrapped[A_co], OpenAI):
     __slots__ = ()
 
     def __enter__(self) -> Self:
-        """Enter the client's own context."""
         self._guard.inner.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Leave the client's own context: it closes its connections."""
         self._guard.inner.__exit__(*error)
 
     @property
@@ -96,9 +94,8 @@ class StrictClient(Wrapped[A_co], OpenAI):
 
     def _drop_in(self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
         ask = self._asked_by_method(wire, keywords, response_format)
-        return self._streamed(ask, way) if ask.base.get("stream") else self._exchanged(ask, way).completion
-
-    def _streamed(self, ask: Ask, way: Way) -> Any:
+        if not ask.base.get("stream"):
+            return self._exchanged(ask, way).completion
         sending = self._sending(ask, way)
         pieces = self._pieces(ask, sending, self._chunk_relay(ask), [])
         return as_sdks_stream(next(pieces), pieces, sending)
@@ -108,9 +105,8 @@ class StrictClient(Wrapped[A_co], OpenAI):
 
         The request is sent when the first event is asked for.
         """
-        ask = self._ask_to_stream({**keywords})
         ended: list[Exchange[A_co]] = []
-        return ReplyStream(self._pieces(ask, self._sending(ask), self._event_relay(ask), ended), ended)
+        return ReplyStream(self._pieces(*self._to_stream({**keywords}), ended), ended)
 
     def exchange(self, **keywords: Unpack[CallKeywords]) -> Exchange[A_co]:
         """Make one call like :meth:`reply`, and return it with its story."""
@@ -160,7 +156,7 @@ class StrictClient(Wrapped[A_co], OpenAI):
                     return error
             case Sleep(seconds=seconds):
                 pause(seconds)
-                return Woke(sending.lap())
+                return Noted(sending.lap())
             case Check():
                 return replace(perform_check(effect), seconds=sending.lap())
             case Consult():
@@ -178,12 +174,10 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
     _is_async = True
 
     async def __aenter__(self) -> Self:
-        """Enter the client's own context."""
         await self._guard.inner.__aenter__()
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Leave the client's own context: it closes its connections."""
         await self._guard.inner.__aexit__(*error)
 
     @property
@@ -221,9 +215,8 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
 
     def stream(self, **keywords: Unpack[CallKeywords]) -> AsyncReplyStream[A_co]:
         """Make one call, and return its events as they come; see :meth:`StrictClient.stream`."""
-        ask = self._ask_to_stream({**keywords})
         ended: list[Exchange[A_co]] = []
-        return AsyncReplyStream(self._pieces(ask, self._sending(ask), self._event_relay(ask), ended), ended)
+        return AsyncReplyStream(self._pieces(*self._to_stream({**keywords}), ended), ended)
 
     async def exchange(self, **keywords: Unpack[CallKeywords]) -> Exchange[A_co]:
         """Make one call, and return it with its story; see :meth:`StrictClient.exchange`."""
@@ -280,27 +273,26 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
         return Noted(sending.lap())
 
     async def _performed(self, effect: Sleep | Check | Consult | Notify, sending: Sending) -> Event:
-        """Do what sends nothing."""
         match effect:
             case Sleep(seconds=seconds):
                 await apause(seconds)
-                return Woke(sending.lap())
+                return Noted(sending.lap())
             case Check():
                 checked = await aperform_check(effect)
                 return replace(checked, seconds=sending.lap())
             case Consult():
-                consulted = await aperform_consult(effect)
-                return replace(consulted, seconds=sending.lap())
+                answer = effect.ask(effect.situation)
+                told = consulted(await answer if inspect.isawaitable(answer) else answer)
+                return replace(told, seconds=sending.lap())
             case Notify(attempt=attempt):
                 with unharmed("on_attempt"):
-                    told = self._note(attempt, sending)
-                    if inspect.isawaitable(told):
-                        await told
+                    noted = self._note(attempt, sending)
+                    if inspect.isawaitable(noted):
+                        await noted
                 return Noted(sending.lap())
 
 
 def _only_answers(ask: Ask) -> Ask:
-    """Refuse a call whose good end may be something else than an answer."""
     if ask.contract.tools and ask.contract.choice != "none":
         message = (
             "answer() needs replies that are answers: pass tool_choice='none' or a contract without tools, or reply()"

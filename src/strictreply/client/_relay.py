@@ -1,9 +1,7 @@
 """What becomes of the chunks of a streamed call: each is put together with the others, watched, and passed on or held.
 
-One relay serves all asks of a call. Text of a text answer is passed on as it comes, once its first words cannot be a
-call; everything else is held, and passed on as chunks made of the reply that was accepted. Behind text that went out
-the reply keeps that text: a later ask may only bring the calls beside it, or more text. In the typed stream everything
-before the end is provisional: it is taken back when the reply does not fit, and the next one begins anew.
+One relay serves all asks of a call. Behind text that went out the reply keeps that text: a later ask may only bring the
+calls beside it, or more text. In the typed stream everything before the end is provisional.
 """
 
 from __future__ import annotations
@@ -162,7 +160,7 @@ class ChunkRelay(Relay):
     def passed(self, came: Came, assembly: Assembly) -> list[Any]:
         """Return the chunk when it holds nothing but live text; wait with the first ones until that is clear.
 
-        It is a ``Came`` where its JSON is the caller's alone and need not be read a second time, else its bytes.
+        It is a ``Came`` where its JSON need not be read a second time, else its bytes.
         """
         text: Any = assembly.delta.get("content") or ""
         if self._is_held or not assembly.is_text_alone:

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import anyio
 
 from strictreply.client._exchange import bounded
-from strictreply.client._posting import is_raw
+from strictreply.client._posting import Came as Response
+from strictreply.client._posting import is_raw, is_sdks, sdk_type
 from strictreply.client._relay import Came, Relay, came_in
 from strictreply.client._transport import Sent, Transport, Way, passing, with_header
 from strictreply.contract._contract import Check
@@ -66,9 +67,8 @@ class Telemetry(Protocol):
 class RetryBucket:
     """The tokens of :attr:`RetryPolicy.quota` that the calls of one wrapped client have taken; for any thread.
 
-    Designed after the standard retry mode of the AWS SDKs (a bucket of 500 tokens, 5 for a repeat; a success gives
-    back what its repeat took, or 1) and the retry throttling of gRPC (proposal A6): when most calls fail, repeating
-    each of them would multiply the load on a server that is down already.
+    As in the standard retry mode of the AWS SDKs (5 tokens for a repeat; a success gives back what its repeat took, or
+    1) and the retry throttling of gRPC (proposal A6): repeats would multiply the load on a server that is down.
     """
 
     __slots__ = ("_lock", "_taken")
@@ -160,12 +160,6 @@ class Sending:
         left = self.left()
         return NOTHING if left is None else bounded(left, self.limits.reply_bytes * ENVELOPE_FACTOR)
 
-    def take(self, quota: int) -> bool:
-        """Take the tokens of a repeat; see :meth:`RetryBucket.take`."""
-        granted = self.bucket.take(quota)
-        self.repeats += granted
-        return granted
-
     def succeeded(self) -> None:
         """Return tokens for a call that brought a completion, however it was judged."""
         self.bucket.give_back(repeated=self.repeats > 0)
@@ -178,8 +172,9 @@ class Sending:
 
     def settle(self) -> None:
         """Let go of the request, which a caller who keeps an exchange would hold once more, encoded."""
-        if self.last is not None and self.way.form is None:
-            self.last = self.transport.kept(self.last)
+        if self.last is not None and self.way.form is None and not self.last.is_stream:
+            came = Response.of(self.transport.wire, self.last.source)
+            self.last = self.last if came is None else Sent(self.last.plain, came)
 
     def completion(self, response: JSONObject, *, spliced: bool, reply: AssistantReply | None = None) -> Any:
         """Return the SDK's own completion for the response that came last; see :meth:`Transport.completion`."""
@@ -215,7 +210,9 @@ def call_flow(ask: Ask, sending: Sending, relay: Relay | None = None) -> Generat
                 case Call():
                     event = yield from _called(step, sending, relay)
                 case Claim(quota=quota):
-                    event = Claimed(sending.take(quota), sending.lap())
+                    granted = sending.bucket.take(quota)
+                    sending.repeats += granted
+                    event = Claimed(granted, sending.lap())
                 case _:
                     event = yield step
                     if relay is not None and isinstance(step, Notify) and not step.attempt.accepted:
@@ -268,7 +265,6 @@ def _fed(relay: Relay, several: list[Came]) -> list[Any]:
 
 
 def _failed(error: Exception, sending: Sending, relay: Relay | None, before: float) -> Failed:
-    """Return a failure of the transport; a bug is raised again."""
     sending.raised = error
     return Failed(failure_of(error), sending.lap(), before, relay is not None and relay.is_behind_text)
 
@@ -335,30 +331,29 @@ class Incoming:
 def as_sdks_too(error: CallFailed, transport: Transport, last: Sent | None, raised: Exception | None) -> CallFailed:
     """Return the same error as an instance of what the SDK would have raised, with the fields of that.
 
-    ``last`` is the response that came last, ``raised`` what came instead of one after it. An error of the transport is
-    what the SDK did raise, and so is an error of the API's that says what became of the reply. A deadline is its
-    ``APITimeoutError``, a content filter and a cut at the token limit what its ``parse`` raises, an exchange that was
-    broken off its ``APIConnectionError``, and any other reply that was refused its ``APIResponseValidationError``; its
-    ``response`` is None where another program read that, and returned a completion. Without an SDK behind the client
-    it stays as it is.
+    ``last`` is the response that came last, ``raised`` what came instead of one after it: an SDK's own error is of its
+    class. A deadline is ``APITimeoutError``, a content filter and a cut what ``parse`` raises, an exchange that was
+    broken off ``APIConnectionError``, any other refused reply ``APIResponseValidationError``, whose ``response`` is
+    None where another program read that. Without an SDK behind the client the error stays as it is.
     """
     client = transport.client
-    sdk = (
-        sys.modules.get("openai")
-        if any(base.__module__ == "openai._base_client" for base in type(client).__mro__)
-        else None
-    )
-    if sdk is None:
+    sdk: Any = sys.modules.get("openai")
+    if sdk is None or not is_sdks(client):
         return error
     is_deadline = isinstance(error, ReplyHalted) and error.reason == "deadline"
     is_cut = error.issues and all(issue.remedy is Remedy.SHORTEN for issue in error.issues)
     if raised is not None and isinstance(raised, sdk.OpenAIError) and not is_deadline and not is_cut:
         both = _both(error, type(raised), vars(raised))
-        both.__cause__ = _underlying(raised)
+        cause = raised.__cause__  # what the HTTP library raised; not where it repeats what the server sent
+        is_repeating = any("ProtocolError" in base.__name__ for base in type(cause).__mro__)
+        both.__cause__ = None if is_repeating else cause
         return both
     source = last.source if last is not None and is_raw(last.source) else None
     response = getattr(source, "http_response", None)
-    request = getattr(response, "request", None) or _request(transport)
+    request = getattr(response, "request", None)
+    if not request:
+        address = f"{client.base_url}{transport.wire.path}"
+        request = client._client.build_request("POST", address)  # noqa: SLF001
     if is_deadline:
         return _both(error, sdk.APITimeoutError, _told(error, request))
     if isinstance(error, ReplyHalted) and error.reason == "content_filter":
@@ -377,22 +372,11 @@ def as_sdks_too(error: CallFailed, transport: Transport, last: Sent | None, rais
     return _both(error, sdk.APIResponseValidationError, _told(error, request, last.plain) | fields)
 
 
-def _request(transport: Transport) -> Any:
-    client = transport.client
-    return client._client.build_request("POST", f"{client.base_url}{transport.wire.path}")  # noqa: SLF001
-
-
-def _underlying(error: Exception) -> BaseException | None:
-    """Return what the HTTP library raised, as the SDK shows it; not where it repeats what the server sent."""
-    cause = error.__cause__
-    return None if any("ProtocolError" in base.__name__ for base in type(cause).__mro__) else cause
-
-
 def _completion(last: Sent | None, transport: Transport) -> Any:
     if last is None or not isinstance(last.plain, dict) or transport.wire.message_in(last.plain) is None:
         return None  # an error of the API's that says the same
     if last.is_stream:
-        return transport.sdk_type().model_construct(**last.plain)
+        return sdk_type(transport.wire).model_construct(**last.plain)
     return last.source.parse() if is_raw(last.source) else last.source
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Generic, Self, TypeVar
 
-from strictreply.client._posting import body_over, http_of, is_raw, is_sdks_own, raw_stream
+from strictreply.client._posting import body_over, is_http, is_raw, is_sdks_own, raw_stream, sdk_type
 from strictreply.client._relay import Came, StreamEvent
 from strictreply.client._sending import Sending
 from strictreply.client._wrapped import Exchange
@@ -28,20 +28,20 @@ def as_sdks_stream(source: Any, rest: Any, sending: Sending) -> Any:
 
     A client that is not the SDK's, or whose stream has no response, gets a plain iterator of chunks.
     """
-    http, is_async = http_of(source), sending.is_async
-    if http is None:
+    http, is_async = source.http_response if is_raw(source) else getattr(source, "response", None), sending.is_async
+    if not is_http(http):
         return AsyncChunks(rest) if is_async else Chunks(rest)
     is_chat = sending.transport.wire.ends_with_done
     body = body_over(http, rest, partial(_bytes_of, is_chat=is_chat), DONE if is_chat else b"")
     library = import_module("openai")
     kind = library.AsyncStream if is_async else library.Stream
     if is_raw(source):
-        made = raw_stream(source, body, sending.way.form, is_async=is_async)
+        made = raw_stream(source, body, sending.way.form)
         decoder = getattr(made, "_decoder", None)
         if type(made) is kind and _is_read_by_sdk(kind, type(decoder)):
             made._decoder = _Decoder(rest, decoder, is_chat=is_chat)  # noqa: SLF001 - the SDK has no public way to it
         return made
-    of_event = sending.transport.sdk_type(of_event=True)
+    of_event = sdk_type(sending.transport.wire, of_event=True)
     return kind(cast_to=of_event, response=body, client=sending.transport.client)
 
 
@@ -94,8 +94,6 @@ class _Decoder:
 
 
 class _Ending(Generic[A_co]):
-    """What both twins of a typed stream hold: the exchange, once there is one."""
-
     _ended: list[Exchange[A_co]]
 
     @property
@@ -122,7 +120,6 @@ class Chunks(Generic[T]):
         return self._pieces
 
     def __next__(self) -> T:
-        """Return what comes next."""
         return next(self._pieces)
 
     def __enter__(self) -> Self:
@@ -147,7 +144,6 @@ class AsyncChunks(Generic[T]):
         return self._pieces
 
     async def __anext__(self) -> T:
-        """Return what comes next."""
         return await anext(self._pieces)
 
     async def __aenter__(self) -> Self:

@@ -39,10 +39,9 @@ _SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 class Failure:
     """A call that brought no response to judge.
 
-    ``kind`` is a stable word (``timeout``, ``connection``, ``rate_limit``, ``server_error``, ``response_too_large``,
-    ``redirect_refused``, …), ``retryable`` whether the same request may succeed later, ``retry_after`` the seconds the
-    server asked to wait, or None. ``error`` is the error that the body of the response holds, None when there is none:
-    it may carry what the model wrote. ``detail`` adds what happened in our own words; it is safe to log.
+    ``kind`` is a stable word (``timeout``, ``connection``, ``rate_limit``, ``server_error``, …), ``retryable`` whether
+    the same request may succeed later, ``retry_after`` the seconds the server asked to wait, or None. ``error`` is what
+    the body of the response holds: it may carry what the model wrote. ``detail`` is in our own words, safe to log.
     """
 
     kind: str

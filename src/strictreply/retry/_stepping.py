@@ -1,7 +1,6 @@
 """Re-asking as data: the same flow as the client's, one step at a time, for those who send requests themselves.
 
-The flow decides from what came and from nothing else. So it is played again from its beginning with every response so
-far: what has to be kept between two steps is the caller's request and the responses, which any program can store.
+The flow is played again from its beginning with every response so far: any program can store these.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from strictreply.contract._describing import response_format
 from strictreply.contract._driving import drive
 from strictreply.contract._shaping import shape
 from strictreply.retry._asking import Ask
-from strictreply.retry._failures import classify
+from strictreply.retry._failures import failure_of
 from strictreply.retry._flow import (
     Call,
     Claim,
@@ -25,11 +24,9 @@ from strictreply.retry._flow import (
     Failed,
     Noted,
     Notify,
-    Outcome,
     Replied,
     Settled,
     Sleep,
-    Woke,
     reply_flow,
 )
 from strictreply.retry._policy import Consult, Consulted, RetryPolicy, perform_consult
@@ -102,7 +99,7 @@ class _Played:
                 return Noted()
             case Sleep(seconds=seconds):
                 self.wait = seconds
-                return Woke()
+                return Noted()
             case Check():
                 return perform_check(effect)
             case Consult():
@@ -141,10 +138,6 @@ def next_request(
     if unasked:
         message = f"{unasked} of {len(responses)} responses are left over: the call had ended before them"
         raise ContractError(message)
-    return _ended(outcome)
-
-
-def _ended(outcome: Outcome) -> NextRequest[Any]:
     attempts = outcome.attempts
     if isinstance(outcome, Settled):
         verdict = Valid(outcome.reply, attempts[-1].leniency)
@@ -154,7 +147,6 @@ def _ended(outcome: Outcome) -> NextRequest[Any]:
 
 
 def _verdict(attempts: tuple[Attempt, ...]) -> Invalid | None:
-    """Return the verdict on the last reply, which was not accepted."""
     if not attempts or not attempts[-1].issues:
         return None
     return Invalid(attempts[-1].issues, attempts[-1].leniency)
@@ -172,12 +164,8 @@ def _undressed(contract: Contract, request: Mapping[str, Any]) -> JSONObject:
 
 
 def _event(response: object, limits: Limits) -> Event:
-    """Read one response: its text, its JSON, an object of the SDK, or the exception that came instead."""
     if isinstance(response, Exception):
-        failure = classify(response)
-        if failure is None:
-            raise response
-        return Failed(failure)
+        return Failed(failure_of(response))
     if isinstance(response, str | bytes):
         return Replied(read_body(response.encode() if isinstance(response, str) else response, limits))
     return Replied(as_json(response))

@@ -121,10 +121,12 @@ _SAYING = frozenset({"error", "native_finish_reason", "provider_specific_fields"
 
 
 def _bad_ending(response: object, choice: object, message: object) -> Issue | None:
-    """Report the worst that a response says of its own end, None when it says nothing bad."""
     found: list[tuple[Code, str, object]] = []
     found += [(Code.REPLY_REFUSAL, "/refusal", refusal)] if (refusal := peek(message, "refusal")) else []
-    found += [(error_code(error), at, error) for at, error in _errors(response, choice, message) if error]
+    vendors = _vendor_fields(choice, message)
+    errors = [("/error", peek(response, "error")), ("/choices/0/error", peek(choice, "error"))]
+    errors += [(f"{at}/error", peek(fields, "error")) for at, fields in vendors]
+    found += [(error_code(error), at, error) for at, error in errors if error]
     found += [(code, at, reason) for at, reason in _reasons(choice, message) if (code := reason_code(reason))]
     return worst_of(found)
 
@@ -140,14 +142,6 @@ def _reasons(choice: object, message: object) -> Iterator[tuple[str, object]]:
     yield "/choices/0/native_finish_reason", peek(choice, "native_finish_reason")
     for at, fields in _vendor_fields(choice, message):
         yield f"{at}/native_finish_reason", peek(fields, "native_finish_reason")
-
-
-def _errors(response: object, choice: object, message: object) -> Iterator[tuple[str, object]]:
-    """Yield each place where an error stands beside or instead of a reply, as a pointer, and what stands there."""
-    yield "/error", peek(response, "error")
-    yield "/choices/0/error", peek(choice, "error")
-    for at, fields in _vendor_fields(choice, message):
-        yield f"{at}/error", peek(fields, "error")
 
 
 def _vendor_fields(choice: object, message: object) -> Iterator[tuple[str, object]]:

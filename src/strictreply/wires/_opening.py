@@ -23,11 +23,10 @@ from strictreply.wires._endings import ERROR_OPENINGS, ERRORS, REASONS, WORST_FI
 class Opened:
     """The assistant message of a response, a mapping or an SDK object, in the one form that is judged.
 
-    ``promised`` says that the response ended to have a tool called, ``leniency`` names the ways of servers that the
-    message was written in (:data:`~strictreply.wires._dialects.DIALECTS`): it is given as the API would have it.
-    ``came`` is the message before that, None where the response holds none as plain JSON. ``server_calls`` are those
-    of tools that only the API knows, and which the program has to answer: nothing in them is judged. ``served`` says
-    that the server itself called one. ``medium`` names an answer that is no text (speech, an image): nothing judges it.
+    ``promised``: the response ended to have a tool called. ``leniency`` names the ways of servers it was written in.
+    ``came`` is the message before that, None where it is no plain JSON. ``server_calls`` are those of tools that only
+    the API knows, and which the program has to answer; ``served``: the server itself called one. ``medium`` names an
+    answer that is no text (speech, an image). Nothing judges either.
     """
 
     message: object
@@ -42,11 +41,10 @@ class Opened:
 class Assembly(Protocol):
     """Puts the events of one stream together.
 
-    ``fault`` is the first thing in them that is not what the API sends, None while there is none. ``is_done`` says that
-    the stream said it is at its end, ``is_over`` that nothing more of it is to be read. ``size`` counts the characters
-    of its texts. ``delta`` is what the last event added, as a delta of the message; ``is_text_alone`` says that the
-    event holds nothing but text of an answer, or nothing of the reply; ``is_piece`` that it is one more piece of a text
-    or of arguments, and only that piece of it is kept.
+    ``fault`` is the first thing in them that is not what the API sends. ``is_done`` says that the stream said it is at
+    its end, ``is_over`` that nothing more of it is to be read. ``size`` counts the characters of its texts. ``delta``
+    is what the last event added, as a delta of the message; ``is_text_alone`` says that it holds nothing but text of an
+    answer, or nothing of the reply; ``is_piece`` that of it only one more piece of a text or of arguments is kept.
     """
 
     fault: Issue | None

@@ -1,9 +1,7 @@
-"""The Responses API: its requests read and written, its responses opened, mended messages put back into them.
+"""The Responses API (OpenAI's API reference; openresponses.org): its responses opened, mended messages put back.
 
-A reply is a list of items here. What is judged of it is one message: the text of its message items and its calls, by
-their ``call_id``. The items stay with that message as they came, under ``response``, since a server wants them back so:
-what was thought stands directly before what it led to. The specification is that of OpenAI's API reference (responses)
-and of Open Responses (openresponses.org).
+What is judged of its items is one message. They stay with it as they came, under ``response``, since a server wants
+them back so: what was thought stands directly before what it led to.
 """
 
 from __future__ import annotations
@@ -73,7 +71,6 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
 
 
 def _message_in(response: JSON) -> JSONObject | None:
-    """Find the message that the items of a response make; None when there are no items."""
     output = peek(response, "output")
     if not isinstance(output, list):
         return None
@@ -112,7 +109,6 @@ def _reasons(response: JSON) -> list[str]:
 
 
 def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
-    """Yield what a response says badly of its own end: of all of it, and of each item."""
     if response.get("error"):
         yield error_code(response["error"]), "/error", response["error"]
     status, reason = response.get("status"), peek(response.get("incomplete_details"), "reason")
@@ -134,7 +130,6 @@ def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
 
 
 def _misshapen(output: object) -> Iterator[Issue]:
-    """Yield what is no item of the API's in an output."""
     if not isinstance(output, list):
         expected, found = "an array of items as its output", quote(output)
         yield Issue.of(Code.ENVELOPE_MALFORMED, "/output", expected=expected, found=found)
