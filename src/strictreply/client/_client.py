@@ -10,7 +10,7 @@ import inspect
 from collections.abc import AsyncGenerator, Generator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 import anyio
 
@@ -58,14 +58,12 @@ class StrictClient(Wrapped[A_co], OpenAI):
     @property
     def chat(self) -> Chat:
         """The SDK's ``chat`` namespace, with every way to a completion guarded."""
-        chat: Chat = self._guard.namespaces.chat
-        return chat
+        return cast("Chat", self._guard.namespaces.chat)
 
     @property
     def responses(self) -> Responses:
         """The SDK's ``responses`` namespace, with every way to a response guarded."""
-        responses: Responses = self._guard.namespaces.responses
-        return responses
+        return cast("Responses", self._guard.namespaces.responses)
 
     def reply(self, **keywords: Unpack[CallKeywords]) -> AssistantReply[A_co]:
         """Make one call and return its typed reply.
@@ -89,8 +87,7 @@ class StrictClient(Wrapped[A_co], OpenAI):
 
         As with that method, several calls at once are allowed unless the request forbids them.
         """
-        given: ChatCompletion = self._guard.namespaces.made(WIRES["chat"], {**keywords})
-        return given
+        return cast("ChatCompletion", self._guard.namespaces.made(WIRES["chat"], {**keywords}))
 
     def _drop_in(self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
         ask = self._asked_by_method(wire, keywords, response_format)
@@ -183,14 +180,12 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
     @property
     def chat(self) -> AsyncChat:
         """The SDK's ``chat`` namespace, with every way to a completion guarded."""
-        chat: AsyncChat = self._guard.namespaces.chat
-        return chat
+        return cast("AsyncChat", self._guard.namespaces.chat)
 
     @property
     def responses(self) -> AsyncResponses:
         """The SDK's ``responses`` namespace, with every way to a response guarded."""
-        responses: AsyncResponses = self._guard.namespaces.responses
-        return responses
+        return cast("AsyncResponses", self._guard.namespaces.responses)
 
     async def reply(self, **keywords: Unpack[CallKeywords]) -> AssistantReply[A_co]:
         """Make one call and return its typed reply; see :meth:`StrictClient.reply`."""
@@ -202,8 +197,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
 
     async def create(self, **keywords: Unpack[CallKeywords]) -> ChatCompletion:
         """Make one call like ``chat.completions.create``; see :meth:`StrictClient.create`."""
-        given: ChatCompletion = await self._guard.namespaces.made(WIRES["chat"], {**keywords})
-        return given
+        return cast("ChatCompletion", await self._guard.namespaces.made(WIRES["chat"], {**keywords}))
 
     async def _drop_in(self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
         ask = self._asked_by_method(wire, keywords, response_format)
@@ -304,13 +298,11 @@ def _only_answers(ask: Ask) -> Ask:
 def _answer_of(exchange: Exchange[A_co]) -> A_co:
     if isinstance(exchange.reply, DirectAnswer):
         return exchange.reply.answer
-    message = "answer() needs replies that are answers; with this contract a reply may hold calls"
-    raise ContractError(message)
+    raise ContractError("answer() needs replies that are answers; with this contract a reply may hold calls")
 
 
 def refuse_async_checks(contract: Contract) -> None:
     """Refuse a tool whose check a sync client could not await, before anything is sent."""
     for tool in contract.tools:
         if tool.check is not None and tool.is_async_check:
-            message = f"the check of tool {tool.name!r} is async; wrap an async client"
-            raise ContractError(message)
+            raise ContractError(f"the check of tool {tool.name!r} is async; wrap an async client")

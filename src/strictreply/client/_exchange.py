@@ -73,7 +73,7 @@ class Bounds:
         return timeout if left is None else left / share if timeout is None else min(timeout, left / share)
 
     def check_pause(self) -> None:
-        """Stop the exchange when the HTTP library would wait until after the deadline before it connects again.
+        """Stop the exchange when the HTTP library would wait past the deadline before it connects again.
 
         httpcore waits 0, 0.5, 1, 2, … seconds (``HTTPTransport(retries=…)``).
         """

@@ -15,7 +15,7 @@ from importlib import import_module
 from json import JSONEncoder
 from pathlib import Path
 from types import FunctionType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from strictreply.contract._definitions import Definitions
 from strictreply.values._limits import JSONObject
@@ -267,10 +267,6 @@ class Posts:
 class _SentNothing(Exception):
     """Raised in the place of sending, with what would have been sent."""
 
-    def __init__(self, sent: JSONObject) -> None:
-        super().__init__()
-        self.sent = sent
-
 
 class _Sendless:
     """A namespace that sends nothing: the SDK's methods are run on it for what they would send, and complain of."""
@@ -288,7 +284,7 @@ def sent_by(method: Any, keywords: JSONObject) -> JSONObject:
         if inspect.iscoroutine(called):
             called.send(None)
     except _SentNothing as nothing:
-        return nothing.sent
+        return cast("JSONObject", nothing.args[0])
     raise TypeError("this method of the SDK sends its request in a way that cannot be guarded; call create()")
 
 

@@ -27,7 +27,7 @@ _MOST_FIRST = 1000  # characters that are looked at for the beginning of a call
 
 
 class Came(NamedTuple):
-    """A chunk as plain JSON (None for what is no JSON), and as it is passed on: its bytes, or the client's object.
+    """A chunk as plain JSON (None for what is none), and as it is passed on: its bytes, or the client's object.
 
     ``is_exact`` says that the SDK would read the bytes as that JSON.
     """
@@ -63,7 +63,6 @@ class Relay:
         self.contract = contract
         self.wire = wire
         self._vetoes = vetoes
-        self._is_opened = False
         self._most = contract.limits.reply_bytes
         self.begin("reply")
 
@@ -80,10 +79,9 @@ class Relay:
         """Whether the caller has some text of this stream already: it cannot be asked for again then."""
         return False
 
-    def opened(self, source: Any) -> list[Any]:
-        """Return what the first response is opened as, the SDK's own object for it; nothing of later ones."""
-        first, self._is_opened = not self._is_opened, True
-        return [source] if first else []
+    def opened(self, source: Any) -> list[Any]:  # noqa: ARG002
+        """Return what goes out when a response is open."""
+        return []
 
     def feed(self, came: Came) -> list[Any]:
         """Take one chunk; return what can be passed on."""
@@ -125,10 +123,6 @@ class Relay:
         """Return what goes out at last: of an accepted reply, in its response."""
         return ()
 
-    def response(self) -> JSONObject:
-        """Return the completion that came, whole or not."""
-        return self.assembly.response()
-
 
 class ChunkRelay(Relay):
     """Passes chunks on: live text as it came, the rest of an accepted reply as chunks of our own.
@@ -138,6 +132,7 @@ class ChunkRelay(Relay):
 
     def __init__(self, contract: Contract, wire: Wire, *, wants_usage: bool, vetoes: bool = True) -> None:
         self._sent = wire.sent(wants_usage)
+        self._is_opened = False
         super().__init__(contract, wire, vetoes=vetoes)
 
     def begin(self, asks_for: AsksFor) -> None:
@@ -156,6 +151,11 @@ class ChunkRelay(Relay):
     def is_behind_text(self) -> bool:
         """Whether the caller has some text of this stream already; that of an earlier one hinders no repeat."""
         return self._is_open
+
+    def opened(self, source: Any) -> list[Any]:
+        """Return what the first response is opened as, the SDK's own object for it; nothing of later ones."""
+        first, self._is_opened = not self._is_opened, True
+        return [source] if first else []
 
     def passed(self, came: Came, assembly: Assembly) -> list[Any]:
         """Return the chunk when it holds nothing but live text; wait with the first ones until that is clear.
@@ -181,7 +181,7 @@ class ChunkRelay(Relay):
 
     def released(self, reply: AssistantReply, response: JSONObject) -> Iterator[JSONObject]:  # noqa: ARG002
         """Yield the events of an accepted reply that were held, behind the text that went out: it is one with that."""
-        return self._sent.rest(response, self.response() if self._is_open else None)
+        return self._sent.rest(response, self.assembly.response() if self._is_open else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,10 +225,6 @@ class EventRelay(Relay):
         super().begin(asks_for)
         self._is_shown = asks_for == "reply"
         self._has_shown = False
-
-    def opened(self, source: object) -> list[object]:  # noqa: ARG002 - nobody asked for the SDK's own object
-        """Return nothing: there is no response to give out."""
-        return []
 
     def passed(self, came: Came, assembly: Assembly) -> list[Provisional[Any]]:  # noqa: ARG002
         """Return the new piece of the content."""

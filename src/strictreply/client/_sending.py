@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -33,7 +33,6 @@ from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._replies import AssistantReply, Attempt
 from strictreply.wires._events import EventReader
 from strictreply.wires._opening import ENVELOPE_FACTOR, as_json
-from strictreply.wires._wire import is_whole
 
 NOTHING = nullcontext()
 """What is entered where nothing is to be done."""
@@ -232,8 +231,8 @@ def _called(effect: Call, sending: Sending, relay: Relay | None) -> Generator[Io
         return _failed(source, sending, relay, before)
     if relay is None:
         return Replied(sending.receive(source), sending.lap(), before)
-    if is_whole(source):
-        yield relay.opened(source)
+    if isinstance(source, Mapping) or hasattr(source, "choices") or hasattr(source, "output"):
+        yield relay.opened(source)  # whole, as of a client that cannot stream
         return Replied(sending.receive(source), sending.lap(), before)
     incoming = sending.incoming = Incoming(source, sending)
     yield relay.opened(source)
@@ -250,7 +249,7 @@ def _called(effect: Call, sending: Sending, relay: Relay | None) -> Generator[Io
     yield Io(incoming.aclose if sending.is_async else incoming.close)
     if failed is not None:
         return failed
-    response = relay.response()
+    response = relay.assembly.response()
     sending.last, sending.raised = Sent(response, source, is_stream=True), None
     return Replied(response, sending.lap(), before, relay.assembly.fault, relay.vetoed, relay.is_behind_text)
 

@@ -22,8 +22,8 @@ from strictreply.client._transport import (
     Way,
     is_async_openai,
     is_openai,
-    is_passing,
     is_patched,
+    passing,
 )
 from strictreply.values._limits import JSONObject
 from strictreply.values._replies import AssistantReply, DirectAnswer
@@ -85,7 +85,7 @@ class Namespaces:
     def made(self, wire: Wire, keywords: JSONObject) -> Any:
         """Make one guarded call; one of ours on its way through what somebody has put over ``create`` is sent."""
         transport = self.transport(wire)
-        return transport.create(**keywords) if is_passing(transport) else self._call(wire, keywords, Way(), None)
+        return transport.create(**keywords) if passing.get() is transport else self._call(wire, keywords, Way(), None)
 
     @property
     def chat(self) -> Any:
@@ -181,7 +181,7 @@ class _Guarded:
 
     def _created(self, keywords: JSONObject) -> Any:
         transport = self._strictreply_transport
-        if is_passing(transport):
+        if passing.get() is transport:
             return transport.create(**keywords)
         needed, foreign = _TAKEN[transport.wire.name]
         wanted = keywords.get("response_format")

@@ -47,11 +47,7 @@ _TIMEOUT_PARTS = ("connect", "read", "write", "pool")
 
 
 passing: ContextVar[Transport | None] = ContextVar("strictreply_passing", default=None)
-
-
-def is_passing(transport: Transport) -> bool:
-    """Return whether this is a request of ours, on its way through a method that somebody has put over ``create``."""
-    return passing.get() is transport
+"""Whose request is on its way through a method that somebody has put over ``create``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,10 +270,7 @@ def _alone_class(kind: Any) -> Any:
 
 
 def _post_once(client: Any, wire: Wire, path: str, *, options: Any = None, **given: Any) -> Any:
-    """Post what the SDK's ``create`` gives, whoever stands over that; the completion is parsed here if nobody is below.
-
-    It is told in the options to send once, not on the client: what is patched over a method of that goes on to it.
-    """
+    """Post what the SDK's ``create`` gives, once; the completion is parsed here if nobody stands below."""
     options = {**(options or {}), **SENT_ONCE}
     headers = options.get("headers") or {}
     if given.get("stream") or RAW_RESPONSE in headers or not _is_untouched(client):

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar, Unpack, cast
 
 from strictreply.client._keywords import CallKeywords
 from strictreply.client._posting import is_sdks
@@ -77,8 +77,7 @@ class Exchange(Generic[A_co]):
     @property
     def completion(self) -> ChatCompletion:
         """The SDK's own ``ChatCompletion``, valid by the contract; see ``wrap(usage=…)`` for its ``usage``."""
-        given: ChatCompletion = self._complete()
-        return given
+        return cast("ChatCompletion", self._complete())
 
     @property
     def usage(self) -> Usage:
@@ -109,9 +108,9 @@ class Settings:
 
 
 class Learnt:
-    """What endpoints refuse of what we add to requests, by address and model; for any thread.
+    """What endpoints refuse of our additions, by address and model; for any thread, and bounded.
 
-    Believed when the same request without it was served. Bounded: the endpoints learnt of last are remembered.
+    Believed when the same request without it was served.
     """
 
     __slots__ = ("_known",)

@@ -119,9 +119,8 @@ def _by_status(error: Exception, status: int) -> Failure:
 def retry_after(headers: Mapping[str, str], *, clock: Callable[[], float] = time.time) -> float | None:
     """Read how many seconds to wait: ``retry-after-ms``, or ``Retry-After`` as seconds or a date (RFC 9110 §10.2.3).
 
-    A date counts from the response's own ``Date``, and from ``clock`` (seconds since the epoch) where that is absent or
-    malformed: one that is wrong costs a wait, which the policy bounds. What is absent, malformed, negative or not
-    finite gives None.
+    A date counts from the response's own ``Date``, else from ``clock`` (seconds since the epoch). What is absent,
+    malformed, negative or not finite gives None.
     """
     milliseconds = _seconds(headers.get("retry-after-ms"))
     if milliseconds is not None:

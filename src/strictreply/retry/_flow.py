@@ -171,9 +171,7 @@ class Judged:
     @property
     def turn(self) -> JSONObject | None:
         """The message as the provider wants it back."""
-        return (
-            self.message if self.message is None or self.content is None else self.message | {"content": self.content}
-        )
+        return self.message and (self.message if self.content is None else self.message | {"content": self.content})
 
     @property
     def issues(self) -> tuple[Issue, ...]:

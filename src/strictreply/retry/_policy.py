@@ -110,8 +110,7 @@ def refuse_escalation(policy: RetryPolicy) -> None:
     elif HUMAN in steps and policy.ask_human is None:
         wrong = f"escalation names {HUMAN!r}, which needs ask_human"
     if wrong:
-        message = f"RetryPolicy.{wrong}"
-        raise ValueError(message)
+        raise ValueError(f"RetryPolicy.{wrong}")
 
 
 Stop: TypeAlias = Callable[[RetryCallState], bool]
@@ -268,10 +267,9 @@ class RetryPolicy:
                 must_be(f"RetryPolicy.{name}", value, (int, float), "a number")
                 if not value >= 0:  # NaN is no budget either
                     raise ValueError(f"RetryPolicy.{name} must not be negative")
-        if self.max_reply_tokens is not None and type(self.max_reply_tokens) is not int:
-            raise ValueError("RetryPolicy.max_reply_tokens must be a whole number of tokens, or None")
-        if self.quota is not None and type(self.quota) is not int:
-            raise ValueError("RetryPolicy.quota must be a whole number of repeats, or None for no quota")
+        for name, words in (("max_reply_tokens", "tokens, or None"), ("quota", "repeats, or None for no quota")):
+            if type(getattr(self, name)) not in {int, type(None)}:
+                raise ValueError(f"RetryPolicy.{name} must be a whole number of {words}")
         if self.veto not in ("off", "streams", "always"):
             raise ValueError("RetryPolicy.veto must be 'off', 'streams' or 'always'")
         if self.scope not in {"narrow", "cached"}:

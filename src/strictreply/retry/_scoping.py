@@ -42,8 +42,8 @@ WRAPPED = "value"
 class Part:
     """One value of a JSON text that is asked for alone.
 
-    ``root`` is what the text holds, ``place`` the pointer to the value in it, ``schema`` what is asked for: an object,
-    the value itself or ``{"value": …}`` where ``wrapped``.
+    ``root`` is what the text holds, ``place`` the pointer to the value, ``schema`` what is asked for, an object: the
+    value itself or ``{"value": …}`` where ``wrapped``.
     """
 
     root: JSON
@@ -167,10 +167,7 @@ _ARGUMENT_CODES = ("args.", "json.")
 
 @dataclass(frozen=True, slots=True)
 class ScopedCall:
-    """One call that is asked for again: a declared tool, its index among the message's calls, where its arguments are.
-
-    ``at`` is the pointer to the arguments.
-    """
+    """One call that is asked for again: a declared tool, its index among the calls, the pointer to its arguments."""
 
     tool: str
     index: int
@@ -181,9 +178,8 @@ class ScopedCall:
 class Scope:
     """What of a message is asked for again; everything else in the message stays as it is.
 
-    ``calls`` are the calls with faulty arguments, none where the fault is in an answer. ``part`` is the one value that
-    is asked for alone: all arguments in the text channel, or a value inside of large arguments or a large answer.
-    ``at`` is the pointer to what ``part`` is in, and ``place`` that of the value in there.
+    ``calls`` are those with faulty arguments, none where the fault is in an answer. ``part`` is the one value that is
+    asked for alone, ``at`` the pointer to what it is in, and ``place`` that of the value in there.
     """
 
     message: JSONObject

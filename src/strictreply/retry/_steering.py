@@ -37,10 +37,9 @@ class Situation:
     """What a correction is about.
 
     ``issues`` are the faults of the last reply, ``contract`` what it was checked against; ``tier`` counts corrections
-    from 1, and one more for each time that the same bad reply came again. ``tool`` is the declared tool whose
-    arguments alone are re-asked, None for the whole reply; ``at`` is then the pointer to those arguments. ``part`` is
-    set when only one value is asked for: the pointer to it, counted from ``at``, which then may also be that of the
-    answer; empty for all arguments, which the text channel sends alone.
+    from 1, and one more for each time that the same bad reply came again. ``tool`` is the declared tool whose arguments
+    alone are re-asked, None for the whole reply; ``at`` is the pointer to those, or to the answer. ``part`` is the
+    pointer from ``at`` to the one value that is asked for; empty for all arguments, which the text channel sends alone.
     """
 
     issues: tuple[Issue, ...]

@@ -44,10 +44,9 @@ A = TypeVar("A")
 class NextRequest(Generic[A_co]):
     """The verdict on the responses so far, and the next request.
 
-    ``verdict`` is on the last one, spliced into the reply before it where only one call was asked for again; None
-    before the first, and when no reply came. ``request`` is what to send next, after ``wait`` seconds; None when
-    the call has ended: then ``completion`` is the response that holds the valid reply, or ``error`` is what a
-    wrapped client would raise. ``attempts`` has all attempts so far.
+    ``verdict`` is on the last one, as spliced; None before the first, and when no reply came. ``request`` is what to
+    send next, after ``wait`` seconds; None when the call has ended: then ``completion`` is the response that holds the
+    valid reply, or ``error`` is what a wrapped client would raise. ``attempts`` has all attempts so far.
     """
 
     verdict: Verdict[A_co] | None
@@ -69,11 +68,7 @@ class _Asked(dict[str, Any]):
 
 
 class _Unanswered(Exception):
-    """Raised where the flow asks for a response that has not come yet."""
-
-    def __init__(self, request: JSONObject) -> None:
-        super().__init__()
-        self.request = request
+    """Raised where the flow asks for a response that has not come yet, with its request."""
 
 
 @dataclass(slots=True)
@@ -130,14 +125,13 @@ def next_request(
     try:
         outcome = drive(reply_flow(ask), played.perform)
     except _Unanswered as unanswered:
-        following = _Asked(unanswered.request)
+        following = _Asked(unanswered.args[0])
         following.base, following.responses, following.advice = dict(base), responses, played.advice
         following.policy, following.steering = policy, steering
         return NextRequest(_verdict(played.attempts), following, played.wait, attempts=played.attempts)
     unasked = sum(1 for _ in left)
     if unasked:
-        message = f"{unasked} of {len(responses)} responses are left over: the call had ended before them"
-        raise ContractError(message)
+        raise ContractError(f"{unasked} of {len(responses)} responses are left over: the call had ended before them")
     attempts = outcome.attempts
     if isinstance(outcome, Settled):
         verdict = Valid(outcome.reply, attempts[-1].leniency)

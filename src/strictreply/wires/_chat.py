@@ -134,9 +134,8 @@ def _bad_ending(response: object, choice: object, message: object) -> Issue | No
 def _reasons(choice: object, message: object) -> Iterator[tuple[str, object]]:
     """Yield each place where a reason stands, as a pointer, and what stands there.
 
-    The translated one; OpenRouter's ``native_finish_reason`` beside it (openrouter.ai, standardized finish reasons);
-    LiteLLM's, which it keeps when the translation changed it (docs.litellm.ai, completion output). Not vLLM's
-    ``stop_reason``: that is the caller's own stop text (vllm-project/vllm#2976).
+    The translated one; OpenRouter's ``native_finish_reason`` beside it; LiteLLM's, kept when the translation changed it
+    (docs.litellm.ai). Not vLLM's ``stop_reason``: the caller's own stop text (vllm-project/vllm#2976).
     """
     yield "/choices/0/finish_reason", peek(choice, "finish_reason")
     yield "/choices/0/native_finish_reason", peek(choice, "native_finish_reason")

@@ -37,8 +37,7 @@ class Dialect:
 def in_api_form(message: object, needs_nothing: NeedsNothing, *, bare: bool = False) -> tuple[object, tuple[str, ...]]:
     """Return a message as the API would have it, and the names of the rows that were needed for it.
 
-    Takes a mapping, or an SDK object that can be dumped into one; anything else is returned as it is. A ``bare`` one
-    was taken out of its response by the caller, who need not say whose it is.
+    What is no mapping or dumpable SDK object is returned as it is. A ``bare`` message need not say whose it is.
     """
     if type(message) is dict and _is_in_api_form(message):
         return message, ()

@@ -188,10 +188,9 @@ ENVELOPE_FACTOR = 16
 
 
 def read_body(body: bytes, limits: Limits) -> JSON:
-    """Read the body of a response; None when it is not strict JSON, or beyond the caps.
+    """Read the body of a response; None when it is not strict JSON, or beyond the caps for a reply of these ``limits``.
 
-    ``limits`` are those of the reply in it. Only numbers that are not finite are tolerated, as null: servers send them
-    in what is not ours, such as log probabilities. The reply itself is text in the body, and read strictly afterwards.
+    Numbers that are not finite are read as null: servers send them in what is not ours, such as log probabilities.
     """
     value = decode(body, _around(limits))
     if not isinstance(value, Invalid):

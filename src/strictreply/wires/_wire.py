@@ -30,8 +30,3 @@ def wire_of(response: object) -> Wire:
 def wire_for(request: Mapping[str, object]) -> Wire:
     """Return the wire that a request is made for, as far as it shows."""
     return RESPONSES if "input" in request and "messages" not in request else CHAT
-
-
-def is_whole(source: object) -> bool:
-    """Return whether a client that is not the SDK's gave a whole response, as one that cannot stream does."""
-    return isinstance(source, Mapping) or hasattr(source, "choices") or hasattr(source, "output")
