@@ -237,8 +237,7 @@ def _items(messages: list[Any], *, is_stored: bool, is_kept: bool) -> Iterator[A
     """
     listed: list[Any] = [peek(one, "tool_calls") or () for one in messages]
     kinds = {peek(call, "id"): kind_of(call) for calls in listed for call in calls}
-    answered = {peek(one, "tool_call_id") for one in messages if peek(one, "role") == "tool"}
-    answered |= {peek(one, "call_id") for one in messages if str(peek(one, "type")).endswith("_output")}
+    answered = _answered(messages)
     if is_kept:
         last = max((at for at, one in enumerate(messages) if peek(one, "response") is not None), default=-1)
         for item in messages[last]["response"]["output"] if last >= 0 else ():
@@ -264,6 +263,11 @@ def _items(messages: list[Any], *, is_stored: bool, is_kept: bool) -> Iterator[A
             yield message if content is message["content"] else {**message, "content": content}
         else:
             yield message
+
+
+def _answered(messages: list[Any]) -> set[object]:
+    ids = {peek(one, "tool_call_id") for one in messages if peek(one, "role") == "tool"}
+    return ids | {peek(one, "call_id") for one in messages if str(peek(one, "type")).endswith("_output")}
 
 
 def _made(message: Message) -> list[JSONObject]:
