@@ -57,8 +57,7 @@ def run(client: StrictClient, messages: str | Iterable[Message] | None = None, *
     when the request does not follow the pipeline's rules (results that do not fit the pending calls among them), and
     ContractError when the run cannot be opened like this; a paused run can then be answered again.
     """
-    if not isinstance(client, StrictClient):  # it is not wrapped, or the other twin's
-        raise ContractError("run() takes a wrapped OpenAI(); with AsyncOpenAI() it is: await arun(…)")
+    _refuse_other(client, StrictClient, "run() takes a wrapped OpenAI(); with AsyncOpenAI() it is: await arun(…)")
     turn = _RunningTurn(client, messages, keywords)
     performer = TurnPerformer(turn.watched(client), turn.keywords, turn.tools, turn.sessions)
     with turn:
@@ -69,8 +68,7 @@ async def arun(
     client: AsyncStrictClient, messages: str | Iterable[Message] | None = None, **keywords: Unpack[RunKeywords]
 ) -> Run:
     """Run a conversation to its answer with an async client, on asyncio; see :func:`run`. Sync tools run in threads."""
-    if not isinstance(client, AsyncStrictClient):
-        raise ContractError("arun() takes a wrapped AsyncOpenAI(); with OpenAI() it is: run(…)")
+    _refuse_other(client, AsyncStrictClient, "arun() takes a wrapped AsyncOpenAI(); with OpenAI() it is: run(…)")
     turn = _RunningTurn(client, messages, keywords)
     performer = AsyncTurnPerformer(turn.watched(client), turn.keywords, turn.tools, turn.sessions)
     async with turn:
@@ -208,6 +206,11 @@ class _RunningTurn:
         if kind is not None:
             with anyio.CancelScope(shield=True):
                 await finished_in_thread(partial(self.__exit__, kind))
+
+
+def _refuse_other(client: object, kind: type, message: str) -> None:
+    if not isinstance(client, kind):  # it is not wrapped, or the other twin's
+        raise ContractError(message)
 
 
 def _listener(*listeners: OnEvent | None) -> OnEvent:

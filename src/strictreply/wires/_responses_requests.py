@@ -221,7 +221,7 @@ def _whole_choice(choice: Any, server_choice: Any) -> Any:
         return server_choice
     kind = peek(choice, "type")
     inner: Any = peek(choice, str(kind))
-    flat = choice
+    flat: Any = choice
     if kind in {"allowed_tools", *_DECLARED} and isinstance(inner, Mapping):
         listed: Any = inner.get("tools")
         flat = {"type": kind, **inner} | ({} if listed is None else {"tools": [_flat(entry) for entry in listed]})
