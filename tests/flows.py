@@ -20,7 +20,6 @@ from strictreply.retry._flow import (
     Noted,
     Outcome,
     Replied,
-    Woke,
     reply_flow,
 )
 from strictreply.retry._policy import Consult, Consulted, RetryPolicy
@@ -69,7 +68,7 @@ def _performed(effect: Effect, left: list[Any], played: Played, said: str | None
         case Check():
             return Checked(())
         case _:
-            return Noted() if hasattr(effect, "attempt") else Woke()
+            return Noted()
 
 
 def refusal_of(name: str) -> Failed:

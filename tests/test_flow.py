@@ -27,7 +27,6 @@ from strictreply.retry._flow import (
     Replied,
     Settled,
     Sleep,
-    Woke,
     reply_flow,
 )
 from strictreply.retry._policy import End, RetryPolicy
@@ -72,7 +71,7 @@ def finish(flow: Generator[Any, Any, Outcome], *events: Any) -> tuple[Outcome, l
                 event = pending.pop(0)
                 answer = event if isinstance(event, Replied | Failed) else Replied(event)
             case Sleep(seconds=seconds):
-                answer = Woke(seconds)
+                answer = Noted(seconds)
             case Notify():
                 answer = Noted()
             case Claim():
@@ -204,7 +203,7 @@ def test_a_pause_that_took_too_long_ends_at_the_deadline() -> None:
     flow.send(Replied(completion("")))
     assert flow.send(Noted()) == Sleep(2)
     with pytest.raises(StopIteration) as stopped:
-        flow.send(Woke(10.0))
+        flow.send(Noted(10.0))
     assert stopped.value.value.end == End("halted", "deadline")
 
 

@@ -1,8 +1,6 @@
 """How large the body of a response is, after each of its content codings too: counted while it comes, step by step.
 
-The HTTP library undoes content codings by itself, a whole piece at once, so a small compressed piece could fill the
-memory before anybody counts. Here the same bytes are expanded before it sees them, in steps, and thrown away: nothing
-larger than the cap is ever expanded there.
+The HTTP library expands a whole piece at once, so the same bytes are expanded here before, in steps, and thrown away.
 """
 
 from __future__ import annotations
@@ -173,8 +171,7 @@ class _BoundedBody:
     def _joined(self, kept: bytearray, piece: bytes) -> tuple[bytes, ...]:
         """Count a piece; return what is long enough to be given on, and keep the rest.
 
-        The HTTP library keeps each piece as an object of its own: those of a body in chunks of two bytes would take
-        thirty times its size.
+        The HTTP library keeps each piece as an object: of two bytes each they would take thirty times their size.
         """
         self._check_time()
         self._size.feed(piece)
@@ -186,7 +183,6 @@ class _BoundedBody:
         return (joined,)
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the HTTP library keeps on its own body, such as the time that the response took."""
         return getattr(self._behind, name)
 
     def close(self) -> None:

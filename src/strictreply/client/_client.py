@@ -7,52 +7,29 @@ The sync and the async twin run the same flow and differ only in how its effects
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Generator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Generator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 import anyio
 
 from strictreply.client._keywords import CallKeywords
-from strictreply.client._relay import Accepted, ChunkRelay, Relay, StreamEvent
-from strictreply.client._sending import NOTHING, Sending
-from strictreply.client._streaming import (
-    AsyncReplyStream,
-    ReplyStream,
-    aexhausted,
-    as_sdks_stream,
-    astreamed,
-    exhausted,
-    streamed,
-)
+from strictreply.client._relay import Relay
+from strictreply.client._sending import NOTHING, CallEffect, Io, Sending, call_flow
+from strictreply.client._streaming import AsyncReplyStream, ReplyStream, as_sdks_stream
 from strictreply.client._transport import Way
 from strictreply.client._wrapped import Exchange, Wrapped
 from strictreply.contract._contract import Check, Contract, aperform_check, perform_check
-from strictreply.contract._driving import adrive, apause, drive, pause, unharmed
+from strictreply.contract._driving import Done, adrive, advanced, apause, drive, pause, unharmed
 from strictreply.retry._asking import Ask
-from strictreply.retry._failures import failure_of
-from strictreply.retry._flow import (
-    Call,
-    Claim,
-    Claimed,
-    Effect,
-    Event,
-    Failed,
-    Noted,
-    Notify,
-    Outcome,
-    Replied,
-    Sleep,
-    Woke,
-    reply_flow,
-)
-from strictreply.retry._policy import Consult, aperform_consult, perform_consult
+from strictreply.retry._flow import Event, Noted, Notify, Sleep
+from strictreply.retry._policy import Consult, consulted, perform_consult
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
 from strictreply.values._replies import A_co, AssistantReply, DirectAnswer
-from strictreply.wires._wire import WIRES, Wire
+from strictreply.wires._opening import Wire
+from strictreply.wires._wire import WIRES
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
@@ -71,29 +48,22 @@ class StrictClient(Wrapped[A_co], OpenAI):
 
     __slots__ = ()
 
-    def _twin(self) -> type[StrictClient[Any]]:
-        return StrictClient
-
     def __enter__(self) -> Self:
-        """Enter the client's own context."""
         self._guard.inner.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Leave the client's own context: it closes its connections."""
         self._guard.inner.__exit__(*error)
 
     @property
     def chat(self) -> Chat:
         """The SDK's ``chat`` namespace, with every way to a completion guarded."""
-        chat: Chat = self._guard.namespaces.chat
-        return chat
+        return cast("Chat", self._guard.namespaces.chat)
 
     @property
     def responses(self) -> Responses:
         """The SDK's ``responses`` namespace, with every way to a response guarded."""
-        responses: Responses = self._guard.namespaces.responses
-        return responses
+        return cast("Responses", self._guard.namespaces.responses)
 
     def reply(self, **keywords: Unpack[CallKeywords]) -> AssistantReply[A_co]:
         """Make one call and return its typed reply.
@@ -117,26 +87,15 @@ class StrictClient(Wrapped[A_co], OpenAI):
 
         As with that method, several calls at once are allowed unless the request forbids them.
         """
-        given: ChatCompletion = self._guard.namespaces.made(WIRES["chat"], {**keywords})
-        return given
+        return cast("ChatCompletion", self._guard.namespaces.made(WIRES["chat"], {**keywords}))
 
     def _drop_in(self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
         ask = self._asked_by_method(wire, keywords, response_format)
-        return self._streamed(ask, way) if ask.base.get("stream") else self._exchanged(ask, way).completion
-
-    def _streamed(self, ask: Ask, way: Way) -> Any:
-        refuse_async_checks(ask.contract)
+        if not ask.base.get("stream"):
+            return self._exchanged(ask, way).completion
         sending = self._sending(ask, way)
-        pieces = self._pieces(ask, sending, self._chunk_relay(ask))
-        return as_sdks_stream(next(pieces), pieces, sending, is_async=False)
-
-    def _pieces(self, ask: Ask, sending: Sending, relay: ChunkRelay) -> Generator[Any]:
-        """Yield the response that opened first, then what goes out to the caller."""
-        perform = partial(self._perform, sending=sending)
-        with self._observing(ask, sending) as sending.observer:
-            outcome = yield from streamed(ask, sending, relay, perform)
-            held = self._released(ask, outcome, sending, relay)
-        yield from held
+        pieces = self._pieces(ask, sending, self._chunk_relay(ask), [])
+        return as_sdks_stream(next(pieces), pieces, sending)
 
     def stream(self, **keywords: Unpack[CallKeywords]) -> ReplyStream[A_co]:
         """Make one call like :meth:`reply`, and return its events as they come; see :class:`ReplyStream`.
@@ -144,90 +103,89 @@ class StrictClient(Wrapped[A_co], OpenAI):
         The request is sent when the first event is asked for.
         """
         ended: list[Exchange[A_co]] = []
-        return ReplyStream(self._events(self._ask_to_stream({**keywords}), ended), ended)
-
-    def _events(self, ask: Ask, ended: list[Exchange[A_co]]) -> Generator[StreamEvent[A_co]]:
-        refuse_async_checks(ask.contract)
-        sending = self._sending(ask, None)
-        perform = partial(self._perform, sending=sending)
-        with self._observing(ask, sending) as sending.observer:
-            outcome = yield from streamed(ask, sending, self._event_relay(ask), perform)
-            ended.append(self._exchange(ask, outcome, sending))
-        yield Accepted(ended[0].reply)
+        return ReplyStream(self._pieces(*self._to_stream({**keywords}), ended), ended)
 
     def exchange(self, **keywords: Unpack[CallKeywords]) -> Exchange[A_co]:
         """Make one call like :meth:`reply`, and return it with its story."""
         return self._exchanged(self._ask({**keywords}))
 
     def _exchanged(self, ask: Ask, way: Way | None = None) -> Exchange[A_co]:
-        refuse_async_checks(ask.contract)
         sending = self._sending(ask, way)
+        if self._is_streamed_inside(ask, sending):
+            ended: list[Exchange[A_co]] = []
+            for _ in self._pieces(ask, sending, Relay(ask.contract, ask.wire), ended):
+                pass  # nobody sees them
+            return ended[0]
+        refuse_async_checks(ask.contract)
         with self._observing(ask, sending) as sending.observer:
-            perform = partial(self._perform, sending=sending)
-            if self._is_streamed_inside(ask, sending):
-                outcome = exhausted(streamed(ask, sending, Relay(ask.contract, ask.wire), perform))
-            else:
-                outcome = drive(reply_flow(ask), perform)
+            outcome = drive(call_flow(ask, sending), partial(self._perform, sending=sending))
             return self._exchange(ask, outcome, sending)
 
-    def _perform(self, effect: Effect, sending: Sending) -> Event:
+    def _pieces(self, ask: Ask, sending: Sending, relay: Relay, ended: list[Exchange[A_co]]) -> Generator[Any]:
+        """Yield what the relay passes on of a call, and put its exchange into ``ended``."""
+        refuse_async_checks(ask.contract)
+        flow = call_flow(ask, sending, relay)
+        try:
+            with self._observing(ask, sending) as sending.observer:
+                step = advanced(flow)
+                while not isinstance(step, Done):
+                    if type(step) is list:
+                        yield from step
+                        step = advanced(flow)
+                    else:
+                        step = advanced(flow, self._perform(step, sending))
+                ended.append(self._exchange(ask, step.result, sending))
+                held = self._released(ask, step.result, relay)
+        finally:
+            flow.close()
+            if sending.incoming is not None:
+                sending.incoming.close()
+        yield from held
+
+    def _perform(self, effect: CallEffect, sending: Sending) -> Any:
         """Do what the flow asks for, and time it."""
         match effect:
-            case Call(request=request, timeout=timeout):
-                return self._call(request, sending, sending.begin(timeout))
+            case Io(work=work, bounds=bounds):
+                try:
+                    with bounds:
+                        return work()
+                except Exception as error:  # noqa: BLE001 - the flow raises what is no failure of the transport
+                    return error
             case Sleep(seconds=seconds):
                 pause(seconds)
-                return Woke(sending.lap())
+                return Noted(sending.lap())
             case Check():
                 return replace(perform_check(effect), seconds=sending.lap())
-            case Claim(quota=quota):
-                return Claimed(sending.take(quota), sending.lap())
             case Consult():
                 return replace(perform_consult(effect), seconds=sending.lap())
-            case _:
+            case Notify(attempt=attempt):
                 with unharmed("on_attempt"):
-                    self._note(effect.attempt, sending)
+                    self._note(attempt, sending)
                 return Noted(sending.lap())
-
-    def _call(self, request: JSONObject, sending: Sending, before: float) -> Replied | Failed:
-        """Send one request; a failure of the transport is an event, a bug is not caught."""
-        try:
-            with sending.bounds(request):
-                source = sending.send(request, sending.left())
-        except Exception as error:  # noqa: BLE001 - what is no failure of the transport is raised again
-            sending.raised = error
-            return Failed(failure_of(error), sending.lap(), before)
-        return Replied(sending.receive(source), sending.lap(), before)
 
 
 class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
     """A wrapped async client: the twin of :class:`StrictClient`."""
 
     __slots__ = ()
-
-    def _twin(self) -> type[AsyncStrictClient[Any]]:
-        return AsyncStrictClient
+    _is_async = True
 
     async def __aenter__(self) -> Self:
-        """Enter the client's own context."""
         await self._guard.inner.__aenter__()
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Leave the client's own context: it closes its connections."""
         await self._guard.inner.__aexit__(*error)
 
     @property
     def chat(self) -> AsyncChat:
         """The SDK's ``chat`` namespace, with every way to a completion guarded."""
-        chat: AsyncChat = self._guard.namespaces.chat
-        return chat
+        return cast("AsyncChat", self._guard.namespaces.chat)
 
     @property
     def responses(self) -> AsyncResponses:
         """The SDK's ``responses`` namespace, with every way to a response guarded."""
-        responses: AsyncResponses = self._guard.namespaces.responses
-        return responses
+        return cast("AsyncResponses", self._guard.namespaces.responses)
 
     async def reply(self, **keywords: Unpack[CallKeywords]) -> AssistantReply[A_co]:
         """Make one call and return its typed reply; see :meth:`StrictClient.reply`."""
@@ -239,48 +197,20 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
 
     async def create(self, **keywords: Unpack[CallKeywords]) -> ChatCompletion:
         """Make one call like ``chat.completions.create``; see :meth:`StrictClient.create`."""
-        given: ChatCompletion = await self._guard.namespaces.made(WIRES["chat"], {**keywords})
-        return given
+        return cast("ChatCompletion", await self._guard.namespaces.made(WIRES["chat"], {**keywords}))
 
     async def _drop_in(self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
         ask = self._asked_by_method(wire, keywords, response_format)
-        return await (self._streamed(ask, way) if ask.base.get("stream") else self._completed(ask, way))
-
-    async def _completed(self, ask: Ask, way: Way) -> Any:
-        return (await self._exchanged(ask, way)).completion
-
-    async def _streamed(self, ask: Ask, way: Way) -> Any:
+        if not ask.base.get("stream"):
+            return (await self._exchanged(ask, way)).completion
         sending = self._sending(ask, way)
-        pieces = self._pieces(ask, sending, self._chunk_relay(ask))
-        return as_sdks_stream(await anext(pieces), pieces, sending, is_async=True)
-
-    async def _pieces(self, ask: Ask, sending: Sending, relay: ChunkRelay) -> AsyncGenerator[Any]:
-        """Yield as the twin does."""
-        ended: list[Outcome] = []
-        perform = partial(self._aperform, sending=sending)
-        with self._observing(ask, sending) as sending.observer:
-            async with aclosing(astreamed(ask, sending, relay, perform, ended)) as pieces:
-                async for piece in pieces:
-                    yield piece
-            held = self._released(ask, ended[0], sending, relay)
-        for chunk in held:
-            yield chunk
+        pieces = self._pieces(ask, sending, self._chunk_relay(ask), [])
+        return as_sdks_stream(await anext(pieces), pieces, sending)
 
     def stream(self, **keywords: Unpack[CallKeywords]) -> AsyncReplyStream[A_co]:
         """Make one call, and return its events as they come; see :meth:`StrictClient.stream`."""
         ended: list[Exchange[A_co]] = []
-        return AsyncReplyStream(self._events(self._ask_to_stream({**keywords}), ended), ended)
-
-    async def _events(self, ask: Ask, ended: list[Exchange[A_co]]) -> AsyncGenerator[StreamEvent[A_co]]:
-        sending = self._sending(ask, None)
-        outcomes: list[Outcome] = []
-        perform = partial(self._aperform, sending=sending)
-        with self._observing(ask, sending) as sending.observer:
-            async with aclosing(astreamed(ask, sending, self._event_relay(ask), perform, outcomes)) as pieces:
-                async for piece in pieces:
-                    yield piece
-            ended.append(self._exchange(ask, outcomes[0], sending))
-        yield Accepted(ended[0].reply)
+        return AsyncReplyStream(self._pieces(*self._to_stream({**keywords}), ended), ended)
 
     async def exchange(self, **keywords: Unpack[CallKeywords]) -> Exchange[A_co]:
         """Make one call, and return it with its story; see :meth:`StrictClient.exchange`."""
@@ -288,63 +218,75 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
 
     async def _exchanged(self, ask: Ask, way: Way | None = None) -> Exchange[A_co]:
         sending = self._sending(ask, way)
+        if self._is_streamed_inside(ask, sending):
+            ended: list[Exchange[A_co]] = []
+            async for _ in self._pieces(ask, sending, Relay(ask.contract, ask.wire), ended):
+                pass
+            return ended[0]
         with self._observing(ask, sending) as sending.observer:
-            perform = partial(self._aperform, sending=sending)
-            if self._is_streamed_inside(ask, sending):
-                outcome = await aexhausted(ask, sending, Relay(ask.contract, ask.wire), perform)
-            else:
-                outcome = await adrive(reply_flow(ask), perform)
+            outcome = await adrive(call_flow(ask, sending), partial(self._perform, sending=sending))
             return self._exchange(ask, outcome, sending)
 
-    def _aperform(self, effect: Effect, sending: Sending) -> Awaitable[Event]:
-        """Do what the flow asks for, awaiting; what is still awaited at the deadline is cancelled."""
-        if isinstance(effect, Call):
-            return self._acall(effect.request, sending, sending.begin(effect.timeout))
-        left = sending.left()
-        done = self._adone(effect, sending)
-        return done if left is None else _within(left, done, sending)
+    async def _pieces(
+        self, ask: Ask, sending: Sending, relay: Relay, ended: list[Exchange[A_co]]
+    ) -> AsyncGenerator[Any]:
+        """Yield as the twin does."""
+        flow = call_flow(ask, sending, relay)
+        try:
+            with self._observing(ask, sending) as sending.observer:
+                step = advanced(flow)
+                while not isinstance(step, Done):
+                    if type(step) is list:
+                        for piece in step:
+                            yield piece
+                        step = advanced(flow)
+                    else:
+                        step = advanced(flow, await self._perform(step, sending))
+                ended.append(self._exchange(ask, step.result, sending))
+                held = self._released(ask, step.result, relay)
+        finally:
+            flow.close()
+            if sending.incoming is not None:
+                await sending.incoming.aclose()
+        for piece in held:
+            yield piece
 
-    async def _adone(self, effect: Sleep | Check | Claim | Consult | Notify, sending: Sending) -> Event:
-        """Do what sends nothing."""
+    async def _perform(self, effect: CallEffect, sending: Sending) -> Any:
+        """Do what the flow asks for, awaiting; what is still awaited at the deadline is cancelled."""
+        left = sending.left()
+        if isinstance(effect, Io):
+            try:
+                with NOTHING if left is None else anyio.fail_after(left), effect.bounds:
+                    return await effect.work()
+            except Exception as error:  # noqa: BLE001 - as in the twin
+                return error
+        if left is None:
+            return await self._performed(effect, sending)
+        with anyio.move_on_after(left):
+            return await self._performed(effect, sending)
+        return Noted(sending.lap())
+
+    async def _performed(self, effect: Sleep | Check | Consult | Notify, sending: Sending) -> Event:
         match effect:
             case Sleep(seconds=seconds):
                 await apause(seconds)
-                return Woke(sending.lap())
+                return Noted(sending.lap())
             case Check():
                 checked = await aperform_check(effect)
                 return replace(checked, seconds=sending.lap())
-            case Claim(quota=quota):
-                return Claimed(sending.take(quota), sending.lap())
             case Consult():
-                consulted = await aperform_consult(effect)
-                return replace(consulted, seconds=sending.lap())
+                answer = effect.ask(effect.situation)
+                told = consulted(await answer if inspect.isawaitable(answer) else answer)
+                return replace(told, seconds=sending.lap())
             case Notify(attempt=attempt):
                 with unharmed("on_attempt"):
-                    told = self._note(attempt, sending)
-                    if inspect.isawaitable(told):
-                        await told
+                    noted = self._note(attempt, sending)
+                    if inspect.isawaitable(noted):
+                        await noted
                 return Noted(sending.lap())
-
-    async def _acall(self, request: JSONObject, sending: Sending, before: float) -> Replied | Failed:
-        """Send one request within the deadline."""
-        try:
-            left = sending.left()
-            with NOTHING if left is None else anyio.fail_after(left), sending.bounds(request):
-                source = await sending.send(request, left)
-        except Exception as error:  # noqa: BLE001 - as in the twin
-            sending.raised = error
-            return Failed(failure_of(error), sending.lap(), before)
-        return Replied(sending.receive(source), sending.lap(), before)
-
-
-async def _within(seconds: float, done: Awaitable[Event], sending: Sending) -> Event:
-    with anyio.move_on_after(seconds):
-        return await done
-    return Noted(sending.lap())
 
 
 def _only_answers(ask: Ask) -> Ask:
-    """Refuse a call whose good end may be something else than an answer."""
     if ask.contract.tools and ask.contract.choice != "none":
         message = (
             "answer() needs replies that are answers: pass tool_choice='none' or a contract without tools, or reply()"
@@ -356,13 +298,11 @@ def _only_answers(ask: Ask) -> Ask:
 def _answer_of(exchange: Exchange[A_co]) -> A_co:
     if isinstance(exchange.reply, DirectAnswer):
         return exchange.reply.answer
-    message = "answer() needs replies that are answers; with this contract a reply may hold calls"
-    raise ContractError(message)
+    raise ContractError("answer() needs replies that are answers; with this contract a reply may hold calls")
 
 
 def refuse_async_checks(contract: Contract) -> None:
     """Refuse a tool whose check a sync client could not await, before anything is sent."""
     for tool in contract.tools:
         if tool.check is not None and tool.is_async_check:
-            message = f"the check of tool {tool.name!r} is async; wrap an async client"
-            raise ContractError(message)
+            raise ContractError(f"the check of tool {tool.name!r} is async; wrap an async client")

@@ -1,12 +1,8 @@
 """HTTP exchanges held to bounds: one deadline, a byte cap after decompression, and no redirect to another origin.
 
-Neither an SDK nor an HTTP library can be told all of this, so the SDK is given a stand-in for its HTTP client: an
-object of the same class that shares all state with it (connections, proxies, cookies, hooks). Only what is sent
-through the stand-in is bounded; the caller's own client behaves as before. No HTTP library is imported: the classes
-that are derived from are those of the client at hand (httpx or httpx2).
-
-An async call is cancelled at the deadline from outside. Nothing can cut a blocking call, and the timeouts of HTTP
-libraries start anew whenever a byte comes, so for a sync call the deadline shortens each wait by itself:
+The SDK is given a stand-in for its HTTP client: an object of the same class (httpx or httpx2, neither is imported) that
+shares all state with it. An async call is cancelled at the deadline from outside; for a sync call, whose timeouts start
+anew whenever a byte comes, the deadline shortens each wait by itself:
 
 ==========================================  ===========================================================
 connecting, each address of a host          its trace event, which holds the timeout (``_traced``)
@@ -51,8 +47,7 @@ _PORTS = {"http": 80, "https": 443}
 class Bounds:
     """The bounds of one request on its way, and what was seen of it so far.
 
-    ``until`` is a time of ``time.monotonic``, None without a deadline; ``max_body_bytes`` is the largest body of a
-    successful response, after decompression.
+    ``until`` is a time of ``time.monotonic``, None without a deadline; ``max_body_bytes`` is after decompression.
     """
 
     until: float | None
@@ -78,7 +73,7 @@ class Bounds:
         return timeout if left is None else left / share if timeout is None else min(timeout, left / share)
 
     def check_pause(self) -> None:
-        """Stop the exchange when the HTTP library would wait until after the deadline before it connects again.
+        """Stop the exchange when the HTTP library would wait past the deadline before it connects again.
 
         httpcore waits 0, 0.5, 1, 2, … seconds (``HTTPTransport(retries=…)``).
         """
@@ -90,8 +85,7 @@ class Bounds:
     def check_request(self, request: Any) -> None:
         """Look at a request before it is sent: what follows a redirect must be the same request to the same origin.
 
-        RFC 9110 §15.4: 307 and 308 keep the method; 301, 302 and 303 become a GET in every client. The first request,
-        and those that an authentication sends by itself, are the caller's own.
+        RFC 9110 §15.4: 307 and 308 keep the method, the others become a GET. The first request is the caller's own.
         """
         response, self.redirected = self.redirected, None
         if response is None:
@@ -166,24 +160,32 @@ class _StandIn:
     def __del__(self) -> None:
         """Close nothing: the SDK's own class would close the connections here, which belong to the client behind."""
 
-    def _sender(self, check_request: Any, bound_response: Any) -> Any:
-        """Return a copy that sends one request: it looks at each request and response before any hook of the caller."""
+    def _bounding(self, outer: Bounds, request: Any, *, is_streamed: bool) -> tuple[Bounds, Any]:
+        """Return the bounds of a request, and a copy of the client that looks at it before any hook of the caller.
+
+        The deadline is added to the request.
+        """
+        bounds = Bounds(outer.until, outer.max_body_bytes, is_streamed)
+        is_async = isinstance(self, _AsyncStandIn)
         sender: Any = object.__new__(type(self))
         sender.__dict__ = dict(vars(self))
         sender.stood_for = self.stood_for
         hooks: Mapping[str, list[Any]] = sender.event_hooks
+        checks = bounds.check_request, bounds.bound_response
+        check_request, bound_response = map(_awaitable, checks) if is_async else checks
         sender.event_hooks = {
             "request": [check_request, *hooks["request"]],
             "response": [bound_response, *hooks["response"]],
         }
-        return sender
-
-    def _time(self, request: Any, bounds: Bounds, join: Callable[..., Callable[..., Any]]) -> None:
-        """Add the deadline to a request; ``join`` makes one trace callback of ours and the caller's own, or None."""
         if bounds.until is not None:
             given: Mapping[str, Any] = request.extensions
-            trace = join(_traced(bounds, self.stood_for), given.get("trace"))
+            trace = _traced(bounds, self.stood_for, given.get("trace"), is_async=is_async)
             request.extensions = {**given, "timeout": _Timeouts(given.get("timeout", {})), "trace": trace}
+        return bounds, sender
+
+
+# redirects are followed, whatever the client says, and judged by our hook: each ends the call or leads on
+_FOLLOWING = {"follow_redirects": True}
 
 
 class _SyncStandIn(_StandIn):
@@ -191,14 +193,11 @@ class _SyncStandIn(_StandIn):
 
     def send(self, request: Any, *, stream: bool = False, **options: Any) -> Any:
         """Send a request within the current bounds."""
-        bounds, client = _current.get(), type(self.stood_for)
-        if bounds is None:
+        outer, client = _current.get(), type(self.stood_for)
+        if outer is None:
             return client.send(self.stood_for, request, stream=stream, **options)
-        bounds = Bounds(bounds.until, bounds.max_body_bytes, is_streamed=stream)
-        sender = self._sender(bounds.check_request, bounds.bound_response)
-        self._time(request, bounds, _joined)
-        # redirects are followed, whatever the client says, and judged by our hook: each ends the call or leads on
-        response = client.send(sender, request, stream=stream, **options | {"follow_redirects": True})
+        bounds, sender = self._bounding(outer, request, is_streamed=stream)
+        response = client.send(sender, request, stream=stream, **options | _FOLLOWING)
         if not stream:
             bounds.check_body(response)
         return response
@@ -209,42 +208,21 @@ class _AsyncStandIn(_StandIn):
 
     async def send(self, request: Any, *, stream: bool = False, **options: Any) -> Any:
         """Send a request within the current bounds."""
-        bounds, client = _current.get(), type(self.stood_for)
-        if bounds is None:
+        outer, client = _current.get(), type(self.stood_for)
+        if outer is None:
             return await client.send(self.stood_for, request, stream=stream, **options)
-        bounds = Bounds(bounds.until, bounds.max_body_bytes, is_streamed=stream)
-
-        async def check_request(request: Any) -> None:
-            bounds.check_request(request)
-
-        async def bound_response(response: Any) -> None:
-            bounds.bound_response(response)
-
-        sender = self._sender(check_request, bound_response)
-        self._time(request, bounds, _ajoined)
-        response = await client.send(sender, request, stream=stream, **options | {"follow_redirects": True})
+        bounds, sender = self._bounding(outer, request, is_streamed=stream)
+        response = await client.send(sender, request, stream=stream, **options | _FOLLOWING)
         if not stream:
             bounds.check_body(response)
         return response
 
 
-def _joined(ours: Callable[..., None], theirs: Callable[..., Any] | None) -> Callable[..., None]:
-    # httpcore wants a function for a sync request, a coroutine function for an async one
-    def trace(name: str, info: Mapping[str, Any]) -> None:
-        ours(name, info)
-        if theirs is not None:
-            theirs(name, info)
+def _awaitable(check: Callable[[Any], None]) -> Callable[[Any], Awaitable[None]]:
+    async def hook(message: Any) -> None:
+        check(message)
 
-    return trace
-
-
-def _ajoined(ours: Callable[..., None], theirs: Callable[..., Any] | None) -> Callable[..., Awaitable[None]]:
-    async def trace(name: str, info: Mapping[str, Any]) -> None:
-        ours(name, info)
-        if theirs is not None:
-            await theirs(name, info)
-
-    return trace
+    return hook
 
 
 class _Timeouts(dict[str, Any]):
@@ -260,11 +238,13 @@ def _shortened(timeout: float | None) -> float | None:
     return timeout if bounds is None else bounds.shortened(timeout)
 
 
-def _traced(bounds: Bounds, client: Any) -> Callable[[str, Mapping[str, Any]], None]:
-    """Return a trace callback: it times each connection that is opened for a request, or the one that is used again."""
-    is_async = inspect.iscoroutinefunction(type(client).send)
+def _traced(bounds: Bounds, client: Any, theirs: Callable[..., Any] | None, *, is_async: bool) -> Callable[..., Any]:
+    """Return a trace callback: it times each connection that is opened for a request, or the one that is used again.
 
-    def trace(name: str, info: Mapping[str, Any]) -> None:
+    The caller's own is called behind it.
+    """
+
+    def ours(name: str, info: Mapping[str, Any]) -> None:
         if _time_stream(info.get("return_value")):
             bounds.connected = True
         if name.endswith(_SENDS_HEADERS) and not bounds.connected:
@@ -275,7 +255,18 @@ def _traced(bounds: Bounds, client: Any) -> Callable[[str, Mapping[str, Any]], N
         if name.endswith(_CONNECTS_AGAIN):
             bounds.check_pause()
 
-    return trace
+    # httpcore wants a function for a sync request, a coroutine function for an async one
+    def trace(name: str, info: Mapping[str, Any]) -> None:
+        ours(name, info)
+        if theirs is not None:
+            theirs(name, info)
+
+    async def atrace(name: str, info: Mapping[str, Any]) -> None:
+        ours(name, info)
+        if theirs is not None:
+            await theirs(name, info)
+
+    return atrace if is_async else trace
 
 
 def _addresses(info: Mapping[str, Any]) -> int:
@@ -302,10 +293,9 @@ def _time_stream(stream: Any) -> bool:
 
 @cache
 def _timed_class(kind: Any) -> Any:
-    """Derive a stream whose every read and write ends with the exchange that the thread or task is in, if it is in one.
+    """Derive a stream whose every read and write ends with the exchange that the thread or task is in.
 
-    A stream that is open changes its class, so the derived one has this base alone and no state of its own. An async
-    stream is cut by its cancel scope; it only has to read in steps.
+    An open stream changes its class, so this has one base and no state. An async one is cut by its cancel scope.
     """
     is_async = inspect.iscoroutinefunction(kind.write)
 
@@ -337,7 +327,6 @@ def _timed_class(kind: Any) -> Any:
 
 
 def _time_open_connections(client: Any) -> None:
-    """Time the connections that others opened through the same client: nothing public leads to them."""
     state = vars(client)
     for transport in (state.get("_transport"), *state.get("_mounts", {}).values()):
         for connection in _connections(transport, _MAX_LAYERS):
@@ -361,7 +350,6 @@ def _connections(transport: Any, layers: int) -> Iterator[Any]:
 
 
 def _origin(request: Any) -> tuple[str, str, int | None]:
-    """Return scheme, host and port of where a request goes (RFC 6454 §4)."""
     url = request.url
     return url.scheme, url.raw_host.decode("ascii", "replace"), url.port or _PORTS.get(url.scheme)
 

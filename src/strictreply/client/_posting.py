@@ -15,12 +15,12 @@ from importlib import import_module
 from json import JSONEncoder
 from pathlib import Path
 from types import FunctionType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from strictreply.contract._definitions import Definitions
 from strictreply.values._limits import JSONObject
 from strictreply.wires._chat import CHAT
-from strictreply.wires._wire import Wire
+from strictreply.wires._opening import Wire
 
 _HTTP_LIBRARIES = ("httpx", "httpx2")
 _ABOUT_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})
@@ -28,7 +28,17 @@ _ABOUT_BODY = frozenset({"content-length", "content-encoding", "transfer-encodin
 
 def is_raw(source: Any) -> bool:
     """Return whether something is a raw response of the SDK, or an object that a tracer has put around one."""
-    return type(getattr(source, "http_response", None)).__module__.partition(".")[0] in _HTTP_LIBRARIES
+    return is_http(getattr(source, "http_response", None))
+
+
+def is_http(response: Any) -> bool:
+    """Return whether something is a response of an HTTP library that is known."""
+    return type(response).__module__.partition(".")[0] in _HTTP_LIBRARIES
+
+
+def is_sdks(client: Any) -> bool:
+    """Return whether a client is the openai SDK's, by its class."""
+    return any(base.__module__ == "openai._base_client" for base in type(client).__mro__)
 
 
 @cache
@@ -59,15 +69,17 @@ class Came:
         is_told = callable(getattr(source._options, "post_parser", None))
         is_strict = getattr(source._client, "_strict_response_validation", True)
         kind = sdk_type(wire)
-        if is_told or is_strict or source._cast_to is not kind or not _is_parsed_by_sdk(source):
+        hook = "_process_response_data"  # the SDK's own for subclasses
+        parsing = type(source).parse, getattr(type(source._client), hook)
+        is_sdks = hook not in vars(source._client) and all(map(is_sdks_own, parsing))
+        if is_told or is_strict or source._cast_to is not kind or not is_sdks:
             return None
         return cls(kind, source.content, source.request_id)
 
     def valid(self) -> Any | None:
         """Return a chat completion that is valid in every type, made by pydantic at once; None for anything else.
 
-        The SDK makes it field by field, since it need not be valid: the same object in many times the time. Of what
-        another API answers pydantic would have to learn thousands of types first.
+        The SDK makes the same object field by field, in many times the time.
         """
         if self.kind is _named_in(*CHAT.sdk_types[:2]):
             with suppress(ValueError):
@@ -89,12 +101,6 @@ class Came:
         return self.made
 
 
-def _is_parsed_by_sdk(source: Any) -> bool:
-    """Return whether nothing but the SDK's own code makes the object of a raw response."""
-    client, hook = source._client, "_process_response_data"  # the SDK's own hook for subclasses
-    return hook not in vars(client) and all(map(is_sdks_own, (type(source).parse, getattr(type(client), hook))))
-
-
 def parsed(wire: Wire, source: Any) -> Any:
     """Return the SDK's own object for a raw response, made once."""
     came = Came.of(wire, source)
@@ -108,7 +114,7 @@ def raw_response(source: Any, replaced: JSONObject | None, form: str, parsed: An
 
     ``replaced`` is the body where it is another one than what was sent, None where it is that.
     """
-    http, kind = source.http_response, import_module("openai._legacy_response").LegacyAPIResponse
+    http = source.http_response
     if replaced is not None or form == "stream":
         body = http.content if replaced is None else json.dumps(replaced).encode()
         headers = [one for one in http.headers.multi_items() if one[0].lower() not in _ABOUT_BODY]
@@ -119,25 +125,26 @@ def raw_response(source: Any, replaced: JSONObject | None, form: str, parsed: An
         with suppress(RuntimeError):  # a mock's response took no time
             made.elapsed = http.elapsed
         http = made
+    raw = _raw_over(source, http, form, None)
+    raw._parsed_by_type[source._cast_to] = parsed
+    return raw
+
+
+def raw_stream(source: Any, http: Any, form: str | None) -> Any:
+    """Return the SDK's stream over a response, or a raw response of it in the form that was asked for."""
+    raw = _raw_over(source, http, form, source._stream_cls)
+    return raw if form is not None else raw.parse()
+
+
+def _raw_over(source: Any, http: Any, form: str | None, stream: Any) -> Any:
+    kind = import_module("openai._legacy_response").LegacyAPIResponse
     if form == "stream":
         module = import_module("openai._response")
         is_async = isinstance(source._client, import_module("openai").AsyncOpenAI)
         kind = module.AsyncAPIResponse if is_async else module.APIResponse
     told = {"cast_to": source._cast_to, "client": source._client, "options": source._options}
-    raw = kind(raw=http, stream=False, stream_cls=None, retries_taken=source.retries_taken, **told)
-    raw._parsed_by_type[source._cast_to] = parsed
-    return raw
-
-
-def raw_stream(source: Any, http: Any, form: str | None, *, is_async: bool) -> Any:
-    """Return the SDK's stream over a response, or a raw response of it in the form that was asked for."""
-    kind = import_module("openai._legacy_response").LegacyAPIResponse
-    if form == "stream":
-        module = import_module("openai._response")
-        kind = module.AsyncAPIResponse if is_async else module.APIResponse
-    told = {"cast_to": source._cast_to, "client": source._client, "options": source._options}
-    raw = kind(raw=http, stream=True, stream_cls=source._stream_cls, retries_taken=source.retries_taken, **told)
-    return raw if form is not None else raw.parse()
+    retries = source.retries_taken
+    return kind(raw=http, stream=stream is not None, stream_cls=stream, retries_taken=retries, **told)
 
 
 @cache
@@ -159,24 +166,6 @@ def is_sdks_own(function: Any) -> bool:
 def is_of_base(function: Any) -> bool:
     """Return whether a method is as all of the SDK's clients have it, and not as one kind of them does."""
     return is_sdks_own(function) and function.__module__ == "openai._base_client"
-
-
-def is_read_by_sdk(stream: Any) -> bool:
-    """Return whether nothing but the SDK's own code reads the events of one of its streams."""
-    kind, decoder = type(stream), type(getattr(stream, "_decoder", None))
-    reading = (getattr(decoder, name, None) for name in ("iter_bytes", "aiter_bytes", "decode"))
-    return all(map(is_sdks_own, (kind.__stream__, kind._iter_events, *reading)))
-
-
-def with_decoder(stream: Any, decoder: Callable[[Any], Any]) -> None:
-    """Put another decoder of events, made of the stream's own, in its place."""
-    stream._decoder = decoder(stream._decoder)
-
-
-def http_of(source: Any) -> Any:
-    """Return the HTTP response behind what the SDK returned; None when there is none of a library that is known."""
-    http = source.http_response if is_raw(source) else getattr(source, "response", None)
-    return http if type(http).__module__.partition(".")[0] in _HTTP_LIBRARIES else None
 
 
 def body_over(http: Any, pieces: Any, write: Callable[[Any], bytes], end: bytes) -> Any:
@@ -242,8 +231,7 @@ class Posts:
     def of(self, sender: Any, keywords: JSONObject) -> JSONObject | None:
         """Return what ``create`` would give to ``post``: plain JSON as it is, anything else as the SDK transforms it.
 
-        What it gives for keywords of the same names is kept, as far as it does not depend on their values. None when
-        it refuses them, or posts in a way that is not known to us.
+        None when it refuses the keywords, or posts in a way that is not known to us.
         """
         members = {name: value for name, value in keywords.items() if name not in _OPTIONS}
         plain = {name: value for name, value in members.items() if _is_plain(value)}
@@ -266,7 +254,6 @@ class Posts:
         return form | {"body": body, "options": options}
 
     def _encoded(self, body: JSONObject) -> bytes:
-        """Return a body as the SDK encodes it; of the tools that were declared the text is kept."""
         key = tuple(map(id, body["tools"]))  # what is kept keeps its identity
         kept = self._texts.get(key)
         if kept is None:
@@ -279,10 +266,6 @@ class Posts:
 
 class _SentNothing(Exception):
     """Raised in the place of sending, with what would have been sent."""
-
-    def __init__(self, sent: JSONObject) -> None:
-        super().__init__()
-        self.sent = sent
 
 
 class _Sendless:
@@ -301,15 +284,12 @@ def sent_by(method: Any, keywords: JSONObject) -> JSONObject:
         if inspect.iscoroutine(called):
             called.send(None)
     except _SentNothing as nothing:
-        return nothing.sent
+        return cast("JSONObject", nothing.args[0])
     raise TypeError("this method of the SDK sends its request in a way that cannot be guarded; call create()")
 
 
 def _form_of(create: Any, members: JSONObject, plain: JSONObject) -> JSONObject | None:
-    """Return what the SDK's ``create`` gives to ``post``, with an empty value for each plain one; None as told above.
-
-    Any error is the caller's to see from ``create`` itself.
-    """
+    """Return what the SDK's ``create`` gives to ``post``, with an empty value for each plain one; None as in ``of``."""
     stubs = {name: value if type(value) in _SCALARS else type(value)() for name, value in plain.items()}
     try:
         form = sent_by(create, members | stubs)
@@ -325,16 +305,14 @@ _as_text = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"
 def _takes_bytes(client: Any, options: JSONObject) -> bool:
     """Return whether a client sends a body that is encoded, and nothing of the SDK's reads or changes it on the way.
 
-    Azure's makes the address of what is in it, a subclass may make headers of it. Headers may say that it is sent
-    otherwise.
+    Azure's makes the address of what is in it; headers may say that it is sent otherwise.
     """
     kind = type(client)
     is_read = "extra_json" in options or not _READING.isdisjoint(vars(client)) or len(options.get("headers", ())) > 1
     return not is_read and all(is_of_base(getattr(kind, name)) for name in _READING) and _has_content(kind.post)
 
 
-_READING = frozenset({"_build_request", "_build_headers"})
-"""The methods that are given what is sent before it is encoded."""
+_READING = frozenset({"_build_request", "_build_headers"})  # they are given what is sent before it is encoded
 
 
 @cache

@@ -1,14 +1,12 @@
 """What becomes of the chunks of a streamed call: each is put together with the others, watched, and passed on or held.
 
-One relay serves all asks of a call. Text of a text answer is passed on as it comes, once its first words cannot be a
-call; everything else is held, and passed on as chunks made of the reply that was accepted. Behind text that went out
-the reply keeps that text: a later ask may only bring the calls beside it, or more text. In the typed stream everything
-before the end is provisional: it is taken back when the reply does not fit, and the next one begins anew.
+One relay serves all asks of a call. Behind text that went out the reply keeps that text: a later ask may only bring the
+calls beside it, or more text. In the typed stream everything before the end is provisional.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeAlias
 
@@ -23,14 +21,13 @@ from strictreply.values._issues import Code, Issue
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._replies import A_co, AssistantReply, Attempt, Vetoed
 from strictreply.wires._events import DONE_DATA, Event
-from strictreply.wires._opening import read_body
-from strictreply.wires._wire import Assembly, Wire
+from strictreply.wires._opening import Assembly, Wire, read_body
 
 _MOST_FIRST = 1000  # characters that are looked at for the beginning of a call
 
 
 class Came(NamedTuple):
-    """A chunk as plain JSON (None for what is no JSON), and as it is passed on: its bytes, or the client's object.
+    """A chunk as plain JSON (None for what is none), and as it is passed on: its bytes, or the client's object.
 
     ``is_exact`` says that the SDK would read the bytes as that JSON.
     """
@@ -66,7 +63,6 @@ class Relay:
         self.contract = contract
         self.wire = wire
         self._vetoes = vetoes
-        self._is_opened = False
         self._most = contract.limits.reply_bytes
         self.begin("reply")
 
@@ -83,12 +79,11 @@ class Relay:
         """Whether the caller has some text of this stream already: it cannot be asked for again then."""
         return False
 
-    def opened(self, source: Any) -> Sequence[Any]:
-        """Return what the first response is opened as, the SDK's own object for it; nothing of later ones."""
-        first, self._is_opened = not self._is_opened, True
-        return [source] if first else []
+    def opened(self, source: Any) -> list[Any]:  # noqa: ARG002
+        """Return what goes out when a response is open."""
+        return []
 
-    def feed(self, came: Came) -> Sequence[Any]:
+    def feed(self, came: Came) -> list[Any]:
         """Take one chunk; return what can be passed on."""
         if came.is_end:
             self.assembly.is_done = self.is_over = True
@@ -116,22 +111,17 @@ class Relay:
             assembly.fault, assembly.is_over = fault, True
             self.vetoed = self.veto.vetoed()
 
-    @property
-    def fault(self) -> Issue | None:
-        """What ended the reading before the stream's own end; None when nothing did."""
-        return self.assembly.fault
-
-    def passed(self, came: Came, assembly: Assembly) -> Sequence[Any]:  # noqa: ARG002 - for the kinds of relays
+    def passed(self, came: Came, assembly: Assembly) -> list[Any]:  # noqa: ARG002 - for the kinds of relays
         """Return what may be passed on of a chunk."""
         return []
 
-    def rejected(self, attempt: Attempt) -> Sequence[Any]:  # noqa: ARG002
+    def rejected(self, attempt: Attempt) -> list[Any]:  # noqa: ARG002
         """Return what is said of an attempt that was not accepted."""
         return []
 
-    def response(self) -> JSONObject:
-        """Return the completion that came, whole or not."""
-        return self.assembly.response()
+    def released(self, reply: AssistantReply, response: JSONObject) -> Iterable[Any]:  # noqa: ARG002
+        """Return what goes out at last: of an accepted reply, in its response."""
+        return ()
 
 
 class ChunkRelay(Relay):
@@ -141,7 +131,8 @@ class ChunkRelay(Relay):
     """
 
     def __init__(self, contract: Contract, wire: Wire, *, wants_usage: bool, vetoes: bool = True) -> None:
-        self._sent = wire.sent(usage=wants_usage)
+        self._sent = wire.sent(wants_usage)
+        self._is_opened = False
         super().__init__(contract, wire, vetoes=vetoes)
 
     def begin(self, asks_for: AsksFor) -> None:
@@ -161,10 +152,15 @@ class ChunkRelay(Relay):
         """Whether the caller has some text of this stream already; that of an earlier one hinders no repeat."""
         return self._is_open
 
+    def opened(self, source: Any) -> list[Any]:
+        """Return what the first response is opened as, the SDK's own object for it; nothing of later ones."""
+        first, self._is_opened = not self._is_opened, True
+        return [source] if first else []
+
     def passed(self, came: Came, assembly: Assembly) -> list[Any]:
         """Return the chunk when it holds nothing but live text; wait with the first ones until that is clear.
 
-        It is a ``Came`` where its JSON is the caller's alone and need not be read a second time, else its bytes.
+        It is a ``Came`` where its JSON need not be read a second time, else its bytes.
         """
         text: Any = assembly.delta.get("content") or ""
         if self._is_held or not assembly.is_text_alone:
@@ -183,9 +179,9 @@ class ChunkRelay(Relay):
             self._sent.add(one.plain)
         return [one.kept for one in waiting]
 
-    def released(self, response: JSONObject) -> Iterator[JSONObject]:
+    def released(self, reply: AssistantReply, response: JSONObject) -> Iterator[JSONObject]:  # noqa: ARG002
         """Yield the events of an accepted reply that were held, behind the text that went out: it is one with that."""
-        return self._sent.rest(response, self.response() if self._is_open else None)
+        return self._sent.rest(response, self.assembly.response() if self._is_open else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,10 +226,6 @@ class EventRelay(Relay):
         self._is_shown = asks_for == "reply"
         self._has_shown = False
 
-    def opened(self, source: object) -> list[object]:  # noqa: ARG002 - nobody asked for the SDK's own object
-        """Return nothing: there is no response to give out."""
-        return []
-
     def passed(self, came: Came, assembly: Assembly) -> list[Provisional[Any]]:  # noqa: ARG002
         """Return the new piece of the content."""
         text = assembly.delta.get("content")
@@ -246,3 +238,7 @@ class EventRelay(Relay):
         """Return that what was shown is taken back."""
         shown, self._has_shown = self._has_shown, False
         return [Retracted(attempt.issues)] if shown else []
+
+    def released(self, reply: AssistantReply[A_co], response: JSONObject) -> list[Accepted[A_co]]:  # noqa: ARG002
+        """Return the end of the stream."""
+        return [Accepted(reply)]

@@ -1,4 +1,4 @@
-"""The requests of one call within its bounds, and errors that are ours and the SDK's.
+"""The requests of one call within its bounds, answered whole or by a stream; and errors that are the SDK's, too.
 
 Programs that catch ``openai.RateLimitError`` go on catching it.
 """
@@ -7,22 +7,32 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import anyio
 
 from strictreply.client._exchange import bounded
-from strictreply.client._posting import is_raw
+from strictreply.client._posting import Came as Response
+from strictreply.client._posting import is_raw, is_sdks, sdk_type
+from strictreply.client._relay import Came, Relay, came_in
 from strictreply.client._transport import Sent, Transport, Way, passing, with_header
+from strictreply.contract._contract import Check
+from strictreply.contract._driving import Done, advanced
 from strictreply.retry._asking import Ask
+from strictreply.retry._failures import ExchangeStopped, Failure, failure_of
+from strictreply.retry._flow import Call, Claim, Claimed, Event, Failed, Notify, Outcome, Replied, Sleep, reply_flow
+from strictreply.retry._policy import Consult
 from strictreply.values._errors import CallFailed, ReplyHalted
 from strictreply.values._issues import Remedy
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._replies import AssistantReply, Attempt
-from strictreply.wires._opening import ENVELOPE_FACTOR
+from strictreply.wires._events import EventReader
+from strictreply.wires._opening import ENVELOPE_FACTOR, as_json
 
 NOTHING = nullcontext()
 """What is entered where nothing is to be done."""
@@ -56,9 +66,8 @@ class Telemetry(Protocol):
 class RetryBucket:
     """The tokens of :attr:`RetryPolicy.quota` that the calls of one wrapped client have taken; for any thread.
 
-    Designed after the standard retry mode of the AWS SDKs (a bucket of 500 tokens, 5 for a repeat; a success gives
-    back what its repeat took, or 1) and the retry throttling of gRPC (proposal A6): when most calls fail, repeating
-    each of them would multiply the load on a server that is down already.
+    As in the standard retry mode of the AWS SDKs (5 tokens for a repeat; a success gives back what its repeat took, or
+    1) and the retry throttling of gRPC (proposal A6): repeats would multiply the load on a server that is down.
     """
 
     __slots__ = ("_lock", "_taken")
@@ -90,7 +99,7 @@ class Sending:
 
     ``raised`` is what came instead of a response after that, None when nothing did. ``clock`` gives seconds. ``at`` is
     when the last event happened, ``until`` when the deadline passes, None without one. ``repeats`` counts how often the
-    request at hand was repeated.
+    request at hand was repeated. ``incoming`` is a stream that is open: whoever breaks off the call closes it.
     """
 
     transport: Transport
@@ -104,6 +113,8 @@ class Sending:
     repeats: int = 0
     way: Way = field(default_factory=Way)
     observer: CallObserver | None = None
+    is_async: bool = False
+    incoming: Incoming | None = None
 
     def __post_init__(self) -> None:
         self.at = self.clock()
@@ -148,12 +159,6 @@ class Sending:
         left = self.left()
         return NOTHING if left is None else bounded(left, self.limits.reply_bytes * ENVELOPE_FACTOR)
 
-    def take(self, quota: int) -> bool:
-        """Take the tokens of a repeat; see :meth:`RetryBucket.take`."""
-        granted = self.bucket.take(quota)
-        self.repeats += granted
-        return granted
-
     def succeeded(self) -> None:
         """Return tokens for a call that brought a completion, however it was judged."""
         self.bucket.give_back(repeated=self.repeats > 0)
@@ -166,8 +171,9 @@ class Sending:
 
     def settle(self) -> None:
         """Let go of the request, which a caller who keeps an exchange would hold once more, encoded."""
-        if self.last is not None and self.way.form is None:
-            self.last = self.transport.kept(self.last)
+        if self.last is not None and self.way.form is None and not self.last.is_stream:
+            came = Response.of(self.transport.wire, self.last.source)
+            self.last = self.last if came is None else Sent(self.last.plain, came)
 
     def completion(self, response: JSONObject, *, spliced: bool, reply: AssistantReply | None = None) -> Any:
         """Return the SDK's own completion for the response that came last; see :meth:`Transport.completion`."""
@@ -176,33 +182,177 @@ class Sending:
         return self.transport.completion(self.last, response, spliced=spliced, way=self.way, reply=reply)
 
 
+class Io(NamedTuple):
+    """Effect: do what uses the network, within ``bounds``; the event is what it returns, or the exception it raises.
+
+    ``work`` returns an awaitable where the client is async.
+    """
+
+    work: Callable[[], Any]
+    bounds: AbstractContextManager[None] = NOTHING
+
+
+CallEffect: TypeAlias = Io | Sleep | Check | Consult | Notify
+
+
+def call_flow(ask: Ask, sending: Sending, relay: Relay | None = None) -> Generator[Any, Any, Outcome]:
+    """Run the flow of a call down to its requests: yield a :data:`CallEffect`, or a list for the caller.
+
+    Replies come as streams where there is a relay; without one nothing goes out.
+    """
+    flow = reply_flow(ask)
+    try:
+        step = advanced(flow)
+        while not isinstance(step, Done):
+            event: Event
+            match step:
+                case Call():
+                    event = yield from _called(step, sending, relay)
+                case Claim(quota=quota):
+                    granted = sending.bucket.take(quota)
+                    sending.repeats += granted
+                    event = Claimed(granted, sending.lap())
+                case _:
+                    event = yield step
+                    if relay is not None and isinstance(step, Notify) and not step.attempt.accepted:
+                        yield relay.rejected(step.attempt)
+            step = advanced(flow, event)
+        return step.result
+    finally:
+        flow.close()
+
+
+def _called(effect: Call, sending: Sending, relay: Relay | None) -> Generator[Io | list[Any], Any, Replied | Failed]:
+    before = sending.begin(effect.timeout)
+    if relay is not None:
+        relay.begin(effect.asks_for)
+    source = yield Io(partial(sending.send, effect.request, sending.left()), sending.bounds(effect.request))
+    if isinstance(source, Exception):
+        return _failed(source, sending, relay, before)
+    if relay is None:
+        return Replied(sending.receive(source), sending.lap(), before)
+    if isinstance(source, Mapping) or hasattr(source, "choices") or hasattr(source, "output"):
+        yield relay.opened(source)  # whole, as of a client that cannot stream
+        return Replied(sending.receive(source), sending.lap(), before)
+    incoming = sending.incoming = Incoming(source, sending)
+    yield relay.opened(source)
+    failed, read = None, Io(incoming.anext if sending.is_async else incoming.next)
+    while failed is None and not relay.is_over:
+        several = yield read if sending.until is None else Io(read.work, sending.reading())
+        if several is None:
+            break
+        if isinstance(several, Exception):
+            failed = _failed(several, sending, relay, before)
+        elif pieces := _fed(relay, several):
+            yield pieces
+    sending.incoming = None
+    yield Io(incoming.aclose if sending.is_async else incoming.close)
+    if failed is not None:
+        return failed
+    response = relay.assembly.response()
+    sending.last, sending.raised = Sent(response, source, is_stream=True), None
+    return Replied(response, sending.lap(), before, relay.assembly.fault, relay.vetoed, relay.is_behind_text)
+
+
+def _fed(relay: Relay, several: list[Came]) -> list[Any]:
+    pieces: list[Any] = []
+    for came in several:
+        pieces += relay.feed(came)
+        if relay.is_over:
+            break
+    return pieces
+
+
+def _failed(error: Exception, sending: Sending, relay: Relay | None, before: float) -> Failed:
+    sending.raised = error
+    return Failed(failure_of(error), sending.lap(), before, relay is not None and relay.is_behind_text)
+
+
+_END: Any = object()
+
+
+class Incoming:
+    """The stream of one response, piece by piece: events of a raw response, or the chunks of a client's own object."""
+
+    def __init__(self, source: Any, sending: Sending) -> None:
+        http = source.http_response if is_raw(source) else None
+        self._is_http = http is not None
+        self._behind = source if http is None else http
+        pieces = source if http is None else http.aiter_bytes() if sending.is_async else http.iter_bytes()
+        self._pieces: Any = aiter(pieces) if sending.is_async else iter(pieces)
+        self._limits = sending.limits
+        self._reader = EventReader()
+        extensions = getattr(getattr(http, "request", None), "extensions", {})
+        self._idle: float | None = dict(extensions.get("timeout") or {}).get("read")
+        self._at = time.monotonic()
+        self._is_ended = False
+
+    def next(self) -> list[Came] | None:
+        """Return the chunks that come together next; None at the end."""
+        return self._read(next(self._pieces, _END))
+
+    async def anext(self) -> list[Came] | None:
+        """Return what :meth:`next` does."""
+        return self._read(await anext(self._pieces, _END))
+
+    def _read(self, piece: Any) -> list[Came] | None:
+        if piece is _END:
+            was_ended, self._is_ended = self._is_ended, True
+            if was_ended:
+                return None
+            last = [came_in(one, self._limits) for one in self._reader.end()]
+            return last if self._is_http else [Came(None, None, is_end=True)]
+        if not self._is_http:
+            return [Came(as_json(piece), piece)]
+        found = [came_in(one, self._limits) for one in self._reader.feed(piece)]
+        now = time.monotonic()
+        if found or self._idle is None:
+            self._at = now
+        elif now - self._at > self._idle:  # comments keep a connection busy, and bring nothing
+            detail = "no event came within the client's read timeout"
+            raise ExchangeStopped(Failure("timeout", retryable=True, detail=detail))
+        return found
+
+    def close(self) -> None:
+        """Close the response: a server that is still generating stops."""
+        close = getattr(self._behind, "close", None)
+        if callable(close):
+            close()
+
+    async def aclose(self) -> None:
+        """Close the response like :meth:`close`, also when the task is cancelled meanwhile."""
+        close: Any = getattr(self._behind, "aclose", None) or getattr(self._behind, "close", None)
+        if close is not None:
+            with anyio.CancelScope(shield=True):
+                await close()
+
+
 def as_sdks_too(error: CallFailed, transport: Transport, last: Sent | None, raised: Exception | None) -> CallFailed:
     """Return the same error as an instance of what the SDK would have raised, with the fields of that.
 
-    ``last`` is the response that came last, ``raised`` what came instead of one after it. An error of the transport is
-    what the SDK did raise, and so is an error of the API's that says what became of the reply. A deadline is its
-    ``APITimeoutError``, a content filter and a cut at the token limit what its ``parse`` raises, an exchange that was
-    broken off its ``APIConnectionError``, and any other reply that was refused its ``APIResponseValidationError``; its
-    ``response`` is None where another program read that, and returned a completion. Without an SDK behind the client
-    it stays as it is.
+    ``last`` is the response that came last, ``raised`` what came instead of one after it: an SDK's own error is of its
+    class. A deadline is ``APITimeoutError``, a content filter and a cut what ``parse`` raises, an exchange that was
+    broken off ``APIConnectionError``, any other refused reply ``APIResponseValidationError``, whose ``response`` is
+    None where another program read that. Without an SDK behind the client the error stays as it is.
     """
     client = transport.client
-    sdk = (
-        sys.modules.get("openai")
-        if any(base.__module__ == "openai._base_client" for base in type(client).__mro__)
-        else None
-    )
-    if sdk is None:
+    sdk: Any = sys.modules.get("openai")
+    if sdk is None or not is_sdks(client):
         return error
     is_deadline = isinstance(error, ReplyHalted) and error.reason == "deadline"
     is_cut = error.issues and all(issue.remedy is Remedy.SHORTEN for issue in error.issues)
     if raised is not None and isinstance(raised, sdk.OpenAIError) and not is_deadline and not is_cut:
         both = _both(error, type(raised), vars(raised))
-        both.__cause__ = _underlying(raised)
+        cause = raised.__cause__  # what the HTTP library raised; not where it repeats what the server sent
+        is_repeating = any("ProtocolError" in base.__name__ for base in type(cause).__mro__)
+        both.__cause__ = None if is_repeating else cause
         return both
     source = last.source if last is not None and is_raw(last.source) else None
     response = getattr(source, "http_response", None)
-    request = getattr(response, "request", None) or _request(transport)
+    request = getattr(response, "request", None)
+    if not request:
+        address = f"{client.base_url}{transport.wire.path}"
+        request = client._client.build_request("POST", address)  # noqa: SLF001
     if is_deadline:
         return _both(error, sdk.APITimeoutError, _told(error, request))
     if isinstance(error, ReplyHalted) and error.reason == "content_filter":
@@ -221,22 +371,11 @@ def as_sdks_too(error: CallFailed, transport: Transport, last: Sent | None, rais
     return _both(error, sdk.APIResponseValidationError, _told(error, request, last.plain) | fields)
 
 
-def _request(transport: Transport) -> Any:
-    client = transport.client
-    return client._client.build_request("POST", f"{client.base_url}{transport.wire.path}")  # noqa: SLF001
-
-
-def _underlying(error: Exception) -> BaseException | None:
-    """Return what the HTTP library raised, as the SDK shows it; not where it repeats what the server sent."""
-    cause = error.__cause__
-    return None if any("ProtocolError" in base.__name__ for base in type(cause).__mro__) else cause
-
-
 def _completion(last: Sent | None, transport: Transport) -> Any:
     if last is None or not isinstance(last.plain, dict) or transport.wire.message_in(last.plain) is None:
         return None  # an error of the API's that says the same
     if last.is_stream:
-        return transport.sdk_type().model_construct(**last.plain)
+        return sdk_type(transport.wire).model_construct(**last.plain)
     return last.source.parse() if is_raw(last.source) else last.source
 
 

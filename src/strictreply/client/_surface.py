@@ -15,21 +15,22 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel
 
-from strictreply.client._posting import sent_by
+from strictreply.client._posting import is_sdks, sent_by
 from strictreply.client._transport import (
     RAW_RESPONSE,
     Transport,
     Way,
     is_async_openai,
     is_openai,
-    is_passing,
     is_patched,
+    passing,
 )
 from strictreply.values._limits import JSONObject
 from strictreply.values._replies import AssistantReply, DirectAnswer
 from strictreply.wires._chat import CHAT
+from strictreply.wires._opening import Wire
 from strictreply.wires._responses import RESPONSES
-from strictreply.wires._wire import WIRES, Wire
+from strictreply.wires._wire import WIRES
 
 _OWN = frozenset({"create", "parse", "stream", "completions", "with_raw_response", "with_streaming_response"})
 """What is ours in a namespace of the SDK, or made of what is ours."""
@@ -37,19 +38,9 @@ _OWN = frozenset({"create", "parse", "stream", "completions", "with_raw_response
 _PATHS = {wire.path: wire.resource for wire in WIRES.values()}
 
 
-def is_sdks(client: Any) -> bool:
-    """Return whether a client is the openai SDK's, by its class."""
-    return any(base.__module__ == "openai._base_client" for base in type(client).__mro__)
-
-
-def class_over(ours: Any, client: Any) -> Any:
-    """Return the class of a wrapped client: ours, and the client's own where that is the SDK's."""
-    kind: Any = type(client)
-    return _class_of(ours, kind) if is_sdks(client) else ours
-
-
 @cache
-def _class_of(ours: Any, kind: Any) -> Any:
+def class_over(ours: Any, kind: Any) -> Any:
+    """Return the class of a wrapped client that is an instance of a class of the SDK's, too."""
     copied = {name: getattr(ours, name) for name in ("__init__", "copy", "with_options")}
     methods = {name: _like_the_sdks(one, getattr(kind, name)) for name, one in (copied | {"post": _post}).items()}
     told = {"__slots__": (), "__module__": kind.__module__, "__doc__": kind.__doc__}
@@ -94,7 +85,7 @@ class Namespaces:
     def made(self, wire: Wire, keywords: JSONObject) -> Any:
         """Make one guarded call; one of ours on its way through what somebody has put over ``create`` is sent."""
         transport = self.transport(wire)
-        return transport.create(**keywords) if is_passing(transport) else self._call(wire, keywords, Way(), None)
+        return transport.create(**keywords) if passing.get() is transport else self._call(wire, keywords, Way(), None)
 
     @property
     def chat(self) -> Any:
@@ -190,7 +181,7 @@ class _Guarded:
 
     def _created(self, keywords: JSONObject) -> Any:
         transport = self._strictreply_transport
-        if is_passing(transport):
+        if passing.get() is transport:
             return transport.create(**keywords)
         needed, foreign = _TAKEN[transport.wire.name]
         wanted = keywords.get("response_format")
@@ -284,19 +275,16 @@ class _Parsing:
     def finish(self, response: Any, reply: AssistantReply) -> Any:
         """Make a parsed response of a valid one: what is ``parsed`` in it is the answer that was judged."""
         parsed = self.parse(response)
-        if isinstance(self.wanted, type) and isinstance(reply, DirectAnswer):
-            for part in _parsed_parts(parsed):
-                part.parsed = reply.answer
+        if not isinstance(self.wanted, type) or not isinstance(reply, DirectAnswer):
+            return parsed
+        if hasattr(parsed, "choices"):
+            parsed.choices[0].message.parsed = reply.answer
+        else:  # the one text that answers
+            parts = [part for item in parsed.output if item.type == "message" for part in item.content]
+            answers = [part for part in parts if getattr(part, "parsed", None) is not None]
+            if len(answers) == 1:
+                answers[0].parsed = reply.answer
         return parsed
-
-
-def _parsed_parts(parsed: Any) -> list[Any]:
-    """Return what has the parsed answer in it: the message of a completion, or the one text that answers."""
-    if hasattr(parsed, "choices"):
-        return [parsed.choices[0].message]
-    parts = [part for item in parsed.output if item.type == "message" for part in item.content]
-    answers = [part for part in parts if getattr(part, "parsed", None) is not None]
-    return answers if len(answers) == 1 else []
 
 
 def _form(keywords: JSONObject) -> str | None:
@@ -355,7 +343,6 @@ def guarded(client: Any) -> dict[str, Held]:
 
 
 def _methods(holder: Any, path: str, depth: int) -> Iterator[str]:
-    """Yield the paths of the public methods of the SDK's namespaces."""
     for name in dir(type(holder)):
         member = getattr(type(holder), name, None)
         if name.startswith(("_", "with_")) or depth > _MAX_NESTED:

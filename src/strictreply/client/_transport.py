@@ -1,9 +1,7 @@
 """Sending one request through the wrapped client, and reading what came as plain JSON.
 
-Plain JSON bypasses the type-driven transform of the SDK: it is posted as ``create`` would post it, the same bytes for a
-fraction of the time, and the response is read from its raw body. That is done only where nobody stands between us and
-the SDK: what has replaced the ``create`` of the SDK (a tracer, a cache, a spy of a test) is called as any program calls
-it, and sees the real request and the completion of the SDK itself.
+Plain JSON is posted past the SDK's type-driven transform, the same bytes for a fraction of the time, only where nobody
+stands between us and the SDK: what has replaced its ``create`` (a tracer, a cache, a spy of a test) is called as usual.
 """
 
 from __future__ import annotations
@@ -30,8 +28,8 @@ from strictreply.client._posting import (
 )
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._replies import AssistantReply
-from strictreply.wires._opening import as_json, read_body
-from strictreply.wires._wire import WIRES, Wire
+from strictreply.wires._opening import Wire, as_json, read_body
+from strictreply.wires._wire import WIRES
 
 RAW_RESPONSE = "X-Stainless-Raw-Response"
 """The header by which methods of the openai SDK are told to return the raw response; it never leaves the SDK."""
@@ -45,16 +43,11 @@ The last three are the SDK's own hooks for subclasses, the first two where trace
 
 _passed_by = attrgetter(*_ON_THE_WAY)
 
-
 _TIMEOUT_PARTS = ("connect", "read", "write", "pool")
 
 
 passing: ContextVar[Transport | None] = ContextVar("strictreply_passing", default=None)
-
-
-def is_passing(transport: Transport) -> bool:
-    """Return whether this is a request of ours, on its way through a method that somebody has put over ``create``."""
-    return passing.get() is transport
+"""Whose request is on its way through a method that somebody has put over ``create``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +66,9 @@ class Sent:
 class Way:
     """How a call was made, where not by a method of ours.
 
-    ``form`` is what the SDK's own wrappers want: ``true`` its raw response, ``stream`` that of
-    ``with_streaming_response``, None a completion. ``finish`` is what its ``parse`` makes of a completion and the
-    reply in it. ``through`` is called instead of the client's ``create``.
+    ``form``: ``true`` for the SDK's raw response, ``stream`` for that of ``with_streaming_response``, None for a
+    completion. ``finish`` is what its ``parse`` makes of a completion and the reply in it. ``through`` is called
+    instead of the client's ``create``.
     """
 
     form: str | None = None
@@ -86,10 +79,8 @@ class Way:
 class Transport:
     """The one way to an API: the ``create`` of a client's resource, whose own retries we do not use.
 
-    Retries have one owner, the policy. No state of the client is copied: what is set on it later, a key, an address
-    or a patch, counts at the next request.
-
-    Raises TypeError when the object has no such method.
+    No state of the client is copied: what is set on it later counts at the next request. Raises TypeError when the
+    object has no such method.
     """
 
     __slots__ = ("_posts", "_resource_of", "_sender", "client", "wire")
@@ -156,7 +147,6 @@ class Transport:
         return (way.through or sender.create)(**keywords)
 
     def _sender_of(self, completions: Any) -> Any:
-        """Return the SDK's completions over a client that sends once and within bounds; patched ones as they are."""
         if is_patched(completions) or type(completions).__module__.partition(".")[0] != "openai":
             return completions
         made_of, sender = self._sender
@@ -184,20 +174,8 @@ class Transport:
         """Return the SDK's own completion for one that came as a stream."""
         if not is_openai(self.resource):
             return response
-        given = self.sdk_type().model_construct(**response)
+        given = sdk_type(self.wire).model_construct(**response)
         return given if way.finish is None or reply is None else way.finish(given, reply)
-
-    def sdk_type(self, *, of_event: bool = False) -> Any:
-        """Return the SDK's class of a response of this API, or of an event of its streams."""
-        return sdk_type(self.wire, of_event=of_event)
-
-    def _given(self, source: Any) -> Any:
-        return source.parse() if isinstance(source, Came) else parsed(self.wire, source) if is_raw(source) else source
-
-    def kept(self, sent: Sent) -> Sent:
-        """Return of a response what :meth:`completion` needs, where its caller wants no raw response."""
-        came = None if sent.is_stream else Came.of(self.wire, sent.source)
-        return sent if came is None else Sent(sent.plain, came)
 
     def completion(
         self, sent: Sent, response: JSONObject, *, spliced: bool, way: Way = Way(), reply: AssistantReply | None = None
@@ -206,8 +184,11 @@ class Transport:
 
         ``spliced`` says that the response is not what was sent; ``reply`` is what it was judged to be.
         """
-        source = sent.source
-        given = came = self._given(source)
+        given = came = source = sent.source
+        if isinstance(source, Came):
+            given = came = source.parse()
+        elif is_raw(source):
+            given = came = parsed(self.wire, source)
         if spliced:
             construct = getattr(given, "model_construct", None)  # of the object: a tracer may have put one around it
             given = construct(**response) if callable(construct) else response
@@ -289,24 +270,22 @@ def _alone_class(kind: Any) -> Any:
 
 
 def _post_once(client: Any, wire: Wire, path: str, *, options: Any = None, **given: Any) -> Any:
-    """Post what the SDK's ``create`` gives, whoever stands over that; the completion is parsed here if nobody is below.
-
-    It is told in the options to send once, not on the client: what is patched over a method of that goes on to it.
-    """
+    """Post what the SDK's ``create`` gives, once; the completion is parsed here if nobody stands below."""
     options = {**(options or {}), **SENT_ONCE}
     headers = options.get("headers") or {}
     if given.get("stream") or RAW_RESPONSE in headers or not _is_untouched(client):
         return client.post(path, options=options, **given)
     sent = client.post(path, options=options | {"headers": {**headers, RAW_RESPONSE: "true"}}, **given)
-    return _aparsed(wire, sent) if inspect.isawaitable(sent) else parsed(wire, sent)
+    if not inspect.isawaitable(sent):
+        return parsed(wire, sent)
 
+    async def parsed_later() -> Any:
+        return parsed(wire, await sent)
 
-async def _aparsed(wire: Wire, sent: Any) -> Any:
-    return parsed(wire, await sent)
+    return parsed_later()
 
 
 def _is_untouched(client: Any, *above: Any) -> bool:
-    """Return whether only the SDK's own code lies between us and its HTTP client; ``above`` are further functions."""
     kind = type(client)
     judged, verdict = getattr(kind, "_judged", ((), False))
     passed = _passed_by(kind)

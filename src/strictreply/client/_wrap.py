@@ -83,15 +83,13 @@ def wrap(
     async ``on_attempt``; TypeError when ``client`` has no ``chat.completions.create``.
     """
     if contract is not None and declared:
-        message = "give wrap() a contract or the keywords of one, not both"
-        raise ContractError(message)
+        raise ContractError("give wrap() a contract or the keywords of one, not both")
     contract = Contract(**declared) if contract is None else contract
     must_be("contract", contract, Contract, "a Contract, as in Contract(tools=[…])")
     wire_named(api)
     settings = Settings(policy or RetryPolicy(), steering or TieredSteering(), on_attempt, log_replies, usage, api)
     if usage not in get_args(UsageOf):
-        message = f"usage must be one of {', '.join(get_args(UsageOf))}"
-        raise ContractError(message)
+        raise ContractError(f"usage must be one of {', '.join(get_args(UsageOf))}")
     client = client.unwrapped if isinstance(client, Wrapped) else client
     if isinstance(client, ModuleType) and client.__name__ == "openai":
         # the client behind the module's functions, which reads the module's globals
@@ -100,8 +98,7 @@ def wrap(
         return AsyncStrictClient.over(client, contract, settings)
     refuse_async_checks(contract)
     if must_be_awaited(on_attempt):
-        message = "on_attempt is async; wrap an async client"
-        raise ContractError(message)
+        raise ContractError("on_attempt is async; wrap an async client")
     return StrictClient.over(client, contract, settings)
 
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar, Unpack, cast
 
 from strictreply.client._keywords import CallKeywords
-from strictreply.client._relay import ChunkRelay, EventRelay
+from strictreply.client._posting import is_sdks
+from strictreply.client._relay import ChunkRelay, EventRelay, Relay
 from strictreply.client._sending import NOTHING, CallObserver, RetryBucket, Sending, Telemetry, as_sdks_too
-from strictreply.client._surface import Namespaces, class_over, is_sdks
+from strictreply.client._surface import Namespaces, class_over
 from strictreply.client._transport import Way
 from strictreply.contract._contract import Contract, ContractKeywords
 from strictreply.contract._driving import unharmed
@@ -31,7 +32,8 @@ from strictreply.values._errors import ContractError, must_be, must_have
 from strictreply.values._issues import printable
 from strictreply.values._limits import JSONObject, Message
 from strictreply.values._replies import A_co, AssistantReply, Attempt, Usage, plain, summed_usage, total_usage
-from strictreply.wires._wire import WIRES, Api, Wire, wire_named
+from strictreply.wires._opening import Wire
+from strictreply.wires._wire import WIRES, Api, wire_named
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion
@@ -62,9 +64,8 @@ UsageOf: TypeAlias = Literal["last", "total"]
 class Exchange(Generic[A_co]):
     """The result of a call, with all its attempts.
 
-    ``reply`` is the valid reply; ``completion`` the SDK's own completion that holds it; ``attempts`` all attempts in
-    order; ``usage`` the tokens of all of them; ``transcript`` the caller's messages and the accepted assistant turn,
-    without refused replies (requirement T26); ``contract`` what the reply was checked against.
+    ``reply`` is the valid reply; ``attempts`` all attempts in order; ``transcript`` the caller's messages and the
+    accepted assistant turn, without refused replies (requirement T26); ``contract`` what the reply was checked against.
     """
 
     reply: AssistantReply[A_co]
@@ -76,8 +77,7 @@ class Exchange(Generic[A_co]):
     @property
     def completion(self) -> ChatCompletion:
         """The SDK's own ``ChatCompletion``, valid by the contract; see ``wrap(usage=…)`` for its ``usage``."""
-        given: ChatCompletion = self._complete()
-        return given
+        return cast("ChatCompletion", self._complete())
 
     @property
     def usage(self) -> Usage:
@@ -108,9 +108,9 @@ class Settings:
 
 
 class Learnt:
-    """What endpoints refuse of what we add to requests, by address and model; for any thread.
+    """What endpoints refuse of our additions, by address and model; for any thread, and bounded.
 
-    Believed when the same request without it was served. Bounded: the endpoints learnt of last are remembered.
+    Believed when the same request without it was served.
     """
 
     __slots__ = ("_known",)
@@ -154,6 +154,7 @@ class Wrapped(Generic[A_co]):
 
     __slots__ = ("_guard",)
     _guard: Guard
+    _is_async = False
 
     def __init__(
         self,
@@ -177,7 +178,10 @@ class Wrapped(Generic[A_co]):
     @classmethod
     def over(cls, client: Any, *held: Any) -> Self:
         """Wrap a client: the result is an instance of its class, too, where that is the SDK's or derived from it."""
-        made: Self = class_over(cls, client)(client, *held)
+        ours: Any = cls
+        theirs: Any = type(client)
+        kind = class_over(ours, theirs) if is_sdks(client) else ours
+        made: Self = kind(client, *held)
         return made
 
     def __getattr__(self, name: str) -> Any:
@@ -187,20 +191,13 @@ class Wrapped(Generic[A_co]):
         return getattr(self._guard.inner, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set it on the client inside: there is one state."""
         setattr(self._guard.inner, name, value)
 
     def __delattr__(self, name: str) -> None:
-        """Delete it from the client inside."""
         delattr(self._guard.inner, name)
 
     def __dir__(self) -> list[str]:
-        """List our own names and those of the client inside."""
         return sorted({*object.__dir__(self), *dir(self._guard.inner)})
-
-    def _twin(self) -> Any:
-        """Return the class, of the two, that this is made of."""
-        raise NotImplementedError
 
     @property
     def contract(self) -> Contract[A_co]:
@@ -218,7 +215,6 @@ class Wrapped(Generic[A_co]):
         return self._guard.namespaces.beta
 
     def __copy__(self) -> Self:
-        """Return another wrapped client over the same client inside."""
         return self._remade()
 
     def with_options(self, **options: Any) -> Self:
@@ -249,14 +245,14 @@ class Wrapped(Generic[A_co]):
     ) -> Self:
         guard = self._guard
         inner = guard.inner if client is None else client
-        made: Self = self._twin().over(inner, guard.contract, settings or guard.settings, bucket, guard)
+        twin: Any = next(kind for kind in type(self).__mro__ if Wrapped in kind.__bases__)  # sync or async
+        made: Self = twin.over(inner, guard.contract, settings or guard.settings, bucket, guard)
         return made
 
     def _ask(self, keywords: JSONObject, *, drop_in: Wire | None = None) -> Ask:
         """Read one call's keywords: ours (``contract``, ``policy``, ``steering``, ``api``) and the API's.
 
-        ``drop_in`` is the API whose own method of the SDK was called: parallel calls are then allowed unless the
-        request forbids them, as the API has it.
+        ``drop_in`` is the API whose own method was called: it allows parallel calls unless the request forbids them.
         """
         settings = self._guard.settings
         wire = drop_in or wire_named(keywords.pop("api", None) or settings.api)
@@ -281,10 +277,10 @@ class Wrapped(Generic[A_co]):
         unwanted = self._guard.learnt.unwanted(self._guard.inner, base)
         return Ask(contract, base, policy, steering, unwanted, transport.owned_retries(), wire)
 
-    def _ask_to_stream(self, keywords: JSONObject) -> Ask:
+    def _to_stream(self, keywords: JSONObject) -> tuple[Ask, Sending, EventRelay]:
         ask = self._ask(keywords)
         ask.base["stream"] = True
-        return ask
+        return ask, self._sending(ask), EventRelay(ask.contract, ask.wire, vetoes=ask.policy.veto != "off")
 
     def _note(self, attempt: Attempt, sending: Sending) -> Awaitable[None] | None:
         """Log an attempt and tell the watcher; raw replies only through the caller's redaction."""
@@ -320,11 +316,12 @@ class Wrapped(Generic[A_co]):
             ask.base["response_format"] = response_format
         return ask
 
-    def _sending(self, ask: Ask, way: Way | None) -> Sending:
+    def _sending(self, ask: Ask, way: Way | None = None) -> Sending:
         """Open the line for one call: by default through what somebody has put in the place of ``create``."""
-        namespaces = self._guard.namespaces
-        way = Way(through=namespaces.patched_create(ask.wire)) if way is None else way
-        return Sending(namespaces.transport(ask.wire), ask.contract.limits, self._guard.bucket, way=way)
+        guard = self._guard
+        way = Way(through=guard.namespaces.patched_create(ask.wire)) if way is None else way
+        transport = guard.namespaces.transport(ask.wire)
+        return Sending(transport, ask.contract.limits, guard.bucket, way=way, is_async=self._is_async)
 
     def _observing(self, ask: Ask, sending: Sending) -> AbstractContextManager[CallObserver | None]:
         telemetry, transport = self._guard.settings.telemetry, sending.transport
@@ -333,7 +330,6 @@ class Wrapped(Generic[A_co]):
         return telemetry.call(ask, transport.client, seen=transport.is_seen(sending.way))
 
     def _with_usage(self, ask: Ask, outcome: Settled) -> JSONObject:
-        """Return the accepted response, with the tokens of all asks where that is wanted."""
         response = outcome.response
         if self._guard.settings.usage != "total" or len(outcome.attempts) == 1:
             return response
@@ -346,21 +342,15 @@ class Wrapped(Generic[A_co]):
             ask.base["stream"] = True
         return wanted
 
-    def _event_relay(self, ask: Ask) -> EventRelay:
-        return EventRelay(ask.contract, ask.wire, vetoes=ask.policy.veto != "off")
-
     def _chunk_relay(self, ask: Ask) -> ChunkRelay:
         options = ask.base.get("stream_options")
         wants_usage = isinstance(options, Mapping) and bool(options.get("include_usage"))
         return ChunkRelay(ask.contract, ask.wire, wants_usage=wants_usage, vetoes=ask.policy.veto != "off")
 
-    def _released(self, ask: Ask, outcome: Outcome, sending: Sending, relay: ChunkRelay) -> Iterator[JSONObject]:
-        """Return the chunks of the accepted reply that were held, or raise what the outcome calls for."""
-        self._exchange(ask, outcome, sending)
-        return relay.released(self._with_usage(ask, cast("Settled", outcome)))
+    def _released(self, ask: Ask, outcome: Outcome, relay: Relay) -> Iterable[Any]:
+        return relay.released(outcome.reply, self._with_usage(ask, outcome)) if isinstance(outcome, Settled) else ()
 
     def _exchange(self, ask: Ask, outcome: Outcome, sending: Sending) -> Exchange[A_co]:
-        """Return the exchange, or raise what the outcome calls for."""
         self._guard.learnt.learn(self._guard.inner, ask.base, outcome.attempts)
         if isinstance(outcome, Ended):
             error = outcome.end.error(outcome.attempts, outcome.failure, outcome.tool)
@@ -379,11 +369,10 @@ def _tell_each(watchers: tuple[OnAttempt | None, ...], attempt: Attempt) -> Awai
         with unharmed("on_attempt"):
             told = None if watcher is None else watcher(attempt)
             waiting += [] if told is None else [told]
-    return _await_each(waiting) if waiting else None
 
+    async def await_each() -> None:
+        for one in waiting:
+            with unharmed("on_attempt"):
+                await one
 
-async def _await_each(waiting: list[Awaitable[None]]) -> None:
-    """Await one after the other."""
-    for one in waiting:
-        with unharmed("on_attempt"):
-            await one
+    return await_each() if waiting else None

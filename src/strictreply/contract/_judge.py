@@ -24,8 +24,8 @@ from strictreply.reading._decoding import decode, extract
 from strictreply.values._issues import Code, Issue, pointer, quote
 from strictreply.values._limits import JSONObject, Work, utf8_size
 from strictreply.values._replies import DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
-from strictreply.wires._opening import Opened, peek
-from strictreply.wires._wire import Wire, wire_of
+from strictreply.wires._opening import Opened, Wire, peek
+from strictreply.wires._wire import wire_of
 
 if TYPE_CHECKING:
     from strictreply.contract._contract import Contract
@@ -43,7 +43,7 @@ def judge(contract: Contract, response: object, wire: Wire | None = None) -> Ver
 def opened_for(contract: Contract, response: object, wire: Wire) -> Opened | Invalid:
     """Open a response, its message in the API's own form where the contract reads the known ways of servers."""
     if contract.dialects == "strict":
-        return wire.opened(response)
+        return wire.opened(response, None)
     tools = contract.by_name
     return wire.opened(response, lambda name: name in tools and not tools[name].parameters.check({}))
 

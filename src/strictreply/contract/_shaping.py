@@ -11,8 +11,8 @@ from strictreply.contract._definitions import given
 from strictreply.contract._tool import Tool
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
-from strictreply.wires._opening import peek
-from strictreply.wires._wire import WIRES, Wire
+from strictreply.wires._opening import Wire, peek
+from strictreply.wires._wire import WIRES
 
 SHAPING = ("tool_choice", "parallel_tool_calls", "response_format")
 """The keywords of a request that shape the verdict on its reply, beside its tools."""

@@ -133,7 +133,7 @@ def read_reply(raw: object, extraction: tuple[Extraction, ...], limits: Limits) 
         return view(mapping=raw.model_dump())
     elif peek(raw, "role") == ERROR_ROLE or not (is_response(raw) or any(hasattr(raw, key) for key in _MESSAGE_KEYS)):
         return view(reply=raw)
-    opened = wire_of(raw).opened(raw)
+    opened = wire_of(raw).opened(raw, None)
     return opened if isinstance(opened, Invalid) else read_message(opened.message, extraction, limits)
 
 

@@ -1,8 +1,7 @@
 """What is sent: the first ask of a call, and each ask again with one correction in it.
 
-The caller's messages are never touched. A corrective request is the caller's messages, the last bad reply as the
-assistant's own turn, and one correction: never the pile of earlier failures. The token limit that was sent, raised
-where replies are cut at it, also says whether a reply that calls itself whole was cut.
+The caller's messages are never touched; a corrective request is these, the last bad reply and one correction. The token
+limit that was sent also says whether a reply that calls itself whole was cut.
 """
 
 from __future__ import annotations
@@ -13,10 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 from strictreply.contract._contract import Contract
-from strictreply.contract._describing import (
-    admits_answer,
-    answer_instructions,
-)
+from strictreply.contract._describing import admits_answer, answer_instructions
 from strictreply.reading._decoding import decode, extract, is_json
 from strictreply.retry._dressing import contract_for, dressed, encodable, instructed, narrowed, replayed
 from strictreply.retry._failures import Failure
@@ -29,7 +25,6 @@ from strictreply.retry._policy import (
     Consult,
     RetryPolicy,
     Step,
-    step_name,
     steps_in_force,
 )
 from strictreply.retry._scoping import Scope, shown
@@ -37,8 +32,8 @@ from strictreply.retry._steering import Situation, Steering, corrections, is_at
 from strictreply.values._issues import Code, Issue, Remedy, quote
 from strictreply.values._limits import JSON, JSONObject, Message, Work, utf8_size
 from strictreply.values._replies import Invalid, Usage, UsageNames
-from strictreply.wires._opening import ids_in, peek
-from strictreply.wires._wire import WIRES, Wire
+from strictreply.wires._opening import Wire, ids_in, peek
+from strictreply.wires._wire import WIRES
 
 ADDITIONS: Mapping[str, tuple[str, ...]] = {
     "parallel_tool_calls": ("parallel tool call", "parallel function call"),
@@ -70,9 +65,8 @@ REPLY_TOKENS_FACTOR = 4
 class Ask:
     """One call to be made: what its reply is held to, the caller's request without that, and how to go on.
 
-    ``wire`` is the API that is asked; ``base`` is in the form that every wire reads. ``unwanted`` names what the
-    endpoint is known to refuse of what we add to requests (:data:`ADDITIONS`);
-    ``clients_retries`` is the client's own ``max_retries``, None where it has none.
+    ``base`` is in the form that every wire reads; ``unwanted`` names what the endpoint is known to refuse of
+    :data:`ADDITIONS`; ``clients_retries`` is the client's own ``max_retries``, None where it has none.
     """
 
     contract: Contract
@@ -88,10 +82,9 @@ class Ask:
 class Bad:
     """A reply that did not fit: its message, its faults, and the calls to ask for again when only these are wrong.
 
-    ``limit_refused`` says that the server refused the request for the token limit that we had raised in it, ``whole``
-    that one value of a document was asked for alone, and that was no help, ``may_miss`` that its stream was stopped
-    where more calls might have followed. ``words`` is what the model wrote, and ``repeats`` counts how often it had
-    written that, or another bad reply, twice. ``is_told`` says that its text has gone out to the caller.
+    ``limit_refused``: the server refused the token limit that we had raised. ``whole``: one value was asked for alone
+    in vain. ``may_miss``: its stream was stopped where more calls might have followed. ``words`` is what the model
+    wrote, ``repeats`` how often a bad reply had come twice. ``is_told``: its text has gone out to the caller.
     """
 
     message: JSONObject
@@ -112,12 +105,11 @@ class Bad:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One request to send, and what it is: its correction and tier, and the scope when some calls are re-asked.
+    """One request to send: its correction and tier, the scope when a part is re-asked, and the bad reply it answers.
 
     ``raises`` counts how often the caller's token limit was raised for it, ``grows`` whether it may be raised again;
-    ``answers`` is the bad reply that it corrects; ``numbers`` says that an id which is taken was refused before.
-    ``added`` names what is in the request that the caller did not ask for, ``unwanted`` what was refused of that;
-    ``escalation`` is the step taken last.
+    ``numbers`` says that an id which is taken was refused before. ``added`` names what the caller did not ask for,
+    ``unwanted`` what was refused of that; ``escalation`` is the step taken last.
     """
 
     request: JSONObject
@@ -170,13 +162,21 @@ def refused_additions(turn: Turn, failure: Failure | None) -> frozenset[str]:
     return frozenset(name for name in turn.added if any(word in words for word in ADDITIONS[name]))
 
 
+def _is_narrow(ask: Ask, bad: Bad) -> bool:
+    return not (ask.policy.allow_tool_switch or bad.may_miss)
+
+
 def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     """Make the request that follows a reply that did not fit; the same again for tier 0."""
     if step.tier == 0 or bad is None:
         return turn
     issues, about = bad.issues, bad.scope
-    scope = None if _is_whole(ask, bad) else about
-    raises, grows = _next_raises(ask, turn, bad)
+    scope = about if _is_narrow(ask, bad) else None
+    raises, grows = turn.raises, turn.grows
+    if bad.limit_refused:  # it is taken back, and not raised any more: the reply can only become shorter
+        raises, grows = raises - 1, False
+    elif bad.cut and grows and _limits(ask, raises + 1) != _limits(ask, raises):
+        raises += 1
     base = ask.base | _limits(ask, raises)
     words = [step.words] if step.words is not None else corrections(ask.steering, _situations(ask, bad, step.tier))
     steps = _steps(ask, turn, bad, step.tier)
@@ -185,13 +185,10 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     turns = encodable(replayed(ask.contract, message, words, seen, ids_in(base["messages"]), step.words))
     request, added = _escalated(ask, base, [*base["messages"], *turns], bad, steps, turn.unwanted)
     numbers = turn.numbers or any(issue.code == Code.CALL_ID_DUPLICATE.value for issue in issues)
-    text, taken = "\n".join(words), step_name(steps[-1]) if steps else None
+    last = steps[-1] if steps else None
+    taken = last if last is None or isinstance(last, str) else "keywords"
+    text = "\n".join(words)
     return Turn(request, text, step.tier, scope, raises, grows, bad, numbers, added, turn.unwanted, taken)
-
-
-def _is_whole(ask: Ask, bad: Bad) -> bool:
-    """Return whether a reply is asked for as a whole, whatever its faults lie in."""
-    return ask.policy.allow_tool_switch or bad.may_miss
 
 
 def consult_for(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Consult | None:
@@ -208,7 +205,7 @@ def _steps(ask: Ask, turn: Turn, bad: Bad, tier: int) -> list[Step]:
     """Return the steps of the policy that are in force at a tier, those left out that would change nothing here."""
     contract, about_answer = ask.contract, any(issue.code.startswith("answer.") for issue in bad.issues)
     format_ = peek(ask.base.get("response_format"), "type")
-    alone = bad.scope is not None and not _is_whole(ask, bad)
+    alone = bad.scope is not None and _is_narrow(ask, bad)
     unsent = format_ != "json_schema" and "response_format" not in turn.unwanted
     answers = contract.answer.schema is not None and format_ is not None and admits_answer(contract)
     forcible = contract.channel == "text" or "tool_choice" not in turn.unwanted
@@ -220,15 +217,9 @@ def _steps(ask: Ask, turn: Turn, bad: Bad, tier: int) -> list[Step]:
 
 
 def _escalated(
-    ask: Ask,
-    base: JSONObject,
-    messages: list[Message],
-    bad: Bad,
-    steps: list[Step],
-    unwanted: frozenset[str],
+    ask: Ask, base: JSONObject, messages: list[Message], bad: Bad, steps: list[Step], unwanted: frozenset[str]
 ) -> tuple[JSONObject, frozenset[str]]:
-    """Make a corrective request with the steps in force; return it and what we added."""
-    scope = None if _is_whole(ask, bad) else bad.scope
+    scope = bad.scope if _is_narrow(ask, bad) else None
     contract, cached = ask.contract, ask.policy.scope == "cached"
     if FORCED_TOOL in steps and scope is None:
         only = bad.scope.only if bad.scope else None
@@ -251,36 +242,16 @@ def _escalated(
 
 def _situations(ask: Ask, bad: Bad, tier: int) -> tuple[Situation, ...]:
     """Return what the corrections are about: each call that is asked for again, with its own faults, or the reply."""
-    issues, about, each = bad.issues, bad.scope, not _is_whole(ask, bad)
+    issues, about, each = bad.issues, bad.scope, _is_narrow(ask, bad)
     if about is not None and about.part is not None:
         tool = about.only.tool if about.only else None
         return (Situation(issues, ask.contract, tier, tool, about.at, about.place),)
     if about is None or not (each or about.only):
         return (Situation(issues, ask.contract, tier),)
     others = [issue for issue in issues if not any(is_at(issue.path, call.at) for call in about.calls)]
-    return tuple(
-        Situation(
-            (*others, *(issue for issue in issues if is_at(issue.path, call.at))),
-            ask.contract,
-            tier,
-            call.tool,
-            call.at,
-        )
-        for call in about.calls
-    )
-
-
-def _next_raises(ask: Ask, turn: Turn, bad: Bad) -> tuple[int, bool]:
-    """Return how often the token limit is raised next, and whether it may be raised after that.
-
-    A limit that the server refused is taken back, and not raised any more: the reply can only become shorter.
-    """
-    if bad.limit_refused:
-        return turn.raises - 1, False
-    more = turn.raises + 1
-    if bad.cut and turn.grows and _limits(ask, more) != _limits(ask, turn.raises):
-        return more, True
-    return turn.raises, turn.grows
+    told = [(*others, *(issue for issue in issues if is_at(issue.path, call.at))) for call in about.calls]
+    each_call = zip(told, about.calls, strict=True)
+    return tuple(Situation(own, ask.contract, tier, call.tool, call.at) for own, call in each_call)
 
 
 def _limits(ask: Ask, raises: int) -> JSONObject:
@@ -301,28 +272,20 @@ def cut_at_limit(
 ) -> Invalid | None:
     """Report a reply that ended at the token limit of its own request, whatever its ending says; else None.
 
-    ``response`` counts its tokens, by the ``names`` of its API.
-
     Servers relabel cut replies as ``stop`` or ``tool_calls`` (vllm-project/vllm#58228: 25 of 3,600). At the limit only
-    content that is JSON, closed by its last bracket, proves itself whole. A call does not: the server's parser wrote
-    it, and that leaves out, or closes by itself, what was cut (vllm-project/vllm#46303). A little below the limit and
-    above it, only JSON that breaks off was cut: a server that counts more than it was allowed counts something else,
-    such as reasoning (api-docs.deepseek.com, reasoning model: the limit is that of the answer alone).
+    content that is JSON, closed by its last bracket, proves itself whole; a call does not, since the server's parser
+    may close by itself what was cut (vllm-project/vllm#46303). Around the limit only JSON that breaks off was cut: some
+    servers count something else, such as reasoning (api-docs.deepseek.com: the limit is that of the answer alone).
     """
-    limits = _limits_of(request)
+    extra = request.get("extra_body")  # which has the last word, as in the SDK
+    sent = {**request, **extra} if isinstance(extra, Mapping) else request
+    limits = [limit for key in LENGTH_KEYS if is_limit(limit := sent.get(key))]
     used = Usage.of(response, names).completion_tokens if limits else 0
     if not limits or used < NEAR_LIMIT * min(limits):
         return None
     if (used in limits and not _is_closed(contract, message)) or _breaks_off(contract, message):
         return Invalid((Issue.of(Code.REPLY_TRUNCATED, "/usage/completion_tokens", found=quote(used)),))
     return None
-
-
-def _limits_of(request: Mapping[str, Any]) -> list[int]:
-    """Read the limits of a request as they were sent: ``extra_body`` has the last word, as in the SDK."""
-    extra = request.get("extra_body")
-    sent = {**request, **extra} if isinstance(extra, Mapping) else request
-    return [limit for key in LENGTH_KEYS if is_limit(limit := sent.get(key))]
 
 
 def _is_closed(contract: Contract, message: object) -> bool:
@@ -332,7 +295,6 @@ def _is_closed(contract: Contract, message: object) -> bool:
 
 
 def _breaks_off(contract: Contract, message: object) -> bool:
-    """Return whether a JSON text of a message ends before it is complete."""
     calls = peek(message, "tool_calls")
     written = calls if isinstance(calls, list) else []
     texts = [peek(peek(call, "function"), "arguments") for call in written] or [_json_content(contract, message)]

@@ -1,8 +1,7 @@
 """How a request says what its reply must be, and how a bad reply is replayed in it.
 
-What the caller did not ask for is told apart: an endpoint may refuse it. What the model wrote stands in its own turn
-only, and capped; the correction stands where the API wants it. What a provider added for itself (reasoning, thought
-signatures) goes back as it came, whatever its length: servers that think in tool loops refuse a turn without it.
+What the caller did not ask for is told apart: an endpoint may refuse it. What a provider added for itself (reasoning,
+thought signatures) goes back as it came: servers that think in tool loops refuse a turn without it.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ from strictreply.retry._scoping import Scope, part_words
 from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.values._replies import Invalid
 from strictreply.wires._dialects import text_in, thoughts_in
-from strictreply.wires._opening import ids_in, peek
-from strictreply.wires._wire import Wire
+from strictreply.wires._opening import Wire, ids_in, peek
 
 _INSTRUCTION_ROLES = ("system", "developer")
 
@@ -50,7 +48,9 @@ def narrowed(
     if scope is None or cached:
         request, added = dressed(contract, contract, base, messages, unwanted, wire=wire)
         if scope is not None and native and "tool_choice" not in unwanted:
-            return request | {"tool_choice": _choice_of(contract, scope)}, added | {"tool_choice"}
+            only = _named(contract, scope.tools[0]) if scope.only else None
+            choice = only or _allowed(contract, "required", dict.fromkeys(scope.tools))
+            return request | {"tool_choice": choice}, added | {"tool_choice"}
         return request, added
     if native and not scope.calls:
         base = {name: value for name, value in base.items() if name != "response_format"}
@@ -76,13 +76,6 @@ def contract_for(contract: Contract, scope: Scope, messages: list[Message]) -> C
     return contract.replace(tools=tools, choice="none", answer=Answer(schema, name=contract.answer.name))
 
 
-def _choice_of(contract: Contract, scope: Scope) -> JSONObject:
-    """Return the ``tool_choice`` that narrows a request with all tools to some calls."""
-    if scope.only:
-        return _named(contract, scope.tools[0])
-    return _allowed(contract, "required", dict.fromkeys(scope.tools))
-
-
 def _allowed(contract: Contract, mode: str, names: Iterable[str]) -> JSONObject:
     listed: list[JSON] = [_named(contract, name) for name in names]
     return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": listed}}
@@ -102,10 +95,11 @@ def dressed(
 
     ``held`` is what the reply is held to, ``contract`` what is asked for.
     """
+    # the usage of a stream is asked for: an attempt has it like any other
+    ours = wire.streamed(base) if base.get("stream") and "stream_options" not in unwanted else {}
     if contract.channel == "text":
-        ours = _usage_of_stream(base, unwanted, wire)
         return _text_request(contract, base, messages, scope) | ours, frozenset(ours)
-    request, ours = base | {"messages": messages}, _usage_of_stream(base, unwanted, wire)
+    request = base | {"messages": messages}
     definitions = _definitions(contract)
     if definitions:
         choice = _choice(contract)
@@ -128,25 +122,20 @@ def dressed(
 
 
 def _text_request(contract: Contract, base: JSONObject, messages: list[Message], scope: Scope | None) -> JSONObject:
-    """Put the instructions of the text channel into a request: for the union, or for the one value of a scope."""
     schema: JSON = union_schema(contract)
     words = instructions(contract)
     if scope is not None and scope.part is not None:
         schema = scope.part.schema.shown
         wanted = part_words(scope.name if scope.calls else None, scope.place, wrapped=scope.part.wrapped)
         words = instructions(contract, f"only {wanted}", schema)
-    request = base | {"messages": instructed(messages, words)} | _text_format(schema, base)
+    request = base | {"messages": instructed(messages, words)}
+    if peek(base.get("response_format"), "type") == "json_schema":  # for what is asked for: the bare schema refuses it
+        request |= {"response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}}
     request.pop("parallel_tool_calls", None)  # there are no tools in this request
     return request
 
 
-def _usage_of_stream(base: JSONObject, unwanted: frozenset[str], wire: Wire) -> JSONObject:
-    """Ask for the usage of a stream: an attempt has it like any other."""
-    return wire.streamed(base) if base.get("stream") and "stream_options" not in unwanted else {}
-
-
 def _definitions(contract: Contract) -> Definitions:
-    """Return the tools that may be called, and the one that answers where an answer is a call."""
     if contract.answer_style == "union":
         return Definitions(tool.definition for tool in contract.offered or contract.tools)
     declared = Definitions(() if contract.choice == "none" else (tool.definition for tool in contract.tools))
@@ -172,14 +161,6 @@ def _named(contract: Contract, name: str) -> JSONObject:
     tool = contract.by_name.get(name)
     kind = "function" if tool is None or tool.custom is None else "custom"
     return {"type": kind, kind: {"name": name}}
-
-
-def _text_format(schema: JSON, base: JSONObject) -> JSONObject:
-    """Return the caller's ``json_schema`` response format for what is asked for: the bare schema would refuse it."""
-    wanted = peek(base.get("response_format"), "type")
-    if wanted != "json_schema":
-        return {}
-    return {"response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}}
 
 
 def instructed(messages: list[Message], text: str) -> list[Message]:
@@ -221,7 +202,14 @@ def replayed(
     calls = message.get("tool_calls")
     if contract.channel == "native" and isinstance(calls, list) and calls and _replayable(contract, message):
         told = words if human is None else [_NOT_RUN] * (1 if scope is None else len(scope.calls))
-        turns = _native_replay(message, _replay_ids(contract, calls, taken), told, scope)
+        # ids of our own have the nine letters and digits that the strictest servers take (Mistral's templates)
+        ids = [id_ if isinstance(id_ := call.get("id"), str) else "" for call in calls]
+        most = contract.limits.id_bytes
+        if len(set(ids)) < len(ids) or not all(
+            len(id_) <= most and _SAFE_ID.fullmatch(id_) and id_ not in taken for id_ in ids
+        ):
+            ids = [f"call{number:05}" for number in range(1, len(ids) + 1)]
+        turns = _native_replay(message, ids, told, scope)
         return turns if human is None else [*turns, {"role": "user", "content": human}]
     turn = {"role": "assistant", "content": _content(message, _text_of(message) or _EMPTY), **_state(message, _OURS)}
     return [turn, {"role": "user", "content": "\n".join(words) if human is None else human}]
@@ -238,13 +226,11 @@ def encodable(turns: list[Message]) -> list[Message]:
 
 
 def _replayable(contract: Contract, message: JSONObject) -> bool:
-    """Return whether servers take the calls back in a history: allowed names, arguments that are JSON objects.
-
-    Long ones are, when they carry what a provider wants back.
-    """
+    """Return whether servers take the calls back in a history: allowed names, arguments that are JSON objects."""
     calls = message["tool_calls"]
     if not all(isinstance(call, dict) and _well_formed(contract, call) for call in calls):
         return False
+    # long ones are replayed only where they carry what a provider wants back
     return len(_text_of(message)) <= MAX_REPLAY_CHARS or any(_state_of_call(call) for call in calls)
 
 
@@ -262,7 +248,6 @@ def _well_formed(contract: Contract, call: JSONObject) -> bool:
 
 
 def _native_replay(message: JSONObject, ids: list[str], words: Sequence[str], scope: Scope | None) -> list[Message]:
-    """Replay native calls, with a tool turn for each, as the API demands."""
     calls = message["tool_calls"]
     answered = [len(calls) - 1] if scope is None else [call.index for call in scope.calls]
     told = dict(zip(answered, words, strict=True))
@@ -273,28 +258,11 @@ def _native_replay(message: JSONObject, ids: list[str], words: Sequence[str], sc
         "tool_calls": [_call(call, id_) for call, id_ in zip(calls, ids, strict=True)],
         **_state(message, _OURS),
     }
-    return [
-        assistant,
-        *(
-            {
-                "role": "tool",
-                "tool_call_id": id_,
-                "content": told.get(index, _NOT_RUN if scope is None or index > seen else _KEPT),
-            }
-            for index, id_ in enumerate(ids)
-        ),
-    ]
-
-
-def _replay_ids(contract: Contract, calls: list[JSONObject], taken: Container[str]) -> list[str]:
-    """Return the ids of the calls, and ids of our own where one may hold anything, repeats, or is taken.
-
-    Those have the nine letters and digits that the strictest servers take (Mistral's templates).
-    """
-    ids = [id_ if isinstance(id_ := call.get("id"), str) else "" for call in calls]
-    most = contract.limits.id_bytes
-    kept = all(len(id_) <= most and _SAFE_ID.fullmatch(id_) and id_ not in taken for id_ in ids)
-    return ids if kept and len(set(ids)) == len(ids) else [f"call{number:05}" for number in range(1, len(ids) + 1)]
+    turns: list[Message] = [assistant]
+    for index, id_ in enumerate(ids):
+        content = told.get(index, _NOT_RUN if scope is None or index > seen else _KEPT)
+        turns.append({"role": "tool", "tool_call_id": id_, "content": content})
+    return turns
 
 
 def _call(call: JSONObject, id_: str) -> JSONObject:
@@ -310,7 +278,6 @@ def _state_of_call(call: JSONObject) -> JSONObject:
 
 
 def _state(holder: JSONObject, ours: Container[str]) -> JSONObject:
-    """Return the members that a provider added for itself, but those that hold nothing."""
     return {name: value for name, value in holder.items() if name not in ours and value not in (None, [], {})}
 
 
@@ -334,13 +301,14 @@ def words_of(message: JSONObject) -> str:
     """Return what the model itself wrote, however its JSON was spelled and its calls were numbered."""
     calls = message.get("tool_calls")
     functions = [peek(call, "function") for call in calls] if isinstance(calls, list) else []
-    texts = [(peek(function, "name"), peek(function, "arguments")) for function in functions]
-    return json.dumps([(name, _plainly(text)) for name, text in (("", text_in(message.get("content"))), *texts)])
-
-
-def _plainly(text: object) -> object:
-    value = decode(text) if isinstance(text, str) else text
-    return text if isinstance(value, Invalid) else value
+    written: list[object] = []
+    for name, text in (
+        ("", text_in(message.get("content"))),
+        *((peek(one, "name"), peek(one, "arguments")) for one in functions),
+    ):
+        value = decode(text) if isinstance(text, str) else text
+        written.append((name, text if isinstance(value, Invalid) else value))
+    return json.dumps(written)
 
 
 def _bare(call: object) -> object:

@@ -39,10 +39,9 @@ _SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 class Failure:
     """A call that brought no response to judge.
 
-    ``kind`` is a stable word (``timeout``, ``connection``, ``rate_limit``, ``server_error``, ``response_too_large``,
-    ``redirect_refused``, …), ``retryable`` whether the same request may succeed later, ``retry_after`` the seconds the
-    server asked to wait, or None. ``error`` is the error that the body of the response holds, None when there is none:
-    it may carry what the model wrote. ``detail`` adds what happened in our own words; it is safe to log.
+    ``kind`` is a stable word (``timeout``, ``connection``, ``rate_limit``, ``server_error``, …), ``retryable`` whether
+    the same request may succeed later, ``retry_after`` the seconds the server asked to wait, or None. ``error`` is what
+    the body of the response holds: it may carry what the model wrote. ``detail`` is in our own words, safe to log.
     """
 
     kind: str
@@ -120,9 +119,8 @@ def _by_status(error: Exception, status: int) -> Failure:
 def retry_after(headers: Mapping[str, str], *, clock: Callable[[], float] = time.time) -> float | None:
     """Read how many seconds to wait: ``retry-after-ms``, or ``Retry-After`` as seconds or a date (RFC 9110 §10.2.3).
 
-    A date counts from the response's own ``Date``, and from ``clock`` (seconds since the epoch) where that is absent or
-    malformed: one that is wrong costs a wait, which the policy bounds. What is absent, malformed, negative or not
-    finite gives None.
+    A date counts from the response's own ``Date``, else from ``clock`` (seconds since the epoch). What is absent,
+    malformed, negative or not finite gives None.
     """
     milliseconds = _seconds(headers.get("retry-after-ms"))
     if milliseconds is not None:

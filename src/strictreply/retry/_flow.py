@@ -1,8 +1,8 @@
 """The loop: ask, judge, correct, until a reply fits or a budget ends it. No I/O happens here.
 
 ``reply_flow`` is a generator: it yields what it wants done (``Call``, ``Sleep``, ``Check``, ``Notify``, ``Claim``,
-``Consult``) and is sent what happened (``Replied``, ``Failed``, ``Woke``, ``Checked``, ``Noted``, ``Claimed``,
-``Consulted``). Any driver serves it: sync, async, a test.
+``Consult``) and is sent what happened (``Replied``, ``Failed``, ``Checked``, ``Noted``, ``Claimed``, ``Consulted``).
+Any driver serves it: sync, async, a test.
 """
 
 from __future__ import annotations
@@ -45,10 +45,7 @@ AsksFor: TypeAlias = Literal["reply", "calls", "part"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Effect: send this request; ``timeout`` is what is left of the deadline in seconds, None without one.
-
-    ``asks_for`` says what its reply brings: a whole reply, some calls of a message that is kept, or one value of it.
-    """
+    """Effect: send this request within ``timeout`` seconds (None: no deadline) for a reply, or for a part of one."""
 
     request: JSONObject = field(repr=False)
     timeout: float | None = None
@@ -80,9 +77,8 @@ class Claim:
 class Replied:
     """Event: the response as plain JSON, the seconds the call took, and those between the last event and the call.
 
-    Of a stream, ``fault`` is what ended its reading before its own end (``vetoed`` says where, when that was our own
-    doing), and ``is_behind_text`` says that text of the
-    reply has gone out to the caller: the reply is one with that text, and only calls beside it can still be mended.
+    Of a stream, ``fault`` is what ended its reading before its own end (``vetoed`` says where, if we did), and
+    ``is_behind_text`` says that text of the reply has gone out to the caller: only calls beside it can still be mended.
     """
 
     response: JSON = field(repr=False)
@@ -104,15 +100,8 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Woke:
-    """Event: the wait is over; ``seconds`` is how long it was."""
-
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Noted:
-    """Event: the watchers were told; ``seconds`` is how long they took."""
+    """Event: the wait is over, or the watchers were told; ``seconds`` is how long it took."""
 
     seconds: float = 0.0
 
@@ -126,7 +115,7 @@ class Claimed:
 
 
 Effect: TypeAlias = Call | Sleep | Check | Notify | Claim | Consult
-Event: TypeAlias = Replied | Failed | Woke | Checked | Noted | Claimed | Consulted
+Event: TypeAlias = Replied | Failed | Checked | Noted | Claimed | Consulted
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +150,11 @@ Outcome: TypeAlias = Settled | Ended
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What was made of one event: the verdict, and the message it is about, spliced when some calls were re-asked.
+    """The judgement of one event: the verdict, and the message it is about, spliced when some calls were re-asked.
 
-    The message is in the API's own form; ``content`` is its content as it came where that holds what the model thought.
-    ``limit_refused`` says that the event was the server's refusal of a token limit that we had raised, ``unspliced``
-    that what came for a part of the message could not be put into it; ``came`` is the message as it came, the other
-    two are the event's.
+    The message is in the API's own form; ``content`` is its content as it came where that holds what the model thought,
+    ``came`` the message as it came. ``limit_refused`` says that the server refused a token limit that we had raised,
+    ``unspliced`` that what came for a part of the message could not be put into it.
     """
 
     verdict: Verdict | None
@@ -183,9 +171,7 @@ class Judged:
     @property
     def turn(self) -> JSONObject | None:
         """The message as the provider wants it back."""
-        return (
-            self.message if self.message is None or self.content is None else self.message | {"content": self.content}
-        )
+        return self.message and (self.message if self.content is None else self.message | {"content": self.content})
 
     @property
     def issues(self) -> tuple[Issue, ...]:
@@ -209,8 +195,10 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
             turn = without(ask, turn, refused)
             continue
         if isinstance(judged.verdict, Valid):
-            late = ask.policy.time_left(spent) == 0
-            return _late(attempts) if late else _accepted(ask, judged.verdict, judged, attempts)
+            if ask.policy.time_left(spent) != 0:
+                return _accepted(ask, judged.verdict, judged, attempts)
+            late = replace(attempts[-1], failure=str(_TOO_LATE))  # its watchers were done after the deadline
+            return Ended(End("halted", "deadline"), (*attempts[:-1], late))
         bad = _bad(ask, turn, judged)
         step = _decided(ask, attempts, spent, judged, bad)
         if isinstance(step, Again):
@@ -222,7 +210,6 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
 
 
 def _decided(ask: Ask, attempts: tuple[Attempt, ...], spent: float, judged: Judged, bad: Bad | None) -> NextStep:
-    """Ask the policy what follows an attempt that was not accepted."""
     scope = None if bad is None else bad.scope
     step = ask.policy.next_step(
         attempts,
@@ -238,8 +225,12 @@ def _decided(ask: Ask, attempts: tuple[Attempt, ...], spent: float, judged: Judg
 def _called(
     ask: Ask, turn: Turn, sent: JSONObject, spent: float
 ) -> Generator[Effect, Event, tuple[Judged, float, float]]:
-    """Make one call and judge what it brought; give the judgement, the seconds of the call, and all that is spent."""
-    event = yield Call(sent, ask.policy.time_left(spent), _asked_for(ask, turn.scope))
+    """Make one call and judge what it brought; return the judgement, the seconds of the call, and all that is spent."""
+    scope = turn.scope
+    asks_for: AsksFor = "reply"
+    if scope is not None:
+        asks_for = "calls" if scope.calls and scope.part is None and ask.contract.channel == "native" else "part"
+    event = yield Call(sent, ask.policy.time_left(spent), asks_for)
     spent += event.seconds + (event.before if isinstance(event, Replied | Failed) else 0.0)
     judged = _judge_event(ask, turn, event)
     if isinstance(event, Replied | Failed) and event.is_behind_text:
@@ -248,7 +239,8 @@ def _called(
     if check is not None:
         checked = yield check
         spent += checked.seconds
-        judged = _after_checks(judged, checked)
+        if isinstance(checked, Checked) and checked.issues and judged.verdict is not None:
+            judged = replace(judged, verdict=Invalid(checked.issues, judged.verdict.leniency))
     if isinstance(judged.verdict, Valid) and ask.policy.time_left(spent) == 0:
         judged = Judged(None, failure=_TOO_LATE, response=judged.response)
     return judged, event.seconds, spent
@@ -263,16 +255,10 @@ def _behind_text(judged: Judged, step: Again) -> NextStep:
     return End("rejected", "streamed")
 
 
-def _asked_for(ask: Ask, scope: Scope | None) -> AsksFor:
-    if scope is None:
-        return "reply"
-    return "calls" if scope.calls and scope.part is None and ask.contract.channel == "native" else "part"
-
-
 def _prepared(
     ask: Ask, step: Again, consult: Consult | None, spent: float
 ) -> Generator[Effect, Event, tuple[NextStep, float]]:
-    """Get ready to ask again: claim a repeat of the transport's, wait, ask a human; give the step, and all spent."""
+    """Get ready to ask again: claim a repeat of the transport's, wait, ask a human; return the step, and all spent."""
     if step.tier == 0 and ask.policy.quota is not None:
         claimed = yield Claim(ask.policy.quota)
         spent += claimed.seconds
@@ -295,16 +281,12 @@ _TOO_LATE = Failure("deadline", retryable=False)
 """A reply that fits, and came or was found to fit after the deadline: nothing is accepted then."""
 
 
-def _late(attempts: tuple[Attempt, ...]) -> Ended:
-    """End with a reply that fits but whose watchers were done after the deadline."""
-    return Ended(End("halted", "deadline"), (*attempts[:-1], replace(attempts[-1], failure=str(_TOO_LATE))))
-
-
 def _judge_event(ask: Ask, turn: Turn, event: Event) -> Judged:
     """Judge what a call brought; the reply to a scoped ask is spliced into the frozen message first."""
     if isinstance(event, Failed) and error_code(event.failure.error) is Code.ENVELOPE_ERROR:
         return _judge_failure(turn, event.failure)
-    response = _response_of(event)
+    response: JSON = {"error": event.failure.error} if isinstance(event, Failed) else None
+    response = event.response if isinstance(event, Replied) else response
     if isinstance(event, Replied) and event.fault is not None:
         came = ask.wire.message_in(response)
         return Judged(Invalid((event.fault,)), came, response=response, vetoed=event.vetoed)
@@ -333,12 +315,9 @@ def _judge_event(ask: Ask, turn: Turn, event: Event) -> Judged:
 
 
 def _judge_message(ask: Ask, turn: Turn, opened: Opened, response: JSON, content: JSON) -> Judged:
-    """Judge a message, and its ids against those of the conversation.
-
-    An id that is taken is refused once: a model may have copied it. Servers that count anew in every reply are mended
-    by no other ask, so from then on, and where the conversation shows such a server, it is numbered. So is an id that
-    no model wrote.
-    """
+    # An id that is taken is refused once: a model may have copied it. Servers that count anew in every reply are mended
+    # by no other ask, so from then on, and where the conversation shows such a server, it is numbered. So is an id that
+    # no model wrote.
     message: Any = opened.message
     if not message.get("tool_calls") or ask.contract.ids_may_repeat:
         verdict = judge_opened(ask.contract, opened)
@@ -354,7 +333,7 @@ def _judge_message(ask: Ask, turn: Turn, opened: Opened, response: JSON, content
 
 
 def _judge_failure(turn: Turn, failure: Failure) -> Judged:
-    """Judge a call that brought no reply: a token limit that we raised may be what the server refused."""
+    # a token limit that we raised may be what the server refused
     if failure.kind != "invalid_request" or not turn.raised or turn.answers is None:
         return Judged(None, failure=failure)
     cut = Issue.of(Code.REPLY_TRUNCATED, hint="the server refused a higher token limit")
@@ -363,21 +342,11 @@ def _judge_failure(turn: Turn, failure: Failure) -> Judged:
     return Judged(Invalid((cut, *faults)), turn.answers.message, response=response, limit_refused=True)
 
 
-def _response_of(event: Event) -> JSON:
-    """Return the response to judge: what came, or the error that says what became of the model's reply."""
-    if isinstance(event, Failed):
-        return {"error": event.failure.error}
-    return event.response if isinstance(event, Replied) else None
-
-
 def _written_in(response: JSON, verdict: Invalid) -> JSONObject | None:
-    """Return what the model wrote, where there is no message and yet a fault of the model's to correct.
-
-    Groq tells what its parser could not read as ``failed_generation``.
-    """
+    """Return what the model wrote, where there is no message and yet a fault of the model's to correct."""
     if all(issue.remedy in {Remedy.RESEND, Remedy.STOP} for issue in verdict.issues):
         return None
-    written = peek(peek(response, "error"), "failed_generation")
+    written = peek(peek(response, "error"), "failed_generation")  # what Groq's parser could not read
     return {"role": "assistant", "content": written if isinstance(written, str) else None}
 
 
@@ -402,7 +371,6 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
 
 
 def _kept(ask: Ask, turn: Turn, judged: Judged, message: JSONObject) -> Bad:
-    """Return what was wrong with a message, or with the one that stays frozen."""
     kept, issues = turn.scope, judged.issues
     whole = (turn.answers is not None and turn.answers.whole) or (kept is not None and kept.place != "")
     if kept is not None and (judged.unspliced or any(issue.code in _KEEPING for issue in issues)):
@@ -428,18 +396,9 @@ def _scope(ask: Ask, message: JSONObject, issues: tuple[Issue, ...], *, whole: b
 _KEEPING = frozenset({Code.TOOL_SWITCHED, Code.REPLY_TRUNCATED, Code.CALL_UNREADABLE, Code.REPLY_UNREADABLE})
 
 
-def _after_checks(judged: Judged, checked: Event) -> Judged:
-    """Turn the verdict when a user's check found something."""
-    if not isinstance(checked, Checked) or not checked.issues:
-        return judged
-    leniency = () if judged.verdict is None else judged.verdict.leniency
-    return replace(judged, verdict=Invalid(checked.issues, leniency))
-
-
 def _attempt(
     ask: Ask, number: int, turn: Turn, sent: JSONObject, judged: Judged, seconds: float, refused: frozenset[str]
 ) -> Attempt:
-    """Record what was asked and what became of it."""
     return Attempt(
         number=number,
         request=sent,

@@ -1,7 +1,6 @@
 """When to ask again, after which wait, with which step of escalation, when to stop, and with which error.
 
-All of it is decided from the attempts so far. The steps (a forced tool, a response format, a stronger model, a human)
-are taken one after another from the third tier on, and stay in force; the last one stays the last.
+The steps are taken one after another from the third tier on, and stay in force; the last one stays the last.
 """
 
 from __future__ import annotations
@@ -61,16 +60,11 @@ def perform_consult(effect: Consult) -> Consulted:
     if inspect.iscoroutine(answer):
         answer.close()
         raise ContractError("RetryPolicy.ask_human is async; use an async client")
-    return _consulted(answer)
+    return consulted(answer)
 
 
-async def aperform_consult(effect: Consult) -> Consulted:
-    """Ask the human, awaiting an async callback."""
-    answer = effect.ask(effect.situation)
-    return _consulted(await answer if inspect.isawaitable(answer) else answer)
-
-
-def _consulted(answer: object) -> Consulted:
+def consulted(answer: object) -> Consulted:
+    """Return what the human answered; ContractError when it is no text."""
     if answer is not None and not isinstance(answer, str):
         message = f"RetryPolicy.ask_human must return the text for the model, or None; not {type(answer).__name__}"
         raise ContractError(message)
@@ -88,13 +82,7 @@ def steps_in_force(policy: RetryPolicy, model: object, tier: int, is_usable: Cal
     return [*always, *islice(filter(is_usable, _ladder(policy, model)), tier - ESCALATION_TIER + 1)]
 
 
-def step_name(step: Step) -> str:
-    """Return what a step is called on an attempt."""
-    return step if isinstance(step, str) else "keywords"
-
-
 def _ladder(policy: RetryPolicy, model: object) -> Iterator[Step]:
-    """Yield all steps: those that the policy names, then the models and the human where it names none."""
     named = [] if isinstance(policy.escalation, Mapping) else list(policy.escalation)
     behind = [step for step, has in ((MODEL, policy.models), (HUMAN, policy.ask_human)) if has and step not in named]
     rungs = list(policy.models)
@@ -122,8 +110,7 @@ def refuse_escalation(policy: RetryPolicy) -> None:
     elif HUMAN in steps and policy.ask_human is None:
         wrong = f"escalation names {HUMAN!r}, which needs ask_human"
     if wrong:
-        message = f"RetryPolicy.{wrong}"
-        raise ValueError(message)
+        raise ValueError(f"RetryPolicy.{wrong}")
 
 
 Stop: TypeAlias = Callable[[RetryCallState], bool]
@@ -278,12 +265,11 @@ class RetryPolicy:
                 raise ValueError(f"RetryPolicy.{name} must be a number; 0 allows none")
             if value is not None:
                 must_be(f"RetryPolicy.{name}", value, (int, float), "a number")
-            if value is not None and not value >= 0:  # NaN is no budget either
-                raise ValueError(f"RetryPolicy.{name} must not be negative")
-        if self.max_reply_tokens is not None and type(self.max_reply_tokens) is not int:
-            raise ValueError("RetryPolicy.max_reply_tokens must be a whole number of tokens, or None")
-        if self.quota is not None and type(self.quota) is not int:
-            raise ValueError("RetryPolicy.quota must be a whole number of repeats, or None for no quota")
+                if not value >= 0:  # NaN is no budget either
+                    raise ValueError(f"RetryPolicy.{name} must not be negative")
+        for name, words in (("max_reply_tokens", "tokens, or None"), ("quota", "repeats, or None for no quota")):
+            if type(getattr(self, name)) not in {int, type(None)}:
+                raise ValueError(f"RetryPolicy.{name} must be a whole number of {words}")
         if self.veto not in ("off", "streams", "always"):
             raise ValueError("RetryPolicy.veto must be 'off', 'streams' or 'always'")
         if self.scope not in {"narrow", "cached"}:
@@ -322,9 +308,9 @@ class RetryPolicy:
     ) -> NextStep:
         """Decide what follows the last attempt, which was not accepted.
 
-        ``spent`` is in seconds; ``failure`` says how the transport failed, None when a response came; ``scoped`` says
-        whether nothing but the arguments of calls is wrong; ``clients_retries`` is the client's own ``max_retries``;
-        ``repeats`` counts how often the same bad reply came again: each takes the tier up by one more.
+        ``spent`` is in seconds; ``failure`` is None when a response came; ``scoped``: nothing but the arguments of
+        calls is wrong; ``clients_retries`` is the client's own ``max_retries``; ``repeats`` counts how often the same
+        bad reply came again: each takes the tier up by one more.
         """
         if is_transport_fault(attempts[-1]):
             # the client's own number is of failures: a response that is no completion it would not repeat, but return
@@ -380,7 +366,6 @@ class RetryPolicy:
         *,
         spent_up: Literal["rejected", "failed"],
     ) -> NextStep:
-        """Return the step, or the end when time, tokens, cost or the user's own stop do not allow it."""
         usage = total_usage(attempts)
         if self.deadline is not None and spent + step.wait >= self.deadline:
             return End("halted", "deadline")

@@ -1,9 +1,7 @@
 """Re-asking a part of a reply: some calls only, or one value of a JSON text; and splicing in what comes.
 
-When nothing but the arguments of calls is wrong, their valid siblings are kept as they are; the model is asked for the
-faulty calls alone, and one well-formed message comes back under the original ids (design, rules of a correction, 2). In
-the text channel the arguments of a call are one value. Of a large document, in any channel, the smallest value that
-holds all faults is asked for: a correction costs the size of the value, not that of the document.
+Valid siblings of faulty calls are kept as they are. Of a large document, in any channel, the smallest value that holds
+all faults is asked for: a correction costs the size of the value, not that of the document.
 """
 
 from __future__ import annotations
@@ -44,8 +42,8 @@ WRAPPED = "value"
 class Part:
     """One value of a JSON text that is asked for alone.
 
-    ``root`` is what the text holds, ``place`` the pointer to the value in it, ``schema`` what is asked for: an object,
-    the value itself or ``{"value": …}`` where ``wrapped``.
+    ``root`` is what the text holds, ``place`` the pointer to the value, ``schema`` what is asked for, an object: the
+    value itself or ``{"value": …}`` where ``wrapped``.
     """
 
     root: JSON
@@ -61,15 +59,6 @@ class Part:
             return "{}"
         return _compact({WRAPPED: value} if self.wrapped else value)
 
-    def text_with(self, value: JSON, at: str) -> str | Invalid:
-        """Return the whole JSON text with what came for the value; ``at`` is the pointer to that in the reply."""
-        if self.wrapped:
-            if not isinstance(value, dict) or value.keys() != {WRAPPED}:
-                expected = f'an object {{"{WRAPPED}": …}}'
-                return Invalid((Issue.of(Code.SHAPE_WRONG_TYPE, at, expected=expected, found=quote(value)),))
-            value = value[WRAPPED]
-        return _compact(_with(self.root, pointer_tokens(self.place), value))
-
 
 def part_words(tool: str | None, place: str, *, wrapped: bool) -> str:
     """Return in our words what is asked for alone: a value inside of a document, or the arguments of a tool."""
@@ -81,8 +70,8 @@ def part_words(tool: str | None, place: str, *, wrapped: bool) -> str:
 def part_of(root: JSON, base: str, schema: Schema, issues: Sequence[tuple[str, str]]) -> Part | None:
     """Find the value of a document that holds all faults; None when that is the document, or not worth an ask.
 
-    Where the one fault is a key that is missing, this is its value, which is not there yet. ``base`` is the pointer to
-    the document in ``root``, ``schema`` what it has to fit; ``issues`` are codes, and places counted from the document.
+    Where the one fault is a missing key, this is its value. ``base`` is the pointer to the document in ``root``,
+    ``schema`` what it has to fit; ``issues`` are codes, and places counted from the document.
     """
     steps = zip(*(pointer_tokens(path) for _, path in issues), strict=False)  # as far as the shortest goes
     tokens = [step[0] for step in takewhile(lambda step: len(set(step)) == 1, steps)]
@@ -109,7 +98,7 @@ def part_of(root: JSON, base: str, schema: Schema, issues: Sequence[tuple[str, s
 def _asked_for(schema: Schema, place: str) -> tuple[Schema, Schema | None] | None:
     """Return the schema of the value at a place, and the one it is asked for by where it may be no object.
 
-    None where it says nothing by itself. They are kept with the whole schema: a fault is seldom the only one.
+    None where it says nothing by itself.
     """
     known = schema.parts.get(place, _NOWHERE)
     if known is not _NOWHERE:
@@ -128,7 +117,6 @@ def _asked_for(schema: Schema, place: str) -> tuple[Schema, Schema | None] | Non
 
 
 def _wrapped(schema: JSONObject) -> JSONObject:
-    """Return the schema of an object with the value as its one member; definitions stay at the root."""
     inner = {name: each for name, each in schema.items() if name not in _DEFINING}
     closed: JSONObject = {"type": "object", "properties": {WRAPPED: inner}, "required": [WRAPPED]}
     return closed | {"additionalProperties": False} | {name: schema[name] for name in _DEFINING if name in schema}
@@ -159,7 +147,6 @@ def value_at(value: Any, tokens: Sequence[str]) -> Any:
 
 
 def _with(root: JSON, tokens: Sequence[str], value: JSON) -> JSON:
-    """Return a document with another value at a place, or one more member; the document itself stays as it is."""
     if not tokens:
         return value
     if isinstance(root, list):
@@ -180,10 +167,7 @@ _ARGUMENT_CODES = ("args.", "json.")
 
 @dataclass(frozen=True, slots=True)
 class ScopedCall:
-    """One call that is asked for again: a declared tool, its index among the message's calls, where its arguments are.
-
-    ``at`` is the pointer to the arguments.
-    """
+    """One call that is asked for again: a declared tool, its index among the calls, the pointer to its arguments."""
 
     tool: str
     index: int
@@ -194,9 +178,8 @@ class ScopedCall:
 class Scope:
     """What of a message is asked for again; everything else in the message stays as it is.
 
-    ``calls`` are the calls with faulty arguments, none where the fault is in an answer. ``part`` is the one value that
-    is asked for alone: all arguments in the text channel, or a value inside of large arguments or a large answer.
-    ``at`` is the pointer to what ``part`` is in, and ``place`` that of the value in there.
+    ``calls`` are those with faulty arguments, none where the fault is in an answer. ``part`` is the one value that is
+    asked for alone, ``at`` the pointer to what it is in, and ``place`` that of the value in there.
     """
 
     message: JSONObject
@@ -242,7 +225,6 @@ def scope_of(
 
 
 def _part_scope(contract: Contract, scope: Scope) -> Scope | None:
-    """Narrow a scope of one call, or of an answer, to the one value that holds all faults."""
     if len(scope.calls) > 1 or not scope.issues:
         return None
     call, native = scope.only, contract.channel == "native"
@@ -265,7 +247,6 @@ def _part_scope(contract: Contract, scope: Scope) -> Scope | None:
 
 
 def _content(contract: Contract, message: JSONObject) -> Any:
-    """Read the JSON of a content, as the contract's leniencies read it."""
     text = text_in(message.get("content")) or ""
     return decode(extract(text, contract.extraction, contract.limits)[0], contract.limits)
 
@@ -273,8 +254,8 @@ def _content(contract: Contract, message: JSONObject) -> Any:
 def splice(contract: Contract, scope: Scope, message: JSONObject) -> tuple[JSONObject, tuple[str, ...]] | Invalid:
     """Put what was asked for alone into the frozen message; return it with the lenient steps that reading took.
 
-    Calls keep their original ids; those of one tool are taken in their order. Return ``tool.switched`` when the reply
-    is not as many calls of the same tools (requirement T29), and what cannot be read as it stands.
+    Calls keep their original ids. Return ``tool.switched`` when the reply is not as many calls of the same tools
+    (requirement T29), and what cannot be read as it stands.
     """
     if scope.part is not None and not (scope.calls and contract.channel == "native"):
         return _content_with(contract, scope, scope.part, message)
@@ -319,7 +300,14 @@ def _content_with(
 def _text_with(contract: Contract, scope: Scope, part: Part, text: object) -> str | Invalid:
     at = scope.at + scope.place
     value = decode(text, contract.limits, at=at, names=contract.names)
-    return value if isinstance(value, Invalid) else part.text_with(value, at)
+    if isinstance(value, Invalid):
+        return value
+    if part.wrapped:
+        if not isinstance(value, dict) or value.keys() != {WRAPPED}:
+            expected = f'an object {{"{WRAPPED}": …}}'
+            return Invalid((Issue.of(Code.SHAPE_WRONG_TYPE, at, expected=expected, found=quote(value)),))
+        value = value[WRAPPED]
+    return _compact(_with(part.root, pointer_tokens(part.place), value))
 
 
 def with_text(message: JSONObject, text: str) -> JSONObject:
@@ -329,15 +317,15 @@ def with_text(message: JSONObject, text: str) -> JSONObject:
 
 
 def shown(scope: Scope, *, with_content: bool = False) -> Scope:
-    """Return a scope whose message is the frozen one as far as a correction needs it.
+    """Return a scope whose message is the frozen one as far as a correction needs it; ``with_content`` keeps the text.
 
-    Of a part in a larger document that is the part alone, of several calls those that are asked for again. Where a
-    provider has put what is its own into a message (thoughts, signatures) all of it is needed. ``with_content`` keeps
-    the text beside the calls.
+    All of it is needed where a provider has put what is its own into it (thoughts, signatures).
     """
     calls = scope.message.get("tool_calls")
     if not isinstance(calls, list) or not scope.calls:
-        return scope if scope.part is None or not scope.place else _with_message(scope, scope.part.written)
+        if scope.part is None or not scope.place:
+            return scope
+        return replace(scope, message=with_text(scope.message, scope.part.written))
     if scope.part is not None and scope.place and scope.only:
         function = calls[scope.only.index]["function"] | {"arguments": scope.part.written}
         changed = calls[scope.only.index] | {"function": function}
@@ -348,10 +336,6 @@ def shown(scope: Scope, *, with_content: bool = False) -> Scope:
     told = [calls[call.index] for call in scope.calls]
     content = scope.message.get("content") if with_content else None
     return replace(scope, message={"role": "assistant", "content": content, "tool_calls": told}, calls=asked)
-
-
-def _with_message(scope: Scope, text: str) -> Scope:
-    return replace(scope, message=with_text(scope.message, text))
 
 
 def _is_plain(message: JSONObject) -> bool:
@@ -372,7 +356,6 @@ def _switched(scope: Scope, found: object) -> Invalid:
 
 
 def _arguments_place(contract: Contract, issue: Issue) -> str | None:
-    """Return the pointer to the arguments that a fault lies in, None when it lies elsewhere."""
     if not issue.code.startswith(_ARGUMENT_CODES):
         # a fault of the shape that says the arguments are no object is a fault of the arguments, too
         ending = "/args" if contract.channel == "text" else "/function/arguments"
@@ -387,7 +370,6 @@ def _arguments_place(contract: Contract, issue: Issue) -> str | None:
 
 
 def _scoped_call(contract: Contract, message: JSONObject, at: str) -> ScopedCall | None:
-    """Return the call that has its arguments at a place; None when its tool is not declared."""
     tokens = pointer_tokens(at)
     index = int(tokens[1]) if len(tokens) == _NATIVE_DEPTH else 0  # in the text channel there is one call
     if contract.channel == "text":

@@ -37,10 +37,9 @@ class Situation:
     """What a correction is about.
 
     ``issues`` are the faults of the last reply, ``contract`` what it was checked against; ``tier`` counts corrections
-    from 1, and one more for each time that the same bad reply came again. ``tool`` is the declared tool whose
-    arguments alone are re-asked, None for the whole reply; ``at`` is then the pointer to those arguments. ``part`` is
-    set when only one value is asked for: the pointer to it, counted from ``at``, which then may also be that of the
-    answer; empty for all arguments, which the text channel sends alone.
+    from 1, and one more for each time that the same bad reply came again. ``tool`` is the declared tool whose arguments
+    alone are re-asked, None for the whole reply; ``at`` is the pointer to those, or to the answer. ``part`` is the
+    pointer from ``at`` to the one value that is asked for; empty for all arguments, which the text channel sends alone.
     """
 
     issues: tuple[Issue, ...]
@@ -68,8 +67,14 @@ class TieredSteering:
     def correction(self, situation: Situation) -> str:
         """Return what to change, in at most ``max_bytes`` bytes of UTF-8."""
         if any(issue.remedy is Remedy.SHORTEN for issue in situation.issues):
-            return fitted([_shortening(situation.tier), *_fault_lines(situation)], self.max_bytes)
-        parts = [_headline(situation), *_fault_lines(situation)]
+            # the reply that was cut is no mistake to correct, so nothing is said about its text
+            words = "The reply was cut off at the token limit. Reply again, shorter."
+            if situation.tier > 1:
+                cut = f"Correction {situation.tier}: the reply was cut off at the token limit."
+                words = f"{cut} Reply with the least that is needed."
+            return fitted([words, *_fault_lines(situation)], self.max_bytes)
+        headline = f"{verdict_words(situation.tier)} {_demand(situation)}, corrected:"
+        parts = [headline, *_fault_lines(situation)]
         if situation.tier >= EXAMPLE_TIER:
             # before the schema, which may leave no bytes for it
             example = example_for(situation)
@@ -115,10 +120,7 @@ def fitted(parts: list[str], limit: int) -> str:
 
 
 def fitted_before(parts: list[str], last: str, limit: int) -> str:
-    """Return the parts as :func:`fitted` does, in half of the bytes at least, with the line ``last`` whole behind them.
-
-    It is left out when it would take more than the other half; of the first part the beginning is kept in any case.
-    """
+    """Return the parts as :func:`fitted` does, with the line ``last`` whole behind them unless it needs over half."""
     first, others = fitted(parts[:1], limit // 2), parts[1:]
     left = limit - len(_encoded(last)) - 1
     if left <= limit // 2:
@@ -143,10 +145,6 @@ def verdict_words(tier: int) -> str:
     return {1: "Not valid.", 2: "Still not valid."}.get(tier, f"Still not valid (correction {tier}).")
 
 
-def _headline(situation: Situation) -> str:
-    return f"{verdict_words(situation.tier)} {_demand(situation)}, corrected:"
-
-
 def _demand(situation: Situation) -> str:
     called = None if situation.tool is None else f"Call {situation.tool} again"
     if situation.part is None:
@@ -155,13 +153,6 @@ def _demand(situation: Situation) -> str:
     wrapped = schema is None or not takes_objects(schema.part(situation.part))
     value = part_words(situation.tool, situation.part, wrapped=wrapped).removesuffix(",")
     return f"{called} with only {value}" if called and situation.contract.channel == "native" else f"Send only {value}"
-
-
-def _shortening(tier: int) -> str:
-    # the reply that was cut is no mistake to correct, so nothing is said about its text
-    if tier == 1:
-        return "The reply was cut off at the token limit. Reply again, shorter."
-    return f"Correction {tier}: the reply was cut off at the token limit. Reply with the least that is needed."
 
 
 def _fault_lines(situation: Situation) -> list[str]:
@@ -182,11 +173,7 @@ def _schema_line(situation: Situation) -> list[str]:
         return [f"Schema of {whole if part is schema.shown else shown_place(place)}: {compact(part)}"]
     if situation.contract.channel == "text":
         return [f"Schema of the reply: {compact(union_schema(situation.contract))}"]
-    return _tools_line(situation)
-
-
-def _tools_line(situation: Situation) -> list[str]:
-    """Return the tools with their parameters' names, for a fault in the calls as a whole."""
+    # a fault in the calls as a whole: the tools with their parameters' names
     shown = callable_tools(situation.contract)[:MAX_LISTED_TOOLS]
     signatures = [f"{tool.name}({', '.join(_parameters(tool))})" for tool in shown]
     if situation.contract.answer_style == "tool" and admits_answer(situation.contract):
@@ -225,7 +212,6 @@ def _to_show(situation: Situation) -> Iterator[_Places]:
 
 
 def _examples(situation: Situation, places: _Places) -> Iterator[JSON]:
-    """Yield valid replies with a value at each of the places."""
     contract, tool = situation.contract, situation.tool
     by_tool = contract.answer_style == "tool"
     if situation.part:
@@ -248,14 +234,12 @@ def _examples(situation: Situation, places: _Places) -> Iterator[JSON]:
 
 
 def _args_examples(tool: Tool, places: _Places | None) -> Iterator[JSON]:
-    """Yield arguments that the tool's schema and its model take; none for places that lie elsewhere."""
     if places is not None:
         found = tool.parameters.examples(places)
         yield from (args for args in found if not isinstance(tool.build(args), Invalid))
 
 
 def _answer_examples(answer: Answer, places: _Places | None) -> Iterator[JSON]:
-    """Yield answers that the contract takes; none for places that lie elsewhere."""
     if places is None:
         return
     found: Iterable[JSON] = ("…",) if answer.schema is None else answer.schema.examples(places)
@@ -280,7 +264,6 @@ def is_at(path: str, at: str) -> bool:
 
 
 def _inside(path: str, at: str) -> str | None:
-    """Return a pointer counted from ``at``, None when it does not lie in there."""
     return path[len(at) :] if is_at(path, at) else None
 
 

@@ -1,7 +1,6 @@
 """Re-asking as data: the same flow as the client's, one step at a time, for those who send requests themselves.
 
-The flow decides from what came and from nothing else. So it is played again from its beginning with every response so
-far: what has to be kept between two steps is the caller's request and the responses, which any program can store.
+The flow is played again from its beginning with every response so far: any program can store these.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from strictreply.contract._describing import response_format
 from strictreply.contract._driving import drive
 from strictreply.contract._shaping import shape
 from strictreply.retry._asking import Ask
-from strictreply.retry._failures import classify
+from strictreply.retry._failures import failure_of
 from strictreply.retry._flow import (
     Call,
     Claim,
@@ -25,11 +24,9 @@ from strictreply.retry._flow import (
     Failed,
     Noted,
     Notify,
-    Outcome,
     Replied,
     Settled,
     Sleep,
-    Woke,
     reply_flow,
 )
 from strictreply.retry._policy import Consult, Consulted, RetryPolicy, perform_consult
@@ -47,10 +44,9 @@ A = TypeVar("A")
 class NextRequest(Generic[A_co]):
     """The verdict on the responses so far, and the next request.
 
-    ``verdict`` is on the last one, spliced into the reply before it where only one call was asked for again; None
-    before the first, and when no reply came. ``request`` is what to send next, after ``wait`` seconds; None when
-    the call has ended: then ``completion`` is the response that holds the valid reply, or ``error`` is what a
-    wrapped client would raise. ``attempts`` has all attempts so far.
+    ``verdict`` is on the last one, as spliced; None before the first, and when no reply came. ``request`` is what to
+    send next, after ``wait`` seconds; None when the call has ended: then ``completion`` is the response that holds the
+    valid reply, or ``error`` is what a wrapped client would raise. ``attempts`` has all attempts so far.
     """
 
     verdict: Verdict[A_co] | None
@@ -72,11 +68,7 @@ class _Asked(dict[str, Any]):
 
 
 class _Unanswered(Exception):
-    """Raised where the flow asks for a response that has not come yet."""
-
-    def __init__(self, request: JSONObject) -> None:
-        super().__init__()
-        self.request = request
+    """Raised where the flow asks for a response that has not come yet, with its request."""
 
 
 @dataclass(slots=True)
@@ -102,7 +94,7 @@ class _Played:
                 return Noted()
             case Sleep(seconds=seconds):
                 self.wait = seconds
-                return Woke()
+                return Noted()
             case Check():
                 return perform_check(effect)
             case Consult():
@@ -133,18 +125,13 @@ def next_request(
     try:
         outcome = drive(reply_flow(ask), played.perform)
     except _Unanswered as unanswered:
-        following = _Asked(unanswered.request)
+        following = _Asked(unanswered.args[0])
         following.base, following.responses, following.advice = dict(base), responses, played.advice
         following.policy, following.steering = policy, steering
         return NextRequest(_verdict(played.attempts), following, played.wait, attempts=played.attempts)
     unasked = sum(1 for _ in left)
     if unasked:
-        message = f"{unasked} of {len(responses)} responses are left over: the call had ended before them"
-        raise ContractError(message)
-    return _ended(outcome)
-
-
-def _ended(outcome: Outcome) -> NextRequest[Any]:
+        raise ContractError(f"{unasked} of {len(responses)} responses are left over: the call had ended before them")
     attempts = outcome.attempts
     if isinstance(outcome, Settled):
         verdict = Valid(outcome.reply, attempts[-1].leniency)
@@ -154,7 +141,6 @@ def _ended(outcome: Outcome) -> NextRequest[Any]:
 
 
 def _verdict(attempts: tuple[Attempt, ...]) -> Invalid | None:
-    """Return the verdict on the last reply, which was not accepted."""
     if not attempts or not attempts[-1].issues:
         return None
     return Invalid(attempts[-1].issues, attempts[-1].leniency)
@@ -172,12 +158,8 @@ def _undressed(contract: Contract, request: Mapping[str, Any]) -> JSONObject:
 
 
 def _event(response: object, limits: Limits) -> Event:
-    """Read one response: its text, its JSON, an object of the SDK, or the exception that came instead."""
     if isinstance(response, Exception):
-        failure = classify(response)
-        if failure is None:
-            raise response
-        return Failed(failure)
+        return Failed(failure_of(response))
     if isinstance(response, str | bytes):
         return Replied(read_body(response.encode() if isinstance(response, str) else response, limits))
     return Replied(as_json(response))

@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 import anyio
 
@@ -38,6 +38,8 @@ from strictreply.running._turn_performing import (
 from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._limits import Message
 
+Client = TypeVar("Client", StrictClient, AsyncStrictClient)
+
 
 def run(client: StrictClient, messages: str | Iterable[Message] | None = None, **keywords: Unpack[RunKeywords]) -> Run:
     """Run a conversation to its answer, executing the tools the model calls.
@@ -57,8 +59,7 @@ def run(client: StrictClient, messages: str | Iterable[Message] | None = None, *
     """
     _refuse_other(client, StrictClient, "run() takes a wrapped OpenAI(); with AsyncOpenAI() it is: await arun(…)")
     turn = _RunningTurn(client, messages, keywords)
-    asked = client.watched(turn.tell_attempt) if turn.is_heard else client
-    performer = TurnPerformer(asked, turn.keywords, turn.tools, turn.sessions)
+    performer = TurnPerformer(turn.watched(client), turn.keywords, turn.tools, turn.sessions)
     with turn:
         return turn.ended(drive(turn.flow(), performer))
 
@@ -69,8 +70,7 @@ async def arun(
     """Run a conversation to its answer with an async client, on asyncio; see :func:`run`. Sync tools run in threads."""
     _refuse_other(client, AsyncStrictClient, "arun() takes a wrapped AsyncOpenAI(); with OpenAI() it is: run(…)")
     turn = _RunningTurn(client, messages, keywords)
-    asked = client.watched(turn.tell_attempt) if turn.is_heard else client
-    performer = AsyncTurnPerformer(asked, turn.keywords, turn.tools, turn.sessions)
+    performer = AsyncTurnPerformer(turn.watched(client), turn.keywords, turn.tools, turn.sessions)
     async with turn:
         return turn.ended(await adrive(turn.flow(), performer))
 
@@ -158,9 +158,9 @@ class _RunningTurn:
         self._envelope = request.envelope()
         self._cancelled = request.cancel or (lambda: False)
 
-    def tell_attempt(self, attempt: Any) -> None:
-        """Report that the model was asked once."""
-        self.tools.tell(AttemptMade(attempt))
+    def watched(self, client: Client) -> Client:
+        """Return the client, each of whose asks is reported where somebody listens."""
+        return client.watched(lambda attempt: self.tools.tell(AttemptMade(attempt))) if self.is_heard else client
 
     def flow(self) -> Generator[TurnEffect, Any, LineResult]:
         """Begin the turn."""
@@ -203,7 +203,6 @@ class _RunningTurn:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Release the claim in a thread, which a cancellation waits for."""
         if kind is not None:
             with anyio.CancelScope(shield=True):
                 await finished_in_thread(partial(self.__exit__, kind))
@@ -215,7 +214,6 @@ def _refuse_other(client: object, kind: type, message: str) -> None:
 
 
 def _listener(*listeners: OnEvent | None) -> OnEvent:
-    """Make one listener of all that are given; a failure of one is logged, and changes nothing of what is done."""
     given = [listener for listener in listeners if listener is not None]
     if any(map(must_be_awaited, given)):
         raise ContractError("on_event must be a sync function; arun_stream gives events to await")

@@ -45,8 +45,7 @@ class Unanswered(StrictReplyError):
 class Run:
     """The outcome of a run: an answer, a pause for the client, or nothing because it was cancelled.
 
-    ``transcript`` is the conversation so far, ``asked`` every accepted reply of this run in order, ``trace`` the
-    steps it took. ``sessions`` is the store that holds the run.
+    ``transcript`` is the conversation so far, ``asked`` every accepted reply of this run in order.
     """
 
     _built: AgentResponse | None

@@ -148,7 +148,7 @@ class SQLiteSessionStore(SessionStore):
         with _KEEPING:
             idle = self._idle()
             kept = idle.pop() if idle else None
-        file = _file_of(self._path)
+        file = _state_of(self._path, of_log=False)
         if kept is not None and kept.files != _state_of(self._path):
             kept.connection.close()
             kept = None
@@ -169,25 +169,17 @@ class SQLiteSessionStore(SessionStore):
         connection.close()
 
 
-def _state_of(path: str) -> tuple[int, ...]:
-    """Return what tells a file, its content and its log from others; nothing where they cannot be seen.
+def _state_of(path: str, *, of_log: bool = True) -> tuple[int, ...]:
+    """Return what tells a file from others, with ``of_log`` its content and log, too; nothing where it cannot be seen.
 
     Commits go to the log, so the file itself changes with a checkpoint alone.
     """
     try:
-        file, log = Path(path).stat(), Path(f"{path}-wal").stat()
-    except OSError:
-        return ()
-    return (file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns, log.st_ino)
-
-
-def _file_of(path: str) -> tuple[int, ...]:
-    """Return what tells a file from others that may take its place; nothing where it cannot be seen."""
-    try:
         file = Path(path).stat()
+        of_file = (file.st_dev, file.st_ino)
+        return (*of_file, file.st_size, file.st_mtime_ns, Path(f"{path}-wal").stat().st_ino) if of_log else of_file
     except OSError:
         return ()
-    return (file.st_dev, file.st_ino)
 
 
 class _SQLiteRecords:
@@ -227,7 +219,8 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
     connection.execute("BEGIN IMMEDIATE")
     with connection:
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        program, version = (_number(connection, pragma) for pragma in ("application_id", "user_version"))
+        (program,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
         if not (tables or program or version):  # nothing is in it, and nobody has marked it
             for table in _TABLES.values():
                 connection.execute(f"CREATE TABLE {table} (id TEXT PRIMARY KEY, value TEXT NOT NULL)")
@@ -239,8 +232,3 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
             raise ContractError(f"{path!r} was made by another version (schema {version}, here {SCHEMA_VERSION})")
     with suppress(sqlite3.OperationalError):  # another process is opening it: WAL only lets readers pass a writer
         connection.execute("PRAGMA journal_mode = WAL")
-
-
-def _number(connection: sqlite3.Connection, pragma: str) -> int:
-    (number,) = connection.execute(f"PRAGMA {pragma}").fetchone()
-    return int(number)

@@ -1,7 +1,6 @@
 """Performing the effects of a turn, sync or async: a wrapped client asks the model, tools run, the store is used.
 
-Several calls of one reply run at the same time, each within its time, and every failure of a tool is a result. Tools
-and stores run in daemon threads, so that none keeps the program alive; idle threads are used again.
+Every failure of a tool is a result. Tools and stores run in daemon threads, so that none keeps the program alive.
 """
 
 from __future__ import annotations
@@ -69,20 +68,15 @@ def in_thread(work: Callable[[], ThreadResult]) -> Future[ThreadResult]:
     """
     future: Future[ThreadResult] = Future()
     future.set_running_or_notify_cancel()  # from here on nobody who stops waiting can cancel it
-    context = contextvars.copy_context()
-
-    def run() -> ThreadResult:
-        return context.run(work)
-
+    task = partial(contextvars.copy_context().run, work), future
     try:
-        _IDLE.pop().put((run, future))
+        _IDLE.pop().put(task)
     except IndexError:
-        threading.Thread(target=_serve, args=((run, future),), name="strictreply-tools", daemon=True).start()
+        threading.Thread(target=_serve, args=(task,), name="strictreply-tools", daemon=True).start()
     return future
 
 
 def _serve(task: _Task | None) -> None:
-    """Do one task after the other, until none has come for a while."""
     inbox: SimpleQueue[_Task] = SimpleQueue()
     while task is not None:
         run, future = task
@@ -200,10 +194,7 @@ def request_of(effect: AskModel, keywords: JSONObject) -> JSONObject:
 
 
 def numbering(client: StrictClient | AsyncStrictClient, keywords: JSONObject) -> JSONObject:
-    """Let replies repeat the ids of earlier calls: a turn numbers these itself, whatever its server does.
-
-    Some servers count anew in every reply, and no other ask mends them (fw-ai/fireconnect#16).
-    """
+    """Let replies repeat the ids of earlier calls: a turn numbers these itself (fw-ai/fireconnect#16)."""
     contract: Contract = keywords.get("contract") or client.contract
     return {**keywords, "contract": contract.replace(ids_may_repeat=True)}
 
@@ -238,7 +229,28 @@ class ToolRunner:
         """
         if len(runs) == 1 and self.limit(runs[0]) is None:
             return (self.told(runs[0], self.run_one(runs[0])),)
-        return _run_in_threads(self, runs)
+        waiting = deque(range(len(runs)))
+        active: dict[Future[ToolOutcome], tuple[int, float]] = {}
+        outcomes: dict[int, ToolOutcome] = {}
+        while len(outcomes) < len(runs):
+            while waiting and len(active) < self.policy.concurrency:
+                index = waiting.popleft()
+                limit = self.limit(runs[index])
+                deadline = math.inf if limit is None else time.monotonic() + limit
+                active[in_thread(partial(self.run_one, runs[index]))] = index, deadline
+            left = max(0.0, min(deadline for _, deadline in active.values()) - time.monotonic())
+            wait(active, timeout=min(left, threading.TIMEOUT_MAX), return_when=FIRST_COMPLETED)
+            now = time.monotonic()
+            for future, (index, deadline) in list(active.items()):
+                if future.done():
+                    outcome = future.result()
+                elif deadline <= now:  # the thread runs on, and its result is dropped
+                    outcome = self.expired(runs[index], TimeoutError())
+                else:
+                    continue
+                del active[future]
+                outcomes[index] = self.told(runs[index], outcome)
+        return tuple(outcomes[index] for index in range(len(runs)))
 
     async def arun_all(self, runs: Sequence[RunTool]) -> tuple[ToolOutcome, ...]:
         """Run calls like :meth:`run_all`, awaiting; tools that are not async run in threads, which needs asyncio."""
@@ -313,32 +325,6 @@ class ToolRunner:
         return ToolOutcome(_result(run, text, time.perf_counter() - limit), error)
 
 
-def _run_in_threads(runner: ToolRunner, runs: Sequence[RunTool]) -> tuple[ToolOutcome, ...]:
-    """Run calls in threads of their own, ``concurrency`` of them at a time, and return the outcomes in their order."""
-    waiting = deque(range(len(runs)))
-    active: dict[Future[ToolOutcome], tuple[int, float]] = {}
-    outcomes: dict[int, ToolOutcome] = {}
-    while len(outcomes) < len(runs):
-        while waiting and len(active) < runner.policy.concurrency:
-            index = waiting.popleft()
-            limit = runner.limit(runs[index])
-            deadline = math.inf if limit is None else time.monotonic() + limit
-            active[in_thread(partial(runner.run_one, runs[index]))] = index, deadline
-        left = max(0.0, min(deadline for _, deadline in active.values()) - time.monotonic())
-        wait(active, timeout=min(left, threading.TIMEOUT_MAX), return_when=FIRST_COMPLETED)
-        now = time.monotonic()
-        for future, (index, deadline) in list(active.items()):
-            if future.done():
-                outcome = future.result()
-            elif deadline <= now:  # the thread runs on, and its result is dropped
-                outcome = runner.expired(runs[index], TimeoutError())
-            else:
-                continue
-            del active[future]
-            outcomes[index] = runner.told(runs[index], outcome)
-    return tuple(outcomes[index] for index in range(len(runs)))
-
-
 def _run_here(run: RunTool) -> Any:
     """Run the code of a call; nobody cancels what does not await, so a cancellation is the tool's own failure."""
     try:
@@ -362,6 +348,5 @@ def _cancelled_itself(run: RunTool, error: BaseException) -> ToolExecutionError:
 
 
 def _result(run: RunTool, text: str, start: float) -> AgentToolCallResult:
-    """Make the result of a call that began at ``start``."""
     spent = round((time.perf_counter() - start) * 1000)
     return AgentToolCallResult(tool_call_id=str(run.call.id), name=run.call.tool, execution_ms=spent, result_json=text)

@@ -15,68 +15,39 @@ from strictreply.values._replies import Invalid
 from strictreply.wires._chat_stream import ChatAssembly, ChatSent
 from strictreply.wires._dialects import NeedsNothing, in_api_form
 from strictreply.wires._endings import PROMISING
-from strictreply.wires._opening import Opened, error_code, peek, reason_code, refused, word_of, worst_of
+from strictreply.wires._opening import Opened, Wire, error_code, peek, reason_code, refused, word_of, worst_of
 
 
-class ChatWire:
-    """``POST /chat/completions``: what is judged and what is sent are in the form of this API, so little changes."""
-
-    name: str = "chat"
-    resource: str = "chat.completions"
-    path: str = "chat/completions"
-    sdk_types: tuple[str, str, str] = ("openai.types.chat", "ChatCompletion", "ChatCompletionChunk")
-    usage: tuple[str, str, str] = ("prompt_tokens", "completion_tokens", "total_tokens")
-    ends_with_done: bool = True
-
-    def read(self, request: JSONObject) -> JSONObject:
-        """Return the keywords of a request in the form that is worked with: as they are."""
-        return request
-
-    def written(self, request: JSONObject) -> JSONObject:
-        """Return a request as the API takes it: as it is."""
-        return request
-
-    def keeps_replies(self, request: JSONObject) -> bool:  # noqa: ARG002 - this API knows no conversations
-        """Return False: what was said is sent with each request."""
-        return False
-
-    def streamed(self, request: JSONObject) -> JSONObject:
-        """Return what asks for the usage of a stream, which is not sent unasked; nothing where something was said."""
-        return {} if request.get("stream_options") is not None else {"stream_options": {"include_usage": True}}
-
-    def opened(self, response: object, needs_nothing: NeedsNothing | None = None) -> Opened | Invalid:
-        """Find the one message to judge; see :func:`open_envelope`."""
-        return open_envelope(response, needs_nothing)
-
-    def message_in(self, response: JSON) -> JSONObject | None:
-        """Find the message of a response that has one."""
-        choices = peek(response, "choices")
-        message = peek(choices[0], "message") if isinstance(choices, list) and choices else None
-        return message if isinstance(message, dict) else None
-
-    def with_message(self, response: JSONObject, message: JSONObject) -> JSONObject:
-        """Return a response with another message in it, as if it had come so."""
-        choices: Any = response["choices"]
-        choice = {"index": 0, **choices[0], "message": message}
-        choice["finish_reason"] = "tool_calls" if message.get("tool_calls") else choice.get("finish_reason") or "stop"
-        return {**response, "choices": [choice]}
-
-    def reasons(self, response: JSON) -> list[str]:
-        """Return the words in which a completion says how it ended."""
-        choices = peek(response, "choices")
-        said = [peek(one, "finish_reason") for one in choices] if isinstance(choices, list) else []
-        return [one for one in said if isinstance(one, str)]
-
-    def assembly(self) -> ChatAssembly:
-        """Return what puts the chunks of one stream together."""
-        return ChatAssembly()
-
-    def sent(self, *, usage: bool) -> ChatSent:
-        """Return what knows how much of a reply has been passed on as chunks; ``usage`` says that it is wanted."""
-        return ChatSent(usage=usage)
+def _unchanged(request: JSONObject) -> JSONObject:
+    return request
 
 
-CHAT = ChatWire()
+def _keeps_nothing(_request: JSONObject) -> bool:
+    return False  # what was said is sent with each request
+
+
+def _streamed(request: JSONObject) -> JSONObject:
+    # the usage of a stream is not sent unasked
+    return {} if request.get("stream_options") is not None else {"stream_options": {"include_usage": True}}
+
+
+def _message_in(response: JSON) -> JSONObject | None:
+    choices = peek(response, "choices")
+    message = peek(choices[0], "message") if isinstance(choices, list) and choices else None
+    return message if isinstance(message, dict) else None
+
+
+def _with_message(response: JSONObject, message: JSONObject) -> JSONObject:
+    choices: Any = response["choices"]
+    choice = {"index": 0, **choices[0], "message": message}
+    choice["finish_reason"] = "tool_calls" if message.get("tool_calls") else choice.get("finish_reason") or "stop"
+    return {**response, "choices": [choice]}
+
+
+def _finish_reasons(response: JSON) -> list[str]:
+    choices = peek(response, "choices")
+    said = [peek(one, "finish_reason") for one in choices] if isinstance(choices, list) else []
+    return [one for one in said if isinstance(one, str)]
 
 
 def open_envelope(response: object, needs_nothing: NeedsNothing | None = None) -> Opened | Invalid:
@@ -150,10 +121,12 @@ _SAYING = frozenset({"error", "native_finish_reason", "provider_specific_fields"
 
 
 def _bad_ending(response: object, choice: object, message: object) -> Issue | None:
-    """Report the worst that a response says of its own end, None when it says nothing bad."""
     found: list[tuple[Code, str, object]] = []
     found += [(Code.REPLY_REFUSAL, "/refusal", refusal)] if (refusal := peek(message, "refusal")) else []
-    found += [(error_code(error), at, error) for at, error in _errors(response, choice, message) if error]
+    vendors = _vendor_fields(choice, message)
+    errors = [("/error", peek(response, "error")), ("/choices/0/error", peek(choice, "error"))]
+    errors += [(f"{at}/error", peek(fields, "error")) for at, fields in vendors]
+    found += [(error_code(error), at, error) for at, error in errors if error]
     found += [(code, at, reason) for at, reason in _reasons(choice, message) if (code := reason_code(reason))]
     return worst_of(found)
 
@@ -161,22 +134,13 @@ def _bad_ending(response: object, choice: object, message: object) -> Issue | No
 def _reasons(choice: object, message: object) -> Iterator[tuple[str, object]]:
     """Yield each place where a reason stands, as a pointer, and what stands there.
 
-    The translated one; OpenRouter's ``native_finish_reason`` beside it (openrouter.ai, standardized finish reasons);
-    LiteLLM's, which it keeps when the translation changed it (docs.litellm.ai, completion output). Not vLLM's
-    ``stop_reason``: that is the caller's own stop text (vllm-project/vllm#2976).
+    The translated one; OpenRouter's ``native_finish_reason`` beside it; LiteLLM's, kept when the translation changed it
+    (docs.litellm.ai). Not vLLM's ``stop_reason``: the caller's own stop text (vllm-project/vllm#2976).
     """
     yield "/choices/0/finish_reason", peek(choice, "finish_reason")
     yield "/choices/0/native_finish_reason", peek(choice, "native_finish_reason")
     for at, fields in _vendor_fields(choice, message):
         yield f"{at}/native_finish_reason", peek(fields, "native_finish_reason")
-
-
-def _errors(response: object, choice: object, message: object) -> Iterator[tuple[str, object]]:
-    """Yield each place where an error stands beside or instead of a reply, as a pointer, and what stands there."""
-    yield "/error", peek(response, "error")
-    yield "/choices/0/error", peek(choice, "error")
-    for at, fields in _vendor_fields(choice, message):
-        yield f"{at}/error", peek(fields, "error")
 
 
 def _vendor_fields(choice: object, message: object) -> Iterator[tuple[str, object]]:
@@ -185,3 +149,24 @@ def _vendor_fields(choice: object, message: object) -> Iterator[tuple[str, objec
         fields = peek(holder, "provider_specific_fields")
         if fields:
             yield f"{at}/provider_specific_fields", fields
+
+
+CHAT = Wire(
+    name="chat",
+    resource="chat.completions",
+    path="chat/completions",
+    sdk_types=("openai.types.chat", "ChatCompletion", "ChatCompletionChunk"),
+    usage=("prompt_tokens", "completion_tokens", "total_tokens"),
+    ends_with_done=True,
+    read=_unchanged,
+    written=_unchanged,
+    keeps_replies=_keeps_nothing,
+    streamed=_streamed,
+    opened=open_envelope,
+    message_in=_message_in,
+    with_message=_with_message,
+    reasons=_finish_reasons,
+    assembly=ChatAssembly,
+    sent=ChatSent,
+)
+"""``POST /chat/completions``: what is judged and what is sent are in the form of this API, so little changes."""

@@ -88,12 +88,9 @@ class ChatAssembly:
             self.fault = self.fault or fault
             self.is_over |= fault is not None
             if fault is None and index == 0:
-                self._look_at(part)
-
-    def _look_at(self, part: JSONObject) -> None:
-        self.delta = part["delta"]
-        self.size += sum(map(len, _texts(self.delta)))
-        self.is_text_alone = part.get("finish_reason") is None and not any(self.delta.get(one) for one in _NO_TEXT)
+                self.delta, is_end = part["delta"], part.get("finish_reason") is not None
+                self.size += sum(map(len, _texts(self.delta)))
+                self.is_text_alone = not (is_end or any(self.delta.get(one) for one in _NO_TEXT))
 
     def refuse(self, code: Code, path: str, **words: str) -> None:
         """Report a fault; the first one counts."""
@@ -279,7 +276,7 @@ class _Choice:
 class ChatSent:
     """How much of a completion has been passed on as chunks; ``usage`` says that a chunk with the usage is wanted."""
 
-    def __init__(self, *, usage: bool) -> None:
+    def __init__(self, usage: bool) -> None:
         self._usage = usage
         self._text = StringIO()
         self._around: JSONObject = {}

@@ -1,8 +1,7 @@
 """How servers write a message otherwise than the API does: one table, each row with its public source.
 
-A row reads what can mean one thing only and no re-ask could mend, since the server wrote it and not the model; a
-well-formed message stays the same object. What a careless reader could take for something else has no row and stays a
-fault: a ``function_call`` that says something else, or stands alone, ids that repeat, a name with a blank or a prefix.
+A row reads what can mean one thing only and no re-ask could mend, since the server wrote it and not the model. What a
+careless reader could take for something else has no row: a ``function_call`` that stands alone, ids that repeat.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ class Dialect:
 def in_api_form(message: object, needs_nothing: NeedsNothing, *, bare: bool = False) -> tuple[object, tuple[str, ...]]:
     """Return a message as the API would have it, and the names of the rows that were needed for it.
 
-    Takes a mapping, or an SDK object that can be dumped into one; anything else is returned as it is. A ``bare`` one
-    was taken out of its response by the caller, who need not say whose it is.
+    What is no mapping or dumpable SDK object is returned as it is. A ``bare`` message need not say whose it is.
     """
     if type(message) is dict and _is_in_api_form(message):
         return message, ()
@@ -174,15 +172,11 @@ def _arguments_empty(call: JSONObject, needs_nothing: NeedsNothing) -> JSONObjec
     if function is None:
         return call
     name, arguments = function.get("name"), function.get("arguments")
-    blank = arguments is None or (isinstance(arguments, str) and not arguments.strip())
-    if not blank or not isinstance(name, str) or not needs_nothing(name) or _says_more(call, function):
+    # arguments under another name, or in another place, would be lost
+    says_more = call.get("arguments") or any(function.get(name) or call.get(name) for name in _OTHER_NAMES)
+    if not _is_blank(arguments) or not isinstance(name, str) or not needs_nothing(name) or says_more:
         return call
     return _with(call, function=_with(function, arguments="{}"))
-
-
-def _says_more(call: JSONObject, function: JSONObject) -> bool:
-    """Return whether a call holds arguments under another name, or in another place: they would be lost."""
-    return any(function.get(name) or call.get(name) for name in _OTHER_NAMES) or bool(call.get("arguments"))
 
 
 _OTHER_NAMES = ("parameters", "args", "params", "input", "kwargs")
@@ -219,23 +213,20 @@ def _id_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject
 _ID_CHARS = 9  # letters and digits, as many as the strictest servers take (Mistral's templates)
 
 
-def _is_blank(id_: object) -> bool:
-    return id_ is None or (isinstance(id_, str) and not id_.strip())
+def _is_blank(value: object) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
 
 
 def _function_call(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     legacy = object_in(message.get("function_call"))
-    functions = [object_in((object_in(call) or {}).get("function")) for call in _calls(message)]
-    if not legacy or not any(function is not None and _says_the_same(legacy, function) for function in functions):
+    functions = [object_in((object_in(call) or {}).get("function")) or {} for call in _calls(message)]
+    own, *others = ([_written(one.get(name)) or one.get(name) for name in _SAID] for one in (legacy or {}, *functions))
+    if own not in others or not all(isinstance(part, str) for part in own):
         return message
     return {name: value for name, value in message.items() if name != "function_call"}
 
 
-def _says_the_same(legacy: JSONObject, function: JSONObject) -> bool:
-    one, other = (
-        [_written(each.get(name)) or each.get(name) for name in ("name", "arguments")] for each in (legacy, function)
-    )
-    return one == other and all(isinstance(part, str) for part in one)
+_SAID = ("name", "arguments")
 
 
 DIALECTS: Mapping[str, Dialect] = {

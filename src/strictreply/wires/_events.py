@@ -41,7 +41,7 @@ class EventReader:
 
     def feed(self, piece: bytes) -> Iterator[Event]:
         """Yield the events that are complete with these bytes."""
-        if self._is_amid_line(piece):
+        if self.began and not self._rest.endswith(b"\r") and b"\n" not in piece and b"\r" not in piece:
             self._pending.append(piece)  # a long line is joined and searched once, however it comes
             return
         rest = self._joined() + piece
@@ -59,9 +59,6 @@ class EventReader:
             yield from self._line(rest[at : end.start()], rest[at : end.end()])
             at = end.end()
         self._rest = rest[at:]
-
-    def _is_amid_line(self, piece: bytes) -> bool:
-        return self.began and not self._rest.endswith(b"\r") and b"\n" not in piece and b"\r" not in piece
 
     def _joined(self) -> bytes:
         rest, self._rest, self._pending = b"".join((self._rest, *self._pending)), b"", []

@@ -1,20 +1,21 @@
-"""What opening a response needs on every wire: plain JSON of it, its members, the opened message, and bad endings."""
+"""What a wire is, and what opening a response needs on every one: plain JSON, its members, and bad endings."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import jiter
 
 from strictreply.reading._decoding import decode
 from strictreply.values._issues import Code, Issue, quote
 from strictreply.values._limits import JSON, MAX_JSON_DEPTH, JSONObject, Limits
-from strictreply.values._replies import Invalid, ToolCall
+from strictreply.values._replies import Invalid, ToolCall, UsageNames
+from strictreply.wires._dialects import NeedsNothing
 from strictreply.wires._endings import ERROR_OPENINGS, ERRORS, REASONS, WORST_FIRST
 
 
@@ -22,11 +23,10 @@ from strictreply.wires._endings import ERROR_OPENINGS, ERRORS, REASONS, WORST_FI
 class Opened:
     """The assistant message of a response, a mapping or an SDK object, in the one form that is judged.
 
-    ``promised`` says that the response ended to have a tool called, ``leniency`` names the ways of servers that the
-    message was written in (:data:`~strictreply.wires._dialects.DIALECTS`): it is given as the API would have it.
-    ``came`` is the message before that, None where the response holds none as plain JSON. ``server_calls`` are those
-    of tools that only the API knows, and which the program has to answer: nothing in them is judged. ``served`` says
-    that the server itself called one. ``medium`` names an answer that is no text (speech, an image): nothing judges it.
+    ``promised``: the response ended to have a tool called. ``leniency`` names the ways of servers it was written in.
+    ``came`` is the message before that, None where it is no plain JSON. ``server_calls`` are those of tools that only
+    the API knows, and which the program has to answer; ``served``: the server itself called one. ``medium`` names an
+    answer that is no text (speech, an image). Nothing judges either.
     """
 
     message: object
@@ -36,6 +36,92 @@ class Opened:
     server_calls: tuple[ToolCall, ...] = ()
     served: bool = False
     medium: str = ""
+
+
+class Assembly(Protocol):
+    """Puts the events of one stream together.
+
+    ``fault`` is the first thing in them that is not what the API sends. ``is_done`` says that the stream said it is at
+    its end, ``is_over`` that nothing more of it is to be read. ``size`` counts the characters of its texts. ``delta``
+    is what the last event added, as a delta of the message; ``is_text_alone`` says that it holds nothing but text of an
+    answer, or nothing of the reply; ``is_piece`` that of it only one more piece of a text or of arguments is kept.
+    """
+
+    fault: Issue | None
+    is_done: bool
+    is_over: bool
+    size: int
+    delta: JSONObject
+    is_text_alone: bool
+    is_piece: bool
+
+    def add(self, chunk: JSON) -> None:
+        """Take one event."""
+
+    def refuse(self, code: Code, path: str, **words: str) -> None:
+        """Report a fault; the first one counts."""
+
+    def response(self, *, is_whole: bool = True) -> JSONObject:
+        """Return the response that the events make; without its end, or not ``is_whole``, as one broken off."""
+        ...
+
+
+class SentSoFar(Protocol):
+    """What of a reply has been passed on to a caller as events."""
+
+    @property
+    def text(self) -> str:
+        """The text of the answer that was passed on."""
+        ...
+
+    def add(self, event: JSON) -> None:
+        """Take an event that is passed on."""
+
+    def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:
+        """Yield the events that are left of an accepted response, which is one with the text that was passed on.
+
+        ``came`` is the response as it came where that text is of the same stream, None where an earlier one had it.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire:
+    """One API by which models are asked: all that is known of its requests, responses and streams.
+
+    Everything above works with one form: a conversation of ``messages``, ``tools``, ``tool_choice``,
+    ``response_format``, and replies that are one message with ``content`` and ``tool_calls``, as chat completions spell
+    them.
+
+    - ``name`` is what ``api=`` says; ``resource`` is where the openai SDK has the API, ``path`` where requests go,
+      ``sdk_types`` its module and its classes of a response and of an event; ``usage`` names the three counts of
+      tokens; ``ends_with_done`` says that streams end with ``[DONE]``.
+    - ``read`` returns the keywords of a request in the one form, ``written`` a request as the API takes it;
+      ``keeps_replies``: whether the server keeps every reply as it came, so that none is put together of several;
+      ``streamed``: what has to be added to a request for a stream to tell its usage.
+    - ``opened`` finds the one message to judge, or says why the response holds none; ``message_in`` the message of a
+      response, however it ended; ``with_message`` returns a response with another message, as if it had come so;
+      ``reasons`` the words in which a response says how it ended.
+    - ``assembly`` makes what puts the events of one stream together, ``sent`` what knows how much of a reply has been
+      passed on; the argument says whether the usage is wanted.
+    """
+
+    name: str
+    resource: str
+    path: str
+    sdk_types: tuple[str, str, str]
+    usage: UsageNames
+    ends_with_done: bool
+    read: Callable[[JSONObject], JSONObject]
+    written: Callable[[JSONObject], JSONObject]
+    keeps_replies: Callable[[JSONObject], bool]
+    streamed: Callable[[JSONObject], JSONObject]
+    opened: Callable[[object, NeedsNothing | None], Opened | Invalid]
+    message_in: Callable[[JSON], JSONObject | None]
+    with_message: Callable[[JSONObject, JSONObject], JSONObject]
+    reasons: Callable[[JSON], list[str]]
+    assembly: Callable[[], Assembly]
+    sent: Callable[[bool], SentSoFar]
 
 
 def peek(value: object, name: str) -> object:
@@ -102,10 +188,9 @@ ENVELOPE_FACTOR = 16
 
 
 def read_body(body: bytes, limits: Limits) -> JSON:
-    """Read the body of a response; None when it is not strict JSON, or beyond the caps.
+    """Read the body of a response; None when it is not strict JSON, or beyond the caps for a reply of these ``limits``.
 
-    ``limits`` are those of the reply in it. Only numbers that are not finite are tolerated, as null: servers send them
-    in what is not ours, such as log probabilities. The reply itself is text in the body, and read strictly afterwards.
+    Numbers that are not finite are read as null: servers send them in what is not ours, such as log probabilities.
     """
     value = decode(body, _around(limits))
     if not isinstance(value, Invalid):

@@ -1,21 +1,18 @@
-"""The Responses API: its requests read and written, its responses opened, mended messages put back into them.
+"""The Responses API (OpenAI's API reference; openresponses.org): its responses opened, mended messages put back.
 
-A reply is a list of items here. What is judged of it is one message: the text of its message items and its calls, by
-their ``call_id``. The items stay with that message as they came, under ``response``, since a server wants them back so:
-what was thought stands directly before what it led to. The specification is that of OpenAI's API reference (responses)
-and of Open Responses (openresponses.org).
+What is judged of its items is one message. They stay with it as they came, under ``response``, since a server wants
+them back so: what was thought stands directly before what it led to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from strictreply.values._issues import Code, Issue, pointer, quote
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid, ToolCall
 from strictreply.wires._dialects import NeedsNothing, in_api_form, object_in
-from strictreply.wires._opening import Opened, error_code, peek, reason_code, refused, worst_of
+from strictreply.wires._opening import Opened, Wire, error_code, peek, reason_code, refused, worst_of
 from strictreply.wires._responses_requests import (
     AWAITED,
     CALLS,
@@ -31,105 +28,87 @@ from strictreply.wires._responses_stream import ResponsesAssembly, ResponsesSent
 
 def is_response(value: object) -> bool:
     """Return whether a value is a response of this API rather than a chat completion or a message."""
-    return peek(value, "object") == "response" or (isinstance(peek(value, "output"), list) and _has_no_choices(value))
+    if peek(value, "object") == "response":
+        return True
+    return isinstance(peek(value, "output"), list) and peek(value, "choices") is None and peek(value, "role") is None
 
 
-def _has_no_choices(value: object) -> bool:
-    return peek(value, "choices") is None and peek(value, "role") is None
+def _is_in_conversation(request: JSONObject) -> bool:
+    return request.get("conversation") is not None  # in which the server keeps every reply as it came
 
 
-class ResponsesWire:
-    """``POST /responses``."""
-
-    name: str = "responses"
-    resource: str = "responses"
-    path: str = "responses"
-    sdk_types: tuple[str, str, str] = ("openai.types.responses", "Response", "ResponseStreamEvent")
-    usage: tuple[str, str, str] = ("input_tokens", "output_tokens", "total_tokens")
-    ends_with_done: bool = False
-
-    def read(self, request: JSONObject) -> JSONObject:
-        """Return the keywords of a request in the form that is worked with; see :func:`read_request`."""
-        return read_request(request)
-
-    def written(self, request: JSONObject) -> JSONObject:
-        """Return a request as the API takes it; see :func:`written_request`."""
-        return written_request(request)
-
-    def keeps_replies(self, request: JSONObject) -> bool:
-        """Return whether a request is part of a conversation in which the server keeps every reply as it came."""
-        return request.get("conversation") is not None
-
-    def streamed(self, request: JSONObject) -> JSONObject:  # noqa: ARG002 - a stream ends with its usage
-        """Return nothing: a stream tells its usage unasked."""
-        return {}
-
-    def opened(self, response: object, needs_nothing: NeedsNothing | None = None) -> Opened | Invalid:
-        """Find the one message to judge, or say why the response holds none fit to be judged."""
-        plain = object_in(response)
-        if plain is None:
-            return refused(Code.ENVELOPE_MALFORMED, "", expected="an object", found=quote(response))
-        ending = worst_of(_endings(plain))
-        if ending is not None:
-            return Invalid((ending,))
-        status = plain.get("status")
-        if status is not None and not isinstance(status, str):
-            return refused(Code.ENVELOPE_MALFORMED, "/status", expected="a status, a text", found=quote(status))
-        fault = next(_misshapen(plain.get("output")), None)
-        if fault is not None:
-            return Invalid((fault,))
-        came = self.message_in(plain) or {}
-        told, leniency = (came, ()) if needs_nothing is None else in_api_form(came, needs_nothing)
-        server_calls = tuple(_awaiting(came["response"]["output"]))
-        steps = (*leniency, *dict.fromkeys(f"unjudged_{call.tool}" for call in server_calls))
-        items = came["response"]["output"]
-        served = any(item["type"].endswith("_call") and item["type"] not in {*CALLS, *AWAITED} for item in items)
-        medium = next((item["type"] for item in items if _is_medium(item)), "")
-        return Opened(told, leniency=steps, came=came, server_calls=server_calls, served=served, medium=medium)
-
-    def message_in(self, response: JSON) -> JSONObject | None:
-        """Find the message that the items of a response make; None when there are no items."""
-        output = peek(response, "output")
-        if not isinstance(output, list):
-            return None
-        items = [item for item in output if isinstance(item, dict)]
-        calls = [_call(item) for item in items if item.get("type") in CALLS]
-        refusals = [text for item in items for text in parts_in(item, ("refusal",))]
-        message: JSONObject = {"role": "assistant", "content": text_of(output, beside_calls=bool(calls))}
-        message |= {"refusal": "".join(refusals)} if refusals else {}
-        message |= {"tool_calls": calls} if calls else {}
-        return message | {"response": {"id": peek(response, "id"), "output": output}}
-
-    def with_message(self, response: JSONObject, message: JSONObject) -> JSONObject:
-        """Return a response with another message in it, as if it had come so.
-
-        Its id is that of the response whose items the message has: under it a server has stored the same calls.
-        """
-        kept = message["response"]
-        output = rewritten(message, kept["output"])
-        whole = {**response, "id": kept["id"] or response.get("id"), "output": output, "status": "completed"}
-        whole |= {"output_text": text_of(output)} if "output_text" in response else {}
-        return whole | {"error": None, "incomplete_details": None}
-
-    def reasons(self, response: JSON) -> list[str]:
-        """Return the words in which a response says how it ended."""
-        said = (peek(peek(response, "incomplete_details"), "reason"), peek(response, "status"))
-        return [one for one in said if isinstance(one, str)][:1]
-
-    def assembly(self) -> ResponsesAssembly:
-        """Return what puts the events of one stream together."""
-        return ResponsesAssembly()
-
-    def sent(self, *, usage: bool) -> ResponsesSent:  # noqa: ARG002 - every stream ends with its usage
-        """Return what knows how much of a reply has been passed on as events."""
-        return ResponsesSent()
+def _nothing_added(_request: JSONObject) -> JSONObject:
+    return {}  # a stream tells its usage unasked
 
 
-RESPONSES = ResponsesWire()
+def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | Invalid:
+    plain = object_in(response)
+    if plain is None:
+        return refused(Code.ENVELOPE_MALFORMED, "", expected="an object", found=quote(response))
+    ending = worst_of(_endings(plain))
+    if ending is not None:
+        return Invalid((ending,))
+    status = plain.get("status")
+    if status is not None and not isinstance(status, str):
+        return refused(Code.ENVELOPE_MALFORMED, "/status", expected="a status, a text", found=quote(status))
+    fault = next(_misshapen(plain.get("output")), None)
+    if fault is not None:
+        return Invalid((fault,))
+    came = _message_in(plain) or {}
+    told, leniency = (came, ()) if needs_nothing is None else in_api_form(came, needs_nothing)
+    items = came["response"]["output"]
+    answered = {item.get("call_id") for item in items if item["type"].endswith("_output")}
+    server_calls = tuple(
+        ToolCall(item["type"], item, item.get("call_id") or item.get("id"))
+        for item in items
+        if item["type"] in AWAITED and item.get("call_id") not in answered
+    )
+    steps = (*leniency, *dict.fromkeys(f"unjudged_{call.tool}" for call in server_calls))
+    served = any(item["type"].endswith("_call") and item["type"] not in {*CALLS, *AWAITED} for item in items)
+    has_image = any(item["type"] == "image_generation_call" and item.get("result") for item in items)
+    medium = "image_generation_call" if has_image else ""
+    return Opened(told, leniency=steps, came=came, server_calls=server_calls, served=served, medium=medium)
+
+
+def _message_in(response: JSON) -> JSONObject | None:
+    output = peek(response, "output")
+    if not isinstance(output, list):
+        return None
+    items = [item for item in output if isinstance(item, dict)]
+    calls = [_call(item) for item in items if item.get("type") in CALLS]
+    refusals = [text for item in items for text in parts_in(item, ("refusal",))]
+    message: JSONObject = {"role": "assistant", "content": text_of(output, beside_calls=bool(calls))}
+    message |= {"refusal": "".join(refusals)} if refusals else {}
+    message |= {"tool_calls": calls} if calls else {}
+    return message | {"response": {"id": peek(response, "id"), "output": output}}
+
+
+def _call(item: JSONObject) -> JSONObject:
+    """Return the call of a message that an item is; what is missing in it stays missing."""
+    kind = CALLS[str(item["type"])]
+    body = {name: item[name] for name in ("name", "arguments", "input") if name in item}
+    called: JSONObject = {"type": kind, kind: body}
+    return {"id": item["call_id"], **called} if "call_id" in item else called
+
+
+def _with_message(response: JSONObject, message: JSONObject) -> JSONObject:
+    """Return a response with another message in it, as if it had come so.
+
+    Its id is that of the response whose items the message has: under it a server has stored the same calls.
+    """
+    kept = message["response"]
+    output = rewritten(message, kept["output"])
+    whole = {**response, "id": kept["id"] or response.get("id"), "output": output, "status": "completed"}
+    whole |= {"output_text": text_of(output)} if "output_text" in response else {}
+    return whole | {"error": None, "incomplete_details": None}
+
+
+def _reasons(response: JSON) -> list[str]:
+    said = (peek(peek(response, "incomplete_details"), "reason"), peek(response, "status"))
+    return [one for one in said if isinstance(one, str)][:1]
 
 
 def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
-    """Yield what a response says badly of its own end: of all of it, and of each item."""
     if response.get("error"):
         yield error_code(response["error"]), "/error", response["error"]
     status, reason = response.get("status"), peek(response.get("incomplete_details"), "reason")
@@ -151,7 +130,6 @@ def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
 
 
 def _misshapen(output: object) -> Iterator[Issue]:
-    """Yield what is no item of the API's in an output."""
     if not isinstance(output, list):
         expected, found = "an array of items as its output", quote(output)
         yield Issue.of(Code.ENVELOPE_MALFORMED, "/output", expected=expected, found=found)
@@ -176,20 +154,22 @@ def _misshapen_message(item: JSONObject, at: str) -> Iterator[Issue]:
             yield Issue.of(Code.REPLY_CONTENT, pointer(at, "content", index), found=quote(part))
 
 
-def _is_medium(item: JSONObject) -> bool:
-    return item["type"] == "image_generation_call" and bool(item.get("result"))
-
-
-def _awaiting(output: list[Any]) -> Iterator[ToolCall]:
-    answered = {item.get("call_id") for item in output if item["type"].endswith("_output")}
-    for item in output:
-        if item["type"] in AWAITED and item.get("call_id") not in answered:
-            yield ToolCall(item["type"], item, item.get("call_id") or item.get("id"))
-
-
-def _call(item: JSONObject) -> JSONObject:
-    """Return the call of a message that an item is; what is missing in it stays missing."""
-    kind = CALLS[str(item["type"])]
-    body = {name: item[name] for name in ("name", "arguments", "input") if name in item}
-    called: JSONObject = {"type": kind, kind: body}
-    return {"id": item["call_id"], **called} if "call_id" in item else called
+RESPONSES = Wire(
+    name="responses",
+    resource="responses",
+    path="responses",
+    sdk_types=("openai.types.responses", "Response", "ResponseStreamEvent"),
+    usage=("input_tokens", "output_tokens", "total_tokens"),
+    ends_with_done=False,
+    read=read_request,
+    written=written_request,
+    keeps_replies=_is_in_conversation,
+    streamed=_nothing_added,
+    opened=_opened,
+    message_in=_message_in,
+    with_message=_with_message,
+    reasons=_reasons,
+    assembly=ResponsesAssembly,
+    sent=ResponsesSent,
+)
+"""``POST /responses``."""

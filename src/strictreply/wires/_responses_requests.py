@@ -89,9 +89,8 @@ _OURS = frozenset({"messages", "response_format", "server_tools", "server_choice
 def read_request(request: JSONObject) -> JSONObject:
     """Return the keywords of a request with ``messages``, nested tools and ``response_format``.
 
-    Tools that the API itself declares are kept beside the others (``server_tools``, each with its place), so is a
-    choice of one of them. Raises ContractError for ``background``: there is no reply to judge then, for ``input``
-    beside ``messages``, and where a list is none.
+    Tools that the API itself declares, and a choice of one, are kept beside the others (``server_tools``, each with its
+    place). Raises ContractError for ``background``, for ``input`` beside ``messages``, and where a list is none.
     """
     extra = request.get("extra_body")
     if isinstance(extra, Mapping) and not extra.keys().isdisjoint(_ELSEWHERE):
@@ -175,9 +174,7 @@ def _nested(tool: Any) -> Any:
     kind = tool.get("type") if isinstance(tool, Mapping) else None
     if not isinstance(kind, str) or kind not in _DECLARED or kind in tool:
         return tool
-    within = {
-        name: value for name, value in tool.items() if name != "type" and not (name == "strict" and value is None)
-    }
+    within = {name: tool[name] for name in tool if name != "type" and (name, tool[name]) != ("strict", None)}
     return {"type": kind, kind: within}
 
 
@@ -220,29 +217,23 @@ def _flat(tool: Any) -> Any:
 
 
 def _whole_choice(choice: Any, server_choice: Any) -> Any:
-    """Return a choice as the API takes it: of tools of ours, of its own, or of both."""
     if choice is None:
         return server_choice
-    flat = _flat_choice(choice)
-    if peek(flat, "type") != "allowed_tools" or server_choice is None:
+    kind = peek(choice, "type")
+    inner: Any = peek(choice, str(kind))
+    flat: Any = choice
+    if kind in {"allowed_tools", *_DECLARED} and isinstance(inner, Mapping):
+        listed: Any = inner.get("tools")
+        flat = {"type": kind, **inner} | ({} if listed is None else {"tools": [_flat(entry) for entry in listed]})
+    if kind != "allowed_tools" or server_choice is None:
         return flat
     return flat | {"tools": [*flat["tools"], *filter(_is_server_tool, server_choice["tools"])]}
-
-
-def _flat_choice(choice: Any) -> Any:
-    kind = peek(choice, "type")
-    inner = peek(choice, str(kind))
-    if kind not in {"allowed_tools", *_DECLARED} or not isinstance(inner, Mapping):
-        return choice
-    listed: Any = inner.get("tools")
-    return {"type": kind, **inner} | ({} if listed is None else {"tools": [_flat(entry) for entry in listed]})
 
 
 def _items(messages: list[Any], *, is_stored: bool, is_kept: bool) -> Iterator[Any]:
     """Yield the items that are sent of a conversation; what is an item already passes as it is.
 
-    ``is_kept`` says that the server keeps every reply as it came: only what is behind the last one is sent, and calls
-    that went back as text stand there as calls, which are answered.
+    ``is_kept``: the server keeps every reply; only what is behind the last one is sent, and its calls are answered.
     """
     listed: list[Any] = [peek(one, "tool_calls") or () for one in messages]
     kinds = {peek(call, "id"): kind_of(call) for calls in listed for call in calls}
@@ -293,8 +284,7 @@ def _sendable(items: list[Any], answered: set[object], *, is_stored: bool) -> It
     """Yield the items of a reply that a server takes back.
 
     A thought needs what it led to behind it, and where nothing is stored the server's own writing of it; a call that
-    a program has to answer needs its answer. What stood behind a thought that is left out goes without its own id,
-    by which the server would look for that.
+    a program has to answer needs its answer. What stood behind a thought that is left out goes without its own id.
     """
     waiting: list[Any] = []
     is_cut = False

@@ -135,7 +135,6 @@ class ResponsesAssembly:
         self.size += len(arguments)
 
     def _held(self, event: JSONObject) -> _Item | None:
-        """Return the item that an event is about, None when there is none, or it is at its end."""
         index = event.get("output_index")
         held = self.items.get(index) if isinstance(index, int) else None
         own = None if held is None else held.item.get("id")
@@ -214,7 +213,6 @@ class ResponsesAssembly:
             self._refuse("the items that its events were", output, "/output")
 
     def _is_same(self, output: Any) -> bool:
-        """Return whether the items at the end are those that came."""
         last = [item for item in output if _is_spoken(item)] if isinstance(output, list) else []
         came = [self.items[index] for index in sorted(self.items) if _is_spoken(self.items[index].item)]
         return len(last) == len(came) and all(_agrees(held, item) for held, item in zip(came, last, strict=True))
@@ -269,7 +267,7 @@ def _agrees(held: _Item, item: JSONObject) -> bool:
 class ResponsesSent:
     """How much of a response has been passed on as events."""
 
-    def __init__(self) -> None:
+    def __init__(self, _usage: bool = True) -> None:  # every stream ends with its usage
         self._texts: list[str] = []
         self._came = ResponsesAssembly()
         self._number = -1
@@ -296,8 +294,7 @@ class ResponsesSent:
 
     def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:  # noqa: ARG002
         """Yield the events that are left; see :class:`~strictreply.wires._wire.SentSoFar`."""
-        whole = self._one_with_sent(response)
-        for event in self._events(whole):
+        for event in self._events(self._one_with_sent(response)):
             self._number += 1
             yield event | {"sequence_number": self._number}
 
@@ -324,7 +321,6 @@ class ResponsesSent:
         yield {"type": f"response.{response.get('status', 'completed')}", "response": response}
 
     def _item_events(self, index: int, item: JSONObject) -> Iterator[JSONObject]:
-        """Yield what is left of the events of an item."""
         sent = self._came.items.get(index)
         if sent is not None and sent.is_done:
             return
@@ -348,7 +344,8 @@ class ResponsesSent:
             member = _WRITTEN[kind]
             event = f"response.{kind}_{member}" if kind == "function_call" else "response.custom_tool_call_input"
             yield {"type": f"{event}.delta", **place, "delta": item[member]}
-            yield {"type": f"{event}.done", **place, member: item[member]} | _named(item)
+            named = {"name": item["name"]} if kind == "function_call" and "name" in item else {}
+            yield {"type": f"{event}.done", **place, member: item[member], **named}
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
 
     def _part_events(self, place: JSONObject, part: JSONObject, sent: str) -> Iterator[JSONObject]:
@@ -365,10 +362,6 @@ class ResponsesSent:
             done = {"text": part["text"], "logprobs": part.get("logprobs") or []}
             yield {"type": "response.output_text.done", **place, **done}
         yield {"type": "response.content_part.done", **place, "part": part}
-
-
-def _named(item: JSONObject) -> JSONObject:
-    return {"name": item["name"]} if item.get("type") == "function_call" and "name" in item else {}
 
 
 def _summary_events(place: JSONObject, part: JSONObject) -> Iterator[JSONObject]:
