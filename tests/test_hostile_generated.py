@@ -18,6 +18,7 @@ MAX_SECONDS = 2.0  # guards against hangs only; the figures are in benchmarks/ho
 MAX_BYTES = 256_000_000
 
 
+@pytest.mark.one_lane
 @pytest.mark.parametrize("hostile", INPUTS, ids=lambda hostile: hostile.name)
 def test_verdict_and_bounds(hostile: HostileInput) -> None:
     """Each input is refused for its fault, or accepted, without a hang and without filling the memory."""

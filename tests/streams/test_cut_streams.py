@@ -133,17 +133,7 @@ def test_a_cut_stream_is_no_reply(name: str, body: bytes) -> None:
             refused(body, cut, name)
 
 
-AT_ANY_BYTE = STREAMS[2 :: len(SIZES) * 7]
-"""Each reply, in whole deltas, and each spelling, at least once."""
-
-
-@pytest.mark.parametrize(
-    ("name", "body"),
-    [
-        pytest.param(*stream.values, id=stream.id, marks=[pytest.mark.one_lane] if number % 3 else [])
-        for number, stream in enumerate(AT_ANY_BYTE)
-    ],
-)
+@pytest.mark.parametrize(("name", "body"), STREAMS[2 :: len(SIZES) * len(SPELLINGS) * 2 + len(SIZES)])
 def test_a_stream_cut_at_any_byte_is_no_reply(name: str, body: bytes) -> None:
     """At every byte of some of them."""
     for cut in range(len(body.rstrip(b"\r\n"))):

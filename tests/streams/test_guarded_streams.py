@@ -92,7 +92,7 @@ def expected(reply: dict[str, Any]) -> dict[str, Any]:
 def test_a_stream_that_is_cut_never_ends(name: str) -> None:
     """Cut anywhere, there is no final chunk and no call, and the exception is ours and the SDK's.
 
-    Here that is around the end of each line and at every seventh byte; test_cut_streams cuts at every one.
+    That is around the end of each line and at every seventh byte; test_cut_streams cuts some at every one.
     """
     body = STREAMS[name]
     ends = {at + step for at, byte in enumerate(body) if byte in b"\r\n" for step in (0, 1)}

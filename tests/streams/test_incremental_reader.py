@@ -40,6 +40,7 @@ def test_it_reads_what_the_decoder_reads(value: Any, dice: random.Random) -> Non
     assert repr(partial.value) == repr(decode(text))
 
 
+@pytest.mark.one_lane
 @given(text=st.text(alphabet='{}[]",:\\u0dD8eE+-.19truefalsnN \n\x01Infiaity/é\ud800\udc00', max_size=12), value=VALUES)
 @settings(max_examples=2000)
 def test_what_stops_it_is_refused_by_the_decoder_whatever_follows(text: str, value: Any) -> None:

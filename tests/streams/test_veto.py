@@ -59,6 +59,7 @@ def message(name: str, arguments: str) -> dict[str, Any]:
     return {"role": "assistant", "content": None, "tool_calls": [call]}
 
 
+@pytest.mark.one_lane
 @given(SCHEMAS, st.lists(VALUES, min_size=8, max_size=8), st.sampled_from(EXTRA), st.randoms())
 @settings(max_examples=300)
 def test_nothing_that_the_judge_accepts_is_vetoed(schema: Any, values: Any, extra: Any, dice: random.Random) -> None:
@@ -70,6 +71,7 @@ def test_nothing_that_the_judge_accepts_is_vetoed(schema: Any, values: Any, extr
             assert isinstance(contract.check({"role": "assistant", "content": text}), Invalid)
 
 
+@pytest.mark.one_lane
 @given(SCHEMAS | ROOTS | ROOTS, st.lists(VALUES | MEMBERED, min_size=20, max_size=20), st.sampled_from(EXTRA))
 @settings(max_examples=300)
 def test_live_nodes_admit_what_the_schema_admits(schema: Any, values: list[Any], extra: Any) -> None:
@@ -138,6 +140,7 @@ def test_a_fault_is_vetoed_at_its_character_with_the_judges_code(text: str, code
     assert isinstance(verdict, Invalid)
 
 
+@pytest.mark.one_lane
 @given(schema=SCHEMAS, value=VALUES, dice=st.randoms(use_true_random=True))
 @settings(max_examples=200)
 def test_a_whole_call_is_vetoed_only_when_refused(schema: Any, value: Any, dice: random.Random) -> None:

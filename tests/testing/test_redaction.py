@@ -274,6 +274,7 @@ def test_what_was_redacted_once_stays(text: str) -> None:
     assert redacted(redacted(text)) == redacted(text)
 
 
+@pytest.mark.one_lane
 @pytest.mark.parametrize("piece", PIECES)
 def test_hostile_texts_are_read_in_bounded_work(piece: str) -> None:
     """Half a megabyte of beginnings is done: no pattern tries each of them against all the rest."""
