@@ -24,7 +24,7 @@ from strictreply.client._transport import Sent, Transport, Way, passing, with_he
 from strictreply.contract._contract import Check
 from strictreply.contract._driving import Done, advanced
 from strictreply.retry._asking import Ask
-from strictreply.retry._failures import ExchangeStopped, Failure, failure_of
+from strictreply.retry._failures import ExchangeStopped, Failure
 from strictreply.retry._flow import Call, Claim, Claimed, Event, Failed, Notify, Outcome, Replied, Sleep, reply_flow
 from strictreply.retry._policy import Consult
 from strictreply.values._errors import CallFailed, ReplyHalted
@@ -183,7 +183,7 @@ class Sending:
 
 
 class Io(NamedTuple):
-    """Effect: do what uses the network, within ``bounds``; the event is what it returns, or the exception it raises.
+    """Effect: do what uses the network, within ``bounds``; the event is what it returns, or its :class:`Failure`.
 
     ``work`` returns an awaitable where the client is async.
     """
@@ -227,7 +227,7 @@ def _called(effect: Call, sending: Sending, relay: Relay | None) -> Generator[Io
     if relay is not None:
         relay.begin(effect.asks_for)
     source = yield Io(partial(sending.send, effect.request, sending.left()), sending.bounds(effect.request))
-    if isinstance(source, Exception):
+    if isinstance(source, Failure):
         return _failed(source, sending, relay, before)
     if relay is None:
         return Replied(sending.receive(source), sending.lap(), before)
@@ -241,7 +241,7 @@ def _called(effect: Call, sending: Sending, relay: Relay | None) -> Generator[Io
         several = yield read if sending.until is None else Io(read.work, sending.reading())
         if several is None:
             break
-        if isinstance(several, Exception):
+        if isinstance(several, Failure):
             failed = _failed(several, sending, relay, before)
         elif pieces := _fed(relay, several):
             yield pieces
@@ -263,9 +263,9 @@ def _fed(relay: Relay, several: list[Came]) -> list[Any]:
     return pieces
 
 
-def _failed(error: Exception, sending: Sending, relay: Relay | None, before: float) -> Failed:
-    sending.raised = error
-    return Failed(failure_of(error), sending.lap(), before, relay is not None and relay.is_behind_text)
+def _failed(failure: Failure, sending: Sending, relay: Relay | None, before: float) -> Failed:
+    sending.raised = failure.cause
+    return Failed(failure, sending.lap(), before, relay is not None and relay.is_behind_text)
 
 
 _END: Any = object()
