@@ -300,7 +300,7 @@ def test_a_malformed_envelope_is_resent_and_then_failed() -> None:
     assert [issue.code for issue in raised.value.issues] == ["envelope.choices"]
 
 
-@pytest.mark.parametrize("error", [TypeError("bug"), ValueError("bug"), KeyboardInterrupt(), SystemExit()])
+@pytest.mark.parametrize("error", [TypeError("bug"), StopIteration("spent mock"), KeyboardInterrupt(), SystemExit()])
 def test_what_is_no_failure_passes_through_unchanged(error: BaseException) -> None:
     """A bug of the caller's client and Ctrl-C reach the caller as they are, after one call."""
     client, fake = wrapped(error, GOOD)

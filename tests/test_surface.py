@@ -341,6 +341,26 @@ def test_a_class_that_was_patched_sees_the_real_request(monkeypatch: pytest.Monk
     assert seen == [(USER, None)]
 
 
+def test_a_tracer_of_parse_records_no_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tracer over the SDK's ``parse`` records the exceptions that it raises: none of ours repeats the request."""
+    recorded: list[str] = []
+    kind: Any = openai.resources.chat.Completions
+    original = kind.parse
+
+    def traced(self: Any, **keywords: Any) -> Any:
+        try:
+            return original(self, **keywords)
+        except Exception as error:
+            recorded.append(f"{error} {error!r}")
+            raise
+
+    monkeypatch.setattr(kind, "parse", traced)
+    client, _ = wrapped(completion('{"number": 7}'), tools=[])
+    client.chat.completions.parse(model="m", messages=[{"role": "user", "content": "secret"}], response_format=Invoice)
+    assert recorded
+    assert not any("secret" in words for words in recorded)
+
+
 def test_errors_are_ours_and_the_sdks() -> None:
     """The exception for a 429 is a RateLimitError with its response, body, code and id, and is told from no server."""
     body = {"error": {"message": "slow down", "code": "too_fast", "type": "requests"}}

@@ -9,6 +9,7 @@ import select
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
+from types import SimpleNamespace
 from typing import Any, Self
 
 import anyio
@@ -18,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strictreply as sr
-from scripted import OTHER_SCHEMA, SCHEMA, USER, Server, call, completion, http
+from scripted import OTHER_SCHEMA, SCHEMA, USER, AsyncClient, Client, Server, call, completion, http
 from strictreply.testing._event_streams import events
 from strictreply.wires._events import event
 
@@ -395,3 +396,41 @@ def test_a_cancelled_reader_leaves_nothing_open(backend: str, typed: bool) -> No
             assert body.is_closed
 
     anyio.run(main, backend=backend)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_the_deadline_of_a_typed_stream_counts_from_its_first_event(is_async: bool) -> None:
+    """A stream that was made long before somebody reads it has all of its time."""
+    fake: Any = AsyncClient(TEXT) if is_async else Client(TEXT)
+    client: Any = sr.wrap(fake, policy=sr.RetryPolicy(deadline=50))
+    ask, sending, relay = client._to_stream(dict(ASK))
+    sending.at -= 60  # made a minute ago
+    pieces = client._pieces(ask, sending, relay, [])
+
+    async def collected() -> list[Any]:
+        return [piece async for piece in pieces]
+
+    assert isinstance((asyncio.run(collected()) if is_async else [*pieces])[-1], sr.Accepted)
+
+
+class Closing:
+    """A client and its own stream of a whole reply, whose ``close`` raises."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+        self.chat = SimpleNamespace(completions=SimpleNamespace(create=lambda **_: self))
+
+    def __iter__(self) -> Iterator[Any]:
+        yield {"choices": [{"index": 0, "delta": {"role": "assistant", "content": "hello"}}]}
+        yield {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+
+    def close(self) -> None:
+        """Raise."""
+        raise self.error
+
+
+def test_what_closing_a_stream_raises() -> None:
+    """A bug in the caller's client is raised as it is; a network that fails after the whole reply costs nothing."""
+    with pytest.raises(RuntimeError):
+        list(sr.wrap(Closing(RuntimeError("bug"))).stream(**ASK))
+    assert isinstance([*sr.wrap(Closing(ConnectionError()), policy=ONCE).stream(**ASK)][-1], sr.Accepted)

@@ -23,6 +23,7 @@ from strictreply.client._wrapped import Exchange, Wrapped
 from strictreply.contract._contract import Check, Contract, aperform_check, perform_check
 from strictreply.contract._driving import Done, adrive, advanced, apause, drive, pause, unharmed
 from strictreply.retry._asking import Ask
+from strictreply.retry._failures import failure_of
 from strictreply.retry._flow import Event, Noted, Notify, Sleep
 from strictreply.retry._policy import Consult, consulted, perform_consult
 from strictreply.values._errors import ContractError
@@ -124,6 +125,7 @@ class StrictClient(Wrapped[A_co], OpenAI):
     def _pieces(self, ask: Ask, sending: Sending, relay: Relay, ended: list[Exchange[A_co]]) -> Generator[Any]:
         """Yield what the relay passes on of a call, and put its exchange into ``ended``."""
         refuse_async_checks(ask.contract)
+        sending.lap()  # a typed stream may begin long after it was made, and its deadline counts from here
         flow = call_flow(ask, sending, relay)
         try:
             with self._observing(ask, sending) as sending.observer:
@@ -149,8 +151,8 @@ class StrictClient(Wrapped[A_co], OpenAI):
                 try:
                     with bounds:
                         return work()
-                except Exception as error:  # noqa: BLE001 - the flow raises what is no failure of the transport
-                    return error
+                except Exception as error:  # noqa: BLE001 - what is no failure of the transport is raised again
+                    return failure_of(error)
             case Sleep(seconds=seconds):
                 pause(seconds)
                 return Noted(sending.lap())
@@ -231,6 +233,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
         self, ask: Ask, sending: Sending, relay: Relay, ended: list[Exchange[A_co]]
     ) -> AsyncGenerator[Any]:
         """Yield as the twin does."""
+        sending.lap()
         flow = call_flow(ask, sending, relay)
         try:
             with self._observing(ask, sending) as sending.observer:
@@ -259,7 +262,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
                 with NOTHING if left is None else anyio.fail_after(left), effect.bounds:
                     return await effect.work()
             except Exception as error:  # noqa: BLE001 - as in the twin
-                return error
+                return failure_of(error)
         if left is None:
             return await self._performed(effect, sending)
         with anyio.move_on_after(left):

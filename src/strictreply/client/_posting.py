@@ -15,7 +15,7 @@ from importlib import import_module
 from json import JSONEncoder
 from pathlib import Path
 from types import FunctionType
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 from strictreply.contract._definitions import Definitions
 from strictreply.values._limits import JSONObject
@@ -265,7 +265,11 @@ class Posts:
 
 
 class _SentNothing(Exception):
-    """Raised in the place of sending, with what would have been sent."""
+    """Raised in the place of sending, with what would have been sent: not in its words, which a tracer records."""
+
+    def __init__(self, sent: JSONObject) -> None:
+        super().__init__()
+        self.sent = sent
 
 
 class _Sendless:
@@ -284,7 +288,7 @@ def sent_by(method: Any, keywords: JSONObject) -> JSONObject:
         if inspect.iscoroutine(called):
             called.send(None)
     except _SentNothing as nothing:
-        return cast("JSONObject", nothing.args[0])
+        return nothing.sent
     raise TypeError("this method of the SDK sends its request in a way that cannot be guarded; call create()")
 
 

@@ -24,7 +24,7 @@ from strictreply.client._transport import Sent, Transport, Way, passing, with_he
 from strictreply.contract._contract import Check
 from strictreply.contract._driving import Done, advanced
 from strictreply.retry._asking import Ask
-from strictreply.retry._failures import ExchangeStopped, Failure, failure_of
+from strictreply.retry._failures import ExchangeStopped, Failure
 from strictreply.retry._flow import Call, Claim, Claimed, Event, Failed, Notify, Outcome, Replied, Sleep, reply_flow
 from strictreply.retry._policy import Consult
 from strictreply.values._errors import CallFailed, ReplyHalted
@@ -183,7 +183,7 @@ class Sending:
 
 
 class Io(NamedTuple):
-    """Effect: do what uses the network, within ``bounds``; the event is what it returns, or the exception it raises.
+    """Effect: do what uses the network, within ``bounds``; the event is what it returns, or its :class:`Failure`.
 
     ``work`` returns an awaitable where the client is async.
     """
@@ -227,7 +227,7 @@ def _called(effect: Call, sending: Sending, relay: Relay | None) -> Generator[Io
     if relay is not None:
         relay.begin(effect.asks_for)
     source = yield Io(partial(sending.send, effect.request, sending.left()), sending.bounds(effect.request))
-    if isinstance(source, Exception):
+    if isinstance(source, Failure):
         return _failed(source, sending, relay, before)
     if relay is None:
         return Replied(sending.receive(source), sending.lap(), before)
@@ -241,7 +241,7 @@ def _called(effect: Call, sending: Sending, relay: Relay | None) -> Generator[Io
         several = yield read if sending.until is None else Io(read.work, sending.reading())
         if several is None:
             break
-        if isinstance(several, Exception):
+        if isinstance(several, Failure):
             failed = _failed(several, sending, relay, before)
         elif pieces := _fed(relay, several):
             yield pieces
@@ -263,9 +263,9 @@ def _fed(relay: Relay, several: list[Came]) -> list[Any]:
     return pieces
 
 
-def _failed(error: Exception, sending: Sending, relay: Relay | None, before: float) -> Failed:
-    sending.raised = error
-    return Failed(failure_of(error), sending.lap(), before, relay is not None and relay.is_behind_text)
+def _failed(failure: Failure, sending: Sending, relay: Relay | None, before: float) -> Failed:
+    sending.raised = failure.cause
+    return Failed(failure, sending.lap(), before, relay is not None and relay.is_behind_text)
 
 
 _END: Any = object()
@@ -339,23 +339,17 @@ def as_sdks_too(error: CallFailed, transport: Transport, last: Sent | None, rais
     sdk: Any = sys.modules.get("openai")
     if sdk is None or not is_sdks(client):
         return error
-    is_deadline = isinstance(error, ReplyHalted) and error.reason == "deadline"
-    is_cut = error.issues and all(issue.remedy is Remedy.SHORTEN for issue in error.issues)
-    if raised is not None and isinstance(raised, sdk.OpenAIError) and not is_deadline and not is_cut:
-        both = _both(error, type(raised), vars(raised))
-        cause = raised.__cause__  # what the HTTP library raised; not where it repeats what the server sent
-        is_repeating = any("ProtocolError" in base.__name__ for base in type(cause).__mro__)
-        both.__cause__ = None if is_repeating else cause
-        return both
-    source = last.source if last is not None and is_raw(last.source) else None
-    response = getattr(source, "http_response", None)
-    request = getattr(response, "request", None)
-    if not request:
-        address = f"{client.base_url}{transport.wire.path}"
-        request = client._client.build_request("POST", address)  # noqa: SLF001
-    if is_deadline:
+    halted = error.reason if isinstance(error, ReplyHalted) else ""
+    is_cut = {issue.remedy for issue in error.issues} == {Remedy.SHORTEN}
+    if isinstance(raised, sdk.OpenAIError) and not (halted == "deadline" or is_cut):
+        return _like_raised(error, raised)
+    response, request_id = _http_of(last)
+    request = getattr(response, "request", None) or client._client.build_request(  # noqa: SLF001
+        "POST", f"{client.base_url}{transport.wire.path}"
+    )
+    if halted == "deadline":
         return _both(error, sdk.APITimeoutError, _told(error, request))
-    if isinstance(error, ReplyHalted) and error.reason == "content_filter":
+    if halted == "content_filter":
         return _both(error, sdk.ContentFilterFinishReasonError, {"completion": _completion(last, transport)})
     if raised is not None and not is_cut:
         return _both(error, sdk.APIConnectionError, _told(error, request))
@@ -363,12 +357,24 @@ def as_sdks_too(error: CallFailed, transport: Transport, last: Sent | None, rais
         return error
     if is_cut:
         return _both(error, sdk.LengthFinishReasonError, {"completion": _completion(last, transport)})
-    fields = {
-        "response": response,
-        "status_code": getattr(response, "status_code", 200),
-        "request_id": getattr(last.source, "_request_id" if response is None else "request_id", None),
-    }
+    fields = {"response": response, "status_code": getattr(response, "status_code", 200), "request_id": request_id}
     return _both(error, sdk.APIResponseValidationError, _told(error, request, last.plain) | fields)
+
+
+def _http_of(last: Sent | None) -> tuple[Any, str | None]:
+    """Return the HTTP response that came last, None where another program read it; and the id of its request."""
+    source: Any = None if last is None else last.source
+    if is_raw(source):
+        return source.http_response, getattr(source, "request_id", None)
+    return None, getattr(source, "_request_id", None)
+
+
+def _like_raised(error: CallFailed, raised: Exception) -> CallFailed:
+    both = _both(error, type(raised), vars(raised))
+    cause = raised.__cause__  # what the HTTP library raised; not where it repeats what the server sent
+    is_repeating = any("ProtocolError" in base.__name__ for base in type(cause).__mro__)
+    both.__cause__ = None if is_repeating else cause
+    return both
 
 
 def _completion(last: Sent | None, transport: Transport) -> Any:

@@ -67,10 +67,7 @@ def judge_opened(contract: Contract, opened: Opened) -> Verdict:
     else:
         verdict = judge_message(contract, opened.message, Work())
         verdict = without_promised_call(contract, opened.message, verdict) if opened.promised else verdict
-    if opened.server_calls and not (isinstance(verdict, Invalid) and peek(opened.message, "tool_calls")):
-        # tools that only the API knows: only what stands beside their calls is judged
-        calls = (*opened.server_calls, *(() if isinstance(verdict, Invalid) else verdict.reply.calls))
-        verdict = Valid(calls[0] if len(calls) == 1 else ToolCalls(calls), verdict.leniency)
+    verdict = _with_server_calls(opened, verdict) if opened.server_calls else verdict
     if opened.medium and isinstance(verdict, Invalid) and _may_be_another_medium(contract, verdict):
         verdict = Valid(DirectAnswer(""), (f"unjudged_{opened.medium}",))
     steps = opened.leniency
@@ -78,6 +75,14 @@ def judge_opened(contract: Contract, opened: Opened) -> Verdict:
         called = dict.fromkeys(call.tool for call in verdict.reply.calls if call.tool in contract.unchecked)
         steps = (*steps, *(f"unchecked_{tool}" for tool in called))
     return replace(verdict, leniency=(*steps, *verdict.leniency)) if steps else verdict
+
+
+def _with_server_calls(opened: Opened, verdict: Verdict) -> Verdict:
+    """Add calls of tools that only the API knows: only what stands beside them is judged."""
+    if isinstance(verdict, Invalid) and peek(opened.message, "tool_calls"):
+        return verdict
+    calls = (*opened.server_calls, *(() if isinstance(verdict, Invalid) else verdict.reply.calls))
+    return Valid(calls[0] if len(calls) == 1 else ToolCalls(calls), verdict.leniency)
 
 
 def _may_be_another_medium(contract: Contract, verdict: Invalid) -> bool:

@@ -232,12 +232,17 @@ def _escalated(
         added |= {"response_format"}
     if FORCED_TOOL in steps and "tool_choice" in request:
         added |= {"tool_choice"}
+    keywords = _keywords(steps)
+    return request | keywords, added - keywords.keys()
+
+
+def _keywords(steps: list[Step]) -> JSONObject:
+    """Return the keywords that the steps send: the model, and the policy's own."""
     models = [step.partition(":")[2] for step in steps if isinstance(step, str) and step.startswith(f"{MODEL}:")]
-    request |= {"model": models[-1]} if models else {}
-    for keywords in (step for step in steps if isinstance(step, Mapping)):
-        request |= keywords
-        added -= keywords.keys()
-    return request, added
+    keywords: JSONObject = {"model": models[-1]} if models else {}
+    for own in (step for step in steps if isinstance(step, Mapping)):
+        keywords |= own
+    return keywords
 
 
 def _situations(ask: Ask, bad: Bad, tier: int) -> tuple[Situation, ...]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
-from strictreply.contract._contract import Check, Checked, check_of
+from strictreply.contract._contract import Check, Checked, Contract, check_of
 from strictreply.contract._judge import (
     counts_anew,
     judge_opened,
@@ -300,21 +300,25 @@ def _judge_event(ask: Ask, turn: Turn, event: Event) -> Judged:
     message, content = opened.message, came.get("content")
     content = content if thoughts_in(content) else None
     refused = cut_at_limit(ask.contract, message, turn.request, response, ask.wire.usage)
-    if refused is None and turn.scope is not None:
-        spliced = splice(ask.contract, turn.scope, message)
-        if isinstance(spliced, Invalid):
-            refused = spliced
-        elif spliced[0] is not message:  # the frozen message is as the provider wants it back
-            message, steps = spliced
-            content = message["content"] if thoughts_in(message.get("content")) else None
-            message = message if content is None else message | {"content": text_in(content)}
-            opened = replace(opened, message=message, leniency=(*opened.leniency, *steps))
-    if refused is not None:
-        return Judged(refused, message, response=response, content=content, unspliced=True)
-    return _judge_message(ask, turn, opened, response, content)
+    whole = refused or _spliced(ask.contract, turn.scope, opened, content)
+    if isinstance(whole, Invalid):
+        return Judged(whole, message, response=response, content=content, unspliced=True)
+    return _judge_message(ask, turn, *whole, response)
 
 
-def _judge_message(ask: Ask, turn: Turn, opened: Opened, response: JSON, content: JSON) -> Judged:
+def _spliced(contract: Contract, scope: Scope | None, opened: Opened, content: JSON) -> tuple[Opened, JSON] | Invalid:
+    spliced = None if scope is None else splice(contract, scope, cast("JSONObject", opened.message))
+    if isinstance(spliced, Invalid):
+        return spliced
+    if spliced is None or spliced[0] is opened.message:
+        return opened, content
+    message, steps = spliced  # the frozen message is as the provider wants it back
+    content = message["content"] if thoughts_in(message.get("content")) else None
+    message = message if content is None else message | {"content": text_in(content)}
+    return replace(opened, message=message, leniency=(*opened.leniency, *steps)), content
+
+
+def _judge_message(ask: Ask, turn: Turn, opened: Opened, content: JSON, response: JSON) -> Judged:
     # An id that is taken is refused once: a model may have copied it. Servers that count anew in every reply are mended
     # by no other ask, so from then on, and where the conversation shows such a server, it is numbered. So is an id that
     # no model wrote.

@@ -73,14 +73,8 @@ def part_of(root: JSON, base: str, schema: Schema, issues: Sequence[tuple[str, s
     Where the one fault is a missing key, this is its value. ``base`` is the pointer to the document in ``root``,
     ``schema`` what it has to fit; ``issues`` are codes, and places counted from the document.
     """
-    steps = zip(*(pointer_tokens(path) for _, path in issues), strict=False)  # as far as the shortest goes
-    tokens = [step[0] for step in takewhile(lambda step: len(set(step)) == 1, steps)]
     document = value_at(root, pointer_tokens(base))
-    is_missing = tokens != [] and {code.partition(".")[2] for code, _ in issues} == {SchemaRule.REQUIRED.value}
-    if not (is_missing and "*" not in tokens and isinstance(value_at(document, tokens[:-1]), dict)):
-        is_missing = False
-        while tokens and ("*" in tokens or value_at(document, tokens) is _NOWHERE):  # ``*`` is a name that is not told
-            tokens = tokens[:-1]
+    tokens, is_missing = _common_place(document, issues)
     place = pointer("", *tokens)
     value = value_at(document, tokens)
     size = len(_compact(document)) if tokens else 0
@@ -93,6 +87,18 @@ def part_of(root: JSON, base: str, schema: Schema, issues: Sequence[tuple[str, s
     if not is_missing and any(code.partition(".")[2] in _RULES for code, _ in issues) and not own.check(value):
         return None  # the sub-schema of another branch: this one does not refuse the value
     return Part(root, base + place, wrapped or own, wrapped=wrapped is not None)
+
+
+def _common_place(document: JSON, issues: Sequence[tuple[str, str]]) -> tuple[list[str], bool]:
+    """Return the tokens of the value that holds all faults, and whether that is one key's, which is missing."""
+    steps = zip(*(pointer_tokens(path) for _, path in issues), strict=False)  # as far as the shortest goes
+    tokens = [step[0] for step in takewhile(lambda step: len(set(step)) == 1, steps)]
+    is_missing = tokens != [] and {code.partition(".")[2] for code, _ in issues} == {SchemaRule.REQUIRED.value}
+    if is_missing and "*" not in tokens and isinstance(value_at(document, tokens[:-1]), dict):
+        return tokens, True
+    while tokens and ("*" in tokens or value_at(document, tokens) is _NOWHERE):  # ``*`` is a name that is not told
+        tokens = tokens[:-1]
+    return tokens, False
 
 
 def _asked_for(schema: Schema, place: str) -> tuple[Schema, Schema | None] | None:
@@ -228,8 +234,8 @@ def _part_scope(contract: Contract, scope: Scope) -> Scope | None:
     if len(scope.calls) > 1 or not scope.issues:
         return None
     call, native = scope.only, contract.channel == "native"
-    schema = contract.answer.schema if call is None else contract.by_name[call.tool].parameters
-    if schema is None or (call is None and (type(contract.answer) is not Answer or contract.answer_style == "tool")):
+    schema = _schema_of(contract, call)
+    if schema is None:
         return None
     at = call.at if call is not None else "/content" if native else "/answer"
     places = [issue.path.removeprefix(at) for issue in scope.issues if issue.path.startswith(f"{at}/")]
@@ -244,6 +250,14 @@ def _part_scope(contract: Contract, scope: Scope) -> Scope | None:
     if part is None:
         return None
     return replace(scope, part=part, at=at, place=part.place if native else part.place.removeprefix(at))
+
+
+def _schema_of(contract: Contract, call: ScopedCall | None) -> Schema | None:
+    """Return the schema of a call's arguments, or of an answer; None where not the schema alone judges that."""
+    if call is not None:
+        return contract.by_name[call.tool].parameters
+    is_answer = type(contract.answer) is Answer and contract.answer_style != "tool"
+    return contract.answer.schema if is_answer else None
 
 
 def _content(contract: Contract, message: JSONObject) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeAlias
 from urllib.parse import quote, unquote
 
@@ -79,16 +80,8 @@ def modern(document: Document) -> Document:
         return document
     draft = declared_draft(document)
     is_old = draft in (DRAFT_04, DRAFT_03)
-    references = [each["$ref"] for each, _ in objects_in(document) if isinstance(each.get("$ref"), str)]
-    # Generators of draft-04 give an id to every member; as bases they would lead pointers into the whole astray.
-    keeps_ids = is_old and not all(_leads_to_schema(document, each) for each in references)
+    keeps_ids = is_old and _needs_ids(document)
     spell = _as_2020 if draft in (DRAFT_2020, "") else _plain
-
-    def prepare(schema: dict[str, Any]) -> dict[str, Any]:
-        schema = {name: value for name, value in schema.items() if value is not None or name not in UNSET_BY_NULL}
-        if schema.get("items") == []:
-            schema |= {"items": schema.pop("additionalItems", True)}
-        return _with_required(_from_draft_03(schema) if draft == DRAFT_03 else schema)
 
     def respell(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
         if is_old and keyword in ("id", "$id") and isinstance(value, str):
@@ -97,11 +90,18 @@ def modern(document: Document) -> Document:
             return {"$ref": _encoded(document, value)}
         return spell(schema, keyword, value)
 
-    written: dict[str, Any] = _rewritten(document, respell, prepare)
+    written: dict[str, Any] = _rewritten(document, respell, partial(_prepared, draft=draft))
     declared = written.pop("$schema", "")
     target = DRAFT_07 if is_old else draft
     same = declared.removesuffix("#") == target
     return ({"$schema": declared if same else target} if target else {}) | written
+
+
+def _prepared(schema: dict[str, Any], draft: str) -> dict[str, Any]:
+    schema = {name: value for name, value in schema.items() if value is not None or name not in UNSET_BY_NULL}
+    if schema.get("items") == []:
+        schema |= {"items": schema.pop("additionalItems", True)}
+    return _with_required(_from_draft_03(schema) if draft == DRAFT_03 else schema)
 
 
 def upgraded(document: Document) -> Document:
@@ -230,6 +230,12 @@ def _encoded(document: dict[str, Any], reference: str) -> str:
         if _leads_to_schema(document, spelled):
             return spelled
     return reference
+
+
+def _needs_ids(document: dict[str, Any]) -> bool:
+    # Generators of draft-04 give an id to every member; as bases they would lead pointers into the whole astray.
+    references = [each["$ref"] for each, _ in objects_in(document) if isinstance(each.get("$ref"), str)]
+    return not all(_leads_to_schema(document, each) for each in references)
 
 
 def _leads_to_schema(document: dict[str, Any], reference: str) -> bool:

@@ -275,12 +275,9 @@ class _Maker:
         if depth > MAX_DEPTH:
             raise LookupError
         wanted = tuple(place for place in wanted if place)
-        schema, members, items = self._merged(node, [place[0] for place in wanted])
-        given = [schema["const"]] if "const" in schema else schema.get("enum")
+        schema, members, items = self._merged(node, wanted)
         # A default in which something is wanted is no good: it may be empty.
-        if not given and self._defaults and nth == 0 and not wanted and "default" in schema:
-            given = [schema["default"]]
-        if given:
+        if given := _listed(schema, default=self._defaults and nth == 0 and not wanted):
             return given[nth % len(given)]
         declared = schema.get("type")
         if isinstance(declared, list):
@@ -299,11 +296,11 @@ class _Maker:
             case kind:
                 return _number(schema, nth, whole=kind == "integer")
 
-    def _merged(self, node: Node | None, heads: list[str]) -> tuple[dict[str, Any], dict[str, Node], ItemNodes]:
+    def _merged(self, node: Node | None, wanted: Places) -> tuple[dict[str, Any], dict[str, Node], ItemNodes]:
         schema: dict[str, Any] = {}
         members: dict[str, Node] = {}
         items: ItemNodes = {}
-        for judge in self._chosen(node, heads) if node else ():
+        for judge in self._chosen(node, wanted) if node else ():
             required = [*schema.get("required", ()), *judge.schema.get("required", ())]
             listed = {**schema.get("properties", {}), **judge.schema.get("properties", {})}
             schema = {**judge.schema, **schema, "required": list(dict.fromkeys(required)), "properties": listed}
@@ -317,13 +314,13 @@ class _Maker:
         said = {name: value for name, value in schema.items() if value or name not in ("required", "properties")}
         return said, members, items
 
-    def _chosen(self, node: Node, heads: list[str]) -> list[Node]:
+    def _chosen(self, node: Node, wanted: Places) -> list[Node]:
         chosen = [node]
         for judge in chosen:  # grows while it is walked
             for keyword in ("$ref", "allOf", "anyOf", "oneOf"):
                 targets = judge.targets(keyword)
                 if keyword in ("anyOf", "oneOf") and targets:
-                    targets = [each for each in targets if all(knows_member(each, head) for head in heads)] or targets
+                    targets = [each for each in targets if all(knows_member(each, at[0]) for at in wanted)] or targets
                     targets = [targets[self._branch % len(targets)]]
                 chosen += [target for target in targets if target not in chosen]
         return chosen
@@ -351,6 +348,11 @@ class _Maker:
         rest, varied = items.get("contains" if contained else "items"), bool(schema.get("uniqueItems"))
         chosen = [(items.get(index, rest), index) for index in range(least)]
         return [self.made(node, depth + 1, index * varied, _below(wanted, index)) for node, index in chosen]
+
+
+def _listed(schema: dict[str, Any], *, default: bool) -> list[Any]:
+    given = [schema["const"]] if "const" in schema else schema.get("enum")
+    return given or ([schema["default"]] if default and "default" in schema else [])
 
 
 def _open_name(schema: dict[str, Any]) -> str:

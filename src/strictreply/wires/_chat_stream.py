@@ -26,7 +26,7 @@ _NO_TEXT = ("tool_calls", "function_call", "refusal")
 
 
 class ChatAssembly:
-    """The chunks of one stream so far; see :class:`~strictreply.wires._wire.Assembly`.
+    """The chunks of one stream so far; see :class:`~strictreply.wires._opening.Assembly`.
 
     ``chunks`` counts them.
     """
@@ -296,7 +296,7 @@ class ChatSent:
             self._around = {name: chunk[name] for name in ("id", "created", "model") if name in chunk}
 
     def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:
-        """Yield the chunks that are left of an accepted completion; see :class:`~strictreply.wires._wire.SentSoFar`."""
+        """Yield the chunks left of an accepted completion; see :class:`~strictreply.wires._opening.SentSoFar`."""
         completion, sent = response, self.text
         if sent:
             (choice,) = response["choices"]

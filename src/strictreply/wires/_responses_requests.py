@@ -245,24 +245,23 @@ def _items(messages: list[Any], *, is_stored: bool, is_kept: bool) -> Iterator[A
                 yield {"type": f"{item['type']}_output", "call_id": item.get("call_id"), "output": "Not run."}
         messages = messages[last + 1 :]
     for message in messages:
-        role = message.get("role") if isinstance(message, Mapping) else None
-        if role == "assistant" and message.keys() & {"tool_calls", "response"}:
-            kept: Any = peek(message.get("response"), "output")
-            is_whole = isinstance(kept, list) and (bool(message.get("tool_calls")) or not any(map(is_call, kept)))
-            yield from (
-                _sendable(rewritten(message, kept), answered, is_stored=is_stored) if is_whole else _made(message)
-            )
-        elif role == "tool":
-            yield {
-                "type": f"{kinds.get(message.get('tool_call_id'), 'function_call')}_output",
-                "call_id": message.get("tool_call_id"),
-                "output": _content(message.get("content"), "input"),
-            }
-        elif role is not None and isinstance(message.get("content"), list):
-            content = _content(message["content"], "output" if role == "assistant" else "input")
-            yield message if content is message["content"] else {**message, "content": content}
-        else:
-            yield message
+        yield from _items_of(message, kinds, answered, is_stored=is_stored)
+
+
+def _items_of(message: Any, kinds: Mapping[Any, str], answered: set[object], *, is_stored: bool) -> Iterable[Any]:
+    role = message.get("role") if isinstance(message, Mapping) else None
+    content: Any = None if role is None else message.get("content")
+    if role == "tool":
+        kind, id_ = kinds.get(message.get("tool_call_id"), "function_call"), message.get("tool_call_id")
+        return [{"type": f"{kind}_output", "call_id": id_, "output": _content(content, "input")}]
+    if role == "assistant" and message.keys() & {"tool_calls", "response"}:
+        kept: Any = peek(message.get("response"), "output")
+        is_whole = isinstance(kept, list) and (bool(message.get("tool_calls")) or not any(map(is_call, kept)))
+        return _sendable(rewritten(message, kept), answered, is_stored=is_stored) if is_whole else _made(message)
+    if isinstance(content, list):
+        parts = _content(content, "output" if role == "assistant" else "input")
+        return [message if parts is content else {**message, "content": parts}]
+    return [message]
 
 
 def _answered(messages: list[Any]) -> set[object]:

@@ -49,7 +49,7 @@ class _Item:
 
 
 class ResponsesAssembly:
-    """The events of one stream so far; see :class:`~strictreply.wires._wire.Assembly`."""
+    """The events of one stream so far; see :class:`~strictreply.wires._opening.Assembly`."""
 
     def __init__(self) -> None:
         self.fault: Issue | None = None
@@ -293,7 +293,7 @@ class ResponsesSent:
             self._ended.add(at)
 
     def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:  # noqa: ARG002
-        """Yield the events that are left; see :class:`~strictreply.wires._wire.SentSoFar`."""
+        """Yield the events that are left; see :class:`~strictreply.wires._opening.SentSoFar`."""
         for event in self._events(self._one_with_sent(response)):
             self._number += 1
             yield event | {"sequence_number": self._number}
