@@ -218,10 +218,10 @@ def respond(
     if isinstance(request, HTTPReply):
         return request
     try:
-        asked = as_chat_request(request) if route == "/responses" else request
-    except ContractError as error:  # the contract's own words, of what no reply could honour
-        return error_reply(400, str(error))
-    try:
+        try:
+            asked = as_chat_request(request) if route == "/responses" else request
+        except ContractError as error:  # the contract's own words, of what no reply could honour
+            return error_reply(400, str(error))
         served = responder(asked)
         return render_response(served, request) if route == "/responses" else render(served, request)
     except Exception as error:  # noqa: BLE001 - the edge of a server: a failing responder is a 500
