@@ -147,3 +147,10 @@ def test_a_frame_keeps_what_is_not_there() -> None:
 def test_every_code_of_a_row_has_words() -> None:
     """The table of codes, from which the page is written, has each that a row can have."""
     assert set(ROW_CODES) == set(get_args(RowCode))
+
+
+@pytest.mark.parametrize("name", ["append_column", "to_pylist"])
+def test_a_frame_may_have_columns_of_any_name(ask: sr.batch.Rows, name: str) -> None:
+    """A column of a frame, which is an attribute of it, too, is never taken for the method of another kind of batch."""
+    done = ask(of_pandas({"text": ["one"], name: [1]}))
+    assert list(done.columns) == ["text", name, *sr.batch.COLUMNS]

@@ -410,3 +410,11 @@ def test_a_ready_question_is_put_like_any_other() -> None:
     assert (once["requires_human_input"], once["next_agent"]) == (True, "human_input")
     assert [request.prompt for request in pending_requests(once)] == ["First?", "And now?"]
     assert put_question(once, ready) == once
+
+
+def test_a_flag_is_a_question_of_its_own_in_any_ledger() -> None:
+    """A flag set by hand is asked also where a settled request has the id that it would have had."""
+    settled = SettledHuman(asked(id="flag-1"), HumanDecision.FEEDBACK, "before", noon().isoformat())
+    state = human_input(state_with(requires_human_input=True, human_requests=[settled.to_dict()]), now=noon)
+    assert [turn["content"] for turn in state["messages"]] == [HumanKind.GENERAL.prompt]
+    assert [request.asked for request in pending_requests(state)] == [1]

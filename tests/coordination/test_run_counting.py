@@ -335,3 +335,11 @@ def test_threads_and_tasks_lose_no_count() -> None:
     asyncio.run(tasks())
     snapshot = metrics.snapshot()
     assert (snapshot.tally(Activity.TOOL_EXECUTIONS), snapshot.routes) == (ActivityTally(600, 600, 600.0), 600)
+
+
+def test_a_guarded_node_goes_to_another_process() -> None:
+    """What pickles functions by value pickles a guarded one, as long as no counters are given."""
+    cloudpickle = pytest.importorskip("cloudpickle", reason="cloudpickle is not installed here")
+    guarded = counted(lambda _: {"next_agent": "course_advisor"}, name="local")
+    again = cloudpickle.loads(cloudpickle.dumps(guarded))
+    assert again(state_with(loop_count=3)) == {"next_agent": "course_advisor", "loop_count": 4}

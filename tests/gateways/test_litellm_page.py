@@ -63,7 +63,7 @@ def test_the_table_names_every_setting() -> None:
 def test_no_class_is_derived_from_a_guard() -> None:
     """LiteLLM would not see the hooks of streams on it: what it let through would go unguarded without a word."""
     guards = guards_module()
-    with pytest.raises(TypeError, match="subclasses"):
+    with pytest.raises(TypeError, match="Guard"):
         type("Mine", (guards.Guard,), {})
 
 

@@ -325,3 +325,10 @@ def test_a_failing_responder_is_a_500() -> None:
     assert (failed.status, error["type"]) == (500, "server_error")
     assert "KeyError" in error["message"]
     assert "secret" not in error["message"]
+
+
+def test_a_request_that_cannot_be_translated_has_a_response() -> None:
+    """Texts that are none, in a request of the Responses API, never raise out of a server's thread or a transport."""
+    item = {"role": "user", "content": [{"type": "input_text", "text": 5}]}
+    body = json.dumps({"model": "m", "input": [item]}).encode()
+    assert respond(lambda _: completion(assistant("hi")), "POST", "/v1/responses", body).status == 500

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from strictreply.batch._journal import INDEX
 from strictreply.batch._results import AS_TEXT, COLUMNS, RowResult, prefixed, written_whole
@@ -17,21 +17,8 @@ from strictreply.values._replies import OUR_NAMES
 
 def rows_of(batch: Any, prefix: str) -> Sequence[Any]:
     """Return the rows of a batch; ContractError when it has a result column already, TypeError when it is none."""
-    names: Iterable[Any]
-    if isinstance(batch, list):
-        names = sorted({str(name) for row in batch if isinstance(row, Mapping) for name in row})
-    elif isinstance(batch, Mapping):
-        names = batch
-    elif hasattr(batch, "to_pylist") and hasattr(batch, "append_column"):
-        names = batch.column_names
-    elif hasattr(batch, "to_dict") and hasattr(batch, "assign"):
-        names = batch.columns
-    else:
-        raise TypeError(
-            "a batch is a list of mappings, a mapping of columns, a pyarrow.Table or a pandas.DataFrame, "
-            f"not {type(batch).__name__}; give an iterator of rows to stream()"
-        )
-    if taken := [name for name in names if name in {prefix + column for column in COLUMNS}]:
+    ours = {prefix + column for column in COLUMNS}
+    if taken := [name for name in _names_in(batch) if name in ours]:
         raise ContractError(
             f"the batch has a column {taken[0]!r} already, which the results use: rename it, or rename the "
             "result columns, as in rows(…, prefix='out_')"
@@ -39,11 +26,30 @@ def rows_of(batch: Any, prefix: str) -> Sequence[Any]:
     if isinstance(batch, list):
         return batch
     if not isinstance(batch, Mapping):
-        return list(batch.to_pylist() if hasattr(batch, "to_pylist") else batch.to_dict("records"))
+        return list(batch.to_pylist() if _is_arrow(batch) else batch.to_dict("records"))
     columns: Mapping[str, Any] = batch
     if len({len(column) for column in columns.values()}) > 1:
         raise ContractError("the columns of the batch differ in length: each needs one value per row")
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def _names_in(batch: Any) -> Iterable[Any]:
+    if isinstance(batch, list):
+        return sorted({str(name) for row in batch if isinstance(row, Mapping) for name in row})
+    if isinstance(batch, Mapping):
+        return batch
+    if _is_arrow(batch):
+        return cast("Iterable[Any]", batch.column_names)
+    if hasattr(batch, "to_dict") and hasattr(batch, "assign"):
+        return cast("Iterable[Any]", batch.columns)
+    raise TypeError(
+        "a batch is a list of mappings, a mapping of columns, a pyarrow.Table or a pandas.DataFrame, "
+        f"not {type(batch).__name__}; give an iterator of rows to stream()"
+    )
+
+
+def _is_arrow(batch: Any) -> bool:  # by both: a column of a DataFrame is an attribute, too, and may have either name
+    return hasattr(batch, "to_pylist") and hasattr(batch, "append_column")
 
 
 def with_results(batch: Any, results: Sequence[RowResult], prefix: str) -> Any:
@@ -57,7 +63,7 @@ def with_results(batch: Any, results: Sequence[RowResult], prefix: str) -> Any:
     }
     if isinstance(batch, Mapping):
         return {**batch, **columns}
-    if hasattr(batch, "append_column"):
+    if _is_arrow(batch):
         for name, kind in arrow_types().items():
             batch = batch.append_column(prefix + name, arrow().array(columns[prefix + name], kind))
         return batch

@@ -328,14 +328,7 @@ def run_judge(
     reask: Path | None,
 ) -> None:
     """Judge a provider's batch files, and print the counts; outputs of no request and unreadable lines are failures."""
-    for path in (*outputs, *requests):
-        if path != STDIN and not path.is_file():
-            fail(f"{path} is not a file: pass files of JSON lines, .gz too")
-    others = {path.resolve() for path in (*outputs, *requests)}
-    for name, target in (("out", out), ("reask", reask)):
-        if target is not None and target.resolve() in others:
-            fail(f"--{name} {target} is another of the files: give it another name")
-        others |= {target.resolve()} if target is not None else set()
+    _refuse_paths((*outputs, *requests), out=out, reask=reask)
     policy = RetryPolicy(max_retries=retries)
     try:
         with interruptible():
@@ -359,3 +352,14 @@ def run_judge(
         raise typer.Exit(Status.FAILED)
     if not _GOOD.issuperset(counts.statuses):
         raise typer.Exit(Status.INVALID)
+
+
+def _refuse_paths(files: Sequence[Path], **written: Path | None) -> None:
+    for path in files:
+        if path != STDIN and not path.is_file():
+            fail(f"{path} is not a file: pass files of JSON lines, .gz too")
+    others = {path.resolve() for path in files}
+    for name, target in written.items():
+        if target is not None and target.resolve() in others:
+            fail(f"--{name} {target} is another of the files: give it another name")
+        others |= {target.resolve()} if target is not None else set()

@@ -172,13 +172,7 @@ def run_check(
 ) -> None:
     """Judge every reply in the files by sources of ``tools``; after Ctrl-C the counts so far are shown."""
     declare(tools)  # a wrong declaration ends the command before any file is opened
-    for path in files:
-        if path != STDIN and not path.is_file():
-            fail(f"{path} is not a file: pass files of JSON lines, or - for stdin")
-    if page is not None and not page.absolute().parent.is_dir():
-        fail(f"{page}: the folder {page.parent} does not exist")
-    if page is not None and page.resolve() in {path.resolve() for path in files}:
-        fail(f"{page} is one of the files to check, and the page would take its place: give --html another name")
+    _refuse_paths(files, page)
     written = InvalidReplies()
     tally = ReplyTally(written if as_json else lambda _: None)
     with (
@@ -206,6 +200,16 @@ def run_check(
         raise typer.Exit(Status.INVALID)
     if tally.unreadable or not tally.replies or (fail_on_empty and tally.empty):
         raise typer.Exit(Status.FAILED)
+
+
+def _refuse_paths(files: Sequence[Path], page: Path | None) -> None:
+    for path in files:
+        if path != STDIN and not path.is_file():
+            fail(f"{path} is not a file: pass files of JSON lines, or - for stdin")
+    if page is not None and not page.absolute().parent.is_dir():
+        fail(f"{page}: the folder {page.parent} does not exist")
+    if page is not None and page.resolve() in {path.resolve() for path in files}:
+        fail(f"{page} is one of the files to check, and the page would take its place: give --html another name")
 
 
 class LineJudge:

@@ -158,6 +158,15 @@ def _print_report(report: Report, screen: Console) -> None:
         if outcomes:
             table.add_row(kind.value, *cells)
     screen.print(table, "")
+    _print_causes(report, screen)
+    screen.print(Text(report.verdict, style="bold green" if report.survived else "bold red"))
+    if report.applicable:
+        screen.print(f"It recovered from {report.recovered}, once good replies followed.")
+    if report.baseline is not None and (gone := report.baseline.gone(report.runs)):
+        screen.print(f"Against the baseline {counted(len(gone), 'finding is', 'findings are')} gone.")
+
+
+def _print_causes(report: Report, screen: Console) -> None:
     live = Live(screen)
     new = {run.source for run in report.new}
     for cause, runs in report.causes.items():
@@ -171,11 +180,6 @@ def _print_report(report: Report, screen: Console) -> None:
         live.line("look", f"strictreply faults --show {runs[0].fault}")
         live.line("test", f"llm.script({runs[0].source})")
         screen.print()
-    screen.print(Text(report.verdict, style="bold green" if report.survived else "bold red"))
-    if report.applicable:
-        screen.print(f"It recovered from {report.recovered}, once good replies followed.")
-    if report.baseline is not None and (gone := report.baseline.gone(report.runs)):
-        screen.print(f"Against the baseline {counted(len(gone), 'finding is', 'findings are')} gone.")
 
 
 def list_faults(kinds: Collection[Kind], *, as_json: bool) -> None:

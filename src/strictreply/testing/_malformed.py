@@ -75,32 +75,41 @@ def scripts_of(
     Raises ValueError when nothing is left, or a fault that was named cannot be made of any tool, ContractError (a
     ValueError) for tools and a request that no contract can be made of, TypeError when ``tools`` is no list.
     """
-    given = cast("object", tools)
-    if isinstance(given, type | str | Mapping) or not isinstance(given, Iterable):  # iterating over a tool may work
-        raise TypeError("tools= must be a list, even for one tool: tools=[search]")
-    declared, wanted = list(tools), [names] if isinstance(names, str) else list(names)
+    declared, wanted = _listed(tools), _several(names)
     chooses = kinds is not None or bool(wanted)
-    if cassette is not None and not (declared or chooses):
-        kinds = ()
-    chosen = _entries(BY_THE_MODEL if kinds is None else kinds, wanted)
-    after = () if then is None else (then,) if isinstance(then, Step) else tuple(then)
-    asked = _asked(declared, place, dict(request or {}))
+    usual = BY_THE_MODEL if cassette is None or declared or chooses else ()
+    chosen = _entries(usual if kinds is None else kinds, wanted)
+    after = (then,) if isinstance(then, Step) else tuple(then or ())
+    said = dict(request or {})
+    asked = _asked(declared, place, said)
     runs = list(_runs(chosen, asked, place, after, gentle=bool(declared) and not (chooses or everything)))
-    made = {run.fault.name for run in runs} if wanted else CATALOGUE
-    for entry in (entry for entry in chosen if entry.name not in made):
-        raise _not_made(entry, declared, place, dict(request or {}))
+    _refuse_unmade({*wanted} - {run.fault.name for run in runs}, declared, place, said)
     if cassette is not None:
-        end = after or (ok.answer(),)
-        runs += [Malformed("", fault, end[:-1], end[-1]) for fault in Cassette(cassette).failures(declared or None)]
+        runs += _recorded(Cassette(cassette), declared, after or (ok.answer(),))
     if not runs:
         raise ValueError("@pytest.mark.malformed: no fault can be made from these tools, kinds, place and cassette")
     return sorted(runs, key=_urgency)
 
 
+def _listed(tools: Iterable[object]) -> list[object]:
+    given = cast("object", tools)
+    if isinstance(given, type | str | Mapping) or not isinstance(given, Iterable):  # iterating over a tool may work
+        raise TypeError("tools= must be a list, even for one tool: tools=[search]")
+    return list(tools)
+
+
+def _several(given: Iterable[str] | str) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _recorded(cassette: Cassette, declared: list[object], after: tuple[Step, ...]) -> list[Malformed]:
+    return [Malformed("", fault, after[:-1], after[-1]) for fault in cassette.failures(declared or None)]
+
+
 def _entries(kinds: Iterable[Kind | str] | str, names: Sequence[str]) -> list[Entry]:
     """Choose from the catalogue, by name if any is given."""
     named = [entry_named(name) for name in names]
-    wanted = set() if names else {Kind(kind) for kind in ([kinds] if isinstance(kinds, str) else kinds)}
+    wanted = set() if names else set(map(Kind, _several(kinds)))
     return [entry for entry in CATALOGUE.values() if entry in named or entry.kind in wanted]
 
 
@@ -126,21 +135,25 @@ def _runs(
         for entry in entries:
             if gentle and entry.name in made and entry.kind is not Kind.ARGS:
                 continue
-            for fault in entry.all_for(tool, place=place or (None if tool is None else "call")):
-                acts = Harm.accepting(fault.code, fault.kind) is not Harm.ACCEPTS
-                if (gentle and not acts) or demand.missing(fault.needs) or not demand.refuses(fault):
-                    continue
+            faults = entry.all_for(tool, place=place or (None if tool is None else "call"))
+            for fault in (fault for fault in faults if _is_fault(fault, demand, gentle=gentle)):
                 if following := after or _good(tool, demand, fault.place):
                     made.add(entry.name)
                     yield Malformed(name, fault, following[:-1], following[-1])
 
 
-def _not_made(entry: Entry, declared: list[object], place: ReplyPlace | None, request: JSONObject) -> ValueError:
-    """Return why a fault that was asked for by name is in no run; FaultNotMade is raised where it cannot be made."""
-    for tool in declared or [None]:
-        entry(tool, place=place)
-    needs = f"; it needs requests with {dict(entry.needs)}" if entry.needs else ""
-    return ValueError(f"faults.{entry.name} is not a fault with request={request}{needs}")
+def _is_fault(fault: Fault, demand: Demand, *, gentle: bool) -> bool:
+    acts = Harm.accepting(fault.code, fault.kind) is not Harm.ACCEPTS
+    return (acts or not gentle) and not demand.missing(fault.needs) and demand.refuses(fault)
+
+
+def _refuse_unmade(names: set[str], declared: list[object], place: ReplyPlace | None, request: JSONObject) -> None:
+    """Raise ValueError, with the reason, for the first of the faults that were asked for by name and are in no run."""
+    for entry in (entry for name, entry in CATALOGUE.items() if name in names):
+        for tool in declared or [None]:
+            entry(tool, place=place)  # raises FaultNotMade where it cannot be made
+        needs = f"; it needs requests with {dict(entry.needs)}" if entry.needs else ""
+        raise ValueError(f"faults.{entry.name} is not a fault with request={request}{needs}")
 
 
 def _asked(declared: list[object], place: ReplyPlace | None, request: JSONObject) -> Iterator[tuple[object, Demand]]:

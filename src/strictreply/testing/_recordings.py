@@ -161,7 +161,6 @@ def _closing(text: str, start: int, escapes: int) -> int:
     return len(text)
 
 
-_RESPONSE_KEYS = ("response", "completion", "output")
 _OK = 200
 _ENDINGS = {"cut": "the response ended early", "reset": "the connection broke off", "hang": "nothing came in time"}
 """How a cassette says that a response ended, and what that means."""

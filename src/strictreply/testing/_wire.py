@@ -166,13 +166,21 @@ def wire(
         yield _head(reply, close=close, chunked=chunked, bodiless=bodiless_status)
     if bodiless or bodiless_status:
         return
-    parts = [part for part in reply.parts if part]
-    last = next((part for part in reversed(parts) if isinstance(part, bytes)), b"")
-    more = repeat(last, most // len(last)) if reply.endless and last else ()
-    for part in chain(parts, more):
-        yield b"%x\r\n%b\r\n" % (len(part), part) if chunked and isinstance(part, bytes) else part
+    parts = _parts(reply, most)
+    yield from _chunked(parts) if chunked else parts
     if chunked and not reply.endless and reply.ending is WireEnding.WHOLE:
         yield b"0\r\n\r\n"
+
+
+def _parts(reply: HTTPReply, most: int) -> Iterator[bytes | Pause]:
+    parts = [part for part in reply.parts if part]
+    last = next((part for part in reversed(parts) if isinstance(part, bytes)), b"")
+    return chain(parts, repeat(last, most // len(last)) if reply.endless and last else ())
+
+
+def _chunked(parts: Iterator[bytes | Pause]) -> Iterator[bytes | Pause]:
+    for part in parts:
+        yield part if isinstance(part, Pause) else b"%x\r\n%b\r\n" % (len(part), part)
 
 
 def _head(reply: HTTPReply, *, close: bool, chunked: bool, bodiless: bool) -> bytes:
@@ -218,10 +226,10 @@ def respond(
     if isinstance(request, HTTPReply):
         return request
     try:
-        asked = as_chat_request(request) if route == "/responses" else request
-    except ContractError as error:  # the contract's own words, of what no reply could honour
-        return error_reply(400, str(error))
-    try:
+        try:
+            asked = as_chat_request(request) if route == "/responses" else request
+        except ContractError as error:  # the contract's own words, of what no reply could honour
+            return error_reply(400, str(error))
         served = responder(asked)
         return render_response(served, request) if route == "/responses" else render(served, request)
     except Exception as error:  # noqa: BLE001 - the edge of a server: a failing responder is a 500

@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from itertools import count
 from typing import Any, Final, Self, TypeAlias, cast
 
 from strictreply.coordination._actions import StateError
@@ -207,7 +208,9 @@ def request_of(found: HumanRequest) -> PendingHuman:
 
 def unworded(ledger: Sequence[JSONObject], interrupted: str | None) -> PendingHuman:
     """Make the request of a flag that was set by hand, with an id from the ledger, so that it is added once."""
-    return PendingHuman(id=f"flag-{len(ledger)}", interrupted=interrupted)
+    taken = {entry.get("id") for entry in ledger}  # a ledger that was changed by hand may have any id
+    id_ = next(one for number in count(len(ledger)) if (one := f"flag-{number}") not in taken)
+    return PendingHuman(id=id_, interrupted=interrupted)
 
 
 def carry_over(ledger: list[JSONObject], entry: str, *, flagged: bool) -> list[JSONObject]:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 from operator import add
@@ -154,7 +154,9 @@ def counted(
     by default the function's own. Raises StateError when the node returns no update (:func:`apply_update`).
     """
     label = name or str(getattr(node, "__name__", type(node).__name__))
-    counters = RunMetrics() if metrics is None else metrics
+
+    def measured() -> AbstractContextManager[None]:  # without metrics there is no lock, which nothing can pickle
+        return nullcontext() if metrics is None else metrics.measure(Activity.NODE_EXECUTIONS, label)
 
     def finished(state: AgentState, returned: object) -> dict[str, Any]:
         update = _read_update(returned)
@@ -169,13 +171,13 @@ def counted(
 
     @functools.wraps(node)
     def run(state: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        with counters.measure(Activity.NODE_EXECUTIONS, label):
+        with measured():
             returned = node(state, *args, **kwargs)
         return finished(state, returned)
 
     @functools.wraps(node)
     async def run_async(state: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        with counters.measure(Activity.NODE_EXECUTIONS, label):
+        with measured():
             returned = await node(state, *args, **kwargs)
         return finished(state, returned)
 

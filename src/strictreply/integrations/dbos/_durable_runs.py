@@ -81,7 +81,7 @@ class DurableRuns:
                 tool.refuse_unrunnable(awaited=isinstance(client, AsyncStrictClient))
         library = load("dbos")
         portable = library.WorkflowSerializationFormat.PORTABLE
-        # DBOS itself gives up no run: ``suspects`` does, since not every run in hand is to blame for a worker's death.
+        # DBOS itself gives up no run: TurnTrial does, since not every run in hand is to blame for a worker's death.
         declared = library.DBOS.workflow(name=self.workflow, serialization_type=portable, max_recovery_attempts=None)
         declared(workflow_of(self._settings))
 

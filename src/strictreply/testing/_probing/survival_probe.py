@@ -8,20 +8,20 @@ import re
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from strictreply.testing._demands import Demand, DemandHints
-from strictreply.testing._probing.client_verdicts import question, verdict_on
+from strictreply.testing._probing.client_verdicts import ClientVerdict, question, verdict_on
 from strictreply.testing._probing.probe_worker import Unusable
 from strictreply.testing._probing.specimens import excerpt
 from strictreply.testing._probing.subjects import Connect, ProbeStage
 from strictreply.testing._probing.survival_report import OUTCOMES, Behaviour, ProbeOutcome, ProbeRun, Report, judged
-from strictreply.testing._scripts import MAX_REQUESTS, ScriptedModel
+from strictreply.testing._scripts import MAX_REQUESTS, Asked, ScriptedModel
 from strictreply.testing._steps import Fault, Kind, Target
 from strictreply.testing._wire import CallIds, HTTPReply, Served
 from strictreply.testing.faults import CATALOGUE
@@ -89,6 +89,18 @@ def _calls_nothing(fault: Fault, demand: Demand) -> bool:
     text = served.body.decode("latin-1") if isinstance(served, HTTPReply) else json.dumps(served, ensure_ascii=False)
     quoted = text.replace("\\", "")
     return demand.targets[0].tool is not None and not any(f'"{tool.name}"' in quoted for tool in demand.callable_tools)
+
+
+def _ran_later(behaviour: Behaviour, asked: Sequence[Asked]) -> list[str]:
+    """Return the tools that ran after the first request: what ran before it no reply has asked for."""
+    return [name for name, at in behaviour.ran if asked and at > asked[0].at]
+
+
+def _outcome_of(verdict: ClientVerdict, outcome: ProbeOutcome, *, returned: bool) -> ProbeOutcome:
+    """Return MISBEHAVED where what the client did on the way harms more than how the run ended."""
+    worse = outcome is not ProbeOutcome.LEAKED and verdict.harm.rank < OUTCOMES[outcome].harm.rank
+    misbehaved = outcome is ProbeOutcome.CLEAN or (worse and not returned)
+    return ProbeOutcome.MISBEHAVED if misbehaved else outcome
 
 
 def _faults(entry: Entry, target: Target) -> Iterator[Fault]:
@@ -277,19 +289,15 @@ class Probe:
         outcome, detail = judged(behaviour, echoes, good, looped=looped, without_tool=calls_nothing)
         found = None
         if outcome is ProbeOutcome.ACCEPTED or not behaviour.returned:
-            found = verdict_on(
-                trial.fault,
-                asked,
-                accepted=behaviour.returned,
-                skipped=behaviour.skipped,
-                ran=[name for name, at in behaviour.ran if asked and at > asked[0].at and not calls_nothing],
-                usual=rehearsal.usual,
-            )
+            known: dict[str, Any] = {
+                "accepted": behaviour.returned,
+                "skipped": behaviour.skipped,
+                "usual": rehearsal.usual,
+            }
+            found = verdict_on(trial.fault, asked, ran=[] if calls_nothing else _ran_later(behaviour, asked), **known)
         if found is not None:
-            worse = outcome is not ProbeOutcome.LEAKED and found[0].harm.rank < OUTCOMES[outcome].harm.rank
             detail = f"{found[1]}; then {detail}"
-            if outcome is ProbeOutcome.CLEAN or (worse and not behaviour.returned):
-                outcome = ProbeOutcome.MISBEHAVED
+            outcome = _outcome_of(found[0], outcome, returned=behaviour.returned)
         return replace(
             trial.run,
             outcome=outcome,
