@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -188,6 +190,16 @@ def test_a_wrong_declaration_is_told_in_bounds() -> None:
     error = sr.ContractError("x" * 10_000, path="/" + "y" * 10_000)
     assert len(str(error).encode()) < 4_096
     assert len(error.path) == 10_001
+
+
+HALTED_BY = re.compile(r'End\("halted", "(\w+)"\)')
+
+
+def test_each_budget_that_halts_a_call_has_advice() -> None:
+    """No budget of the loop ends a call without saying what to do."""
+    sources = (Path(sr.__file__).parent / "retry").glob("*.py")
+    reasons = {reason for source in sources for reason in HALTED_BY.findall(source.read_text("utf-8"))}
+    assert {"deadline", "tokens", "cost"} <= reasons <= REASON_ADVICE.keys()
 
 
 @pytest.mark.parametrize("reason", ["deadline", "tokens", "cost", "authentication_failed", "rate_limit", "timeout"])

@@ -23,4 +23,6 @@ def test_its_tables() -> None:
     """Each column and each status stands in the page with the words of the code."""
     told = {name.strip("`"): words.replace("`", "") for name, words in PAGE.table("The result has the same form")}
     assert told == dict(sr.batch.COLUMNS)
-    assert {name.strip("`"): words for name, words in PAGE.table("| `usage` |")} == dict(sr.batch.STATUSES)
+    assert {name.strip("`"): words for name, words in PAGE.table("The status says how the row ended")} == dict(
+        sr.batch.STATUSES
+    )

@@ -12,10 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import strictreply as sr
 from live_documents import VALUES, pieces, spelled
 from strictreply.reading._decoding import decode
 from strictreply.reading._incremental import IncrementalReader
 from strictreply.schema._live import ANYTHING, LiveCheck
+from strictreply.testing import faults
+from strictreply.testing._steps import Kind
+from strictreply.testing.faults._catalogue import Entry
 from strictreply.values._limits import Limits
 from strictreply.values._replies import Invalid
 
@@ -143,3 +147,19 @@ def test_half_a_pair_that_is_no_escape_is_left_to_whoever_joins_the_pieces() -> 
     assert not any(map(followed.feed, ('"\ud83d', '\ude00"', "x")))
     assert followed.lost
     assert followed.partial() is None
+
+
+SEARCH = sr.Tool.from_json_schema("search", {"type": "object", "properties": {"query": {"type": "string"}}})
+JSON_FAULTS = [entry for entry in faults.CATALOGUE.values() if entry.kind is Kind.JSON]
+BEFORE_IT_IS_CLEAR = {"json.several_values": "json.trailing_data"}
+"""The code of a stream that is stopped before the text shows which of two faults it has."""
+
+
+@pytest.mark.parametrize("entry", JSON_FAULTS, ids=lambda entry: entry.name)
+def test_a_fault_of_json_has_the_same_code_in_a_stream(entry: Entry) -> None:
+    """Where the arguments of a fault of the kit stop the reader, they do so with the code that the fault promises."""
+    for fault in entry.all_for(SEARCH, place="call"):
+        served: Any = fault.served
+        text = served["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"]
+        stop = next(filter(None, map(reader().feed, text)), None)
+        assert stop is None or stop.code in {fault.code, BEFORE_IT_IS_CLEAR.get(fault.code)}

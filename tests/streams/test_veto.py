@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import random
 import warnings
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from live_documents import NAMES, ROOTS, SCALARS, SCHEMAS, VALUES, pieces, spelled
-from strictreply import Contract, ContractError, ContractWarning
+from strictreply import Contract, ContractError, ContractWarning, Valid
 from strictreply.contract._veto import Veto
 from strictreply.reading._incremental import IncrementalReader
 from strictreply.schema._live import LiveCheck
 from strictreply.values._issues import Issue
-from strictreply.values._limits import Limits
+from strictreply.values._limits import Extraction, Limits
 from strictreply.values._replies import Invalid
 
 EXTRA = ["forbid", "schema"]
@@ -258,6 +258,22 @@ def test_what_extraction_may_strip_is_undecided(extraction: Any, text: str, is_v
     for contract in (Contract(answer=ANSWER, extraction=extraction),):
         veto = Veto(contract)
         assert any(map(veto.text, text)) == is_vetoed
+
+
+LENIENT: dict[Extraction, str] = {
+    "strict": '{"n": 1}',
+    "fenced": '```json\n{"n": 1}\n```',
+    "first_object": 'Sure, {"n": 1} it is.',
+    "after_think": '<think>one?</think>{"n": 1}',
+}
+
+
+@pytest.mark.parametrize("mode", get_args(Extraction))
+def test_what_a_mode_of_extraction_accepts_is_never_vetoed(mode: Extraction) -> None:
+    """Each mode of extraction makes its text valid, and the veto lets every character of that text pass."""
+    contract: Contract[Any] = Contract(answer=ANSWER, extraction=mode)
+    assert isinstance(contract.check({"role": "assistant", "content": LENIENT[mode]}), Valid)
+    assert not any(map(Veto(contract).text, LENIENT[mode]))
 
 
 def test_content_beside_possible_calls_is_never_vetoed() -> None:

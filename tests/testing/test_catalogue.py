@@ -73,6 +73,13 @@ def test_only_what_the_gate_refuses_is_made() -> None:
     assert (found[0].kind, found[0].code, found[0].invented[0]) == (Kind.JSON, "json.syntax", CANARY)
 
 
+def test_a_fault_with_another_code_than_declared_says_which() -> None:
+    """Whoever declares an entry with a wrong code is told the code of the verdict."""
+    with pytest.raises(faults.FaultNotMade) as told:
+        made_of("json.syntax", '{"query": 5}')(search)
+    assert "args.type" in str(told.value)
+
+
 def test_a_broken_rule_of_an_answer_has_an_answers_code() -> None:
     """The same entry says ``args`` of a call and ``answer`` of a structured answer, and is proved by that."""
     entry = made_of("args.type", '{"order": "x", "notes": []}')

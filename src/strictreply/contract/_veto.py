@@ -250,7 +250,7 @@ class _Text:
             self._modes = tuple(mode for mode in self._modes if mode != "after_think")
             start = text.lstrip()
         if not start:
-            self._lead = text.strip(" \t\n\r")[:1]  # of blanks that JSON does not know, one is enough to refuse it
+            self._lead = text.strip(" \t\n\r")[:1]  # one blank that JSON does not allow is enough to refuse it later
             return ""
         if "fenced" in self._modes and start.startswith("`"):
             fence = _FENCE.match(start)

@@ -37,7 +37,7 @@ _TEXT, _RANGE, _EMPTY = rf'"{_BODY}"', rf"{_NUMBER}{_WHOLE}|NaN|-?+Infinity", rf
 _ANY = "(?:" + "|".join(f"({value}){_COMMA}" for value in (_PLAIN, _TEXT, _RANGE, _EMPTY)) + r"|(\{)|(\[))"
 
 # One lexeme is a member of an object or an item of an array, as far as a scalar or an opening, with the comma after
-# it; or the end of a container, likewise; or nothing, lest finditer skip ahead to one of these.
+# it; or the end of a container, likewise; or nothing: else finditer would skip text in search of the next one.
 _LEXEME = re.compile(rf'{_SPACE}(?:"({_BODY})"{_SPACE}:{_SPACE}{_ANY}|{_ANY}|(\}}){_COMMA}|(\]){_COMMA}|)')
 
 # The roles of lexemes, as bits: what may come next is a set of them. And their kinds, the values' in the order of _ANY.

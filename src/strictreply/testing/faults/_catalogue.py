@@ -134,7 +134,12 @@ class Entry:
         if others:
             more = f" and {len(others) - MAX_LISTED} more" if len(others) > MAX_LISTED else ""
             return f"cannot be made at {path}, but at {', '.join(others[:MAX_LISTED])}{more}"
-        what = getattr(Target.of(tool, place=place or self.usual or "call"), "name", "") or "this answer"
+        target = Target.of(tool, place=place or self.usual or "call")
+        tried = (self._fault(target, spoiled, again=False) for spoiled in self.make(target))
+        codes = {issue.code for fault in tried for issue in judged(fault, target) or ()}
+        if codes:
+            return f"is declared with the code {self.code}, and refused with {', '.join(sorted(codes))}"
+        what = getattr(target, "name", "") or "this answer"
         return f"cannot be made of {what}: nothing in its schema can be broken in this way"
 
 
