@@ -368,7 +368,7 @@ def _http_of(last: Sent | None) -> tuple[Any, str | None]:
     return None, getattr(source, "_request_id", None)
 
 
-def _like_raised(error: CallFailed, raised: Exception) -> CallFailed:
+def _like_raised(error: CallFailed, raised: Any) -> CallFailed:
     both = _both(error, type(raised), vars(raised))
     cause = raised.__cause__  # what the HTTP library raised; not where it repeats what the server sent
     is_repeating = any("ProtocolError" in base.__name__ for base in type(cause).__mro__)
