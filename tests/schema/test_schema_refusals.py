@@ -163,3 +163,11 @@ def test_compile_raises_nothing_else(document: Any, extra: Any) -> None:
     assert schema.part("/a/b") is not None
     example = schema.example()
     assert example is None or schema.check(example) == ()
+
+
+@pytest.mark.parametrize("part", [{"properties": [1], "required": ["a"]}, {"properties": 5}])
+def test_a_malformed_part_that_only_a_reference_leads_to_is_refused(part: dict[str, Any]) -> None:
+    """The metaschema looks at no place of another name; what a reference leads to there is a schema all the same."""
+    document = {"properties": {"q": {"$ref": "#/x-parts/C"}}, "x-parts": {"C": {"type": "object", **part}}}
+    with pytest.raises(ContractError):
+        Schema.compile(document, extra="forbid")

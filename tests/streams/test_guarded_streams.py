@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
 import json
 import select
@@ -434,3 +435,14 @@ def test_what_closing_a_stream_raises() -> None:
     with pytest.raises(RuntimeError):
         list(sr.wrap(Closing(RuntimeError("bug"))).stream(**ASK))
     assert isinstance([*sr.wrap(Closing(ConnectionError()), policy=ONCE).stream(**ASK)][-1], sr.Accepted)
+
+
+def test_what_is_shown_of_an_answer_does_not_depend_on_how_the_network_joins_events() -> None:
+    """Each event shows the answer as far as its own text goes, also where the whole stream comes at once."""
+    chunks = list(events(completion('{"query": "tea", "limit": 5}')))
+    shown = [
+        [copy.deepcopy(seen) for seen in served(*pieces, tools=[], answer=SCHEMA).stream(**ASK)]
+        for pieces in (chunks, [b"".join(chunks)])
+    ]
+    assert any(isinstance(seen, sr.Provisional) and seen.partial is not None and seen.partial.open for seen in shown[0])
+    assert repr(shown[1]) == repr(shown[0])

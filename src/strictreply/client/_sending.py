@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -237,14 +237,14 @@ def _called(effect: Call, sending: Sending, relay: Relay | None) -> Generator[Io
     incoming = sending.incoming = Incoming(source, sending)
     yield relay.opened(source)
     failed, read = None, Io(incoming.anext if sending.is_async else incoming.next)
-    while failed is None and not relay.is_over:
+    while not relay.is_over:
         several = yield read if sending.until is None else Io(read.work, sending.reading())
         if several is None:
             break
         if isinstance(several, Failure):
             failed = _failed(several, sending, relay, before)
-        elif pieces := _fed(relay, several):
-            yield pieces
+            break
+        yield from _passed_on(several, relay)
     sending.incoming = None
     yield Io(incoming.aclose if sending.is_async else incoming.close)
     if failed is not None:
@@ -254,13 +254,12 @@ def _called(effect: Call, sending: Sending, relay: Relay | None) -> Generator[Io
     return Replied(response, sending.lap(), before, relay.assembly.fault, relay.vetoed, relay.is_behind_text)
 
 
-def _fed(relay: Relay, several: list[Came]) -> list[Any]:
-    pieces: list[Any] = []
+def _passed_on(several: list[Came], relay: Relay) -> Iterator[list[Any]]:
     for came in several:
-        pieces += relay.feed(came)
+        if pieces := relay.feed(came):
+            yield pieces  # before the next is read: the part of an answer that is in them grows with that
         if relay.is_over:
-            break
-    return pieces
+            return
 
 
 def _failed(failure: Failure, sending: Sending, relay: Relay | None, before: float) -> Failed:
@@ -369,7 +368,7 @@ def _http_of(last: Sent | None) -> tuple[Any, str | None]:
     return None, getattr(source, "_request_id", None)
 
 
-def _like_raised(error: CallFailed, raised: Exception) -> CallFailed:
+def _like_raised(error: CallFailed, raised: Any) -> CallFailed:
     both = _both(error, type(raised), vars(raised))
     cause = raised.__cause__  # what the HTTP library raised; not where it repeats what the server sent
     is_repeating = any("ProtocolError" in base.__name__ for base in type(cause).__mro__)

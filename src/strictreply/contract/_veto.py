@@ -7,7 +7,6 @@ What the veto lets pass may still be invalid; the judge alone accepts.
 from __future__ import annotations
 
 import json
-import operator
 import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -291,12 +290,15 @@ def _judge_union(contract: Contract, value: JSON) -> object:
     return Invalid(tuple(issue for issue in found[0] if all((issue.code, issue.path) in each for each in places)))
 
 
+def _is_called(contract: Contract, tool: str, name: JSON) -> bool:
+    return name == tool and not judge_name(contract, name, "/tool", Work())
+
+
 def _union(contract: Contract) -> Place:
     """Return the place of the text channel's union: a call of each tool, or an answer."""
     alternatives: list[Alternative] = []
     for name in contract.callable_names:
-        known = (name,) if not judge_name(contract, name, "/tool", Work()) else ()
-        tool = text_place((name,), partial(operator.contains, known))
+        tool = text_place((name,), partial(_is_called, contract, name))
         alternatives.append(object_of({"tool": tool, "args": _args_place(contract, name)}, _UNION))
     if not alternatives:
         alternatives.append(object_of({"tool": text_place((), lambda _: False), "args": ANYTHING}, _UNION))

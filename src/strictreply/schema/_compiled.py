@@ -15,6 +15,7 @@ from strictreply.schema._explaining import Explainer, contains, proposals, rule_
 from strictreply.schema._live import LiveSchema
 from strictreply.schema._vocabulary import SchemaRule
 from strictreply.schema._work import MAX_STEPS, judgements_of, load_of, size_of
+from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, pointer_tokens
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, MAX_WORK, Extra, Formats, Work
 
@@ -77,7 +78,11 @@ class Schema:
         written = Graph(source)
         load, closed, shown = load_of(written), written, source
         if extra == "forbid":
-            closed = closed_graph(source, root_closed=root_closed)
+            try:
+                closed = closed_graph(source, root_closed=root_closed)
+            except (AttributeError, TypeError) as error:  # in a place that the metaschema holds to no form
+                engine_for(source, formats=formats == "assert")  # which says what is wrong there
+                raise ContractError("the schema is malformed in a place to which only a reference leads") from error
             load, shown = load_of(closed), shown_document(source, closed)
         engine = engine_for(closed.document, formats=formats == "assert")
         # Closing the branches of a oneOf can leave one fit where two were: the schema as written has a say too.

@@ -107,6 +107,7 @@ _ENDLESS: int = 10**MAX_NUMBER_DIGITS  # the least integer that ``str`` and ``js
 MAX_TOKENS = 2**53 - 1  # the largest count that is believed: JSON has no larger exact integer (RFC 7493 section 2.2)
 UsageNames: TypeAlias = tuple[str, str, str]
 OUR_NAMES: UsageNames = ("prompt_tokens", "completion_tokens", "total_tokens")
+_COUNTS = operator.attrgetter(*OUR_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sum of two counts."""
-        return Usage(*map(operator.add, astuple(self), astuple(other)))
+        return Usage(*map(operator.add, _COUNTS(self), _COUNTS(other)))
 
     @classmethod
     def of(cls, response: JSON, names: UsageNames = OUR_NAMES) -> Usage:
