@@ -18,7 +18,7 @@ from strictreply.testing import faults
 from strictreply.testing._steps import CANARY, Fault, Kind, Target
 from strictreply.testing.faults._catalogue import Entry, FaultNotMade
 from strictreply.testing.faults._constraint_faults import below_minimum
-from strictreply.testing.faults._spots import MAX_SPOTS, Spot, spots_of
+from strictreply.testing.faults._spots import MAX_SIZE, MAX_SPOTS, Spot, spots_of
 from strictreply.testing.faults._type_and_key_faults import misspelled_key, wrong_type
 from strictreply.values._issues import pointer_tokens
 from strictreply.values._limits import JSON
@@ -302,6 +302,18 @@ def test_huge_bounds_are_left_alone(rule: Any) -> None:
     """A fault that would take a gigabyte is not made."""
     tool = Tool.from_json_schema("t", {"properties": {"value": rule}})
     assert max(len(json.dumps(fault.served)) for fault in made_of(tool)) < 10_000
+
+
+def test_the_largest_bound_that_is_passed() -> None:
+    """A bound of ``MAX_SIZE`` characters is left alone, and the one below it is passed by one."""
+    most, below = (
+        Tool.from_json_schema(
+            "t", {"properties": {"value": {"type": "string", "maxLength": bound}}, "required": ["value"]}
+        )
+        for bound in (MAX_SIZE, MAX_SIZE - 1)
+    )
+    assert list(ENTRIES["too_long"].all_for(most)) == []
+    assert {len(args_of(fault)["value"]) for fault in ENTRIES["too_long"].all_for(below)} == {MAX_SIZE}
 
 
 def test_an_exploding_schema_is_walked_only_so_far() -> None:

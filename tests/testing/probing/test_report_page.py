@@ -61,6 +61,16 @@ def test_the_survived_are_folded() -> None:
     assert "verdict good" in {value for name, value in page.attributes if name == "class"}
 
 
+def test_what_is_new_against_a_baseline_is_marked() -> None:
+    """Beside the name of a finding stands ``new`` where the baseline does not know it, and nowhere else."""
+    known = Baseline(FULL.app, [run for run in FULL.runs if run.outcome is not ProbeOutcome.HUNG])
+    compared = replace(FULL, baseline=known)
+    text, new = Page(report_page(compared)).text, {run.source for run in compared.new}
+    assert 0 < len(new) < len(compared.findings)
+    assert text.count(" · new") == len(new)
+    assert all(f"{run.id} · new" in text for run in compared.new)
+
+
 @needs_chromium
 def test_a_browser_shows_the_counts(tmp_path: Path) -> None:
     """The rendered document holds the numbers of the report, no script ran, and a picture can be taken."""
