@@ -7,15 +7,14 @@ import signal
 import sys
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import typer
 from rich.console import Console
@@ -23,124 +22,22 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from strictreply import ContractWarning, Invalid
 from strictreply.batch._results import STDIN, open_lines
+from strictreply.cli._check_report import (
+    MAX_CAUSES,
+    SHOWN_OF_A_CAUSE,
+    JudgedLine,
+    ReplyCause,
+    ReplyTally,
+    check_page,
+)
 from strictreply.cli._serve_commands import declare
 from strictreply.cli._terminal import Status, console, counted, excerpt, fail, titled_table
 from strictreply.testing._recordings import NO_NAME, RecordedVerdict, RecordingJudge, UnreadableLine
 from strictreply.testing._response_streams import as_chat_request, is_of_responses
 from strictreply.testing._scripts import Asked
-from strictreply.testing._steps import Harm
 from strictreply.values._issues import capped, printable, printable_json
 from strictreply.values._limits import JSONObject
 from strictreply.wires._wire import wire_of
-
-MAX_CAUSES = 200
-"""So many causes are told apart: of a file of any size no more is kept."""
-SHOWN_OF_A_CAUSE = 3  # replies
-
-
-class JudgedLine(NamedTuple):
-    """What was found in one line; ``reason`` is why it holds no reply, ``shown`` a reply and the ask behind it."""
-
-    line: int
-    model: str = NO_NAME
-    tool: str = NO_NAME
-    issues: Sequence[JSONObject] = ()
-    reason: str = ""
-    shown: tuple[str, str] | None = None
-
-    @property
-    def cause(self) -> ReplyCause:
-        """What invalid replies are grouped by."""
-        return ReplyCause(self.tool, tuple(sorted({str(issue["code"]) for issue in self.issues})))
-
-
-class ReplyCause(NamedTuple):
-    """The first tool that was called, and all that was wrong."""
-
-    tool: str
-    codes: tuple[str, ...]
-
-    @property
-    def harm(self) -> Harm:
-        """What an app does that goes on with such a reply."""
-        return min((Harm.accepting(code) for code in self.codes), key=lambda harm: harm.rank)
-
-
-class ShownReply(NamedTuple):
-    """An invalid reply on a page: where it was recorded, what was wrong, an excerpt, and what would have been asked."""
-
-    where: str
-    model: str
-    faults: Sequence[str]
-    reply: str
-    asked: str
-
-
-@dataclass
-class ReplyTally:
-    """Counts of what was found in the files read so far.
-
-    ``first`` is where each code was seen first, ``empty`` the files that held no reply, ``shown`` the first invalid
-    replies of each cause. ``tell`` is called with every invalid reply.
-    """
-
-    tell: Callable[[JSONObject], None]
-    complete: bool = False
-    replies: int = 0
-    invalid: int = 0
-    by_code: Counter[str] = field(default_factory=Counter[str])
-    by_model: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
-    by_tool: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
-    unreadable: list[JSONObject] = field(default_factory=list[JSONObject])
-    first: dict[str, str] = field(default_factory=dict[str, str])
-    empty: list[str] = field(default_factory=list[str])
-    causes: Counter[ReplyCause] = field(default_factory=Counter[ReplyCause])
-    shown: dict[ReplyCause, list[ShownReply]] = field(default_factory=dict[ReplyCause, list[ShownReply]])
-
-    def add(self, path: Path, judged: JudgedLine) -> None:
-        """Count one line; a code counts once a reply."""
-        if judged.reason:
-            self.unreadable.append({"file": str(path), "line": judged.line, "reason": judged.reason})
-            return
-        self.replies += 1
-        for rates, name in ((self.by_model, judged.model), (self.by_tool, judged.tool)):
-            rate = rates.setdefault(name, {"replies": 0, "invalid": 0})
-            rate["replies"] += 1
-            rate["invalid"] += bool(judged.issues)
-        for code in {str(issue["code"]) for issue in judged.issues}:
-            self.by_code[code] += 1
-            self.first.setdefault(code, f"{path.name}:{judged.line}")
-        if not judged.issues:
-            return
-        self.invalid += 1
-        where = {"file": str(path), "line": judged.line, "model": judged.model, "tool": judged.tool}
-        self.tell({**where, "issues": list(judged.issues)})
-        cause = judged.cause
-        if cause in self.causes or len(self.causes) < MAX_CAUSES:
-            self.causes[cause] += 1
-            shown = self.shown.setdefault(cause, [])
-            if judged.shown is not None and len(shown) < SHOWN_OF_A_CAUSE:
-                faults = [f"{issue['path'] or 'the whole'}: {issue['message']}" for issue in judged.issues]
-                shown.append(ShownReply(f"{path.name}:{judged.line}", judged.model, faults, *judged.shown))
-
-    def rates(self) -> Iterator[tuple[str, dict[str, dict[str, int]]]]:
-        """Yield the rates by model and by tool, sorted by the invalid replies, then by all replies, then by name."""
-        for kind, rates in (("model", self.by_model), ("tool", self.by_tool)):
-            yield kind, dict(sorted(rates.items(), key=lambda one: (-one[1]["invalid"], -one[1]["replies"], one[0])))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the counts as JSON-safe values, the most frequent first."""
-        return {
-            "complete": self.complete,
-            "replies": self.replies,
-            "valid": self.replies - self.invalid,
-            "invalid": self.invalid,
-            "by_code": dict(self.by_code.most_common()),
-            **{f"by_{kind}": rates for kind, rates in self.rates()},
-            "unreadable": self.unreadable,
-            "empty": self.empty,
-        }
-
 
 MAX_ROWS = 20
 MAX_SHOWN_CHARS = 800  # of a reply
@@ -188,8 +85,6 @@ def run_check(
     else:
         _print(tally, console())
     if page is not None:
-        from strictreply.cli._check_page import check_page  # noqa: PLC0415 - only where one is asked for
-
         try:
             page.write_text(check_page(tally, [path.name for path in files]), encoding="utf-8")
         except OSError as error:
