@@ -67,6 +67,7 @@ def test_only_what_is_new_against_a_baseline_fails(command: Command, tmp_path: P
     junit = tmp_path / "now.xml"
     more = command(*words, *CHOSEN, "--fault", "fenced", "--baseline", str(earlier), "--junit", str(junit))
     assert more.exit_code == Status.INVALID
+    assert (more.stdout.count(", 1 new"), known.stdout.count(", 1 new")) == (1, 0)
     assert ET.parse(junit).getroot()[0].get("failures") == "1"  # noqa: S314 - our own XML
     other = command("probe", "--app", "sample_apps:strict", *CHOSEN, "--baseline", str(earlier))
     assert (other.exit_code, "not of sample_apps:strict" in other.stderr) == (0, True)

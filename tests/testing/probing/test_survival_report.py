@@ -139,6 +139,8 @@ def test_a_baseline_tells_what_is_new_and_what_is_gone(tmp_path: Path) -> None:
     suite = ET.fromstring(junit_xml(now))[0]  # noqa: S314 - our own XML
     assert (suite.get("failures"), suite.get("skipped")) == ("2", "2")
     assert len(suite.findall("testcase/failure")) == 2
+    skipped = [str(case.get("message")) for case in suite.findall("testcase/skipped")]
+    assert ["baseline" in message for message in skipped] == [True, False]  # of "same" and of "skipped"
     assert not now.survived
 
 
