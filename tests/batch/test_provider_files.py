@@ -180,7 +180,7 @@ def test_what_a_model_wrote_makes_no_line_unreadable(tmp_path: Path) -> None:
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
-    """When the outputs find no room on the disk, that is an OSError as with any file."""
+    """A full disk is an OSError for the outputs, as for any file."""
     resource = pytest.importorskip("resource", reason="this platform limits no file")
     requests = write(tmp_path / "in.jsonl", asked("a"))
     outputs = write(tmp_path / "out.jsonl", *({"custom_id": "x", "error": "y" * 1000} for _ in range(8000)))

@@ -133,7 +133,7 @@ def test_v14_a_file_that_may_not_be_written(tmp_path: Path, use: Callable[[Any],
 
 
 def test_v14_a_disk_that_is_full(tmp_path: Path) -> None:
-    """Without room nothing of a save is written, and the save can be repeated."""
+    """On a full disk nothing of a save is written, and the save can be repeated."""
     store = Limited(tmp_path / "desk.sqlite")
     store.bound("PRAGMA max_page_count = 8")
     with pytest.raises(SessionStoreFailed) as told:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import time
 from collections import deque
@@ -177,7 +178,7 @@ class Asking:
 
 def _is_missing(value: object) -> bool:
     """Return whether a value stands for none: None, or what a frame has in its place (NaN, NA, NaT)."""
-    is_nan = isinstance(value, float) and value != value  # noqa: PLR0124 - so NaN is known
+    is_nan = isinstance(value, float) and math.isnan(value)
     return value is None or is_nan or type(value).__name__ in {"NAType", "NaTType"}
 
 

@@ -137,10 +137,11 @@ class Entry:
         target = Target.of(tool, place=place or self.usual or "call")
         tried = (self._fault(target, spoiled, again=False) for spoiled in self.make(target))
         codes = {issue.code for fault in tried for issue in judged(fault, target) or ()}
-        if codes:
-            return f"is declared with the code {self.code}, and refused with {', '.join(sorted(codes))}"
         what = getattr(target, "name", "") or "this answer"
-        return f"cannot be made of {what}: nothing in its schema can be broken in this way"
+        why = "nothing in its schema can be broken in this way"
+        if codes:
+            why = f"it would be refused with {', '.join(sorted(codes))}, not with its code {self.code}"
+        return f"cannot be made of {what}: {why}"
 
 
 def response_entry(
