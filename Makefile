@@ -26,9 +26,12 @@ demo: .venv/.ready ## see replies judged, corrected and refused, without a key o
 quick: .venv/.ready ## run a fast part of the tests, for the work in between
 	@$(PY) $(PYTEST) --quick --hypothesis-profile=quick $(ARGS)
 
-test: ## run all tests on the newest openai, then what reaches an SDK on openai 2.x
-	@$(MAKE) --no-print-directory test-newest
-	@$(MAKE) --no-print-directory test-openai2
+# The second lane fills the gaps of the first, which waits for processes and sockets; what it prints is shown at the end.
+test: .venv/.ready .venv-openai2/.ready ## run all tests on the newest openai, beside them what reaches an SDK on 2.x
+	@lane=$$(mktemp); $(MAKE) --no-print-directory test-openai2 >$$lane 2>&1 & beside=$$!; \
+	    trap 'kill $$beside; rm -f $$lane; exit 130' INT TERM; \
+	    status=0; $(MAKE) --no-print-directory test-newest || status=$$?; \
+	    wait $$beside || status=$$?; cat $$lane; rm -f $$lane; exit $$status
 
 test-newest: .venv/.ready ## run all tests on the newest openai
 	@$(PY) $(PYTEST) $(ARGS)

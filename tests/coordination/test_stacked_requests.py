@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from itertools import product
+from copy import copy
 from typing import Any, Final
 
 import pytest
@@ -81,15 +81,22 @@ def test_v16_every_order_of_ends_returns_to_the_right_agent(number: int) -> None
         (HumanKind.ERROR, "coordinator", None),
     ]
     for start in range(number):
-        for ends in product(ENDS, repeat=number):
-            tale = Tale("course_advisor")
-            for question in (questions[start:] + questions[:start])[:number]:
-                tale.ask(*question)
-            for how in ends:
-                tale.check()
-                tale.end(how)
-            tale.check()
-            assert tale.state["next_agent"] in AGENTS
+        tale = Tale("course_advisor")
+        for question in (questions[start:] + questions[:start])[:number]:
+            tale.ask(*question)
+        check_every_end(tale)
+
+
+def check_every_end(tale: Tale) -> None:
+    """Check a tale, and how it goes on after each end of its next question."""
+    tale.check()
+    if not tale.asked:
+        assert tale.state["next_agent"] in AGENTS
+    for how in ENDS if tale.asked else ():
+        branch = copy(tale)
+        branch.asked = [*tale.asked]
+        branch.end(how)
+        check_every_end(branch)
 
 
 class StackedQuestions(RuleBasedStateMachine):
