@@ -76,9 +76,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Deselect what takes long and holds on every lane, when asked to."""
     if not config.getoption("sdk_only") and not config.getoption("quick"):
         return
-    left_out = [item for item in items if is_for_one_lane(item)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if not is_for_one_lane(item)]
+    left_out = {item for item in items if is_for_one_lane(item)}
+    if config.getoption("sdk_only"):
+        # A test's function or class is the second part of its id: path::name[parameters]
+        left_out |= {one for one in items if not touches_sdk(one.path, one.nodeid.split("::")[1].partition("[")[0])}
+    config.hook.pytest_deselected(items=[*left_out])
+    items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -37,12 +37,14 @@ def kills(path: Path) -> bool:
     return "SIGKILL" in path.read_text("utf-8")
 
 
-def touches_sdk(path: Path) -> bool:
-    """Report whether a test file, or what it uses of the helpers under ``tests/``, mentions the SDK.
+@cache
+def touches_sdk(path: Path, name: str | None = None) -> bool:
+    """Report whether a test file, or the test of a name in it, or what either uses under ``tests/``, mentions the SDK.
 
-    A helper that has fakes beside a server for the real client counts for those alone who use the server.
+    A helper that has fakes beside a server for the real client counts for those alone who use the server. The fixtures
+    of a test are what its arguments name, in its file or in a ``conftest.py`` above it.
     """
-    left: list[tuple[Path, str | None]] = [(path, None)]
+    left: list[tuple[Path, str | None]] = [(path, name)]
     seen = set(left)
     while left:
         source, name = left.pop()
@@ -78,6 +80,8 @@ def _statements(path: Path) -> list[_Statement]:
         if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant):
             continue  # words alone
         used = {(path, node.id) for node in ast.walk(one) if isinstance(node, ast.Name)}
+        fixtures = [node.arg for node in ast.walk(one) if isinstance(node, ast.arg)]
+        used |= {(place, name) for name in fixtures for place in (path, *_conftests(path))}
         begins = min(node.lineno for node in [one, *getattr(one, "decorator_list", [])])
         mentions = SDK_WORDS.search("\n".join(lines[begins - 1 : one.end_lineno]))
         found.append(_Statement(frozenset(_names_of(one)), frozenset({*used, *_imported(one)}), bool(mentions)))
@@ -106,6 +110,12 @@ def _imported(statement: ast.AST) -> Iterator[tuple[Path, str | None]]:
         for module, name in named:
             if (path := _helper(module)) is not None:
                 yield path, name
+
+
+@cache
+def _conftests(path: Path) -> list[Path]:
+    above = [folder / "conftest.py" for folder in path.parents if folder.is_relative_to(TESTS)]
+    return [each for each in above if each.is_file()]
 
 
 def _helper(module: str) -> Path | None:

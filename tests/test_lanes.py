@@ -30,6 +30,38 @@ def test_a_file_is_found_by_what_it_imports(source: str, touches: bool, tmp_path
     assert touches_sdk(path) is touches
 
 
+ONE_OF_TWO = """
+import pytest
+from openai import OpenAI
+
+@pytest.fixture
+def client():
+    return OpenAI(api_key="k")
+
+def shown(value):
+    return repr(value)
+
+def asked():
+    return shown(OpenAI)
+
+def test_by_fixture(client): ...
+def test_by_helper(): assert asked()
+def test_beside(tmp_path): assert shown(None)
+class TestMachine: client = OpenAI
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "touches"),
+    [("test_by_fixture", True), ("test_by_helper", True), ("TestMachine", True), ("test_beside", False)],
+)
+def test_a_test_is_found_by_what_it_uses(name: str, touches: bool, tmp_path: Path) -> None:
+    """A test is on the lane when its fixtures, its helpers or it use the SDK, whatever its file imports for others."""
+    path = tmp_path / "test_new.py"
+    path.write_text(ONE_OF_TWO, "utf-8")
+    assert touches_sdk(path, name) is touches
+
+
 def test_the_lane_is_a_part_of_the_tests() -> None:
     """What reaches no SDK, a quarter of the files at least, is run once."""
     found = [touches_sdk(path) for path in TESTS.rglob("test_*.py")]
