@@ -256,3 +256,9 @@ def test_what_is_used_is_what_is_loaded() -> None:
     loaded = modules_after("from strictreply import wrap, tool, Contract, RetryPolicy, ReplyRejected")
     assert not {name.partition(".")[0] for name in loaded} & OUTSIDE_THE_PURE
     assert not {"strictreply.pipeline", "strictreply.running", "strictreply.coordination"} & loaded
+
+
+def test_the_page_names_modules_that_exist() -> None:
+    """Each file that docs/architecture.md names is in the repository, or somewhere under the sources."""
+    named = set(re.findall(r"`([\w/]+\.py)`", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")))
+    assert not [name for name in named if not (ROOT / name).is_file() and not any(PACKAGE.rglob(name))]
