@@ -13,7 +13,15 @@ from coordination.team import CONVERSATION, GRAPH, PARALLEL, SEARCH, SPAWN, faul
 from openai_shapes import call, message
 from strictreply.coordination._action_rules import suggested_actions
 from strictreply.coordination._actions import ActionType, AgentInvocation, Branch, Permitted
-from strictreply.coordination._permissions import SHAPES, Need, document_of, example_of, schema_of, union_document
+from strictreply.coordination._permissions import (
+    LACKING,
+    SHAPES,
+    Need,
+    document_of,
+    example_of,
+    schema_of,
+    union_document,
+)
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.schema import Schema
@@ -420,7 +428,7 @@ def test_a_union_spells_the_permitted_names_out() -> None:
 def test_every_need_is_somebody_s() -> None:
     """Each need stands behind an action, and each code of a need is one of permission or of actions."""
     assert {need for shape in SHAPES.values() for need in shape.needs} == set(Need)
-    assert {need.code.category for need in Need} == {Category.PERMISSION_ERROR, Category.ACTION_ERROR}
+    assert {code.category for code in LACKING.values()} == {Category.PERMISSION_ERROR, Category.ACTION_ERROR}
 
 
 @pytest.mark.req("M15")

@@ -11,7 +11,7 @@ from coordination.team import CONVERSATION, GRAPH, PARALLEL, faults, judged, pro
 from strictreply import ContractError
 from strictreply.coordination._action_rules import suggested_actions
 from strictreply.coordination._actions import ActionType, Branch, BranchType, Origin
-from strictreply.coordination._permissions import SHAPES, permitted_actions, read_leave, refusal_of
+from strictreply.coordination._permissions import LACKING, SHAPES, permitted_actions, read_leave, refusal_of
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.values._issues import Category
@@ -206,7 +206,7 @@ def test_a_refusal_names_the_need_that_is_not_met() -> None:
     assert refusal_of(A.TERMINATE_WORKFLOW, allowed).code == "action.not_permitted"
     assert refusal_of(A.TERMINATE_WORKFLOW, permitted_actions(GRAPH, "Worker1")).code == "topology.may_not_finish"
     for action, shape in SHAPES.items():
-        assert refusal_of(action, permitted_actions(GRAPH, "Worker3")).code in {need.code for need in shape.needs}
+        assert refusal_of(action, permitted_actions(GRAPH, "Worker3")).code in {LACKING[need] for need in shape.needs}
 
 
 @pytest.mark.parametrize("leave", [["auto_retry"], ["dance"]])

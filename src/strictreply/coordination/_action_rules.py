@@ -57,7 +57,7 @@ def retry_suggestion(issues: tuple[Issue, ...], allowed: Permitted) -> str | Non
         return "the same request"
     if Remedy.SHORTEN in remedies:
         return "a shorter reply"
-    offered = (f"{action} ({SHAPES[action].told(allowed)})" for action in suggested_actions(issues, allowed))
+    offered = (f"{action} ({SHAPES[action].described(allowed)})" for action in suggested_actions(issues, allowed))
     return printable(f"one of these actions: {'; '.join(offered)}")  # agents may have any names
 
 

@@ -22,6 +22,7 @@ from strictreply.values._limits import DEFAULT_LIMITS, JSON, JSONObject, Limits
 
 ExtraKeys: TypeAlias = Literal["forbid", "allow"]  # of members that the shape of an action does not name (X3)
 MAX_LISTED = 20
+_EXTRA: Mapping[ExtraKeys, Literal["forbid", "schema"]] = {"forbid": "forbid", "allow": "schema"}
 MAX_INVOCATIONS = 128  # how many agents one action may hand over to at once
 
 
@@ -34,16 +35,11 @@ class Need(StrEnum):
     TOOLS = auto()
     CONVERSATION = auto()
     PARALLEL = auto()
-    LEAVE = auto()  # the application says so expressly
+    LEAVE = auto()  # the application permits it expressly
     SYSTEM = auto()  # no agent has it
 
-    @property
-    def code(self) -> AgentReplyCode:
-        """The code of the fault of an agent that lacks it."""
-        return _LACKING.get(self, AgentReplyCode.ACTION_NOT_PERMITTED)
 
-
-_LACKING = {
+LACKING = dict.fromkeys(Need, AgentReplyCode.ACTION_NOT_PERMITTED) | {  # the fault of an agent that has not met a need
     Need.NEXT_AGENT: AgentReplyCode.TOPOLOGY_NOT_ALLOWED,
     Need.FINISH: AgentReplyCode.TOPOLOGY_MAY_NOT_FINISH,
     Need.USER: AgentReplyCode.TOPOLOGY_NO_USER,
@@ -54,21 +50,16 @@ Example: TypeAlias = Callable[[Permitted, Tools], "JSONObject | None"]
 
 @dataclass(frozen=True, slots=True)
 class ActionShape:
-    """One action, which an agent may use when it has all of ``needs``, the system always when ``systemic`` (X8).
+    """One action, which an agent may use when it has all of ``needs``, the system always when ``systemic`` (X8)."""
 
-    ``properties`` are its members, all required but the ``optional`` ones. ``words`` describe it, ``{agents}`` and
-    ``{tools}`` being what is permitted. ``example`` holds the members of a valid example, or makes them (None for
-    none).
-    """
-
-    words: str
+    words: str  # describe it, with {agents} and {tools} for those that are permitted
     needs: tuple[Need, ...]
-    example: JSONObject | Example = field(default_factory=dict[str, JSON])
-    properties: JSONObject = field(default_factory=dict[str, JSON])
+    example: JSONObject | Example = field(default_factory=dict[str, JSON])  # its members, or what makes them
+    properties: JSONObject = field(default_factory=dict[str, JSON])  # its members, all required but the optional ones
     optional: tuple[str, ...] = ()
     systemic: bool = False
 
-    def told(self, allowed: Permitted) -> str:
+    def described(self, allowed: Permitted) -> str:
         """Return what the action does and with whom, for a model that is ``allowed`` to use it."""
         return self.words.format(agents=listed(allowed.agents), tools=listed(allowed.tools))
 
@@ -79,28 +70,27 @@ def listed(names: tuple[str, ...]) -> str:
     return (", ".join(names[:MAX_LISTED]) or "none") + more
 
 
-def _object(properties: JSONObject, *required: str) -> JSONObject:
-    return {"type": "object", "properties": properties, "required": list(required)}
+def _object(properties: JSONObject, *optional: str) -> JSONObject:
+    required: list[JSON] = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required}
 
 
 def document_of(action: ActionType) -> JSONObject:
     """Return the JSON Schema of an action as a model is shown it; ``thought`` is always optional (requirement M39)."""
     shape = SHAPES[action]
-    members = {"thought": {"type": "string"}, "next_action": {"const": action.value}}
-    required = (name for name in shape.properties if name not in shape.optional)
-    return _object(members | shape.properties, "next_action", *required)
+    members: JSONObject = {"thought": _STRING, "next_action": {"const": action.value}}
+    return _object(members | shape.properties, "thought", *shape.optional)
 
 
 def union_document(allowed: Permitted) -> JSONObject:
-    """Return the JSON Schema of all that an agent may reply, with the names that are permitted spelt out."""
+    """Return the JSON Schema of all that an agent may reply, with the permitted names as enumerations."""
     return {"anyOf": [_narrowed(document_of(action), allowed) for action in allowed.actions]}
 
 
 @lru_cache(maxsize=1_024)
 def action_schema(allowed: Permitted, extra: ExtraKeys) -> Schema:
     """Return the compiled schema of all that an agent may reply; kinds of branches are few, so each is asked again."""
-    document = union_document(allowed)
-    return Schema.compile(document, extra="forbid" if extra == "forbid" else "schema", root_closed=False)
+    return Schema.compile(union_document(allowed), extra=_EXTRA[extra], root_closed=False)
 
 
 def _narrowed(schema: JSON, allowed: Permitted) -> JSON:
@@ -114,7 +104,7 @@ def _narrowed(schema: JSON, allowed: Permitted) -> JSON:
 @cache
 def schema_of(action: ActionType, extra: ExtraKeys = "forbid") -> Schema:
     """Return the compiled schema of an action; with ``extra="allow"`` members that it does not name pass."""
-    return Schema.compile(document_of(action), extra="forbid" if extra == "forbid" else "schema")
+    return Schema.compile(document_of(action), extra=_EXTRA[extra])
 
 
 @cache
@@ -125,20 +115,18 @@ def member_names() -> frozenset[str]:
 
 def without_nulls(action: JSONObject, kind: ActionType) -> JSONObject:
     """Copy an action without its nulls, at any depth, for members that it or the printed ``AgentResponse`` may omit."""
-    schema: Any = document_of(kind)
-    needed = schema["required"]
-    given = {key: part for key, part in action.items() if part is not None or key in needed or key not in _OPTIONAL}
-    return {key: _part_without_nulls(part, schema["properties"].get(key)) for key, part in given.items()}
+    return cast("JSONObject", _without_nulls(action, document_of(kind), _OPTIONAL))
 
 
-def _part_without_nulls(value: JSON, schema: Any) -> JSON:
+def _without_nulls(value: JSON, schema: Any, omissible: frozenset[str] | None = None) -> JSON:
     for way in () if schema is None else schema.get("anyOf", [schema]):
         if isinstance(value, dict) and "properties" in way:
             known, needed = way["properties"], way["required"]
-            given = {key: part for key, part in value.items() if part is not None or key in needed or key not in known}
-            return {key: _part_without_nulls(part, known.get(key)) for key, part in given.items()}
+            dropped = {key for key in omissible or known if key not in needed}
+            given = {key: part for key, part in value.items() if part is not None or key not in dropped}
+            return {key: _without_nulls(part, known.get(key)) for key, part in given.items()}
         if isinstance(value, list) and "items" in way:
-            return [_part_without_nulls(part, way["items"]) for part in value]
+            return [_without_nulls(part, way["items"]) for part in value]
     return value
 
 
@@ -168,21 +156,23 @@ def _call(allowed: Permitted, tools: Tools) -> JSONObject | None:
 
 
 _REQUEST = "what you want done"
-_ERROR = {"type": "kind_of_error", "message": "what went wrong"}
+_WRONG = "what went wrong"
+_ERROR = {"type": "kind_of_error", "message": _WRONG}
 _STRING: JSON = {"type": "string"}
 _TEXT: JSON = {"type": "string", "pattern": r"\S"}
 _NAME: JSON = {"type": "string", "pattern": r"\S"}  # of an agent; a model is shown the names that are permitted
 _TOOL: JSON = {"type": "string"}  # likewise of a tool
 _ANYTHING_ASKED: JSON = {"type": ["string", "object", "array"]}
-_ONE_INVOCATION: JSON = _object({"agent_name": _NAME, "request": _ANYTHING_ASKED}, "agent_name")
+_ONE_INVOCATION: JSON = _object({"agent_name": _NAME, "request": _ANYTHING_ASKED}, "request")
 _INVOCATIONS: JSON = {"type": "array", "items": _ONE_INVOCATION, "minItems": 1, "maxItems": MAX_INVOCATIONS}
-_FUNCTION: JSON = _object({"name": _TOOL, "arguments": _STRING}, "name", "arguments")
-_TOOL_CALL: JSON = _object({"id": _STRING, "type": {"const": "function"}, "function": _FUNCTION}, "id", "function")
-_SECONDS: JSON = {"type": "number", "minimum": 0}
-_ERROR_DETAILS: JSON = _object(
-    {"type": _TEXT, "message": _TEXT, "provider": _STRING, "retry_after": _SECONDS}, "type", "message"
-)
-_CONTENT: JSON = {"anyOf": [_TEXT, {"type": "object"}]}
+_FUNCTION: JSON = _object({"name": _TOOL, "arguments": _STRING})
+_TOOL_CALL: JSON = _object({"id": _STRING, "type": {"const": "function"}, "function": _FUNCTION}, "type")
+_ABOUT_ERROR: JSONObject = {"type": _TEXT, "message": _TEXT, "provider": _STRING}
+_ABOUT_ERROR["retry_after"] = {"type": "number", "minimum": 0}  # seconds
+_ERROR_DETAILS: JSON = _object(_ABOUT_ERROR, "provider", "retry_after")
+_AGENTS: JSON = {"type": "array", "items": _NAME, "minItems": 2, "maxItems": MAX_INVOCATIONS}
+_REQUESTS: JSON = {"type": "object", "additionalProperties": _ANYTHING_ASKED}
+_ANSWER: tuple[JSONObject, JSONObject] = {"content": "your answer"}, {"content": {"anyOf": [_TEXT, {"type": "object"}]}}
 
 SHAPES: Mapping[ActionType, ActionShape] = {
     ActionType.INVOKE_AGENT: ActionShape(
@@ -196,10 +186,7 @@ SHAPES: Mapping[ActionType, ActionShape] = {
         "hand over to two or more of these agents at once, each with its own request: {agents}",
         (Need.NEXT_AGENT,),
         _invocations,
-        {
-            "agents": {"type": "array", "items": _NAME, "minItems": 2, "maxItems": MAX_INVOCATIONS},
-            "agent_requests": {"type": "object", "additionalProperties": _ANYTHING_ASKED},
-        },
+        {"agents": _AGENTS, "agent_requests": _REQUESTS},
         ("agent_requests",),
     ),
     ActionType.CALL_TOOL: ActionShape(
@@ -209,10 +196,7 @@ SHAPES: Mapping[ActionType, ActionShape] = {
         {"tool_calls": {"type": "array", "items": _TOOL_CALL, "minItems": 1}},
     ),
     ActionType.FINAL_RESPONSE: ActionShape(
-        "finish with your answer, text or an object, in content",
-        (Need.FINISH,),
-        {"content": "your answer"},
-        {"content": _CONTENT},
+        "finish with your answer, text or an object, in content", (Need.FINISH,), *_ANSWER
     ),
     ActionType.END_CONVERSATION: ActionShape("end this conversation", (Need.CONVERSATION,)),
     ActionType.WAIT_AND_AGGREGATE: ActionShape(
@@ -227,11 +211,7 @@ SHAPES: Mapping[ActionType, ActionShape] = {
         systemic=True,
     ),
     ActionType.TERMINAL_ERROR: ActionShape(
-        "stop with an error that cannot be fixed",
-        (Need.LEAVE,),
-        {"error": "what went wrong"},
-        {"error": _TEXT},
-        systemic=True,
+        "stop with an error that cannot be fixed", (Need.LEAVE,), {"error": _WRONG}, {"error": _TEXT}, systemic=True
     ),
     ActionType.AUTO_RETRY: ActionShape(
         "try the same again",
@@ -243,8 +223,7 @@ SHAPES: Mapping[ActionType, ActionShape] = {
     ActionType.TERMINATE_WORKFLOW: ActionShape(
         "finish the whole workflow with your answer, text or an object, in content",
         (Need.FINISH, Need.LEAVE),
-        {"content": "your answer"},
-        {"content": _CONTENT},
+        *_ANSWER,
     ),
     ActionType.ASK_USER: ActionShape(
         "ask the user the question in question", (Need.USER,), {"question": "your question"}, {"question": _STRING}
@@ -254,7 +233,6 @@ SHAPES: Mapping[ActionType, ActionShape] = {
 
 _OPTIONAL = frozenset({"thought", "action_input", "agents"}).union(*(shape.optional for shape in SHAPES.values()))
 """The members that may be null: those that an action may omit, and those of the published ``AgentResponse``."""
-_SYSTEM_ACTIONS = tuple(action for action, shape in SHAPES.items() if shape.systemic)
 _SIMPLE = Branch()
 
 
@@ -278,7 +256,7 @@ def permitted_actions(
     """
     targets = topology.allowed_targets(agent)
     if origin is Origin.SYSTEM:
-        return Permitted(agent, _SYSTEM_ACTIONS, (*targets, USER))
+        return Permitted(agent, tuple(one for one, shape in SHAPES.items() if shape.systemic), (*targets, USER))
     if allowed_agents is not None:
         named = {name.strip() for name in allowed_agents}
         targets = tuple(target for target in targets if target in named)
@@ -300,15 +278,14 @@ def permitted_actions(
 def actions_of(met: frozenset[Need], leave: frozenset[ActionType] = frozenset()) -> tuple[ActionType, ...]:
     """Return the actions of an agent that has met these needs; there are few such sets: each is worked out once."""
     full = met | {Need.LEAVE}
-    return tuple(
-        action for action, shape in SHAPES.items() if (full if action in leave else met).issuperset(shape.needs)
-    )
+    return tuple(one for one, shape in SHAPES.items() if (full if one in leave else met).issuperset(shape.needs))
 
 
 def refusal_of(action: ActionType, allowed: Permitted) -> Issue:
     """Report an action that is not permitted, under the code of the first of its needs that no permitted one has."""
     met = {need for other in allowed.actions for need in SHAPES[other].needs}
-    code = next((need.code for need in SHAPES[action].needs if need not in met), AgentReplyCode.ACTION_NOT_PERMITTED)
+    lacking = [need for need in SHAPES[action].needs if need not in met]
+    code = LACKING[lacking[0]] if lacking else AgentReplyCode.ACTION_NOT_PERMITTED
     names = allowed.agents if code is AgentReplyCode.TOPOLOGY_NOT_ALLOWED else allowed.actions
     return code.at("/next_action", names=listed(names), found=quote(action.value))
 
@@ -337,18 +314,14 @@ Checks: TypeAlias = Mapping[ActionType, tuple[ActionCheck, ...]]
 
 @dataclass(frozen=True, slots=True)
 class ActionTerms:
-    """What an action is held to.
-
-    ``tools`` is the contract of tool calls, several at once permitted. ``extra`` permits or forbids members beside its
-    own (X3). ``checks`` run last. ``place`` is where the conversation stands, for the ids of agents' instances.
-    """
+    """What an action is held to."""
 
     permitted: Permitted
-    tools: Contract
+    tools: Contract  # of tool calls, several at once permitted
     branch: Branch = _SIMPLE
     extra: ExtraKeys = "forbid"
-    checks: Checks = field(default_factory=lambda: MappingProxyType({}))
-    place: tuple[JSON, ...] = ()
+    checks: Checks = field(default_factory=lambda: MappingProxyType({}))  # run last
+    place: tuple[JSON, ...] = ()  # where the conversation stands, for the ids of agents' instances
 
 
 Declared: TypeAlias = Iterable[object] | Mapping[str, object]

@@ -135,7 +135,7 @@ class ActionFormat(BaseResponseFormat):
     ) -> dict[ActionType, str]:
         """Return the words of the table of actions."""
         allowed = context.permitted()
-        return {action: SHAPES[action].told(allowed) for action in actions}
+        return {action: SHAPES[action].described(allowed) for action in actions}
 
     def get_examples(self, actions: Sequence[ActionType], context: CoordinationContext) -> list[str]:
         """Make the examples from the table of actions."""
