@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, cast
 from strictreply.contract._complaints import check_issues
 from strictreply.contract._judge import judge
 from strictreply.coordination._actions import (
+    ANSWERING,
     UNREAD,
     ActionType,
     AgentInvocation,
@@ -43,7 +44,6 @@ _MAX_HINTED = 8  # bad targets for which the nearest name is looked for: that ta
 _MAX_NEAR_CHARS, _NEAR = 64, 0.6
 _MISSING = f"action.{SchemaRule.REQUIRED}"
 _ALIASES = ("response", "report")
-_ANSWERING = (ActionType.FINAL_RESPONSE, ActionType.TERMINATE_WORKFLOW)
 _ACTIONS: Mapping[str, ActionType] = {action.value: action for action in ActionType}
 _SORTED = json.JSONEncoder(sort_keys=True, check_circular=False)
 
@@ -150,7 +150,7 @@ def _canonical(candidate: JSONObject, action: ActionType) -> JSONObject:
     """Copy the candidate without nulls for nothing, the answer of a final response in ``content`` (M36, X30)."""
     spelled = without_nulls(candidate, action)
     given: object = candidate.get("action_input")
-    if action in _ANSWERING and spelled.get("content") is None and isinstance(given, dict):
+    if action in ANSWERING and spelled.get("content") is None and isinstance(given, dict):
         members = cast("JSONObject", given)
         if len(members) == 1 and not members.keys().isdisjoint(_ALIASES):
             del spelled["action_input"]
@@ -187,14 +187,18 @@ def _several(spelled: JSONObject, terms: ActionTerms) -> _Content:
     agents: list[str] = spelled["agents"]
     names = [name.strip() for name in agents]
     targets = [_Target(("agents", at), name, requests.get(names[at])) for at, name in enumerate(agents)]
-    issues = _target_issues(targets, terms.permitted.agents)
+    permitted, at = terms.permitted.agents, "/agent_requests"
+    issues = _target_issues(targets, permitted)
     if given is None and terms.branch.is_parallel_spawn:
-        issues.append(AgentReplyCode.ACTION_MISSING_FIELD.at("/agent_requests"))
+        issues.append(AgentReplyCode.ACTION_MISSING_FIELD.at(at))
     if given is not None:
-        if requests.keys() != set(names):
-            issues += _request_issues(names, requests, terms.permitted)
+        known = dict.fromkeys(names)  # of these, one that is not permitted was reported already
+        missing = (name for name in known if name not in requests and name in permitted)
+        issues += (AgentReplyCode.ACTION_MISSING_FIELD.at(pointer(at, name)) for name in missing)
+        nobody = islice((name for name in requests if name not in known), MAX_ISSUES)
+        issues += (AgentReplyCode.ACTION_REQUEST_UNKNOWN.at(at, names="agents", found=quote(name)) for name in nobody)
         if len(requests) < len(given):
-            issues.append(Issue.of(Code.JSON_DUPLICATE_KEY, "/agent_requests"))  # the same name with other spaces
+            issues.append(Issue.of(Code.JSON_DUPLICATE_KEY, at))  # the same name with other spaces
     return _Content(ActionType.PARALLEL_INVOKE, issues, _instances(targets, spelled, terms))
 
 
@@ -226,16 +230,6 @@ def _target_issues(targets: list[_Target], agents: tuple[str, ...]) -> list[Issu
         hint = _nearest(target.written, agents) if len(issues) < _MAX_HINTED else ""
         issues.append(AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(at, names=listed(agents), hint=hint, found=found))
     return issues
-
-
-def _request_issues(names: list[str], requests: Mapping[str, Any], allowed: Permitted) -> Iterator[Issue]:
-    """Report agents without a request, and requests for nobody; an agent that is no target was reported already."""
-    at, known = "/agent_requests", dict.fromkeys(names)
-    for name in known:
-        if name not in requests and name in allowed.agents:
-            yield AgentReplyCode.ACTION_MISSING_FIELD.at(pointer(at, name))
-    for name in islice((name for name in requests if name not in known), MAX_ISSUES):
-        yield AgentReplyCode.ACTION_REQUEST_UNKNOWN.at(at, names="agents", found=quote(name))
 
 
 def _instances(targets: list[_Target], spelled: JSONObject, terms: ActionTerms) -> Iterator[AgentInvocation]:

@@ -173,8 +173,8 @@ class Permitted:
     tools: tuple[str, ...] = ()
 
 
-_FINAL = frozenset({ActionType.FINAL_RESPONSE, ActionType.TERMINATE_WORKFLOW})
-_ENDING = _FINAL | {ActionType.END_CONVERSATION, ActionType.TERMINAL_ERROR}
+ANSWERING = frozenset({ActionType.FINAL_RESPONSE, ActionType.TERMINATE_WORKFLOW})  # with an answer as their content
+_ENDING = ANSWERING | {ActionType.END_CONVERSATION, ActionType.TERMINAL_ERROR}
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,7 @@ class ValidationResult:
     @property
     def final_response(self) -> JSON:
         """The answer of a final response, text or an object; None for any other result (requirement M14)."""
-        parsed = self.parsed_response if self.is_valid and self.action_type in _FINAL else None
+        parsed = self.parsed_response if self.is_valid and self.action_type in ANSWERING else None
         return None if parsed is None else parsed["content"]
 
     @property

@@ -38,7 +38,6 @@ class RoutingReason(StrEnum):
     CONVERSATION_ENDED = "conversation_ended"
     WAITING = "waiting"
     USER_ASKED = "user_asked"
-
     RECOVERY = "recovery"
     TERMINAL = "terminal"
     AUTO_RETRY = "auto_retry"
@@ -48,25 +47,19 @@ class RoutingReason(StrEnum):
     TERMINATED = "terminated"
     RETRIES_SPENT = "retries_spent"
     NO_SUGGESTION = "no_suggestion"
-
     NOT_ALLOWED = "not_allowed"
     UNKNOWN_AGENT = "unknown_agent"
     BROKEN_RESULT = "broken_result"
     MAX_TURNS = "max_turns"
-
     CRITICAL_API_ERROR = "critical_api_error"
     COORDINATION_ERROR = "coordination_error"
     POOL_EXHAUSTED = "pool_exhausted"
     TIMEOUT = "timeout_error"
-
     HUMAN_RETRY = "human_retry"
     HUMAN_SKIP = "human_skip"
     ABORTED = "aborted"
     ASKED_AGAIN = "asked_again"
     CONTENT_LOOP = "content_loop"
-
-
-_FAULT_STEPS: Final = frozenset({StepType.ERROR_RECOVERY, StepType.RETRY_WITH_STEERING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +116,8 @@ class RoutingDecision:
 
     def follows_fault(self) -> bool:
         """Return whether a fault led here: such a decision holds for once (requirement M112)."""
-        return self.error_action is not None or any(step.step_type in _FAULT_STEPS for step in self.next_steps)
+        after_faults = (StepType.ERROR_RECOVERY, StepType.RETRY_WITH_STEERING)
+        return self.error_action is not None or any(step.step_type in after_faults for step in self.next_steps)
 
 
 _NOT_GIVEN: Final = cast("int", object())  # the absence of a count, told from every count

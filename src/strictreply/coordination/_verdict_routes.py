@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias, cast
 
-from strictreply.coordination._actions import ActionType, AgentInvocation, BranchType, Origin
-from strictreply.coordination._agent_steering import SteeringContext, steering_text
+from strictreply.coordination._actions import ActionType, BranchType, Origin
+from strictreply.coordination._agent_steering import generate_steering
 from strictreply.coordination._error_policy import ApiError, Reaction
 from strictreply.coordination._routing_decision import (
     BranchSpec,
@@ -39,16 +39,18 @@ _CALL = '{"id": text, "type": "function", "function": {"name": text, "arguments"
 def _sequential(case: RoutingCase) -> RoutingDecision:
     """Hand over to one agent; to a partner of the conversation while it has turns left (requirements M95, M108)."""
     if len(case.result.invocations) != 1:
-        return _broken("it does not name one agent to hand over to")
+        return broken("it does not name one agent to hand over to")
     invocation, branch = case.result.invocations[0], case.branch
-    partners = invocation.agent_name != case.agent and {invocation.agent_name, case.agent} <= set(branch.agents)
+    target, known = invocation.agent_name, {"from_agent": case.agent, "instance_id": invocation.instance_id}
+    step = _step(StepType.AGENT_INVOCATION, target, {"request": invocation.request}, **known)
+    partners = target != case.agent and {target, case.agent} <= set(branch.agents)
     if branch.type is not BranchType.CONVERSATION or not partners:
-        return go_on(RoutingReason.SEQUENTIAL, _invoke(case, invocation))
+        return go_on(RoutingReason.SEQUENTIAL, step)
     turn = branch.turns + 1
     if turn > branch.max_turns:
         words = f"the conversation has had its {branch.max_turns} turns"
         return stop(RoutingReason.MAX_TURNS, words, conversation_turns=branch.turns)
-    step = _invoke(case, invocation, conversation_turn=turn)
+    step.metadata["conversation_turn"] = turn
     return go_on(RoutingReason.CONVERSATION, step, conversation_turns=turn)
 
 
@@ -56,7 +58,7 @@ def _parallel(case: RoutingCase) -> RoutingDecision:
     """Open a branch for each invocation, with its own request, and wait (requirements M96, M97)."""
     invocations = case.result.invocations
     if len(invocations) < _MIN_PARALLEL:
-        return _broken("it does not name two agents to hand over to")
+        return broken("it does not name two agents to hand over to")
     specs = [BranchSpec(agent=one.agent_name, request=one.request, instance_id=one.instance_id) for one in invocations]
     waiting = go_on(RoutingReason.PARALLEL, child_count=len(specs))
     return replace(waiting, branch_specs=specs, should_continue=False, should_wait=True)
@@ -71,12 +73,12 @@ def _tools(case: RoutingCase) -> RoutingDecision:
         name, written = named.get("name"), named.get("arguments")
         arguments = {} if written == "" else decode(written, at=pointer(at, "function", "arguments"))
         if isinstance(arguments, Invalid):
-            return _broken(arguments.summary)
+            return broken(arguments.summary)
         if not isinstance(name, str) or not isinstance(arguments, dict):
-            return _broken(Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL),)).summary)
+            return broken(Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL),)).summary)
         data: JSONObject = {"arguments": arguments, "tool_call_id": call.get("id"), "tool_call": call}
         steps.append(_step(StepType.TOOL_EXECUTION, name, data, calling_agent=case.agent))
-    return go_on(RoutingReason.TOOLS, *steps) if steps else _broken("it calls no tool")
+    return go_on(RoutingReason.TOOLS, *steps) if steps else broken("it calls no tool")
 
 
 def _final(case: RoutingCase) -> RoutingDecision:
@@ -140,18 +142,12 @@ def _auto_retry(case: RoutingCase) -> RoutingDecision:
 
 def route_of(case: RoutingCase, action: ActionType) -> Route:
     """Return the route of an action; for the system's own, a changed row of the policy goes first (requirement X5)."""
-    if case.result.origin is not Origin.SYSTEM:
-        return ROUTES[action]
-    reaction = case.policy.changed(_api_error(case).issue.category)
-    return ROUTES[action if reaction is None else _REACTING[reaction]]
+    system = case.result.origin is Origin.SYSTEM
+    reaction = case.policy.changed(_api_error(case).issue.category) if system else None
+    return ROUTES[action] if reaction is None else _REACTING[reaction]
 
 
-_REACTING: Final[Mapping[Reaction, ActionType]] = {
-    Reaction.RETRY: ActionType.AUTO_RETRY,
-    Reaction.ESCALATE: ActionType.ERROR_RECOVERY,
-    Reaction.TERMINATE: ActionType.TERMINAL_ERROR,
-}
-
+_REACTING: Final = {Reaction.RETRY: _auto_retry, Reaction.ESCALATE: _brought_to_user, Reaction.TERMINATE: _terminal}
 ROUTES: Final[Mapping[ActionType, Route]] = {  # of every action (requirement M110)
     ActionType.INVOKE_AGENT: _sequential,
     ActionType.PARALLEL_INVOKE: _parallel,
@@ -171,11 +167,6 @@ def _step(step_type: StepType, target: str, data: JSONObject, **metadata: Any) -
     return ExecutionStep(step_type=step_type, target=target, data=data, metadata=metadata)
 
 
-def _invoke(case: RoutingCase, invocation: AgentInvocation, **metadata: int) -> ExecutionStep:
-    known = {"from_agent": case.agent, "instance_id": invocation.instance_id, **metadata}
-    return _step(StepType.AGENT_INVOCATION, invocation.agent_name, {"request": invocation.request}, **known)
-
-
 def _details(case: RoutingCase, otherwise: JSONObject | None = None) -> JSONObject:
     reported = case.parsed.get("error_details", case.context.error_info)
     if isinstance(reported, dict):
@@ -189,7 +180,8 @@ def _api_error(case: RoutingCase) -> ApiError:
     return ApiError.of_report(_details(case) | beside)
 
 
-def _broken(words: str) -> RoutingDecision:
+def broken(words: str) -> RoutingDecision:
+    """End the branch because nothing can follow from the result, ``words`` saying why."""
     return refuse(RoutingReason.BROKEN_RESULT, f"the result cannot be routed: {words}")
 
 
@@ -243,13 +235,9 @@ def _retried(case: RoutingCase) -> RoutingDecision:
     known = {"retry_attempt": made + 1, "retry_reason": case.result.code}
     step = _step(StepType.AGENT_INVOCATION, case.agent, {}, **known)
     if context.steering_enabled:
-        steering = SteeringContext(
-            permitted=case.allowed,
-            issues=case.result.issues,
-            retry_count=context.retry_count + 1,
-            response_format=case.response_format,
-        )
-        step = replace(step, step_type=StepType.RETRY_WITH_STEERING, steering=steering_text(steering))
+        count, written = context.retry_count + 1, case.response_format
+        steering = generate_steering(case.result, case.allowed, retry_count=count, response_format=written)
+        step = replace(step, step_type=StepType.RETRY_WITH_STEERING, steering=steering)
     return go_on(RoutingReason.RETRY, step, error_action=Reaction.RETRY)
 
 
@@ -257,7 +245,7 @@ def _terminated(case: RoutingCase, reason: RoutingReason) -> RoutingDecision:
     """End the branch; a permission that was never there is named as the published API names it."""
     words = f"Validation error: {_words(case)}"
     if not any(issue.category is Category.PERMISSION_ERROR for issue in case.result.issues):
-        return stop(reason, words, error=words)
+        return refuse(reason, words)
     denied = RoutingReason.PERMISSION_DENIED if reason is RoutingReason.TERMINATED else reason
     return stop(denied, words, error="Permission denied")  # the published words (requirement M79)
 
@@ -282,25 +270,20 @@ def resume_after_error(topology: Topology, asked: PendingHuman, decision: HumanD
     ``retry`` asks the failed agent again, with new budgets. ``skip`` goes to ``skip_to`` over an edge of the failed
     agent, or ends the branch when there is none. ``abort`` ends the run.
     """
-    failed = asked.resume_to
-    follows = failed in topology.agents and asked.skip_to in topology.allowed_targets(failed)
+    failed, target = asked.resume_to, asked.skip_to
     match decision:
+        case HumanDecision.RETRY if failed in topology.agents:
+            return go_on(RoutingReason.HUMAN_RETRY, _step(StepType.AGENT_INVOCATION, failed, {}))
         case HumanDecision.RETRY:
-            return _to(topology, failed, RoutingReason.HUMAN_RETRY)
-        case HumanDecision.SKIP if asked.skip_to is None:
+            return refuse(RoutingReason.UNKNOWN_AGENT, "the request names no agent of this topology to continue with")
+        case HumanDecision.SKIP if failed in topology.agents and target in topology.allowed_targets(failed):
+            return go_on(RoutingReason.HUMAN_SKIP, _step(StepType.AGENT_INVOCATION, target, {}))
+        case HumanDecision.SKIP if target is None:
             return stop(RoutingReason.HUMAN_SKIP, "the user skipped the step, and none follows it")
-        case HumanDecision.SKIP if not follows:
-            return refuse(RoutingReason.NOT_ALLOWED, "the step to skip to does not follow the failed one")
         case HumanDecision.SKIP:
-            return _to(topology, asked.skip_to, RoutingReason.HUMAN_SKIP)
+            return refuse(RoutingReason.NOT_ALLOWED, "the step to skip to does not follow the failed one")
         case HumanDecision.ABORT:
             return stop(RoutingReason.ABORTED, "the user aborted the run")
         case _:
             step = tell_user({}, data={"request": asked.question}, requires_user_action=True, failed_agent=failed)
             return go_on(RoutingReason.ASKED_AGAIN, step)
-
-
-def _to(topology: Topology, target: str | None, reason: RoutingReason) -> RoutingDecision:
-    if target not in topology.agents:
-        return refuse(RoutingReason.UNKNOWN_AGENT, "the request names no agent of this topology to continue with")
-    return go_on(reason, _step(StepType.AGENT_INVOCATION, target, {}))

@@ -10,7 +10,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Final, Self, TypeAlias, cast
+from typing import Final, Self, cast
 
 from strictreply.coordination._actions import (
     ActionType,
@@ -45,7 +45,7 @@ from strictreply.coordination._routing_decision import (
 )
 from strictreply.coordination._runs.run_state import RoutingEntry
 from strictreply.coordination._topology import Topology
-from strictreply.coordination._verdict_routes import pre_checked, route_invalid, route_of
+from strictreply.coordination._verdict_routes import broken, pre_checked, route_invalid, route_of
 from strictreply.coordination.formats._action_formats import DEFAULT_FORMAT, BaseResponseFormat, format_of
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Code, Issue, pointer, quote
@@ -65,10 +65,8 @@ __all__ = [
 ]
 
 
-_REPORTED: Final = ("error_details", "suggested_action", "error")  # the members of an action that a route reads
 _logger = logging.getLogger("strictreply")
-_ACTIONS: Final = tuple(ActionType)
-_HANDING_OVER: Final = (ActionType.INVOKE_AGENT, ActionType.PARALLEL_INVOKE)
+_LISTS: Final = (("issues", tuple, Issue), ("invocations", list, AgentInvocation), ("tool_calls", list, dict))
 
 
 def _flaws(result: ValidationResult, agent: str) -> Iterator[str]:
@@ -78,30 +76,24 @@ def _flaws(result: ValidationResult, agent: str) -> Iterator[str]:
         yield "it is the verdict on another agent's reply"
     if not (parsed is None or isinstance(parsed, dict)):
         yield "its parsed_response is not an object"
-    if parsed and plain_issues([cast("JSONObject", parsed).get(name) for name in _REPORTED]):
+    read = ("error_details", "suggested_action", "error")  # by a route
+    if parsed and plain_issues([cast("JSONObject", parsed).get(name) for name in read]):
         yield "what it reports of an error is not JSON"
-    if not _all_are(result.issues, tuple, Issue):
-        yield "its issues are not a tuple of Issue"
-    if not result.is_valid:
-        return
-    if result.action_type not in _ACTIONS:
+    for name, kind, member in _LISTS if result.is_valid else _LISTS[:1]:
+        given: object = getattr(result, name)
+        if not (isinstance(given, kind) and all(isinstance(one, member) for one in cast("list[object]", given))):
+            yield f"its {name} must be a {kind.__name__} of {member.__name__}"
+    if result.is_valid and result.action_type not in tuple(ActionType):
         yield "it is valid without an action"
-    if not _all_are(result.invocations, list, AgentInvocation):
-        yield "its invocations are not a list of AgentInvocation"
-    if not all(isinstance(cast("object", one.agent_name), str) for one in result.invocations):
+    if result.is_valid and not all(isinstance(cast("object", one.agent_name), str) for one in result.invocations):
         yield "an invocation has no agent's name"
-    if not _all_are(result.tool_calls, list, dict):
-        yield "its tool_calls are not a list of objects"
-
-
-def _all_are(value: object, kind: type[list[object] | tuple[object, ...]], member: type) -> bool:
-    return isinstance(value, kind) and all(isinstance(one, member) for one in value)
 
 
 def _refusals(result: ValidationResult, action: ActionType, allowed: Permitted) -> Iterator[Issue]:
     if action not in allowed.actions:
         yield refusal_of(action, allowed)
-    for index, invocation in enumerate(result.invocations if action in _HANDING_OVER else ()):
+    hands_over = action in (ActionType.INVOKE_AGENT, ActionType.PARALLEL_INVOKE)
+    for index, invocation in enumerate(result.invocations if hands_over else ()):
         if invocation.agent_name not in allowed.agents:
             at, found = pointer("/invocations", index, "agent_name"), quote(invocation.agent_name)
             yield AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(at, names=listed(allowed.agents), found=found)
@@ -134,9 +126,9 @@ class RouteKey:
 
 
 class RouteCache:
-    """The routes asked for last, at most ``max_routes`` of them, as copies; any thread or task may ask.
+    """The routes asked for last, at most ``max_routes``, as copies, for executors whose decisions are expensive.
 
-    It is for executors that add expensive facts to a decision: a :class:`Router` decides faster than a key can be made.
+    Any thread or task may ask. A :class:`Router` decides faster than a key can be made.
     """
 
     __slots__ = ("_lock", "_routes", "max_routes")
@@ -176,16 +168,13 @@ class RouteCache:
         return len(self._routes)
 
 
-Hop: TypeAlias = tuple[str, str] | RoutingEntry  # a pair (from, to), or an entry of ``routing_history``
-
-
 def predict_next_route(
-    current_agent: str, history: Iterable[Hop], *, allowed: Collection[str] | None = None
+    current_agent: str, history: Iterable[tuple[str, str] | RoutingEntry], *, allowed: Collection[str] | None = None
 ) -> str | None:
     """Return the agent that most often followed ``current_agent``, of equals the later one; None for none (M113).
 
-    Only ``allowed`` agents count, such as ``topology.allowed_targets(current_agent)``; None allows any. Read a walk
-    with ``itertools.pairwise(names)``. Raises ContractError for a history of anything else.
+    ``history`` holds pairs (from, to), or entries of ``routing_history``; ContractError for anything else. Only
+    ``allowed`` agents count, such as ``topology.allowed_targets(current_agent)``; None allows any.
     """
     targets: list[str] = []
     for hop in history:
@@ -218,12 +207,11 @@ class Router:
         tools: Declared | Mapping[str, Declared] | None = None,
         leave: Iterable[ActionType | str] | None = None,
     ) -> None:
-        """Route within ``topology_graph``; agents are told to reply in ``response_format``.
+        """Route within ``topology_graph``; steerings ask for replies in ``response_format``.
 
         ``policy`` decides what follows a reply that does not fit. ``tools`` and ``leave`` are those of
         :class:`ValidationProcessor`; None takes them from what the verdict was held to, so that one made by hand may
-        call no tool and has no leave. Raises ContractError for an unknown format, an action that cannot be permitted,
-        and what declares no tool.
+        call no tool and has no leave. Raises what ValidationProcessor raises for these arguments.
         """
         self.topology: Topology = topology_graph
         self.policy: ErrorPolicy = policy or ErrorPolicy()
@@ -277,14 +265,15 @@ class Router:
             words = f"RoutingContext.current_agent must name the agent that replied; the agents are: {known}"
             return refuse(RoutingReason.UNKNOWN_AGENT, words)
         if flaw := next(_flaws(result, agent), None):
-            return refuse(RoutingReason.BROKEN_RESULT, f"the result cannot be routed: {flaw}")
+            return broken(flaw)
         held = result.permitted or Permitted(agent)
+        tools = held.tools if self._toolsets is None else self._toolsets.of(agent).by_name
         leave = frozenset(action for action in held.actions if Need.LEAVE in SHAPES[action].needs)
         allowed = permitted_actions(
             self.topology,
             agent,
             branch=branch,
-            tools=held.tools if self._toolsets is None else self._toolsets.of(agent).by_name,
+            tools=tools,
             leave=leave if self._leave is None else self._leave,
             allowed_agents=None if result.permitted is None else held.agents,
             origin=result.origin,
