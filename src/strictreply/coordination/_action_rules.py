@@ -185,7 +185,7 @@ def _several(spelled: JSONObject, terms: ActionTerms) -> _Content:
     given: JSONObject | None = spelled.get("agent_requests")
     requests = {name.strip(): request for name, request in (given or {}).items()}
     agents: list[str] = spelled["agents"]
-    names = [name.strip() for name in agents]
+    names = list(map(str.strip, agents))
     targets = [_Target(("agents", at), name, requests.get(names[at])) for at, name in enumerate(agents)]
     permitted, at = terms.permitted.agents, "/agent_requests"
     issues = _target_issues(targets, permitted)
@@ -193,8 +193,8 @@ def _several(spelled: JSONObject, terms: ActionTerms) -> _Content:
         issues.append(AgentReplyCode.ACTION_MISSING_FIELD.at(at))
     if given is not None:
         known = dict.fromkeys(names)  # of these, one that is not permitted was reported already
-        missing = (name for name in known if name not in requests and name in permitted)
-        issues += (AgentReplyCode.ACTION_MISSING_FIELD.at(pointer(at, name)) for name in missing)
+        missing = [pointer(at, name) for name in known if name not in requests and name in permitted]
+        issues += map(AgentReplyCode.ACTION_MISSING_FIELD.at, missing)
         nobody = islice((name for name in requests if name not in known), MAX_ISSUES)
         issues += (AgentReplyCode.ACTION_REQUEST_UNKNOWN.at(at, names="agents", found=quote(name)) for name in nobody)
         if len(requests) < len(given):

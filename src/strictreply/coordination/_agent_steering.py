@@ -1,7 +1,6 @@
-"""What an agent is told about its bad reply, or before its first, and asking it until its action is right.
+"""Steering: the text that corrects an agent's bad reply, or precedes its first, and asking until its action is right.
 
-The words follow from codes, what is permitted and the topology alone: nothing that a model wrote is in them. The loop
-is the core's; a client is passed in.
+The words follow from codes, what is permitted and the topology alone: nothing that a model wrote is in them.
 """
 
 from __future__ import annotations
@@ -60,15 +59,12 @@ class SteeringMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteeringContext:
-    """What a steering is made from: ``issues`` of the last reply, if any, and an agent's own ``tools``, for an example.
-
-    ``retry_count`` is the number of the coming retry, 0 for a first ask.
-    """
+    """What a steering is made from."""
 
     permitted: Permitted
-    issues: tuple[Issue, ...] = ()
-    retry_count: int = 0
-    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+    issues: tuple[Issue, ...] = ()  # of the last reply, if any
+    retry_count: int = 0  # the number of the coming retry, 0 for a first ask
+    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])  # the agent's, for an example
     response_format: BaseResponseFormat = JSON_FORMAT
 
 
@@ -115,8 +111,8 @@ class AgentSteering:
 class ActionSteering:
     """The words of a client's corrections when its contract asks for an action: ``wrap(…, steering=ActionSteering())``.
 
-    One serves all agents. Other faults (in the arguments of one tool, of a reply that was cut, under another contract)
-    are worded by ``otherwise``, and all in the mode ``never`` of ``speaking``, which counts what was said.
+    ``otherwise`` words other faults (in the arguments of one tool, of a reply that was cut, under another contract),
+    and all in the mode ``never`` of ``speaking``, which counts. One serves all agents.
     """
 
     otherwise: Steering = TieredSteering()
@@ -178,25 +174,27 @@ def steering_text(context: SteeringContext) -> str:
         failures = ", ".join(dict.fromkeys(issue.code.rpartition(".")[2] for issue in issues))
         return f"The call before this one failed ({failures}). Please do the same step again."
     agents, actions = (listed(names) if names else NOTHING for names in (allowed.agents, allowed.actions))
-    reminder = context.response_format.reminder()
-    remedies = [_REMEDIES[category] for category in categories] or [_NO_FAULT]
-    helpful = (remedy.format(agents=agents, actions=actions, reminder=reminder) for remedy in remedies)
-    opening = [verdict_words(count)] if issues and count else []
-    lines = [" ".join([*opening, *helpful]), *fault_lines(issues)[:MAX_LISTED_FAULTS]]
-    examples: list[str] = []
+    remedies = " ".join(_REMEDIES[category] for category in categories) or _NO_FAULT
+    helpful = remedies.format(agents=agents, actions=actions, reminder=context.response_format.reminder())
+    opening = f"{verdict_words(count)} " if issues and count else ""
+    *before, last = (opening + helpful, *fault_lines(issues)[:MAX_LISTED_FAULTS], *_demand(context, actions))
+    return fitted_before(before, last, MAX_CORRECTION_BYTES) if before else fitted([last], MAX_CORRECTION_BYTES)
+
+
+def _demand(context: SteeringContext, actions: str) -> list[str]:
+    """Return what an agent that fails again and again must do now: select an action, then follow an example (M75)."""
+    allowed, count = context.permitted, context.retry_count
     if count > MUST_SELECT_RETRY:
         offered = CoordinationContext.of_permitted(allowed, context.tools)
-        examples = context.response_format.get_examples(allowed.actions, offered)[:1]
-    if examples:
-        lines += [f"{allowed.agent}, {count} replies were invalid. Reply in exactly this form:", *examples]
-    elif count >= MUST_SELECT_RETRY:
-        lines.append(f"You must select exactly one of these actions now: {actions}.")
-        lines += [f"The tools are: {listed(allowed.tools)}."] if allowed.tools else []
-    *before, last = lines
-    return fitted_before(before, last, MAX_CORRECTION_BYTES) if before else fitted(lines, MAX_CORRECTION_BYTES)
+        if examples := context.response_format.get_examples(allowed.actions, offered)[:1]:
+            return [f"{allowed.agent}, {count} replies were invalid. Reply in exactly this form:", *examples]
+    if count < MUST_SELECT_RETRY:
+        return []
+    tools = [f"The tools are: {listed(allowed.tools)}."] if allowed.tools else []
+    return [f"You must select exactly one of these actions now: {actions}.", *tools]
 
 
-_REMEDIES: Final[Mapping[Category, str]] = {
+_REMEDIES: Final[Mapping[Category, str]] = {  # with names of what is permitted, and the format's own reminder
     Category.FORMAT_ERROR: "{reminder}",
     Category.PERMISSION_ERROR: "You may hand over to these agents: {agents}. Please choose from them.",
     Category.ACTION_ERROR: "The actions here are: {actions}. Please choose one of them.",
@@ -205,8 +203,6 @@ _REMEDIES: Final[Mapping[Category, str]] = {
     Category.TOOL_ERROR: "A tool failed. Please call it in another way, or choose another action: {actions}.",
     Category.UNKNOWN: "The reply could not be used. Please reply again with one of the actions: {actions}.",
 }
-"""What helps against each category of faults: names of what is permitted, and the format's own reminder."""
-
 _NO_FAULT: Final = "Please go on with one of the actions: {actions}."
 
 
@@ -236,8 +232,8 @@ class RunningAgent(Protocol):
     def run(self, prompt: str) -> object: ...
 
 
+# judges a reply: ``processor.validate``, or ``processor.process_response``, with the agent filled in
 Validate: TypeAlias = Callable[[object], ValidationResult | Awaitable[ValidationResult]]
-"""Judges one reply of an agent: ``processor.validate``, or ``processor.process_response``, with the agent filled in."""
 
 
 @overload
@@ -281,22 +277,20 @@ def retry_with_steering(
     ``answer`` is what :meth:`ValidationProcessor.answer_kind` returns; its tools are offered natively. ``request`` are
     the keywords of ``chat.completions.create``. After the first call at most ``max_retries`` corrections are sent, None
     for those of ``policy``, in the words of the client's steering, which should be :class:`ActionSteering` (M69, M70).
-    Every attempt is counted in the processor's metrics (requirement M114).
+    Every attempt is counted in the processor's metrics (M114).
 
-    In the published form, ``await retry_with_steering(agent, steering, max_retries=3, …)``, ``client`` is an agent with
-    ``run(prompt)`` and ``answer`` the steering of a reply that did not fit. It is asked at most ``max_retries`` times,
-    by ``original_prompt`` and the newest steering; ``validate_response`` judges its replies.
+    In the published form, ``await retry_with_steering(agent, steering, max_retries=3, …)``, an agent with ``run(…)``
+    is asked at most ``max_retries`` times, by ``original_prompt`` and the newest steering; ``validate_response`` judges
+    its replies. ContractError when one of the two keywords is missing.
 
-    Raises what the client raises: ReplyRejected when the retries are spent, ReplyHalted or TransportFailed. Raises
-    ContractError when ``answer`` is a text and the two keywords of the published form are missing.
+    Raises what the client raises: ReplyRejected when the retries are spent, ReplyHalted or TransportFailed.
     """
     budget = policy if max_retries is None else replace(policy, max_retries=max_retries)
     if not isinstance(answer, ActionAnswer):
         if request.keys() != {"original_prompt", "validate_response"} or None in request.values():
-            raise ContractError(
-                "retry_with_steering takes a wrapped client and processor.answer_kind(agent), or an agent with "
-                "run(prompt) and a steering text, and then original_prompt= and validate_response="
-            )
+            client_form = "a wrapped client and processor.answer_kind(agent)"
+            agent_form = "an agent with run(prompt), a steering, original_prompt= and validate_response="
+            raise ContractError(f"retry_with_steering takes {client_form}, or {agent_form}")
         return _steered(client, answer, budget.max_retries, **request)
     with _counted_failure(answer):
         called: Exchanged | Awaitable[Exchanged] = client.exchange(contract=answer.contract, policy=budget, **request)

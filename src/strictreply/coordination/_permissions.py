@@ -119,12 +119,12 @@ def without_nulls(action: JSONObject, kind: ActionType) -> JSONObject:
 
 
 def _without_nulls(value: JSON, schema: Any, omissible: frozenset[str] | None = None) -> JSON:
-    for way in () if schema is None else schema.get("anyOf", [schema]):
+    for way in schema.get("anyOf", [schema]):
         if isinstance(value, dict) and "properties" in way:
             known, needed = way["properties"], way["required"]
             dropped = {key for key in omissible or known if key not in needed}
             given = {key: part for key, part in value.items() if part is not None or key not in dropped}
-            return {key: _without_nulls(part, known.get(key)) for key, part in given.items()}
+            return {key: _without_nulls(part, known.get(key, {})) for key, part in given.items()}
         if isinstance(value, list) and "items" in way:
             return [_without_nulls(part, way["items"]) for part in value]
     return value

@@ -10,7 +10,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Final, Self, cast
+from typing import Any, Final, Self, cast
 
 from strictreply.coordination._actions import (
     ActionType,
@@ -66,7 +66,12 @@ __all__ = [
 
 
 _logger = logging.getLogger("strictreply")
-_LISTS: Final = (("issues", tuple, Issue), ("invocations", list, AgentInvocation), ("tool_calls", list, dict))
+_LISTS: Final = (
+    ("issues", tuple, Issue),
+    ("invocations", list, AgentInvocation),
+    ("next_agents", list, str),
+    ("tool_calls", list, dict),
+)
 
 
 def _flaws(result: ValidationResult, agent: str) -> Iterator[str]:
@@ -74,19 +79,20 @@ def _flaws(result: ValidationResult, agent: str) -> Iterator[str]:
     held, parsed = cast("object", result.permitted), cast("object", result.parsed_response)
     if held is not None and (not isinstance(held, Permitted) or held.agent != agent):
         yield "it is the verdict on another agent's reply"
-    if not (parsed is None or isinstance(parsed, dict)):
+    if not isinstance(parsed, dict | None):
         yield "its parsed_response is not an object"
     read = ("error_details", "suggested_action", "error")  # by a route
-    if parsed and plain_issues([cast("JSONObject", parsed).get(name) for name in read]):
+    if parsed and plain_issues(list(map(cast("JSONObject", parsed).get, read))):
         yield "what it reports of an error is not JSON"
     for name, kind, member in _LISTS if result.is_valid else _LISTS[:1]:
-        given: object = getattr(result, name)
-        if not (isinstance(given, kind) and all(isinstance(one, member) for one in cast("list[object]", given))):
+        if not _all_are(getattr(result, name), kind, member):
             yield f"its {name} must be a {kind.__name__} of {member.__name__}"
     if result.is_valid and result.action_type not in tuple(ActionType):
         yield "it is valid without an action"
-    if result.is_valid and not all(isinstance(cast("object", one.agent_name), str) for one in result.invocations):
-        yield "an invocation has no agent's name"
+
+
+def _all_are(value: object, kind: type[Any], member: type) -> bool:
+    return isinstance(value, kind) and all(isinstance(one, member) for one in value)
 
 
 def _refusals(result: ValidationResult, action: ActionType, allowed: Permitted) -> Iterator[Issue]:
