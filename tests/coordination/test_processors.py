@@ -112,7 +112,7 @@ def test_the_first_that_gives_an_action_wins() -> None:
     )
     made = chain.candidate(lambda: ReplyView(mapping={"x": 1}))
     assert not isinstance(made, Invalid)
-    assert made.action == final("mid")
+    assert made[0] == final("mid")
     for processors in ([Scripted("none", 90, None)], []):
         assert isinstance(ProcessorChain(processors).candidate(lambda: ReplyView(mapping={"x": 1})), Invalid)
 

@@ -41,13 +41,11 @@ class ApiErrorClass(StrEnum):
     NETWORK_ERROR = "network_error", _RETRY, Category.API_TRANSIENT, "the API could not be reached"
     SERVICE_UNAVAILABLE = "service_unavailable", _RETRY, Category.API_TRANSIENT, "the API is not available"
     RATE_LIMIT = "rate_limit", _RETRY, Category.API_TRANSIENT, "the API's rate limit was exceeded"
-
     AUTHENTICATION_FAILED = "authentication_failed", _END, Category.API_TERMINAL, "the API did not accept the key"
     PERMISSION_DENIED = "permission_denied", _END, Category.API_TERMINAL, "the key may not do this"
     INVALID_MODEL = "invalid_model", _END, Category.API_TERMINAL, "the API has no such model"
     INVALID_REQUEST = "invalid_request", _END, Category.API_TERMINAL, "the API did not accept the request"
     REQUEST_TOO_LARGE = "request_too_large", _END, Category.API_TERMINAL, "the request is too large for the API"
-
     INSUFFICIENT_CREDITS = "insufficient_credits", _ASK, Category.API_TERMINAL, "the API account has no credits left"
     PARTIAL_FAILURE = "partial_failure", _ASK, Category.API_TRANSIENT, "the API gave a part of the answer"
     DEPRECATED_API = "deprecated_api", _ASK, Category.API_TERMINAL, "the API no longer serves this"
@@ -200,12 +198,12 @@ _GRAVITY = list(Reaction)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorPolicy:
-    """Reactions and the budget that bounds them.
+    """Reactions to faults, and the budget that bounds them.
 
     ``reactions`` change single categories of :data:`DEFAULT_REACTIONS`; ContractError for any other key or value. With
-    ``strict_permissions`` a target that is not permitted ends the branch at once. ``budget`` is the core's:
-    ``max_retries`` bounds corrections and ``transport_retries`` repeats of a failed call, in a client's loop and in a
-    router alike. Its ``stop_on`` follows from the reactions.
+    ``strict_permissions`` a target that is not permitted ends the branch at once. In a client's loop and in a router
+    alike, ``max_retries`` of ``budget`` bounds corrections and ``transport_retries`` repeats of a failed call; its
+    ``stop_on`` follows from the reactions.
     """
 
     reactions: Mapping[Category, Reaction] = field(default_factory=dict[Category, Reaction])
@@ -239,7 +237,7 @@ MAX_SNIPPET_CHARS: Final = 200
 
 
 class LikelyCause(StrEnum):
-    """Why an agent may never have acted, and what to check first."""
+    """Why an agent may never have acted."""
 
     NOTHING_TO_CALL = "nothing_to_call"  # neither an action nor a tool is permitted: review the topology
     TOOLS_IGNORED = "tools_ignored"  # there is something to call: is it in the request, and does the prompt ask for it?
@@ -309,10 +307,6 @@ class ContentLoopGuard:
         if streak.count < self.hard_limit:
             return CallModel(steer=streak.count >= self.steering_threshold)
         return self.loop(streak, actions=actions, tools=tools)
-
-    def talks_on(self, streak: ContentStreak) -> bool:
-        """Return whether an agent replied with words alone again after it was steered: asking it further is a loop."""
-        return streak.count > self.steering_threshold
 
     def loop(self, streak: ContentStreak, *, actions: Iterable[str] = (), tools: Iterable[str] = ()) -> ContentLoop:
         """Return the report on an agent that is not asked again; ``actions`` and ``tools`` as for :meth:`next`."""

@@ -1,7 +1,6 @@
 """From a raw reply to an action that is not judged yet: the reply is opened, and shown to processors by priority.
 
-Text is read by the core's strict reader alone, and only for a processor that asks for the value. A Python value that
-never was a text is held to the limits of JSON instead. Whether the action is permitted is judged after all processors.
+Text is read by the core's strict reader alone; a Python value that never was a text is held to the limits of JSON.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
 
 from pydantic import BaseModel
 
-from strictreply.coordination._actions import UNREAD, ActionType, AgentReplyCode, Origin, Source
+from strictreply.coordination._actions import ActionType, AgentReplyCode, Origin, Source
 from strictreply.coordination._error_policy import ERROR_ROLE, read_error_message
 from strictreply.coordination._permissions import member_names
 from strictreply.reading._decoding import decode, extract
@@ -62,8 +61,8 @@ _MESSAGE_KEYS = frozenset({"role", "choices", "tool_calls", "refusal", "function
 _EMPTY: Final = Invalid((Issue.of(Code.REPLY_EMPTY),))
 _NOT_AS_ASKED: Final = AgentReplyCode.FORMAT_MALFORMED.at("", expected="written in the format that was asked for")
 
+# a side of a reply: the message as it came, its text, or the mapping that came or that the text is as JSON
 View: TypeAlias = Literal["reply", "text", "value"]
-"""A side of a reply: the message as it came, its text, or the mapping that came or that the text spells as JSON."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ class ReplyView:
 
     @cached_property
     def value(self) -> JSONObject | None:
-        """The object that the reply is or spells."""
+        """The object that the reply is, or that its text holds."""
         decoded = self._decoded[0]
         return decoded if isinstance(decoded, dict) else None
 
@@ -99,9 +98,7 @@ class ReplyView:
             return value.issues
         if not isinstance(value, dict):
             return (Issue.of(Code.SHAPE_NOT_OBJECT, found=quote(value)),)
-        if "next_action" in value:
-            return (_NOT_AS_ASKED,)
-        return (AgentReplyCode.ACTION_MISSING_FIELD.at("/next_action"),)
+        return (_NOT_AS_ASKED if "next_action" in value else AgentReplyCode.ACTION_MISSING_FIELD.at("/next_action"),)
 
     @cached_property
     def _decoded(self) -> tuple[JSON | Invalid, tuple[Extraction, ...]]:
@@ -117,8 +114,8 @@ class ReplyView:
 def read_reply(raw: object, extraction: tuple[Extraction, ...], limits: Limits) -> ReplyView | Invalid:
     """Open whatever an agent may have replied: a mapping, a text, a message or a completion, of any SDK.
 
-    A pydantic model with ``next_action`` is the mapping that it dumps to. Invalid is a reply that was refused, filtered
-    or cut, is empty, or an error of the API. Only an *object* may have the role ``error``: a mapping may be a model's.
+    Invalid is a reply that was refused, filtered or cut, is empty, or an error of the API. Only an *object* may have
+    the role ``error``: a mapping may be a model's.
     """
     view = partial(ReplyView, extraction=extraction, limits=limits)
     if raw is None:
@@ -131,7 +128,7 @@ def read_reply(raw: object, extraction: tuple[Extraction, ...], limits: Limits) 
             return view(mapping=known)
     elif isinstance(raw, BaseModel) and peek(raw, "next_action") is not None:
         return view(mapping=raw.model_dump())
-    elif peek(raw, "role") == ERROR_ROLE or not (is_response(raw) or any(hasattr(raw, key) for key in _MESSAGE_KEYS)):
+    elif peek(raw, "role") == ERROR_ROLE or not (is_response(raw) or any(map(partial(hasattr, raw), _MESSAGE_KEYS))):
         return view(reply=raw)
     opened = wire_of(raw).opened(raw, None)
     return opened if isinstance(opened, Invalid) else read_message(opened.message, extraction, limits)
@@ -297,12 +294,9 @@ class TextResponseProcessor(RankedProcessor):
         return {"next_action": ActionType.FINAL_RESPONSE.value, "content": response}
 
 
-class Candidate(NamedTuple):
-    """An action that is not judged yet, who asks for it, and how it was read."""
-
-    action: JSONObject
-    origin: Origin = Origin.MODEL
-    source: Source = UNREAD
+Candidate: TypeAlias = tuple[
+    JSONObject, Origin, Source
+]  # an action that is not judged, who asks for it, how it was read
 
 
 class ProcessorChain:
@@ -325,7 +319,7 @@ class ProcessorChain:
     async def process(self, response: object) -> JSONObject | None:
         """Return the action that a raw reply asks for, unjudged; None when none can be read. Nothing is raised."""
         found = self.candidate(lambda: read_reply(response, ("strict",), DEFAULT_LIMITS))
-        return None if isinstance(found, Invalid) else found.action
+        return None if isinstance(found, Invalid) else found[0]
 
     def candidate(self, read: Callable[[], ReplyView | Invalid]) -> Candidate | Invalid:
         """Read a reply by the first processor that returns an action: plain JSON, so no foreign code runs after it.
@@ -343,13 +337,8 @@ class ProcessorChain:
         refusals: list[Issue] = []
         for processor in self.processors:
             outcome = _asked(processor, view)
-            if isinstance(outcome, dict) and not view.decoded(outcome):
-                # not from the strict reader: held to what that refuses, and copied, for it may change later
-                issues = plain_issues(outcome, view.limits)
-                outcome = Invalid(issues) if issues else cast("JSONObject", plain(outcome))
             if isinstance(outcome, dict):
-                source = Source(processor.format_name, tuple(failures), view.leniency)
-                return Candidate(outcome, processor.origin, source)
+                return outcome, processor.origin, Source(processor.format_name, tuple(failures), view.leniency)
             if isinstance(outcome, Issue):
                 failures.append(outcome)
             elif outcome is not None:
@@ -362,7 +351,7 @@ class ProcessorChain:
 
 
 def _asked(processor: ResponseProcessor, view: ReplyView) -> JSONObject | Invalid | Issue | None:
-    """Pass a processor its sides of the reply; what it raises, or returns instead of an action, is an Issue of ours."""
+    """Return the action that a processor reads, or what prevents it; an Issue is a failure of the processor itself."""
     worst: Invalid | Issue | None = None
     for side in processor.views:
         response: object = getattr(view, side)
@@ -376,7 +365,11 @@ def _asked(processor: ResponseProcessor, view: ReplyView) -> JSONObject | Invali
             worst = _failure(processor)
             continue
         if isinstance(outcome, dict):
-            return cast("JSONObject", outcome)
+            action = cast("JSONObject", outcome)
+            if view.decoded(action):
+                return action
+            issues = plain_issues(action, view.limits)  # held to what the strict reader refuses
+            return Invalid(issues) if issues else cast("JSONObject", plain(action))  # a copy, for it may change later
         if outcome is not None:
             worst = outcome if isinstance(outcome, Invalid) else _failure(processor)
     return worst

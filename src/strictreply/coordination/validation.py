@@ -99,20 +99,19 @@ class Judgement:
         found = self.chain.candidate(read)
         if isinstance(found, Invalid):
             return refused(found.issues, self.terms, Source(leniency=found.leniency))
-        source = found.source
+        action, origin, source = found
         changes: tuple[Issue, ...] = ()
         if source.response_format and self.pinned not in (None, source.response_format):  # requirements M119, X6
             changes = (AgentReplyCode.FORMAT_CHANGED.at("", name=self.pinned),)
             source = replace(source, notes=(*source.notes, *changes))
-        if found.origin is Origin.SYSTEM:  # it needs no permission, and the user is always within reach (M49, X8)
-            report: object = found.action.get("error_details")
+        if origin is Origin.SYSTEM:  # it needs no permission, and the user is always within reach (M49, X8)
+            report, allowed = action.get("error_details"), self.terms.permitted
             error = ApiError.of_report(cast("JSONObject", report) if isinstance(report, dict) else {})
-            allowed = self.terms.permitted
             system = error.to_result(agent=allowed.agent, branch_id=self.terms.branch.id)
             return replace(system, permitted=allowed, source=source)
         if changes and self.locked:
             return refused(changes, self.terms, source)
-        return judge_action(found.action, self.terms, source)
+        return judge_action(action, self.terms, source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -224,7 +224,9 @@ def _failed(settings: GraphSettings, agent: ChatAgent, state: RunState, error: C
         return _routed(settings, agent, state, read.to_result(agent=agent.name, branch_id=branch.id))
     terms, streak, limit = settings.processor.terms(agent, branch), streak_of(state, agent.name), settings.content_limit
     after = _routed(settings, agent, state, refused(error.issues, terms))
-    if (after["outcome"] or {}).get("reason") != RoutingReason.RETRIES_SPENT or not limit.talks_on(streak):
+    if (after["outcome"] or {}).get(
+        "reason"
+    ) != RoutingReason.RETRIES_SPENT or streak.count <= limit.steering_threshold:
         return after
     loop = limit.loop(streak, actions=terms.permitted.actions, tools=terms.permitted.tools)
     return _looped(settings, agent, state, loop)
