@@ -55,7 +55,7 @@ from strictreply.integrations.langgraph._graph_state import (
     with_streak,
     with_turn,
 )
-from strictreply.integrations.langgraph._next_state import Decided, follow
+from strictreply.integrations.langgraph._next_state import follow
 from strictreply.pipeline._reconciling import identified
 from strictreply.pipeline._turn_effects import RunTool, RunTools, result_turns
 from strictreply.pipeline._values import ToolCallManifest
@@ -213,7 +213,7 @@ def _routed(
         retry_count=budget.max_retries,  # the client has spent what may be asked again
         transport_retries=budget.repeats,
     )
-    return follow(state, Decided(agent, branch, settings.router.decide(result, branch, context), reply))
+    return follow(state, agent, branch, settings.router.decide(result, branch, context), reply)
 
 
 def _failed(settings: GraphSettings, agent: ChatAgent, state: RunState, error: CallFailed) -> RunState:
@@ -234,7 +234,7 @@ def _failed(settings: GraphSettings, agent: ChatAgent, state: RunState, error: C
 
 def _looped(settings: GraphSettings, agent: ChatAgent, state: RunState, loop: ContentLoop) -> RunState:
     branch = branch_of(state, settings.max_turns, agent.name)
-    state = follow(state, Decided(agent, branch, refuse(RoutingReason.CONTENT_LOOP, str(loop))))
+    state = follow(state, agent, branch, refuse(RoutingReason.CONTENT_LOOP, str(loop)))
     return changed(state, outcome={**(state["outcome"] or {}), "content_loop": loop.to_dict()})
 
 
@@ -280,7 +280,7 @@ def _answered(settings: GraphSettings, state: RunState, settled: SettledHuman) -
     if request.kind is HumanKind.ERROR and (request.tell_to is None or aborts):
         failed = replace(request, resume_to=told, skip_to=agent_at(topology, request.skip_to))
         decision = resume_after_error(topology, failed, settled.decision)
-        return follow(state, Decided(settings.agents[told], branch_of(state, settings.max_turns), decision))
+        return follow(state, settings.agents[told], branch_of(state, settings.max_turns), decision)
     words = f"The user's decision is {settled.decision}. Their words: {settled.answer}"
     if request.tell_to is not None:
         about = "How to go on after an error" if request.kind is HumanKind.ERROR else compact(request.question)

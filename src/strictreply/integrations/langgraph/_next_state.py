@@ -1,7 +1,7 @@
 """Turns decisions into the next state of a run: what follows a reply, the branches that it opens, and their meeting.
 
-A parallel branch ends by itself, when it comes back to the agent that opened it, or where another branch can lead to as
-well: branches that lead to the same agent meet there, and it is asked once, with the outcome of each of them.
+A parallel branch ends by itself, at the agent that opened it, or at an agent that another branch can lead to as well:
+branches that lead to the same agent meet there, and it is asked once, with the outcome of each of them.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import hashlib
 import json
 from collections import ChainMap, Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, TypeAlias, cast
 
 from strictreply.contract._describing import compact
 from strictreply.coordination._actions import Branch, BranchType
-from strictreply.coordination._routing_decision import ExecutionStep, RoutingDecision, RoutingReason, StepType, stop
+from strictreply.coordination._routing_decision import RoutingDecision, RoutingReason, StepType, stop
 from strictreply.coordination._runs.human_requests import HumanKind, merge_ledgers
 from strictreply.coordination._runs.next_node import RouteReason
 from strictreply.coordination._runs.run_state import (
@@ -38,11 +38,9 @@ from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
     TOOLS,
     ChatAgent,
-    GraphSettings,
     RunState,
     RunStatus,
     as_text,
-    branch_of,
     branch_record,
     branch_specs,
     exits,
@@ -62,28 +60,13 @@ _STATUS: Final[Mapping[RoutingReason, RunStatus]] = {
     RoutingReason.HUMAN_SKIP: RunStatus.SKIPPED,
     RoutingReason.MAX_TURNS: RunStatus.FAILED,  # a bound ended it, as the loop limit does: nobody finished
 }
-
-_WITHOUT_CONTENT: Final = frozenset({RoutingReason.WAITING, RoutingReason.CONVERSATION_ENDED})
-"""The reasons of a branch that ends without content of its own: its outcome is what was brought to it."""
+_Ended: TypeAlias = tuple[JSONObject, JSONObject]  # a branch as it was opened, and its outcome
 
 
-_Ended: TypeAlias = tuple[JSONObject, JSONObject]
-"""A branch as it was opened, and its outcome."""
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """A decision about ``agent`` in ``branch``; ``turn`` is its reply, None when there was none."""
-
-    agent: ChatAgent
-    branch: Branch
-    decision: RoutingDecision
-    turn: Message | None = None
-
-
-def follow(state: RunState, decided: Decided) -> RunState:
-    """Return the state that follows from a decision."""
-    agent, branch, decision = decided.agent, decided.branch, decided.decision
+def follow(
+    state: RunState, agent: ChatAgent, branch: Branch, decision: RoutingDecision, turn: Message | None = None
+) -> RunState:
+    """Return the state that follows from a decision about ``agent``; ``turn`` is its reply, None for none."""
     turns = decision.metadata.get("conversation_turns", branch.turns)
     state = changed(state, branch={**state["branch"], **branch_record(replace(branch, turns=turns))})
     step = next(iter(decision.next_steps), None)  # its type is that of all steps
@@ -95,9 +78,9 @@ def follow(state: RunState, decided: Decided) -> RunState:
         ]
         return changed(state, spawned={"agent": agent.name, "branches": branches}, next_agent=BRANCH)
     if step is None or not decision.should_continue:
-        return _ended(state, decided)
+        return _ended(state, agent.name, decision, _content(state, agent.name, decision))
     if step.step_type is StepType.TOOL_EXECUTION:  # the reply joins the thread together with the results
-        return changed(state, calling={"agent": agent.name, "turn": decided.turn}, next_agent=TOOLS)
+        return changed(state, calling={"agent": agent.name, "turn": turn}, next_agent=TOOLS)
     if step.step_type is StepType.ERROR_RECOVERY:  # the user is asked how to go on: retry, skip or abort
         words = f"{agent.name}: {step.data.get('error', {}).get('message') or ''}\n{HumanKind.ERROR.prompt}"
         node, skip = node_of(agent.name), agent.skip_to and node_of(agent.skip_to)
@@ -105,43 +88,41 @@ def follow(state: RunState, decided: Decided) -> RunState:
         question = question_of(step, request_id=new_id(), prompt=words, skip_to=skip, requested_at=now)
         return put_question(state, replace(question, resume_to=node, interrupted=node))
     # What is left is to invoke an agent: a router is told that no retries are left, so it decides on none.
-    return _invoked(state, decided, step)
-
-
-def _invoked(state: RunState, decided: Decided, step: ExecutionStep) -> RunState:
-    agent, request = decided.agent, step.data.get("request")
+    request = step.data.get("request")
     if step.target == USER:
         return request_human_input(state, as_text(request), kind=agent.asks, resume_to=node_of(agent.name))
     following = changed(state, next_agent=node_of(step.target))
-    if decided.decision.reason is RoutingReason.HUMAN_RETRY:
+    if decision.reason is RoutingReason.HUMAN_RETRY:
         return following
     if step.target in exits(state):
-        return _left(state, decided, step.target, request)
+        return _ended(state, agent.name, decision, request, leads_to=step.target)
     return with_turn(following, step.target, _handover_text(agent.name, request, state))
 
 
-def _ended(state: RunState, decided: Decided, content: JSON = None) -> RunState:
-    decision, branch = decided.decision, state["branch"]
+def _ended(state: RunState, agent: str, decision: RoutingDecision, content: JSON = None, **place: str) -> RunState:
+    """Return the state of a run or branch that is over; ``leads_to`` is the agent that a branch leads to."""
     reason = decision.reason or RoutingReason.BROKEN_RESULT
     status = _STATUS.get(reason, RunStatus.COMPLETED if decision.error_action is None else RunStatus.FAILED)
-    step = next(iter(decision.next_steps), None)
-    if step is not None and step.step_type is StepType.FINAL_RESPONSE:
-        content = step.data.get("content")
-    elif reason in _WITHOUT_CONTENT and branch["spawner"] is not None:
-        # What its agent was told on it beside its request: hand-overs, results of tools and branches, the user's words.
-        told = [turn for turn in state["threads"].get(decided.agent.name, []) if turn["role"] in ("user", "tool")]
-        texts = [turn["content"] for turn in told if turn["content"] != branch.get("opening")]
-        content = cast("JSON", texts[0] if len(texts) == 1 else texts or None)
     error = None if status is RunStatus.COMPLETED else decision.error_message or decision.completion_reason
-    outcome = outcome_record(decided.agent.name, status, reason.value, content=content, error=error)
+    outcome = outcome_record(agent, status, reason.value, content=content, error=error)
     if content is not None:
         state = changed(state, messages=[*state["messages"], said("assistant", as_text(content))])
     ending = RunEnding.ABORTED if status is RunStatus.ABORTED else RunEnding.COMPLETED
-    return mark_complete(changed(state, outcome=outcome), ending)
+    return mark_complete(changed(state, outcome=outcome, branch={**state["branch"], **place}), ending)
 
 
-def _left(state: RunState, decided: Decided, target: str, content: JSON) -> RunState:
-    return _ended(changed(state, branch={**state["branch"], "leads_to": target}), decided, content)
+def _content(state: RunState, agent: str, decision: RoutingDecision) -> JSON:
+    """Return the answer of a run that is over, or what was brought to a branch that ends without content of its own."""
+    step, branch = next(iter(decision.next_steps), None), state["branch"]
+    if step is not None and step.step_type is StepType.FINAL_RESPONSE:
+        return step.data.get("content")
+    silent = decision.reason in (RoutingReason.WAITING, RoutingReason.CONVERSATION_ENDED)
+    if not silent or branch["spawner"] is None:
+        return None
+    # All that its agent received beside its request: hand-overs, results of tools and branches, the user's words.
+    received = [turn for turn in state["threads"].get(agent, []) if turn["role"] in ("user", "tool")]
+    texts = [turn["content"] for turn in received if turn["content"] != branch.get("opening")]
+    return cast("JSON", texts[0] if len(texts) == 1 else texts or None)
 
 
 def _handover_text(agent: str, request: JSON, state: RunState) -> str:
@@ -164,13 +145,12 @@ def branch_states(topology: Topology, state: RunState, limit: int) -> list[RunSt
     One execution is kept for the join and one for the agent behind it; the others are divided evenly. A branch begins
     at the count that leaves it its share, so a run executes limit + 1 nodes at most (requirement R32).
     """
-    spawned = state["spawned"] or {}
-    specs, meets = spawned["branches"], _meeting_points(topology, state)
+    specs, meets = (state["spawned"] or {})["branches"], _meeting_points(topology, state)
     each, over = divmod(max(limit - state["loop_count"] - 1, 0), max(len(specs), 1))
     states = []
     for index, spec in enumerate(specs):
         share = each + (index < over)
-        begun = changed(_branch_state(state, spawned["agent"], spec, meets), loop_count=limit + 1 - share)
+        begun = changed(_branch_state(state, spec, meets), loop_count=limit + 1 - share)
         if not share:  # the branch is over before it begins
             words = "the loop limit left no executions for this branch"
             outcome = outcome_record(spec["agent"], RunStatus.FAILED, RouteReason.LOOP_LIMIT.value, error=words)
@@ -179,16 +159,15 @@ def branch_states(topology: Topology, state: RunState, limit: int) -> list[RunSt
     return states
 
 
-def _branch_state(state: RunState, spawner: str, spec: JSONObject, meets: list[str]) -> RunState:
+def _branch_state(state: RunState, spec: JSONObject, meets: list[JSON]) -> RunState:
     """Return the state of one branch, which holds nothing of the others but its request."""
-    first = create_initial_state(
-        conversation_id=f"{state['conversation_id']}/{spec['id']}:{spec['instance_id']}",  # a branch of this run alone
-        user_profile=state["user_profile"],
-        max_loop_count=state.get("max_loop_count"),
-    )
+    here = f"{state['conversation_id']}/{spec['id']}:{spec['instance_id']}"  # a branch of this run alone
+    profile, limit = state["user_profile"], state.get("max_loop_count")
+    first = create_initial_state(conversation_id=here, user_profile=profile, max_loop_count=limit)
     first = changed(first, reply_formats=state.get("reply_formats", {}))
     request, asked = from_json(spec["request"], "/spawned/branches"), state["branch"]["asked"]
-    known: JSONObject = {"asked": asked, "spawner": spawner, "meets": cast("list[JSON]", meets)}
+    spawner = (state["spawned"] or {})["agent"]
+    known: JSONObject = {"asked": asked, "spawner": spawner, "meets": meets}
     if "met" in spec:
         opening = _reports_text(request, asked, spec["met"])
     else:
@@ -209,7 +188,7 @@ def branch_outcome(state: RunState, last: RunState) -> JSONObject:
     return {"outcomes": {state["branch"]["id"]: outcome}, "human_requests": [*settled, *orphans]}
 
 
-def _meeting_points(topology: Topology, state: RunState) -> list[str]:
+def _meeting_points(topology: Topology, state: RunState) -> list[JSON]:
     """Return the agents at which a branch that is opened now ends, because others may lead there as well."""
     spawned = state["spawned"] or {}
     led = (state["outcomes"][spec["id"]].get("leads_to") for spec in spawned.get("waiting", ()))
@@ -220,7 +199,7 @@ def _meeting_points(topology: Topology, state: RunState) -> list[str]:
     return sorted((shared | waiting | exits(state)) - {spawned["agent"]})
 
 
-def join_branches(settings: GraphSettings, state: RunState) -> RunState:
+def join_branches(topology: Topology, state: RunState) -> RunState:
     """Go on where the branches lead, with the outcomes in the order of the reply; an abort in one ends the run.
 
     One agent alone follows in this run and is told of every branch; when no branch leads on it is the one that opened
@@ -228,28 +207,26 @@ def join_branches(settings: GraphSettings, state: RunState) -> RunState:
     exit of this branch the branch itself leads, and meets others there.
     """
     spawned = state["spawned"] or {}
-    opener, branch = spawned["agent"], branch_of(state, settings.max_turns)
+    opener = spawned["agent"]
     ended = [(spec, state["outcomes"][spec["id"]]) for spec in branch_specs(state)]
     formats = ChainMap(state.get("reply_formats", {}), *(one["reply_formats"] for _, one in ended))  # the first holds
     state = changed(state, spawned=None, reply_formats=dict(formats))
     if any(outcome["status"] == RunStatus.ABORTED for _, outcome in ended):
-        aborted = stop(RoutingReason.ABORTED, "the user aborted the run")
-        return _ended(state, Decided(settings.agents[opener], branch, aborted))
-    led = dict[str, list[_Ended]]()
-    for spec, outcome in ended:
+        return _ended(state, opener, stop(RoutingReason.ABORTED, "the user aborted the run"))
+    led = dict[str, list[str]]()  # who leads to an agent
+    for _, outcome in ended:
         if (target := outcome.get("leads_to")) is not None:
-            led.setdefault(target, []).append((spec, outcome))
+            led.setdefault(target, []).append(outcome["agent"])
     onward = {*led} - {opener}
     here = onward - exits(state)
     if onward and not here:
-        target = _first(settings.topology, onward, opener)[0]
-        agent = settings.agents[led[target][0][1]["agent"]]
-        decided = Decided(agent, branch, stop(RoutingReason.SEQUENTIAL, "the branches lead on"))
-        return _left(state, decided, target, _reports(ended))
+        target = _first(topology, onward, opener)[0]
+        onwards = stop(RoutingReason.SEQUENTIAL, "the branches lead on")
+        return _ended(state, led[target][0], onwards, _reports(ended), leads_to=target)
     if onward and len(led) > 1:
-        return _opened_at(state, spawned, ended, _first(settings.topology, here, opener))
+        return _opened_at(state, spawned, ended, _first(topology, here, opener))
     (target,) = led or {opener}
-    leading = [outcome["agent"] for _, outcome in led[target]] if onward else []
+    leading = led[target] if onward else []
     state = with_turn(state, target, _reports_text(_reports(ended), state["branch"]["asked"], leading))
     node = node_of(target)
     return _asked_before(changed(state, next_agent=node), node, told=node)

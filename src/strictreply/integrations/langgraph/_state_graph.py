@@ -201,7 +201,7 @@ class _GraphBuilder:
 
         def join(state: RunState) -> Generator[GraphEffect, Any, RunState]:
             yield from ()  # there is nothing to wait for
-            return join_branches(settings, state)
+            return join_branches(settings.topology, state)
 
         def run_branch(state: RunState) -> JSONObject:
             return branch_outcome(state, compiled().invoke(state))
