@@ -1,7 +1,7 @@
 """The state of a run as LangGraph stores it: how it is read, written and checked. Nothing is decided here.
 
-It is the state of the coordination with what the graph remembers between two nodes, as plain JSON. A value that a model
-chooses freely is stored as JSON text: JSON allows numbers and depths that a checkpointer's own encoding does not.
+A value that a model chooses freely is stored as JSON text: JSON allows numbers and depths that a checkpointer's own
+encoding does not.
 """
 
 from __future__ import annotations
@@ -57,13 +57,9 @@ from strictreply.wires._wire import wire_of
 TOOLS: Final = "tools"  # the node that runs the calls of a reply
 BRANCH: Final = "branch"  # the node in which a parallel branch runs
 JOIN: Final = "join"  # the node where parallel branches come together
-_NO_AGENTS: Final = (TOOLS, BRANCH, JOIN, HUMAN_INPUT, END)
-_PREPARED: Final = {TOOLS: "calling", BRANCH: "spawned", JOIN: "spawned"}
-"""The fields that a node needs, by its name."""
-
+_PREPARED: Final = {TOOLS: "calling", BRANCH: "spawned", JOIN: "spawned"}  # the fields that a node needs, by its name
 _RESERVED = str.maketrans({"%": "%25", "|": "%7C", ":": "%3A"})  # the last two have a meaning in LangGraph's names
 _SET_BY_THE_RUN: Final = frozenset({"messages", "contract", "policy", "steering", "tools", "n", "stream"})
-_ALLOWED_FORMATS: Final = ("text", "json_object")
 _INSTANCE_ID = re.compile(r'"instance_id":"(?:[^"\\]|\\.)*",?')
 
 
@@ -84,22 +80,15 @@ def merge_outcomes(known: dict[str, JSONObject], update: Any) -> Any:
 
 
 class RunState(AgentState):
-    """What a run remembers.
+    """What a run remembers. Read ``outcome``, None while it goes on, with :func:`outcome_of`."""
 
-    ``branch`` is the record of the run or parallel branch, with what it was ``asked``; ``threads`` are the turns of
-    each agent, by name. ``calling`` is an accepted reply whose tools are still to be run, ``spawned`` the branches that
-    are awaited, with their requests, and those that wait for them; ``outcomes`` are those of branches by id.
-    ``outcome`` is that of the run, None while it goes on and when the loop limit ended it: read it with
-    :func:`outcome_of`. ``content_streaks`` counts, by agent, consecutive replies of text without an action.
-    """
-
-    branch: JSONObject
-    threads: dict[str, list[Message]]
-    calling: JSONObject | None
-    spawned: JSONObject | None
-    outcomes: Annotated[dict[str, JSONObject], merge_outcomes]
-    outcome: JSONObject | None
-    content_streaks: dict[str, JSONObject]
+    branch: JSONObject  # the record of the run or parallel branch, with what it was ``asked``
+    threads: dict[str, list[Message]]  # the turns of each agent, by name
+    calling: JSONObject | None  # an accepted reply whose tools are still to be run
+    spawned: JSONObject | None  # the branches that are awaited, with their requests, and those that wait for them
+    outcomes: Annotated[dict[str, JSONObject], merge_outcomes]  # of branches, by id
+    outcome: JSONObject | None  # of the run; None also when the loop limit ended it
+    content_streaks: dict[str, JSONObject]  # counts, by agent, consecutive replies of text without an action
 
 
 def node_of(agent: str) -> str:
@@ -112,7 +101,8 @@ def agent_at(topology: Topology, target: object) -> str | None:
     if not isinstance(target, str):  # a state from a store may hold anything there
         return None
     nodes = {node_of(agent): agent for agent in topology.agents}
-    return nodes.get(target, target if target in topology.agents and target not in _NO_AGENTS else None)
+    free = target in topology.agents and target not in (TOOLS, BRANCH, JOIN, HUMAN_INPUT, END)
+    return nodes.get(target, target if free else None)
 
 
 def at_node(topology: Topology, state: RunState) -> RunState:
@@ -123,13 +113,12 @@ def at_node(topology: Topology, state: RunState) -> RunState:
 
 def state_at_start(state: AgentState, agent: str, branch: Branch, **record_fields: JSON) -> RunState:
     """Return the state in which a run or a branch starts; ``record_fields`` go into the record of the branch."""
-    defaults: JSONObject = {"max_loop_count": None, "ending": None, "reply_formats": {}}
-    defaults |= {"threads": {}, "content_streaks": {}}
+    kept = dict[str, Any](max_loop_count=None, ending=None, reply_formats={}, threads={}, content_streaks={})
     known: JSONObject = {"spawner": None, "meets": [], "opening": None, "leads_to": None}
     known["home"] = branch.type.value  # its type whenever no two agents talk in turns
     begun: JSONObject = {"next_agent": node_of(agent), "branch": branch_record(branch) | known | record_fields}
     begun |= {"calling": None, "spawned": None, "outcomes": {}, "outcome": None}
-    return cast("RunState", {**defaults, **state, **begun})
+    return cast("RunState", {**kept, **state, **begun})
 
 
 def branch_record(branch: Branch) -> JSONObject:
@@ -179,9 +168,9 @@ def from_json(text: object, at: str) -> JSON:
 def outcome_of(state: RunState) -> JSONObject:
     """Return the outcome of a run: ``agent``, ``status``, ``reason``, ``content`` and ``error``, for programs to match.
 
-    A run that the loop limit ended is ``failed`` with the reason of its last route. ``pending_human_input`` is true
-    when a human is still to be asked, as a run that goes on from this state does first (requirement R13). While a run
-    waits for a human it has no outcome: LangGraph reports ``__interrupt__``.
+    A run that the loop limit ended is ``failed`` with the reason of its last route. With ``pending_human_input`` a run
+    that goes on from this state asks a human first (requirement R13). While a run waits for a human it has no outcome:
+    LangGraph reports ``__interrupt__``.
     """
     kept = stored_outcome(state)
     return kept | {"content": from_json(kept["content"], "/outcome/content")}
@@ -235,8 +224,8 @@ def with_streak(state: RunState, agent: str, attempts: Sequence[Attempt]) -> Run
 def with_task(state: RunState) -> RunState:
     """Return the state with a hash of the coming work as ``current_task``, which the loop limits compare.
 
-    The work is the coming calls or branches, without ids and spelling (requirement R39), or the last turns that an
-    agent received, results among them: a poll whose result changes is no loop.
+    The work is the coming calls or branches, without ids and spelling (R39), or the last turns that an agent received,
+    results among them: a poll whose result changes is no loop.
     """
     target, calling, spawned = state["next_agent"], state["calling"], state["spawned"]
     work: JSON
@@ -301,8 +290,7 @@ def run_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
     yield from _schemas(topology.agents)[0].issues(state)
     needed = _PREPARED.get(str(state.get("next_agent")))
     if needed is not None and not state.get(needed):
-        expected = "an object, because the next agent expects one"
-        yield CoordinationCode.STATE_WRONG_TYPE.at(pointer("", needed), expected=expected)
+        yield CoordinationCode.STATE_WRONG_TYPE.at(f"/{needed}", expected="an object, because the next agent needs one")
 
 
 def request_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
@@ -349,12 +337,11 @@ def _not_allowed(agent: str, at: str, allowed: tuple[str, ...]) -> Issue:
 class ChatAgent:
     """An agent that a chat-completions API answers for.
 
-    ``client`` is what :func:`strictreply.wrap` returns, sync or async. ``request`` holds keywords of
-    ``chat.completions.create``: ``model``, ``temperature`` and others. ``goal`` and ``instruction`` stand in its system
-    prompt. ``tools`` are anything that declares a tool, each with a function, which is run; None takes what the
-    processor's ``tools=`` has for this agent, an empty list is no tools. ``asks`` is the kind of question that its
-    ``ask_user`` puts, which determines the decisions of an answer. ``skip_to`` is the agent that follows when the user
-    skips this one after an error; with None the branch ends.
+    ``client`` is what :func:`strictreply.wrap` returns, sync or async; ``request`` holds keywords of
+    ``chat.completions.create``, as ``model``. ``goal`` and ``instruction`` stand in its system prompt. ``tools`` are
+    anything that declares a tool, each with a function, which is run; None takes what the processor's ``tools=`` has
+    for this agent, an empty list is no tools. ``asks`` is the kind of question that its ``ask_user`` puts. ``skip_to``
+    is the agent that follows when the user skips this one after an error; with None the branch ends.
 
     Raises ContractError when ``client`` is not wrapped, or ``request`` holds what the run itself sets (messages,
     contract, policy, steering, tools, n, stream) or a ``response_format`` other than ``text`` and ``json_object``.
@@ -375,11 +362,9 @@ class ChatAgent:
         if taken := sorted(_SET_BY_THE_RUN & set(self.request)):
             raise ContractError(f"agent {self.name!r}: leave {', '.join(taken)} out of request=; the run sets it")
         wanted = self.request.get("response_format")
-        if wanted is not None and peek(wanted, "type") not in _ALLOWED_FORMATS:
-            raise ContractError(
-                f"agent {self.name!r}: the schema of a reply is that of its actions; leave response_format out of "
-                'request=, or use one of type "json_object"'
-            )
+        if wanted is not None and peek(wanted, "type") not in ("text", "json_object"):
+            remedy = 'leave response_format out of request=, or use one of type "json_object"'
+            raise ContractError(f"agent {self.name!r}: the schema of a reply is that of its actions; {remedy}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -393,7 +378,7 @@ class GraphSettings:
     steering: Steering
     max_turns: int
     words: Words | None
-    metrics: RunMetrics | None
+    metrics: RunMetrics
     content_limit: ContentLoopGuard
     _prompts: dict[Permitted, tuple[object, str]] = field(init=False, repr=False, default_factory=dict)
 
@@ -416,10 +401,6 @@ class GraphSettings:
             opening = steering.opening(answer, streak=streak.count if steer else 0)
             prompt = prompt if opening is None else f"{prompt}\n\n{opening}"
             left = left if steering.corrects else 0
-        return {
-            **agent.request,
-            "contract": answer.contract,
-            "policy": budget if budget.max_retries <= left else replace(budget, max_retries=left),
-            "steering": steering,
-            "messages": [{"role": "system", "content": prompt}, *thread],
-        }
+        policy = budget if budget.max_retries <= left else replace(budget, max_retries=left)
+        asked = {"contract": answer.contract, "policy": policy, "steering": steering}
+        return {**agent.request, **asked, "messages": [{"role": "system", "content": prompt}, *thread]}

@@ -124,41 +124,30 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
     thread = state["threads"].get(agent.name, [])
     if not thread or thread[-1]["role"] == "assistant":  # nobody said anything to it
         state = with_turn(state, agent.name, state["branch"]["asked"])
-    answer = yield from _asked(settings, agent, state)
-    if isinstance(answer, ContentLoop):
-        return _looped(settings, agent, state, answer)
-    state = with_streak(state, agent.name, answer.attempts)
-    if isinstance(answer, CallFailed):
-        return _failed(settings, agent, state, answer)
-    reply: Message = answer.transcript[-1]
     branch = branch_of(state, settings.max_turns, agent.name)
-    # ``judging`` does not count the reply: that was done when it came.
-    result = yield from settings.processor.judging(reply, agent, branch, state)
-    state = with_reply_format(state, agent.name, result)
-    if result.tool_calls:  # calls are replayed natively, however they were written, together with their results
-        reply = {"role": "assistant", "content": None, "tool_calls": result.tool_calls}
-    else:
-        reply = {"role": "assistant", "content": reply.get("content")}
-        state = with_turn(state, agent.name, reply)
-    return _routed(settings, agent, state, result, reply)
-
-
-def _asked(
-    settings: GraphSettings, agent: ChatAgent, state: RunState
-) -> Generator[GraphEffect, Any, Exchange | CallFailed | ContentLoop]:
-    answer = settings.processor.answer_kind(agent, branch_of(state, settings.max_turns, agent.name), state)
+    answer = settings.processor.answer_kind(agent, branch, state)
     allowed, streak = answer.terms.permitted, streak_of(state, agent.name)
     following = settings.content_limit.next(streak, actions=allowed.actions, tools=allowed.tools)
     if isinstance(following, ContentLoop):
-        return following
-    request = settings.request(agent, answer, streak, state["threads"].get(agent.name, []), steer=following.steer)
-    outcome: Exchange | CallFailed = yield AskAgent(agent, request)
-    answer.count(outcome.attempts, outcome.reply if isinstance(outcome, Exchange) else None)
-    if (metrics := settings.metrics) is not None:
-        for attempt in outcome.attempts:
-            model = str(attempt.request.get("model", agent.name))
-            metrics.done(Activity.LLM_CALLS, model, succeeded=attempt.accepted, seconds=attempt.seconds)
-    return outcome
+        return _looped(settings, agent, state, following)
+    request = settings.request(agent, answer, streak, state["threads"][agent.name], steer=following.steer)
+    asked: Exchange | CallFailed = yield AskAgent(agent, request)
+    answer.count(asked.attempts, asked.reply if isinstance(asked, Exchange) else None)
+    for attempt in asked.attempts:
+        model = str(attempt.request.get("model", agent.name))
+        settings.metrics.done(Activity.LLM_CALLS, model, succeeded=attempt.accepted, seconds=attempt.seconds)
+    state = with_streak(state, agent.name, asked.attempts)
+    if isinstance(asked, CallFailed):
+        return _failed(settings, agent, state, asked)
+    # ``judging`` does not count the reply: that was done when it came.
+    result = yield from settings.processor.judging(asked.transcript[-1], agent, branch, state)
+    state = with_reply_format(state, agent.name, result)
+    reply: JSONObject = {"role": "assistant", "content": asked.transcript[-1].get("content")}
+    if result.tool_calls:  # calls are replayed natively, however they were written, together with their results
+        reply |= {"content": None, "tool_calls": result.tool_calls}
+    else:
+        state = with_turn(state, agent.name, reply)
+    return _routed(settings, agent, state, result, reply)
 
 
 def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> TurnFlow:
@@ -179,9 +168,8 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> Tu
     manifest, state = ToolCallManifest(), changed(state, calling=None)
     for run in runs:
         (outcome,) = yield RunTools((run,))
-        if (metrics := settings.metrics) is not None:
-            done, seconds = outcome.error is None, outcome.result.execution_ms / 1000
-            metrics.done(Activity.TOOL_EXECUTIONS, run.call.tool, succeeded=done, seconds=seconds)
+        done, seconds = outcome.error is None, outcome.result.execution_ms / 1000
+        settings.metrics.done(Activity.TOOL_EXECUTIONS, run.call.tool, succeeded=done, seconds=seconds)
         if outcome.is_broken:
             issue = Issue("tool.raised", Category.TOOL_ERROR, "", "the code of a tool raised")
             return _routed(settings, agent, state, refused((issue,), terms))
@@ -207,12 +195,8 @@ def _routed(
             branch = replace(branch, type=BranchType(state["branch"]["home"]), agents=(), turns=0)
         elif branch.type is not BranchType.CONVERSATION or {agent.name, target} != set(branch.agents):
             branch = replace(branch, type=BranchType.CONVERSATION, agents=(agent.name, target), turns=0)
-    context = RoutingContext(
-        current_agent=agent.name,
-        current_branch_id=branch.id,
-        retry_count=budget.max_retries,  # the client has spent what may be asked again
-        transport_retries=budget.repeats,
-    )
+    spent: dict[str, Any] = {"retry_count": budget.max_retries, "transport_retries": budget.repeats}  # by the client
+    context = RoutingContext(current_agent=agent.name, current_branch_id=branch.id, **spent)
     return follow(state, agent, branch, settings.router.decide(result, branch, context), reply)
 
 
@@ -259,8 +243,7 @@ def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
     home = node_of(agent_at(topology, request.interrupted) or topology.entries[0])
     words = {word: decision for word, decision in (settings.words or {}).items() if decision in decisions}
     while not isinstance(settled, SettledHuman):
-        answer = brought or (yield AskHuman(question, refusal))
-        brought = None
+        answer, brought = brought or (yield AskHuman(question, refusal)), None
         try:
             state = human_input(give_human_feedback(state, answer), home=home, words=words)
         except ContractError as error:

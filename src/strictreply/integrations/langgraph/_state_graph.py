@@ -115,7 +115,7 @@ def to_langgraph(
         content_limit=content_limit or ContentLoopGuard(),
         max_turns=_count_of("max_turns", max_turns, least=1),
         words=words,
-        metrics=metrics,
+        metrics=RunMetrics() if metrics is None else metrics,
     )
     return _GraphBuilder(settings, _routes_of(topology, routes), max_loop_count).build()
 
@@ -238,8 +238,7 @@ class _GraphBuilder:
 
     def _route(self, state: RunState) -> Any:
         decision = explain_route(self._checked(state), routes=self._routes)
-        if self._settings.metrics is not None:
-            self._settings.metrics.routed(decision)
+        self._settings.metrics.routed(decision)
         if decision.target != BRANCH:
             return decision.target
         # Before branches are opened the topology is asked once more, whoever wrote them into the state.
