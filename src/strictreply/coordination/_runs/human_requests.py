@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from itertools import count
 from typing import Any, Final, Self, TypeAlias, cast
@@ -142,26 +142,12 @@ class SettledHuman:
 HumanRequest: TypeAlias = PendingHuman | SettledHuman
 
 _KINDS = {kind.value: kind for kind in HumanKind}  # type checkers take HumanKind(…) for its __new__
-_DECISIONS = frozenset(decision.value for decision in HumanDecision)
-_PENDING: JSONObject = {
-    "id": NAME,
-    "kind": {"enum": [*_KINDS]},
-    "prompt": TEXT,
-    "resume_to": OPTIONAL_TEXT,
-    "skip_to": OPTIONAL_TEXT,
-    "interrupted": OPTIONAL_TEXT,
-    "requested_at": TEXT,
-    "asked": COUNT,
-    "tell_to": OPTIONAL_TEXT,
-    "carried": COUNT,
-    "redirected": COUNT,
-}
+_OF_TYPE = {"str": TEXT, "str | None": OPTIONAL_TEXT, "int": COUNT, "HumanKind": {"enum": [*_KINDS]}}
+_PENDING: JSONObject = {one.name: _OF_TYPE[str(one.type)] for one in fields(PendingHuman)} | {"id": NAME}
 _SETTLED: JSONObject = {"decision": {"enum": [*map(str, HumanDecision), None]}, "answer": TEXT, "settled_at": TEXT}
-_REQUEST: JSONObject = {
-    # a ledger that was kept by an earlier version has no redirected
-    **record(_PENDING | _SETTLED, optional=("redirected", *_SETTLED)),
-    "dependentRequired": {"settled_at": ["decision", "answer"]},
-}
+# a ledger that was kept by an earlier version has no redirected
+_REQUEST: JSONObject = record(_PENDING | _SETTLED, optional=("redirected", *_SETTLED))
+_REQUEST["dependentRequired"] = {"settled_at": ["decision", "answer"]}
 LEDGER: Final[JSONObject] = {"type": "array", "items": _REQUEST}
 _LEDGER = StateSchema(LEDGER)
 
@@ -183,22 +169,19 @@ def read_ledger(value: object, at: str = "") -> tuple[HumanRequest, ...]:
 
 
 def merge_ledgers(one: list[JSONObject], other: list[JSONObject]) -> list[JSONObject]:
-    """Join two ledgers, as LangGraph's reducer: every request once, by its later entry; StateError for no ledger.
-
-    Settled is later than pending, then the one that was carried, redirected or asked more often.
-    """
-
-    def age(found: HumanRequest) -> tuple[bool, int, int, int, str]:
-        request = request_of(found)
-        spelt = json.dumps(found.to_dict(), sort_keys=True)  # only makes the order total
-        return isinstance(found, SettledHuman), request.carried, request.redirected, request.asked, spelt
-
+    """Join two ledgers, as LangGraph's reducer: every request once, by its later entry; StateError for no ledger."""
     joined: dict[str, HumanRequest] = {}
-    for found in (*read_ledger(one), *read_ledger(other)):
-        request = request_of(found)
-        joined[request.id] = max(joined.get(request.id, found), found, key=age)
+    for found in sorted((*read_ledger(one), *read_ledger(other)), key=_age):
+        joined[request_of(found).id] = found
     in_order = sorted(joined.values(), key=lambda found: (request_of(found).requested_at, request_of(found).id))
     return [found.to_dict() for found in in_order]
+
+
+def _age(found: HumanRequest) -> tuple[bool, int, int, int, str]:
+    """Return what orders entries: settled is later than pending, then the one that was carried or asked more often."""
+    request = request_of(found)
+    total = json.dumps(found.to_dict(), sort_keys=True)  # so that no two entries are equally old
+    return isinstance(found, SettledHuman), request.carried, request.redirected, request.asked, total
 
 
 def request_of(found: HumanRequest) -> PendingHuman:
@@ -222,19 +205,18 @@ def carry_over(ledger: list[JSONObject], entry: str, *, flagged: bool) -> list[J
 
 
 def read_answer(kind: HumanKind, answer: str, *, words: Words | None = None) -> HumanDecision | None:
-    """Return what an answer decides; None means that the human must be asked again.
+    """Return what an answer decides, the name of a decision or exactly a word of its kind; None to ask again.
 
-    An answer is a decision's name or exactly one of its kind's words; ``words`` adds to them and overrides them.
-    Any other text decides ``kind.otherwise``: a word is never looked for inside a text, so no negation is taken for
-    consent (requirement R26). Raises ContractError when ``words`` names a decision that this kind does not have, and,
-    but for a general question, for the bare name of another kind's decision where it would pass for free text.
+    ``words`` adds to them and overrides them. Any other text decides ``kind.otherwise``: a word is never looked for
+    inside a text, so no negation is taken for consent (requirement R26). Raises ContractError when ``words`` names a
+    decision that this kind does not have, and, but for a general question, for the bare name of another kind's.
     """
     if foreign := sorted({*(words or {}).values()} - kind.decisions):
         raise ContractError(f"words of {kind.value!r} may not mean {', '.join(foreign)}")
     table = {**kind.words} | {_plain(word): decision for word, decision in (words or {}).items()}
     spelt = _plain(answer)
     mixes = kind.otherwise is not None and len(kind.decisions) > 1  # a name may pass for free text
-    if spelt not in table and spelt in _DECISIONS and mixes:
+    if spelt not in table and spelt in tuple(HumanDecision) and mixes:
         ways = f"answer {', '.join(sorted(kind.decisions))}, or say it in more words"
         raise ContractError(f"{spelt!r} does not answer a question of the kind {kind.value!r}: {ways}")
     return table.get(spelt, kind.otherwise)

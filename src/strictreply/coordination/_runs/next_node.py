@@ -1,7 +1,7 @@
 """Where a run goes next: one decision from a state and a table of routes, with its reason. Pure: nothing is changed.
 
-The order is the published one: loop limit, completion, human input, next agent, end; rules of the user's own stand
-between by their priority, and a hop that would close a loop ends the run instead.
+The published order is: loop limit, completion, human input, next agent, end; rules of the user's own stand between by
+their priority, and a hop that would close a loop ends the run instead.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import accumulate
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from strictreply.coordination._actions import CoordinationCode, DeclarationError
 from strictreply.coordination._runs.run_state import (
@@ -47,7 +47,6 @@ BUILT_IN_NAMES: Final = ("loop_limit", "loop_detected", "completion", "human_inp
 MAX_LOOP_COUNT_VARIABLE: Final = "STRICTREPLY_MAX_LOOP_COUNT"
 HISTORY_LIMIT: Final = 50  # the entries that ``routing_history`` keeps at least, the newest
 
-_DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 _ROUTED = StateSchema(record(ROUTING_FIELDS, optional=OPTIONAL_FIELDS))
 _ROUTED_BY_ID = StateSchema(record(ROUTING_FIELDS | {"conversation_id": NAME}, optional=OPTIONAL_FIELDS))
 _HISTORY_ENTRY = StateSchema(HISTORY_ENTRY)
@@ -58,11 +57,11 @@ _HISTORY = StateSchema({"type": "array", "items": HISTORY_ENTRY})
 class CycleLimit:
     """A trail is a loop when its end is one piece of at most ``longest`` steps, ``repeats`` times in a row.
 
-    16 steps are a round of five agents with a tool call each. Raises ValueError unless repeats >= 2 and longest >= 1.
+    Raises ValueError unless repeats >= 2 and longest >= 1.
     """
 
     repeats: int = 3
-    longest: int = 16
+    longest: int = 16  # a round of five agents with a tool call each
 
     def __post_init__(self) -> None:
         if self.repeats < 2 or self.longest < 1:  # noqa: PLR2004 - once is no repetition
@@ -82,22 +81,18 @@ class CycleLimit:
         return ()
 
 
-RouteCondition: TypeAlias = Callable[[Mapping[str, Any]], str | None]
-"""Returns a target, or None to leave the choice to later rules; it must change nothing that lies in the state."""
-
-
 @dataclass(frozen=True, slots=True)
 class RouteRule:
     """A rule of the user's own: the higher ``priority`` is asked first, of equals the one declared first.
 
-    The built-in rules have 300 (completion), 200 (human input) and 100 (next agent), and come before a rule of the same
-    priority; the loop limit comes before all. A rule that raises, or names no node, is recorded in the decision and
-    passed over.
+    ``decide`` returns a target, or None to leave the choice to later rules, and changes nothing in the state. The
+    built-in rules have 300 (completion), 200 (human input) and 100 (next agent), and come before a rule of the same
+    priority; the loop limit comes before all. A rule that raises, or names no node, is recorded and passed over.
     """
 
     name: str
     priority: int
-    decide: RouteCondition
+    decide: Callable[[Mapping[str, Any]], str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +126,7 @@ class Routes:
     def __post_init__(self) -> None:
         for part in ("nodes", "rules", "strategies"):
             object.__setattr__(self, part, tuple(getattr(self, part)))
-        if issues := [*_node_issues(self), *_rule_issues(self), *_strategy_issues(self)]:
+        if issues := [*_node_issues(self), *_rule_issues(self), *_weight_issues(self)]:
             raise DeclarationError("the route table", issues)
 
     def strategy_for(self, conversation_id: str) -> RouteStrategy | None:
@@ -146,8 +141,7 @@ class Routes:
 
 def edge_map(routes: Routes | None = None, *, end_target: str = END) -> dict[str, str]:
     """Return the mapping for ``add_conditional_edges``; ``end_target`` may be LangGraph's own ``END`` (X24)."""
-    nodes = DEFAULT_NODES if routes is None else routes.nodes
-    return {node: end_target if node == END else node for node in nodes}
+    return {node: end_target if node == END else node for node in (routes or DEFAULT_ROUTES).nodes}
 
 
 def _named_once(names: Iterable[object], part: str) -> Iterator[Issue]:
@@ -155,9 +149,8 @@ def _named_once(names: Iterable[object], part: str) -> Iterator[Issue]:
     for name in given:
         if not (isinstance(name, str) and name and name == name.strip()):
             yield CoordinationCode.ROUTES_BAD_NAME.at(pointer("", part, str(name)))
-    for name, times in Counter(map(str, given)).items():
-        if times > 1:
-            yield CoordinationCode.ROUTES_DUPLICATE.at(pointer("", part, name))
+    twice = (name for name, times in Counter(map(str, given)).items() if times > 1)
+    yield from (CoordinationCode.ROUTES_DUPLICATE.at(pointer("", part, name)) for name in twice)
 
 
 def _node_issues(routes: Routes) -> Iterator[Issue]:
@@ -180,13 +173,11 @@ def _rule_issues(routes: Routes) -> Iterator[Issue]:
             yield CoordinationCode.ROUTES_BAD_RULE.at(pointer("/rules", rule.name), expected=expected)
 
 
-def _strategy_issues(routes: Routes) -> Iterator[Issue]:
+def _weight_issues(routes: Routes) -> Iterator[Issue]:
     yield from _named_once((strategy.name for strategy in routes.strategies), "strategies")
-    bad = [strategy for strategy in routes.strategies if not is_count(strategy.weight)]
-    for strategy in bad:
-        at = pointer("/strategies", strategy.name, "weight")
-        yield CoordinationCode.ROUTES_BAD_LIMIT.at(at, expected="a whole number, 0 or more")
-    if routes.strategies and not bad and not sum(strategy.weight for strategy in routes.strategies):
+    places = [pointer("/strategies", one.name, "weight") for one in routes.strategies if not is_count(one.weight)]
+    yield from (CoordinationCode.ROUTES_BAD_LIMIT.at(place, expected="a whole number, 0 or more") for place in places)
+    if routes.strategies and not places and not sum(strategy.weight for strategy in routes.strategies):
         yield CoordinationCode.ROUTES_NO_WEIGHT.at("/strategies")
 
 
@@ -220,23 +211,19 @@ class RuleFailure:
     error: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RouteDecision:
-    """What :func:`route_next` decides for a state: a target and why. A :class:`Router` makes ``RoutingDecision``.
-
-    ``rule`` names the rule that chose, built-in or the user's. ``pending_human_input`` is whether a human is still to
-    be asked, also when the run ends. ``strategy`` is None when the table has none. ``loop`` are the nodes of a loop.
-    """
+    """What :func:`route_next` decides for a state: a target and why. A :class:`Router` makes ``RoutingDecision``."""
 
     target: str
     reason: RouteReason
-    rule: str
+    rule: str  # that chose, built-in or the user's
     loop_count: int
     max_loop_count: int
-    pending_human_input: bool
+    pending_human_input: bool  # whether a human is still to be asked, also when the run ends
     strategy: str | None = None
     failures: tuple[RuleFailure, ...] = ()
-    loop: tuple[str, ...] = ()
+    loop: tuple[str, ...] = ()  # the nodes of a loop
 
 
 def route_next(
@@ -245,11 +232,9 @@ def route_next(
     """Return the target that a run goes on to, as LangGraph's conditional edges want it.
 
     The limit is ``max_loop_count`` when it is given, else the state's, the table's, that of the environment variable
-    STRICTREPLY_MAX_LOOP_COUNT, or 10. It is held strictly: at a count above the limit the run ends, so that
-    limit + 1 node executions are possible (requirement X22).
-
-    Raises StateError naming every field that is missing or mistyped; a ``next_agent`` that is no node leads to the
-    end. Raises ContractError, a ValueError, for a limit that is no whole number or negative.
+    STRICTREPLY_MAX_LOOP_COUNT, or 10. At a count above the limit the run ends: limit + 1 node executions are possible
+    (requirement X22). A ``next_agent`` that is no node leads to the end. Raises StateError with every field that is
+    missing or mistyped, and ContractError, a ValueError, for a limit that is no whole number or negative.
     """
     return explain_route(state, max_loop_count, routes=routes).target
 
@@ -263,27 +248,18 @@ def explain_route(
     strategy = routes.strategy_for(state["conversation_id"]) if routes.strategies else None
     pending = bool(pending_requests(state)) or state["requires_human_input"]
     failures: list[RuleFailure] = []
-    target, reason, rule = END, RouteReason.LOOP_LIMIT, "loop_limit"
+    chosen: _Choice = END, RouteReason.LOOP_LIMIT, "loop_limit"
     if state["loop_count"] <= limit:
         users = routes.rules + (strategy.rules if strategy else ())
-        target, reason, rule = _chosen(state, routes, users, failures, pending=pending)
+        chosen = _chosen(state, routes, users, failures, pending=pending)
     loop: tuple[str, ...] = ()
-    if routes.cycle is not None and target not in (END, HUMAN_INPUT):
-        hops = [*_trail(state, routes.cycle.window), (target, state.get("current_task"))]
+    if routes.cycle is not None and chosen[0] not in (END, HUMAN_INPUT):
+        hops = [*_trail(state, routes.cycle.window), (chosen[0], state.get("current_task"))]
         loop = tuple(node for node, _ in routes.cycle.loop(hops))
     if loop:
-        target, reason, rule = END, RouteReason.LOOP_DETECTED, "loop_detected"
-    return RouteDecision(
-        target=target,
-        reason=reason,
-        rule=rule,
-        loop_count=state["loop_count"],
-        max_loop_count=limit,
-        pending_human_input=pending,
-        strategy=strategy.name if strategy else None,
-        failures=tuple(failures),
-        loop=loop,
-    )
+        chosen = END, RouteReason.LOOP_DETECTED, "loop_detected"
+    name = strategy.name if strategy else None
+    return RouteDecision(*chosen, state["loop_count"], limit, pending, name, tuple(failures), loop)
 
 
 def record_route(
@@ -303,43 +279,40 @@ def record_route(
     return changed(state, routing_history=[*past, entry][-limit:])
 
 
-class _RuleChoice(NamedTuple):
-    target: str
-    reason: RouteReason
-    rule: str
+_Choice: TypeAlias = tuple[str, RouteReason, str]  # a target, why, and the rule that chose it
 
 
 def _chosen(
     state: AgentState, routes: Routes, users: tuple[RouteRule, ...], failures: list[RuleFailure], *, pending: bool
-) -> _RuleChoice:
+) -> _Choice:
     """Return the first choice of a rule, adding to ``failures`` what rules raise, and names of no node (R37)."""
     known = {node: node for node in routes.nodes}
     next_agent: object = state["next_agent"]
     target = known.get(next_agent) if isinstance(next_agent, str) else None
     ending = RouteReason(state.get("ending") or RunEnding.COMPLETED)
-    built_in = (
-        (300, state["is_complete"], _RuleChoice(END, ending, "completion")),
-        (200, pending, _RuleChoice(HUMAN_INPUT, RouteReason.HUMAN_INPUT, "human_input")),
-        (100, target is not None, _RuleChoice(target or END, RouteReason.NEXT_AGENT, "next_agent")),
-    )
-    rules: list[tuple[int, _RuleChoice | RouteRule]] = [(at, choice) for at, applies, choice in built_in if applies]
-    rules += [(rule.priority, rule) for rule in users]
+    rules: list[tuple[int, _Choice | RouteRule]] = [(rule.priority, rule) for rule in users]
+    if target is not None:
+        rules.insert(0, (100, (target, RouteReason.NEXT_AGENT, "next_agent")))
+    if pending:
+        rules.insert(0, (200, (HUMAN_INPUT, RouteReason.HUMAN_INPUT, "human_input")))
+    if state["is_complete"]:
+        rules.insert(0, (300, (END, ending, "completion")))
     for _, rule in sorted(rules, key=lambda one: -one[0]):
-        asked = rule if isinstance(rule, _RuleChoice) else _asked(rule, state, known)
-        if isinstance(asked, _RuleChoice):
+        asked = _asked(rule, state, known) if isinstance(rule, RouteRule) else rule
+        if isinstance(asked, tuple):
             return asked
         if asked is not None:
             failures.append(asked)
-    return _RuleChoice(END, RouteReason.NO_TARGET if next_agent is None else RouteReason.UNKNOWN_TARGET, "fallback")
+    return END, RouteReason.NO_TARGET if next_agent is None else RouteReason.UNKNOWN_TARGET, "fallback"
 
 
-def _asked(rule: RouteRule, state: AgentState, nodes: Mapping[str, str]) -> _RuleChoice | RuleFailure | None:
+def _asked(rule: RouteRule, state: AgentState, nodes: Mapping[str, str]) -> _Choice | RuleFailure | None:
     try:
         chosen: object = rule.decide(MappingProxyType(state))
     except Exception as error:  # noqa: BLE001 - a rule of the user's must not stop the run
         return RuleFailure(rule.name, type(error).__name__)
     if isinstance(chosen, str) and chosen in nodes:
-        return _RuleChoice(nodes[chosen], RouteReason.USER_RULE, rule.name)
+        return nodes[chosen], RouteReason.USER_RULE, rule.name
     return None if chosen is None else RuleFailure(rule.name, None)
 
 
@@ -374,6 +347,6 @@ def _limit(argument: int, state: AgentState, routes: Routes) -> int:
     spelt = os.environ.get(MAX_LOOP_COUNT_VARIABLE)
     if spelt is None:
         return int(DEFAULT_MAX_LOOP_COUNT)
-    if not _DIGITS.fullmatch(spelt):
+    if not re.fullmatch(r"[0-9]{1,9}", spelt):
         raise ContractError(f"{MAX_LOOP_COUNT_VARIABLE} must be a whole number, 0 or more; unset it to use the default")
     return int(spelt)
