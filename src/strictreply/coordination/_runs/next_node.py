@@ -24,19 +24,18 @@ from strictreply.coordination._runs.run_state import (
     END,
     HISTORY_ENTRY,
     HUMAN_INPUT,
-    OPTIONAL_FIELDS,
-    ROUTING_FIELDS,
     AgentState,
     Now,
     RoutingEntry,
     RunEnding,
     S,
     changed,
+    fields_of,
     pending_requests,
     require,
     utc_now,
 )
-from strictreply.coordination._runs.state_schema import NAME, StateSchema, record
+from strictreply.coordination._runs.state_schema import LIST, StateSchema
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, pointer
 from strictreply.values._limits import is_count
@@ -47,8 +46,11 @@ BUILT_IN_NAMES: Final = ("loop_limit", "loop_detected", "completion", "human_inp
 MAX_LOOP_COUNT_VARIABLE: Final = "STRICTREPLY_MAX_LOOP_COUNT"
 HISTORY_LIMIT: Final = 50  # the entries that ``routing_history`` keeps at least, the newest
 
-_ROUTED = StateSchema(record(ROUTING_FIELDS, optional=OPTIONAL_FIELDS))
-_ROUTED_BY_ID = StateSchema(record(ROUTING_FIELDS | {"conversation_id": NAME}, optional=OPTIONAL_FIELDS))
+_READ = ("loop_count", "is_complete", "requires_human_input", "next_agent")
+_KEPT = ("human_requests", "max_loop_count", "ending", "reply_formats")
+# a route reads the newest entries of the history, and checks those itself
+_ROUTED = StateSchema(fields_of(*_READ, *_KEPT, routing_history=LIST))
+_ROUTED_BY_ID = StateSchema(fields_of(*_READ, *_KEPT, "conversation_id", routing_history=LIST))
 _HISTORY_ENTRY = StateSchema(HISTORY_ENTRY)
 _HISTORY = StateSchema({"type": "array", "items": HISTORY_ENTRY})
 

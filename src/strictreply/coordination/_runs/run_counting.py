@@ -134,7 +134,6 @@ class RunMetrics:
 
 Update: TypeAlias = Mapping[str, Any]  # what a node returns: the fields it changes, or a whole state
 Node = TypeVar("Node", bound=Callable[..., Any])
-
 _UPDATED: JSONObject = {"loop_count": COUNT, "requires_human_input": FLAG, "human_requests": LEDGER}
 _UPDATE = StateSchema(record(_UPDATED, optional=_UPDATED))
 
@@ -151,23 +150,22 @@ def counted(
 
     It is 1 more than before whatever the node does with it; guarding twice counts once. With ``routes`` the decision
     that follows is recorded in ``routing_history``, and with ``metrics`` the execution is counted, both under ``name``,
-    by default the function's own. Raises StateError when the node returns no update (:func:`apply_update`).
+    by default the function's own. Raises StateError when the node returns no valid update.
     """
     label = name or str(getattr(node, "__name__", type(node).__name__))
 
     def measured() -> AbstractContextManager[None]:  # without metrics there is no lock, which nothing can pickle
         return nullcontext() if metrics is None else metrics.measure(Activity.NODE_EXECUTIONS, label)
 
-    def finished(state: AgentState, returned: object) -> dict[str, Any]:
-        update = _read_update(returned)
-        after = changed(apply_update(state, update), loop_count=increment_loop_count(state)["loop_count"])
+    def finished(state: AgentState, returned: Update | None) -> dict[str, Any]:
+        after = changed(apply_update(state, returned), loop_count=increment_loop_count(state)["loop_count"])
         if routes is not None:
             decision = explain_route(after, routes=routes)
             longest = 0 if routes.cycle is None else routes.cycle.window + 1  # the longest loop is to be found
             after = record_route(after, decision, source=label, now=now, limit=max(HISTORY_LIMIT, longest))
-        missing = object()
-        old = {key: state.get(key, missing) for key in after}
-        return {key: new for key, new in after.items() if key in update or (old[key] is not new and old[key] != new)}
+        old = {key: state.get(key, ...) for key in after}
+        written = returned or ()
+        return {key: new for key, new in after.items() if key in written or (old[key] is not new and old[key] != new)}
 
     @functools.wraps(node)
     def run(state: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -191,15 +189,9 @@ def apply_update(state: S, update: Update | None) -> S:
 
     The flag stays while a request is pending; one set by hand gets a request. Raises StateError for no valid update.
     """
-    fields = _read_update(update)
+    fields = {} if update is None else update
+    require(_UPDATE.issues(fields))
     before = adopted(state)
     ledger = merge_ledgers(ledger_of(before), fields.get("human_requests", []))
     after = adopted(changed(before, **{**fields, "human_requests": ledger}))
     return changed(after, requires_human_input=bool(pending_requests(after)))
-
-
-def _read_update(returned: object) -> dict[str, Any]:
-    if returned is None:
-        return {}
-    require(_UPDATE.issues(returned))
-    return dict(cast("Update", returned))

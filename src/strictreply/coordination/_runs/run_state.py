@@ -26,7 +26,6 @@ from strictreply.coordination._runs.human_requests import (
     unworded,
 )
 from strictreply.coordination._runs.state_schema import (
-    ANYTHING,
     COUNT,
     FLAG,
     LIST,
@@ -99,24 +98,8 @@ class AgentState(TypedDict):
 
 S = TypeVar("S", bound=AgentState)
 
-HISTORY_ENTRY: Final = record(
-    {"ts": TEXT, "from": OPTIONAL_TEXT, "to": TEXT, "reason": TEXT, "loop_count": COUNT, "task": ANYTHING}
-)
-_OURS: JSONObject = {
-    "human_requests": LEDGER,
-    "routing_history": LIST,  # a route reads the newest entries, and checks those itself
-    "max_loop_count": optional(COUNT),
-    "ending": {"enum": [*(ending.value for ending in RunEnding), None]},
-    "reply_formats": OBJECT,
-}
-ROUTING_FIELDS: Final[JSONObject] = {
-    "loop_count": COUNT,
-    "is_complete": FLAG,
-    "requires_human_input": FLAG,
-    "next_agent": ANYTHING,  # a bad value leads to the end, only its absence is a fault (X23)
-    **_OURS,
-}
-OPTIONAL_FIELDS: Final = tuple(_OURS)  # the members that a state of the published form does not have
+_ENTRY: JSONObject = {"ts": TEXT, "from": OPTIONAL_TEXT, "to": TEXT, "reason": TEXT, "loop_count": COUNT, "task": {}}
+HISTORY_ENTRY: Final = record(_ENTRY)
 _FIELDS: JSONObject = {
     "messages": {"type": "array", "items": record({"role": NAME, "content": TEXT, "timestamp": NAME})},
     "conversation_id": NAME,
@@ -125,11 +108,28 @@ _FIELDS: JSONObject = {
     "course_candidates": {"type": "array", "items": OBJECT},
     "learning_plan": optional(OBJECT),
     "human_feedback": OPTIONAL_TEXT,
-    **ROUTING_FIELDS,
+    "loop_count": COUNT,
+    "is_complete": FLAG,
+    "requires_human_input": FLAG,
+    "next_agent": {},  # a bad value leads to the end, only its absence is a fault (X23)
+    "human_requests": LEDGER,
     "routing_history": {"type": "array", "items": HISTORY_ENTRY},
+    "max_loop_count": optional(COUNT),
+    "ending": {"enum": [*(ending.value for ending in RunEnding), None]},
+    "reply_formats": OBJECT,
 }
-_STATE = StateSchema(record(_FIELDS, optional=OPTIONAL_FIELDS))
-_COUNTED = StateSchema(record({"loop_count": COUNT}))
+
+
+def fields_of(*names: str, **others: JSONObject) -> JSONObject:
+    """Return the schema of a part of a state; what a state of the published form does not have may be missing."""
+    beside = ("human_requests", "routing_history", "max_loop_count", "ending", "reply_formats")
+    return record({name: _FIELDS[name] for name in names} | others, optional=beside)
+
+
+_STATE = StateSchema(fields_of(*_FIELDS))
+_COUNTED = StateSchema(fields_of("loop_count"))
+_REQUESTS = StateSchema(fields_of("requires_human_input", "next_agent", "human_requests"))
+_TURN = StateSchema(fields_of("human_feedback", messages=LIST))
 
 
 def utc_now() -> datetime:
@@ -179,15 +179,10 @@ def create_initial_state(
 
 def start_run(state: S, user_message: str, *, entry: str = COORDINATOR, now: Now = utc_now) -> S:
     """Begin another turn with a count of 0; after any answer to a pending request, ``abort`` too, comes ``entry``."""
-    return changed(
-        state,
-        loop_count=0,
-        messages=[*state["messages"], said("user", user_message, now)],
-        human_requests=carry_over(ledger_of(state), entry, flagged=state["requires_human_input"]),
-        is_complete=False,
-        ending=None,
-        next_agent=entry,
-    )
+    messages = [*state["messages"], said("user", user_message, now)]
+    ledger = carry_over(ledger_of(state), entry, flagged=state["requires_human_input"])
+    begun = changed(state, messages=messages, human_requests=ledger, next_agent=entry)
+    return changed(begun, loop_count=0, is_complete=False, ending=None)
 
 
 def increment_loop_count(state: S) -> S:
@@ -233,11 +228,6 @@ def require(issues: Iterable[Issue]) -> None:
         raise StateError(found)
 
 
-_ASKED: JSONObject = {"requires_human_input": FLAG, "next_agent": ANYTHING, "human_requests": LEDGER}
-_REQUESTS = StateSchema(record(_ASKED, optional=["human_requests"]))
-_TURN = StateSchema(record({"messages": LIST, "human_feedback": OPTIONAL_TEXT}))
-
-
 def request_human_input(
     state: S,
     prompt: str = "",
@@ -255,11 +245,9 @@ def request_human_input(
     while another is pending waits behind it, and interrupts the same target.
     """
     state = adopted(state)
-    interrupted = _interrupted(state)
+    interrupted, at = _interrupted(state), now().isoformat()
     failed = interrupted if kind is HumanKind.ERROR and interrupted != HUMAN_INPUT else None
-    asked_at = now().isoformat()
-    question = PendingHuman(make_id(), kind, prompt, resume_to or failed, skip_to, interrupted, asked_at)
-    return put_question(state, question)
+    return put_question(state, PendingHuman(make_id(), kind, prompt, resume_to or failed, skip_to, interrupted, at))
 
 
 def put_question(state: S, question: PendingHuman) -> S:
@@ -272,8 +260,8 @@ def clear_human_input_request(
 ) -> S:
     """Cancel a request, None for the first: flag and feedback are cleared, and the interrupted target is next again.
 
-    Nothing happens for one that is not pending. While others wait, flag and target stay; the feedback stays when a
-    request behind the first is cancelled. A run that was sent to the human by hand goes on at ``home``.
+    Nothing happens for one that is not pending. While others wait, flag and target stay, and behind the first the
+    feedback as well. A run that was sent to the human by hand goes on at ``home``.
     """
     state = adopted(state)
     waiting = pending_requests(state)
@@ -301,10 +289,10 @@ def give_human_feedback(state: S, answer: str) -> S:
 def human_input(state: S, *, home: str = COORDINATOR, words: Words | None = None, now: Now = utc_now) -> S:
     """Take the human's turn: wait when there is no feedback, else read it as the answer to the first request.
 
-    Waiting adds the request's prompt to the messages once. An answer becomes a user message and clears flag and
-    feedback; the run goes on at the request's ``resume_to``, or at ``home``. ``abort`` completes the run, unless the
-    question is of an earlier run. After an answer that decides nothing the prompt is added again. ``words`` and
-    ContractError are those of :func:`read_answer`.
+    Waiting adds the request's prompt to the messages once, an answer that decides nothing adds it again. An answer
+    becomes a user message and clears flag and feedback; the run goes on at the request's ``resume_to``, or at ``home``.
+    ``abort`` completes the run, unless the question is of an earlier one. For ``words`` and ContractError see
+    :func:`read_answer`.
     """
     require(_TURN.issues(state))
     state = adopted(state)

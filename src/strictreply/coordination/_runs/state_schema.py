@@ -18,7 +18,6 @@ COUNT: Final[JSONObject] = {"type": "integer", "minimum": 0}
 FLAG: Final[JSONObject] = {"type": "boolean"}
 OBJECT: Final[JSONObject] = {"type": "object"}
 LIST: Final[JSONObject] = {"type": "array"}
-ANYTHING: Final[JSONObject] = {}
 
 _CODES: Final[Mapping[str, CoordinationCode]] = {
     SchemaRule.REQUIRED: CoordinationCode.STATE_MISSING_FIELD,
