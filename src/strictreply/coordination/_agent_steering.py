@@ -336,4 +336,4 @@ def _accepted(exchange: Exchanged, answer: ActionAnswer) -> ValidationResult:
     if isinstance(exchange.reply, DirectAnswer):
         result: ValidationResult = exchange.reply.answer
         return result
-    return answer.judgement.of_message(exchange.transcript[-1])
+    return answer.of_message(exchange.transcript[-1])

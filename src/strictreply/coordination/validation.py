@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Generator, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Protocol, cast, get_args, runtime_checkable
 
@@ -63,11 +63,8 @@ def with_reply_format(state: S, agent: str, result: ValidationResult) -> S:
 def place_in(exec_state: object) -> tuple[JSON, ...]:
     """Return where a conversation stands: its id, and how far it has come; empty when the state does not name it."""
     conversation, count, messages = (peek(exec_state, key) for key in ("conversation_id", "loop_count", "messages"))
-    known: tuple[JSON, ...] = (
-        conversation if isinstance(conversation, str) else "",
-        count if isinstance(count, int) else 0,
-        len(cast("list[object]", messages)) if isinstance(messages, list) else 0,
-    )
+    said = len(cast("list[object]", messages)) if isinstance(messages, list) else 0
+    known = (conversation if isinstance(conversation, str) else "", count if isinstance(count, int) else 0, said)
     return known if any(known) else ()
 
 
@@ -76,19 +73,26 @@ def _formats(state: object) -> Mapping[str, object]:
     return cast("Mapping[str, object]", formats) if isinstance(formats, Mapping) else {}
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """All that a verdict follows from, beside the reply and the tools' own checks.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionAnswer(Answer):
+    """An answer that is an action, as :meth:`ValidationProcessor.answer_kind` makes it, judged as the processor judges.
 
-    ``terms`` are what the reply is held to, ``chain`` reads it, ``extraction`` is what the reader forgives. A format
-    that is not ``pinned``, the agent's first in this conversation, is a fault with ``locked``, else a note.
+    ``schema`` describes the action where it is written in JSON, else None. A format that is not ``pinned``, the agent's
+    first in this conversation, is a fault with ``locked``, else a note.
     """
 
-    terms: ActionTerms
+    terms: ActionTerms  # what an action is held to
     chain: ProcessorChain
-    extraction: tuple[Extraction, ...] = ("strict",)
-    pinned: str | None = None
-    locked: bool = False
+    written: BaseResponseFormat  # the format of replies
+    extraction: tuple[Extraction, ...]  # what the reader forgives
+    pinned: str | None
+    locked: bool
+    watch: Watch
+
+    @property
+    def contract(self) -> Contract:
+        """The contract of a client's exchange that admits exactly this: actions, and calls of the agent's tools."""
+        return self.terms.tools.replace(answer=self)
 
     def of_message(self, message: object) -> ValidationResult:
         """Judge an assistant message whose envelope was opened before."""
@@ -113,31 +117,9 @@ class Judgement:
             return refused(changes, self.terms, source)
         return judge_action(action, self.terms, source)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionAnswer(Answer):
-    """An answer that is an action, as :meth:`ValidationProcessor.answer_kind` makes it, judged as the processor judges.
-
-    ``schema`` describes the action where it is written in JSON, else None. ``written`` is the format of replies.
-    """
-
-    judgement: Judgement
-    written: BaseResponseFormat
-    watch: Watch = field(default_factory=Watch)
-
-    @property
-    def terms(self) -> ActionTerms:
-        """What an action is held to."""
-        return self.judgement.terms
-
-    @property
-    def contract(self) -> Contract:
-        """The contract of a client's exchange that admits exactly this: actions, and calls of the agent's tools."""
-        return self.terms.tools.replace(answer=self)
-
     def judge_message(self, message: object) -> Valid | Invalid:
         """Judge a whole message: native calls stay the core's, any other action is the answer."""
-        result = self.judgement.of_message(message)
+        result = self.of_message(message)
         native = bool(peek(message, "tool_calls"))
         if not result.is_valid:
             return _placed(result, "" if native else "/content")
@@ -148,12 +130,12 @@ class ActionAnswer(Answer):
 
     def judge(self, value: JSON, at: str, work: Work | None = None) -> ValidationResult | Invalid:  # noqa: ARG002 - it counts its own
         """Judge a value that stands in the text channel's ``answer``: an object, or the text of another format."""
-        view = ReplyView(reply=value, extraction=self.judgement.extraction, limits=self.terms.tools.limits)
+        view = ReplyView(reply=value, extraction=self.extraction, limits=self.terms.tools.limits)
         if isinstance(value, dict):
             view = replace(view, reply=None, mapping=value)
         elif isinstance(value, str) and self.schema is None:  # where actions are objects, the text of one is none
             view = replace(view, reply=None, text=value)
-        result = self.judgement.of_reading(lambda: view)
+        result = self.of_reading(lambda: view)
         return result if result.is_valid else _placed(result, at)
 
     def calls_in(self, answer: Any) -> tuple[ToolCall, ...]:
@@ -163,9 +145,7 @@ class ActionAnswer(Answer):
 
     def count(self, attempts: Iterable[Attempt], reply: AssistantReply | None = None) -> None:
         """Report every attempt of an exchange to the processor's watch; ``reply`` is the accepted one, if any."""
-        action: ActionType | None = None if reply is None else ActionType.CALL_TOOL
-        if isinstance(reply, DirectAnswer):
-            action = reply.answer.action_type
+        action = reply.answer.action_type if isinstance(reply, DirectAnswer) else ActionType.CALL_TOOL
         for attempt in attempts:
             self.watch.attempted(self.terms.permitted.agent, attempt, action if attempt.accepted else None)
 
@@ -208,10 +188,8 @@ class ValidationProcessor:
         ``lock_format`` an agent that began a conversation in one format is refused in another, and each verdict needs
         the ``exec_state`` that remembers it (:func:`with_reply_format`); without it another format is a note.
         ``extraction`` names the leniencies of the core's reader. Every verdict is counted in ``metrics``, and logged at
-        DEBUG, with the raw reply only when ``log_replies`` says what of it may be logged.
-
-        Raises ContractError (a ValueError) for an unknown format or leniency, for an action that cannot be permitted,
-        and for what declares no tool.
+        DEBUG, with the part of the raw reply that ``log_replies`` returns. Raises ContractError (a ValueError) for an
+        unknown format or leniency, for an action that cannot be permitted, and for what declares no tool.
         """
         self.topology = topology_graph
         self.response_format: BaseResponseFormat = format_of(response_format)
@@ -224,7 +202,7 @@ class ValidationProcessor:
                 raise ContractError(f"extraction must be of {', '.join(get_args(Extraction))}; got {mode!r}")
         self._watch = Watch(metrics, log_replies)
         self._checks: Checks = MappingProxyType({})
-        self._kept: dict[str, tuple[tuple[object, ...], Judgement]] = {}  # what each agent was judged by last
+        self._kept: dict[str, tuple[tuple[object, ...], ActionAnswer]] = {}  # what each agent was judged by last
         written = self.response_format.create_processor()
         self._chain = ProcessorChain((ErrorMessageProcessor(), ToolCallProcessor(max_calls=limits.calls), written))
 
@@ -256,10 +234,8 @@ class ValidationProcessor:
         ``raw_response`` is a mapping with the action, a text, a message or a completion as a mapping or an SDK object,
         or an error message (an object with the role ``error``). ``branch`` None is a simple one. ``exec_state``, which
         is only read, remembers the formats of replies and where the conversation stands, so that the ids of agents'
-        instances differ from round to round (M32). The tools' own checks run last and may be async.
-
-        Raises ContractError for an agent that the topology does not have, and for a missing state where formats are
-        locked.
+        instances differ from round to round (M32). The tools' own checks run last and may be async. Raises
+        ContractError for an agent that the topology does not have, and for a missing state where formats are locked.
         """
         return await self.validate_response(raw_response, agent, None, branch, exec_state=exec_state)
 
@@ -299,14 +275,14 @@ class ValidationProcessor:
         allowed_agents: Iterable[str] | None = None,
     ) -> Generator[Check, Checked, ValidationResult]:
         """Judge a reply as a flow, for a driver of your own: it asks for the tools' checks; nothing is counted."""
-        judgement = self._judgement(agent, branch, exec_state, allowed_agents)
-        terms = judgement.terms
-        result = judgement.of_reading(lambda: read_reply(response, judgement.extraction, terms.tools.limits))
-        effect = check_of(terms.tools, Valid(ToolCalls(result.calls))) if result.calls else None
+        answer = self._answer(agent, branch, exec_state, allowed_agents)
+        tools = answer.terms.tools
+        result = answer.of_reading(lambda: read_reply(response, answer.extraction, tools.limits))
+        effect = check_of(tools, Valid(ToolCalls(result.calls))) if result.calls else None
         if effect is None:
             return result
         checked = yield effect
-        return refused(checked.issues, terms, result.source) if checked.issues else result
+        return refused(checked.issues, answer.terms, result.source) if checked.issues else result
 
     def terms(
         self, agent: str | Agent, branch: Branch | None = None, *, allowed_agents: Iterable[str] | None = None
@@ -319,24 +295,22 @@ class ValidationProcessor:
         return ActionTerms(allowed, tools, branch or Branch(), self.response_format.extra, self._checks)
 
     def answer_kind(self, agent: str | Agent, branch: Branch | None = None, exec_state: object = None) -> ActionAnswer:
-        """Return the kind of answer by which a wrapped client's loop gives the verdicts of :meth:`process_response`.
+        """Return the kind of answer by which a wrapped client's loop makes the verdicts of :meth:`process_response`.
 
         ``client.exchange(contract=answer.contract, …)`` returns ``DirectAnswer(ValidationResult)`` for an action, and
-        native calls as ever. Raises what :meth:`process_response` does, and ContractError for an agent that may do
-        nothing.
+        native calls as ever. Raises what process_response does, and ContractError for an agent that may do nothing.
         """
-        judgement = self._judgement(agent, branch, exec_state)
-        allowed, written = judgement.terms.permitted, self.response_format
+        answer = self._answer(agent, branch, exec_state)
+        allowed = answer.terms.permitted
         if not allowed.actions:
             raise ContractError(f"{allowed.agent!r} has no permitted action: review its edges and tools")
-        as_json = isinstance(written, JSONResponseFormat)
-        schema = action_schema(allowed, judgement.terms.extra) if as_json else None
-        name = "action" if as_json else "answer"
-        return ActionAnswer(schema, name=name, judgement=judgement, written=written, watch=self._watch)
+        if isinstance(answer.written, JSONResponseFormat):
+            answer = replace(answer, schema=action_schema(allowed, answer.terms.extra), name="action")
+        return answer
 
-    def _judgement(
+    def _answer(
         self, agent: str | Agent, branch: Branch | None, exec_state: object, allowed_agents: Iterable[str] | None = None
-    ) -> Judgement:
+    ) -> ActionAnswer:
         if self._locks and exec_state is None:
             raise ContractError("lock_format needs the state of the conversation: give exec_state=")
         name, tools = self._known(agent)
@@ -346,11 +320,18 @@ class ValidationProcessor:
         given = (self.topology.version, tools, self.response_format.extra, self._chain, self._checks, branch, narrowed)
         kept = self._kept.get(name)
         if kept is None or kept[0] != (*given, pinned):
-            terms = self.terms(agent, branch, allowed_agents=narrowed)
-            made = Judgement(terms, self._chain, self._extraction, pinned, self._locks)
-            self._kept[name] = kept = ((*given, pinned), made)
-        place, judgement = place_in(exec_state), kept[1]
-        return replace(judgement, terms=replace(judgement.terms, place=place)) if place else judgement
+            answer = ActionAnswer(
+                terms=self.terms(agent, branch, allowed_agents=narrowed),
+                chain=self._chain,
+                written=self.response_format,
+                extraction=self._extraction,
+                pinned=pinned,
+                locked=self._locks,
+                watch=self._watch,
+            )
+            self._kept[name] = kept = ((*given, pinned), answer)
+        place, answer = place_in(exec_state), kept[1]
+        return replace(answer, terms=replace(answer.terms, place=place)) if place else answer
 
     def _known(self, agent: str | Agent) -> tuple[str, Contract]:
         name: object = agent if isinstance(agent, str) else getattr(agent, "name", None)
@@ -360,5 +341,5 @@ class ValidationProcessor:
         return name, self._toolsets.of(name, own)
 
     def _told(self, result: ValidationResult, raw: object) -> ValidationResult:
-        self._watch.judged("" if result.permitted is None else result.permitted.agent, result, raw)
+        self._watch.judged(result.permitted.agent if result.permitted else "", result, raw)
         return result
