@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final, Self, TypeAlias, cast
 
@@ -17,9 +17,7 @@ from strictreply.values._issues import Issue, pointer
 USER = "User"  # the person: an edge from it is an entry, an edge to it lets an agent ask and finish
 END_NODE = "End"  # an edge to it lets an agent finish without a word to the person; the end of a route is ``END``
 RESERVED = (USER, END_NODE)
-_CONVERSATION: Final = "conversation"  # the attribute of an edge that marks its ends as a conversation pair
 # how nodes are drawn: Mermaid's brackets, and DOT's ``shape``
-_AGENT_SHAPE: Final = ('["', '"]', "box")
 _SHAPES: Final = {USER: ('(["', '"])', "oval"), END_NODE: ('(("', '"))', "doublecircle")}
 
 
@@ -36,8 +34,8 @@ class TopologyEdge:
         object.__setattr__(self, "target", _trimmed(self.target))
 
 
+# targets by agent, pairs or triples (source, target, attributes), or a DiGraph
 TopologySource: TypeAlias = Mapping[str, Iterable[str]] | Iterable[TopologyEdge | Sequence[Any]] | object
-"""What a topology is declared from: targets by agent, pairs or triples (source, target, attributes), or a DiGraph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +44,10 @@ class Topology:
 
     ``agents`` are names, trimmed and sorted, without User and End; ``edges`` are sorted; ``entries`` are the agents a
     run may begin with: those given and those User has edges to, or else those that no other agent leads to.
-    ``version`` is a hash of all of it: equal topologies, and no others, have the same one. ``conversations`` are the
-    pairs that talk in turns: marked ones, and agents with edges both ways.
-
-    Raises DeclarationError with every fault: names that are no text, blank or declared twice, edges with unknown
-    ends, edges out of End, no entry, agents that no entry leads to, no agent that may finish.
+    ``version`` is a hash of all of it: only equal topologies have the same one. ``conversations`` are the pairs that
+    talk in turns: marked ones, and agents with edges both ways. Raises DeclarationError with every fault: names that
+    are no text, blank or declared twice, edges with unknown ends, edges out of End, no entry, agents that no entry
+    leads to, no agent that may finish.
     """
 
     agents: tuple[str, ...]
@@ -70,22 +67,13 @@ class Topology:
         followers = {edge.target for edge in edges if edge.source != edge.target}
         entries = sorted({*given, *targets[USER]} or set(agents) - followers)
         _refuse(_reach_issues(agents, entries, targets))
-        # User, who starts runs and reads answers, is in a conversation only when it is marked
-        ways = {(edge.source, edge.target) for edge in edges if USER not in (edge.source, edge.target)}
-        mutual = {way for way in ways if way[::-1] in ways and way[0] != way[1]}
-        marked = {(edge.source, edge.target) for edge in edges if edge.conversation}
         # JSON keeps names apart whatever is in them
-        canonical = json.dumps([agents, [[edge.source, edge.target, edge.conversation] for edge in edges], entries])
-        made: dict[str, object] = {
-            "agents": tuple(agents),
-            "edges": tuple(edges),
-            "entries": tuple(entries),
-            "version": hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest(),
-            "conversations": frozenset(map(frozenset, mutual | marked)),
-            "_targets": targets,
-            "_allowed": {node: tuple(one for one in targets[node] if one not in RESERVED) for node in targets},
-        }
-        for name, value in made.items():
+        canonical = json.dumps([agents, list(map(astuple, edges)), entries])
+        version = hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
+        allowed = {node: tuple(one for one in targets[node] if one not in RESERVED) for node in targets}
+        made: dict[str, object] = {"version": version, "_targets": targets, "_allowed": allowed}
+        made |= {"agents": tuple(agents), "edges": tuple(edges), "entries": tuple(entries)}
+        for name, value in (made | {"conversations": _conversations(edges)}).items():
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -107,7 +95,7 @@ class Topology:
         named, edges = _read_graph(source)
         if named is None:
             named = list(dict.fromkeys(name for name in _ends(edges) if isinstance(name, str)))
-        declared = named if agents is None else list(agents)
+        declared = named if agents is None else agents
         entries = (entry,) if isinstance(entry, str) else tuple(entry)
         return cls(tuple(one for one in declared if one not in RESERVED), _marked(edges, conversations), entries)
 
@@ -159,34 +147,30 @@ class Topology:
 
     def to_mermaid(self) -> str:
         """Draw a Mermaid flowchart; names are escaped, so none can break out of its label."""
-        ids = self._node_ids()
-        shapes = [(name, *_SHAPES.get(name, _AGENT_SHAPE)) for name in ids]
-        lines = [f"  {ids[name]}{opening}{_label(name, '#')}{closing}" for name, opening, closing, _ in shapes]
-        lines += [f"  {ids[edge.source]} --> {ids[edge.target]}" for edge in self.edges]
+        lines = self._drawn("{id}{opening}{label}{closing}", "{source} --> {target}", "#")
         return "\n".join(["flowchart LR", *lines, ""])
 
     def to_dot(self) -> str:
         """Draw a Graphviz digraph; names are escaped, so none can break out of its label."""
-        ids = self._node_ids()
-        shapes = {name: _SHAPES.get(name, _AGENT_SHAPE)[2] for name in ids}
-        lines = [f'  {ids[name]} [label="{_label(name, "&#")}", shape={shape}];' for name, shape in shapes.items()]
-        lines += [f"  {ids[edge.source]} -> {ids[edge.target]};" for edge in self.edges]
+        lines = self._drawn('{id} [label="{label}", shape={shape}];', "{source} -> {target};", "&#")
         return "\n".join(["digraph topology {", *lines, "}", ""])
 
-    def _node_ids(self) -> dict[str, str]:
+    def _drawn(self, node: str, edge: str, entity: str) -> Iterator[str]:
         touched = set(_ends(self.edges))
         drawn = (*self.agents, *(name for name in RESERVED if name in touched))
-        return {name: f"n{index}" for index, name in enumerate(drawn)}
+        ids = {name: f"n{index}" for index, name in enumerate(drawn)}
+        for name, id_ in ids.items():
+            opening, closing, shape = _SHAPES.get(name, ('["', '"]', "box"))
+            # all but letters, digits, underscores and spaces as numeric entities (``#65;``: A)
+            label = "".join(char if char.isalnum() or char in "_ " else f"{entity}{ord(char)};" for char in name)
+            yield "  " + node.format(id=id_, label=label, opening=opening, closing=closing, shape=shape)
+        for one in self.edges:
+            yield "  " + edge.format(source=ids[one.source], target=ids[one.target])
 
     def _answer(self, table: Mapping[str, tuple[str, ...]], node: str) -> tuple[str, ...]:
         if node not in table:
             raise ContractError(f"{node!r} is not an agent of this topology; the agents are: {', '.join(self.agents)}")
         return table[node]
-
-
-def _label(name: str, opening: str) -> str:
-    """Return a name with all but letters, digits, underscores and spaces as numeric entities (``<opening>65;``: A)."""
-    return "".join(char if char.isalnum() or char in "_ " else f"{opening}{ord(char)};" for char in name)
 
 
 def _trimmed(name: Any) -> Any:
@@ -197,13 +181,25 @@ def _ends(edges: Iterable[TopologyEdge]) -> Iterator[Any]:
     return (name for edge in edges for name in (edge.source, edge.target))
 
 
+def _conversations(edges: list[TopologyEdge]) -> frozenset[frozenset[str]]:
+    # User, who starts runs and reads answers, is in a conversation only when it is marked
+    ways = {(edge.source, edge.target) for edge in edges if USER not in (edge.source, edge.target)}
+    mutual = {way for way in ways if way[::-1] in ways and way[0] != way[1]}
+    return frozenset(map(frozenset, mutual | {(edge.source, edge.target) for edge in edges if edge.conversation}))
+
+
+def _edges_from(agent: str, targets: object) -> list[TopologyEdge]:
+    if isinstance(targets, str | bytes | Mapping) or not isinstance(
+        targets, Iterable
+    ):  # a text would be read by letters
+        raise _malformed(pointer("", agent), "a list of names")
+    return [TopologyEdge(agent, target) for target in targets]
+
+
 def _read_graph(source: TopologySource) -> tuple[list[str] | None, list[TopologyEdge]]:
     if isinstance(source, Mapping):
-        lists = cast("Mapping[str, Iterable[str]]", source)
-        for agent, targets in cast("Mapping[str, object]", source).items():  # a lone text would be read by letters
-            if isinstance(targets, str | bytes | Mapping) or not isinstance(targets, Iterable):
-                raise _malformed(pointer("", agent), "a list of names")
-        return list(lists), [TopologyEdge(agent, target) for agent in lists for target in lists[agent]]
+        lists = cast("Mapping[str, object]", source)
+        return list(lists), [edge for agent in lists for edge in _edges_from(agent, lists[agent])]
     agents: list[str] | None = None
     edges: Any = source
     if hasattr(source, "nodes") and hasattr(source, "edges"):
@@ -232,10 +228,10 @@ def _edge(item: object, index: int) -> TopologyEdge:
     match parts:
         case (source, target):
             return TopologyEdge(source, target)
-        case (source, target, Mapping() as attributes) if isinstance(attributes.get(_CONVERSATION, False), bool):
-            return TopologyEdge(source, target, attributes.get(_CONVERSATION) is True)
+        case (source, target, Mapping() as attributes) if isinstance(attributes.get("conversation", False), bool):
+            return TopologyEdge(source, target, attributes.get("conversation") is True)
         case _:
-            expected = f"a pair (source, target), or a triple with {{'{_CONVERSATION}': True}}"
+            expected = "a pair (source, target), or a triple with {'conversation': True}"
             raise _malformed(pointer("", "edges", index), expected)
 
 
@@ -249,14 +245,10 @@ def _refuse(issues: Iterable[Issue]) -> None:
 
 
 def _name_issues(topology: Topology) -> Iterator[Issue]:
-    named: dict[str, list[tuple[object, ...]]] = {
-        "agents": [(agent,) for agent in topology.agents],
-        "edges": [(edge.source, edge.target) for edge in topology.edges],
-        "entries": [(entry,) for entry in topology.entries],
-    }
-    for part, places in named.items():
+    edges = [(edge.source, edge.target) for edge in topology.edges]
+    for part, places in (("agents", zip(topology.agents)), ("edges", edges), ("entries", zip(topology.entries))):
         for index, names in enumerate(places):
-            if not all(isinstance(name, str) and name.strip() for name in names):
+            if not all(isinstance(cast("object", name), str) and name.strip() for name in names):
                 yield CoordinationCode.TOPOLOGY_BAD_NAME.at(pointer("", part, index))
 
 
@@ -274,7 +266,7 @@ def _part_issues(agents: list[str], edges: list[TopologyEdge], entries: list[str
         place = pointer("/edges", source, target)
         if times > 1:
             yield CoordinationCode.TOPOLOGY_DUPLICATE_EDGE.at(place)
-        if source == END_NODE or (source == USER and target in RESERVED):
+        if target in RESERVED if source == USER else source == END_NODE:
             reason = "User leads to agents only, and nothing leads out of End"
             yield CoordinationCode.TOPOLOGY_RESERVED.at(place, reason=reason)
         yield from (_unknown(name, known, place) for name in dict.fromkeys((source, target)) if name not in known)

@@ -300,7 +300,7 @@ def _chosen(
     if state["is_complete"]:
         rules.insert(0, (300, (END, ending, "completion")))
     for _, rule in sorted(rules, key=lambda one: -one[0]):
-        asked = _asked(rule, state, known) if isinstance(rule, RouteRule) else rule
+        asked = _asked(rule, state, known)
         if isinstance(asked, tuple):
             return asked
         if asked is not None:
@@ -308,7 +308,9 @@ def _chosen(
     return END, RouteReason.NO_TARGET if next_agent is None else RouteReason.UNKNOWN_TARGET, "fallback"
 
 
-def _asked(rule: RouteRule, state: AgentState, nodes: Mapping[str, str]) -> _Choice | RuleFailure | None:
+def _asked(rule: RouteRule | _Choice, state: AgentState, nodes: Mapping[str, str]) -> _Choice | RuleFailure | None:
+    if isinstance(rule, tuple):
+        return rule
     try:
         chosen: object = rule.decide(MappingProxyType(state))
     except Exception as error:  # noqa: BLE001 - a rule of the user's must not stop the run

@@ -118,7 +118,7 @@ class ActionFormat(BaseResponseFormat):
         """Return a sentence or two on how every reply is written."""
 
     def get_format_name(self) -> str:
-        """Return the name that it is registered by."""
+        """Return its ``name``."""
         return self.name
 
     def reminder(self) -> str:
@@ -169,10 +169,8 @@ class JSONResponseFormat(ActionFormat):
 
     def reminder(self) -> str:
         """Return which members there are (requirement M65)."""
-        return (  # requirement M65
-            "Please reply in JSON only, nothing around it: next_action names the action, "
-            "action_input or the action's other members hold its details."
-        )
+        details = "next_action names the action, action_input or the action's other members hold its details."
+        return f"Please reply in JSON only, nothing around it: {details}"
 
     def create_processor(self) -> ResponseProcessor:
         """Make the processor that reads JSON objects with ``next_action``."""
@@ -197,7 +195,7 @@ def register_format(name: str, format_class: type[BaseResponseFormat], *, replac
     known = cast("object", format_class)
     if not (isinstance(known, type) and issubclass(known, BaseResponseFormat)):
         raise ContractError(f"the format {name!r} must be a subclass of BaseResponseFormat")
-    if is_format_registered(name) and not replace:
+    if name in _REGISTRY.classes and not replace:
         raise ContractError(f"a format {name!r} is registered; pass replace=True to replace it")
     _REGISTRY.classes = {**_REGISTRY.classes, name: format_class}
 
@@ -205,6 +203,12 @@ def register_format(name: str, format_class: type[BaseResponseFormat], *, replac
 def get_format(name: str | None = None) -> BaseResponseFormat:
     """Make a format by its name, None for the default; ContractError (a ValueError) lists the registered ones."""
     return _class_of(_REGISTRY.default if name is None else name)()
+
+
+def _class_of(name: str) -> type[BaseResponseFormat]:
+    if name not in _REGISTRY.classes:
+        raise ContractError(f"there is no format {name!r}; registered are: {', '.join(_REGISTRY.classes)}")
+    return _REGISTRY.classes[name]
 
 
 def list_formats() -> list[str]:
@@ -221,12 +225,6 @@ def set_default_format(name: str) -> None:
 def is_format_registered(name: str) -> bool:
     """Return whether a format of this name is registered."""
     return name in _REGISTRY.classes
-
-
-def _class_of(name: str) -> type[BaseResponseFormat]:
-    if not is_format_registered(name):
-        raise ContractError(f"there is no format {name!r}; registered are: {', '.join(list_formats())}")
-    return _REGISTRY.classes[name]
 
 
 class _DefaultFormat(str):
@@ -263,24 +261,25 @@ class SystemPromptBuilder:
         if declared is not None:
             context = replace(context, tools={**context.tools, **compiled(declared)})
         actions = context.permitted().actions
-        shown = [(tool, compact(tool.parameters.shown)) for tool in context.tools.values()]
-        tools = [f"- {tool.name}: {tool.description} Arguments: {parameters}" for tool, parameters in shown]
-        answer = agent.output_schema if ActionType.FINAL_RESPONSE in actions else None
-        identity = (f"You are {agent.name}.", f"Your goal: {agent.goal}" if agent.goal else "", agent.instruction)
-        sections = (
-            "\n".join(filter(None, identity)),
-            "\n".join(f"{name}: {value}" for name, value in (environmental or {}).items()),
-            f"Your input fits this JSON Schema: {compact(agent.input_schema)}" if agent.input_schema else "",
-            "\n".join(["Your tools:", *tools]) if tools else "",
-            self._replying(actions, context) if actions else "",
-            f"The content of a final response fits this JSON Schema: {compact(answer)}" if answer else "",
-        )
-        return "\n\n".join(filter(None, sections))
+        identity = (f"You are {agent.name}.", agent.goal and f"Your goal: {agent.goal}", agent.instruction)
+        sections = ["\n".join(filter(None, identity))]
+        if environmental:
+            sections.append("\n".join(f"{name}: {value}" for name, value in environmental.items()))
+        if agent.input_schema:
+            sections.append(f"Your input fits this JSON Schema: {compact(agent.input_schema)}")
+        if tools := context.tools.values():
+            shown = (f"- {tool.name}: {tool.description} Arguments: {compact(tool.parameters.shown)}" for tool in tools)
+            sections.append("\n".join(["Your tools:", *shown]))
+        if actions:
+            sections.append(self._replying(actions, context))
+        if agent.output_schema and ActionType.FINAL_RESPONSE in actions:
+            sections.append(f"The content of a final response fits this JSON Schema: {compact(agent.output_schema)}")
+        return "\n\n".join(sections)
 
     def _replying(self, actions: tuple[ActionType, ...], context: CoordinationContext) -> str:
-        examples = self._format.get_examples(actions, context)
+        examples = [*self._format.get_examples(actions, context)]
         if ActionType.PARALLEL_INVOKE in actions:
-            examples = [*examples, *self._format.get_parallel_invocation_examples(context)]
+            examples += self._format.get_parallel_invocation_examples(context)
         descriptions = self._format.build_action_descriptions(actions, context)
-        told = [self._format.build_format_instructions(actions, descriptions)]
-        return "\n".join([*told, "Examples:", *examples] if examples else told)
+        instructions = self._format.build_format_instructions(actions, descriptions)
+        return "\n".join([instructions, "Examples:", *examples] if examples else [instructions])

@@ -25,15 +25,11 @@ _OPENING: Final = f"<{_ROOT}>\n"  # a line of its own: lines are counted from be
 _FIELD_DEPTH: Final = 2
 MAX_ELEMENTS: Final = 256  # more elements than any action has members: the rest of a flood is not read
 
-_JSON_ATTRIBUTE: Final = {"type": "json"}
-
 
 def read_tagged(text: str | bytes, limits: Limits = DEFAULT_LIMITS) -> JSONObject | Invalid:
     """Read ``<name>text</name>`` elements side by side into an object of texts, without white space around them.
 
-    An element with ``type="json"`` holds a JSON value. Invalid is what is not well-formed, nested, named twice, beside
-    an element or beyond ``limits``, and every document type, entity, processing instruction, comment and other
-    attribute.
+    An element with ``type="json"`` holds a JSON value. All else that XML admits is Invalid, as is what breaks a limit.
     """
     written = text if isinstance(text, str) else text.decode("utf-8", "replace")
     if len(written.encode("utf-8", "surrogatepass")) > limits.reply_bytes:
@@ -55,14 +51,12 @@ def read_tagged(text: str | bytes, limits: Limits = DEFAULT_LIMITS) -> JSONObjec
     except expat.ExpatError as error:  # lines count from 1 in the reply
         line, column = error.lineno - 1, error.offset + 1
         return Invalid((AgentReplyCode.FORMAT_SYNTAX.at("", name="XML", line=line, column=column),))
-    value: JSONObject = {}
+    value: JSONObject = {**fields.texts}
     issues: list[Issue] = []
     names = member_names()
-    for name, part in fields.texts.items():
-        if name not in fields.spelled_as_json:
-            value[name] = part
-            continue
-        decoded = decode(part, limits, at=pointer("", name if name in names else "*"), names=names)
+    for name in fields.in_json:
+        at = pointer("", name if name in names else "*")
+        decoded = decode(fields.texts[name], limits, at=at, names=names)
         if isinstance(decoded, Invalid):
             issues += decoded.issues
         else:
@@ -75,14 +69,10 @@ class _Refused(Exception):
 
 
 class _Fields:
-    __slots__ = ("_depth", "_name", "_parts", "spelled_as_json", "texts")
-
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
-        self.spelled_as_json: set[str] = set()
-        self._depth = 0
-        self._name = ""
-        self._parts: list[str] = []
+        self.in_json: list[str] = []
+        self._depth, self._name, self._parts = 0, "", list[str]()
 
     def opened(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
@@ -94,12 +84,11 @@ class _Fields:
             raise _Refused(f"at most {MAX_ELEMENTS} elements")
         if name in self.texts:
             raise _Refused("each element once", quote(name))
-        if attributes and attributes != _JSON_ATTRIBUTE:
+        if attributes and attributes != {"type": "json"}:
             raise _Refused('elements with no attribute but type="json"', quote(name))
         if attributes:
-            self.spelled_as_json.add(name)
-        self._name = name
-        self._parts = []
+            self.in_json.append(name)
+        self._name, self._parts = name, []
 
     def closed(self, name: str) -> None:
         if self._depth == _FIELD_DEPTH:
@@ -118,10 +107,6 @@ def _refuse_aside(*_parts: object) -> NoReturn:
     raise _Refused("elements alone: no processing instruction, no comment")
 
 
-# text that XML 1.0 can hold and returns unchanged (section 2.2, and 2.11 on line ends)
-_PLAIN: Final = re.compile("[\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
-
-
 class XMLProcessor(RankedProcessor):
     """Reads elements side by side, among them ``next_action``."""
 
@@ -130,8 +115,8 @@ class XMLProcessor(RankedProcessor):
     format_name = "xml"
 
     def can_process(self, response: Any) -> bool:
-        """Take every text: that it is not tagged is what must be said."""
-        return isinstance(response, str | bytes)  # any text: where it is not tagged, that is the fault to report
+        """Take every text: where it is not tagged, that is the fault to report."""
+        return isinstance(response, str | bytes)
 
     def process(self, response: Any) -> dict[str, Any] | Invalid | None:
         """Read the elements."""
@@ -158,14 +143,16 @@ class XMLResponseFormat(ActionFormat):
 
     def reminder(self) -> str:
         """Return which elements there are (requirement M65)."""
-        return (  # requirement M65
-            "Please reply in XML only, nothing around it: <next_action> names the action, "
-            "<action_input> or the action's other elements hold its details."
-        )
+        details = "<next_action> names the action, <action_input> or the action's other elements hold its details."
+        return f"Please reply in XML only, nothing around it: {details}"
 
     def create_processor(self) -> ResponseProcessor:
         """Make the processor that reads tagged text."""
         return XMLProcessor()
+
+
+# text that XML 1.0 can hold and returns unchanged (section 2.2, and 2.11 on line ends)
+_PLAIN: Final = re.compile("[\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
 
 
 def _element(name: str, value: JSON) -> str:
