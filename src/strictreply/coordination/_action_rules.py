@@ -28,6 +28,7 @@ from strictreply.coordination._permissions import (
     ActionTerms,
     listed,
     member_names,
+    not_allowed,
     refusal_of,
     schema_of,
     without_nulls,
@@ -226,9 +227,8 @@ _READERS: Mapping[ActionType, Callable[[JSONObject, ActionTerms], _Content]] = {
 def _target_issues(targets: list[_Target], agents: tuple[str, ...]) -> list[Issue]:
     issues: list[Issue] = []
     for target in (target for target in targets if target.written.strip() not in agents):
-        at, found = pointer("", *target.place), quote(target.written)
         hint = _nearest(target.written, agents) if len(issues) < _MAX_HINTED else ""
-        issues.append(AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(at, names=listed(agents), hint=hint, found=found))
+        issues.append(not_allowed(target.written, pointer("", *target.place), agents, hint=hint))
     return issues
 
 

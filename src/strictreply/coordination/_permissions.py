@@ -221,9 +221,7 @@ SHAPES: Mapping[ActionType, ActionShape] = {
         systemic=True,
     ),
     ActionType.TERMINATE_WORKFLOW: ActionShape(
-        "finish the whole workflow with your answer, text or an object, in content",
-        (Need.FINISH, Need.LEAVE),
-        *_ANSWER,
+        "finish the whole workflow with your answer, text or an object, in content", (Need.FINISH, Need.LEAVE), *_ANSWER
     ),
     ActionType.ASK_USER: ActionShape(
         "ask the user the question in question", (Need.USER,), {"question": "your question"}, {"question": _STRING}
@@ -288,6 +286,11 @@ def refusal_of(action: ActionType, allowed: Permitted) -> Issue:
     code = LACKING[lacking[0]] if lacking else AgentReplyCode.ACTION_NOT_PERMITTED
     names = allowed.agents if code is AgentReplyCode.TOPOLOGY_NOT_ALLOWED else allowed.actions
     return code.at("/next_action", names=listed(names), found=quote(action.value))
+
+
+def not_allowed(agent: str, at: str, allowed: tuple[str, ...], *, hint: str = "") -> Issue:
+    """Report an agent that may not follow, at a JSON Pointer."""
+    return AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(at, names=listed(allowed), hint=hint, found=quote(agent))
 
 
 def action_named(name: str) -> ActionType:

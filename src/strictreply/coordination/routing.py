@@ -22,16 +22,7 @@ from strictreply.coordination._actions import (
     ValidationResult,
 )
 from strictreply.coordination._error_policy import ErrorPolicy
-from strictreply.coordination._permissions import (
-    SHAPES,
-    Declared,
-    Need,
-    Toolsets,
-    listed,
-    permitted_actions,
-    read_leave,
-    refusal_of,
-)
+from strictreply.coordination._permissions import Declared, Toolsets, listed, permitted_actions, read_leave, refusal_of
 from strictreply.coordination._processors import plain_issues
 from strictreply.coordination._routing_decision import (
     BranchSpec,
@@ -274,13 +265,12 @@ class Router:
             return broken(flaw)
         held = result.permitted or Permitted(agent)
         tools = held.tools if self._toolsets is None else self._toolsets.of(agent).by_name
-        leave = frozenset(action for action in held.actions if Need.LEAVE in SHAPES[action].needs)
         allowed = permitted_actions(
             self.topology,
             agent,
             branch=branch,
             tools=tools,
-            leave=leave if self._leave is None else self._leave,
+            leave=frozenset(held.actions) if self._leave is None else self._leave,
             allowed_agents=None if result.permitted is None else held.agents,
             origin=result.origin,
         )

@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any, Final, Self, TypeAlias, cast
 
 from strictreply.coordination._actions import StateError
-from strictreply.coordination._runs.state_schema import COUNT, NAME, OPTIONAL_TEXT, TEXT, StateSchema, record
+from strictreply.coordination._runs.state_schema import COUNT, NAME, TEXT, StateSchema, optional, record
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
 
@@ -142,7 +142,7 @@ class SettledHuman:
 HumanRequest: TypeAlias = PendingHuman | SettledHuman
 
 _KINDS = {kind.value: kind for kind in HumanKind}  # type checkers take HumanKind(…) for its __new__
-_OF_TYPE = {"str": TEXT, "str | None": OPTIONAL_TEXT, "int": COUNT, "HumanKind": {"enum": [*_KINDS]}}
+_OF_TYPE = {"str": TEXT, "str | None": optional(TEXT), "int": COUNT, "HumanKind": {"enum": [*_KINDS]}}
 _PENDING: JSONObject = {one.name: _OF_TYPE[str(one.type)] for one in fields(PendingHuman)} | {"id": NAME}
 _SETTLED: JSONObject = {"decision": {"enum": [*map(str, HumanDecision), None]}, "answer": TEXT, "settled_at": TEXT}
 # a ledger that was kept by an earlier version has no redirected

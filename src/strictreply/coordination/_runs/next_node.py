@@ -35,10 +35,10 @@ from strictreply.coordination._runs.run_state import (
     require,
     utc_now,
 )
-from strictreply.coordination._runs.state_schema import LIST, StateSchema
+from strictreply.coordination._runs.state_schema import StateSchema
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, pointer
-from strictreply.values._limits import is_count
+from strictreply.values._limits import JSONObject, is_count
 
 T = TypeVar("T", bound=Hashable)
 
@@ -48,9 +48,9 @@ HISTORY_LIMIT: Final = 50  # the entries that ``routing_history`` keeps at least
 
 _READ = ("loop_count", "is_complete", "requires_human_input", "next_agent")
 _KEPT = ("human_requests", "max_loop_count", "ending", "reply_formats")
-# a route reads the newest entries of the history, and checks those itself
-_ROUTED = StateSchema(fields_of(*_READ, *_KEPT, routing_history=LIST))
-_ROUTED_BY_ID = StateSchema(fields_of(*_READ, *_KEPT, "conversation_id", routing_history=LIST))
+_UNREAD: JSONObject = {"type": "array"}  # a route checks the newest entries, which it reads, itself
+_ROUTED = StateSchema(fields_of(*_READ, *_KEPT, routing_history=_UNREAD))
+_ROUTED_BY_ID = StateSchema(fields_of(*_READ, *_KEPT, "conversation_id", routing_history=_UNREAD))
 _HISTORY_ENTRY = StateSchema(HISTORY_ENTRY)
 _HISTORY = StateSchema({"type": "array", "items": HISTORY_ENTRY})
 

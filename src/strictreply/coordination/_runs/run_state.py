@@ -25,18 +25,7 @@ from strictreply.coordination._runs.human_requests import (
     read_ledger,
     unworded,
 )
-from strictreply.coordination._runs.state_schema import (
-    COUNT,
-    FLAG,
-    LIST,
-    NAME,
-    OBJECT,
-    OPTIONAL_TEXT,
-    TEXT,
-    StateSchema,
-    optional,
-    record,
-)
+from strictreply.coordination._runs.state_schema import COUNT, FLAG, NAME, OBJECT, TEXT, StateSchema, optional, record
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, quote
 from strictreply.values._limits import JSONObject
@@ -98,16 +87,16 @@ class AgentState(TypedDict):
 
 S = TypeVar("S", bound=AgentState)
 
-_ENTRY: JSONObject = {"ts": TEXT, "from": OPTIONAL_TEXT, "to": TEXT, "reason": TEXT, "loop_count": COUNT, "task": {}}
+_ENTRY: JSONObject = {"ts": TEXT, "from": optional(TEXT), "to": TEXT, "reason": TEXT, "loop_count": COUNT, "task": {}}
 HISTORY_ENTRY: Final = record(_ENTRY)
 _FIELDS: JSONObject = {
     "messages": {"type": "array", "items": record({"role": NAME, "content": TEXT, "timestamp": NAME})},
     "conversation_id": NAME,
     "user_profile": record({"user_id": NAME}),
-    "current_task": OPTIONAL_TEXT,
+    "current_task": optional(TEXT),
     "course_candidates": {"type": "array", "items": OBJECT},
     "learning_plan": optional(OBJECT),
-    "human_feedback": OPTIONAL_TEXT,
+    "human_feedback": optional(TEXT),
     "loop_count": COUNT,
     "is_complete": FLAG,
     "requires_human_input": FLAG,
@@ -129,7 +118,7 @@ def fields_of(*names: str, **others: JSONObject) -> JSONObject:
 _STATE = StateSchema(fields_of(*_FIELDS))
 _COUNTED = StateSchema(fields_of("loop_count"))
 _REQUESTS = StateSchema(fields_of("requires_human_input", "next_agent", "human_requests"))
-_TURN = StateSchema(fields_of("human_feedback", messages=LIST))
+_TURN = StateSchema(fields_of("human_feedback", messages={"type": "array"}))
 
 
 def utc_now() -> datetime:

@@ -13,11 +13,9 @@ from strictreply.values._limits import JSON, JSONObject
 
 TEXT: Final[JSONObject] = {"type": "string"}
 NAME: Final[JSONObject] = {"type": "string", "minLength": 1}
-OPTIONAL_TEXT: Final[JSONObject] = {"type": ["string", "null"]}
 COUNT: Final[JSONObject] = {"type": "integer", "minimum": 0}
 FLAG: Final[JSONObject] = {"type": "boolean"}
 OBJECT: Final[JSONObject] = {"type": "object"}
-LIST: Final[JSONObject] = {"type": "array"}
 
 _CODES: Final[Mapping[str, CoordinationCode]] = {
     SchemaRule.REQUIRED: CoordinationCode.STATE_MISSING_FIELD,

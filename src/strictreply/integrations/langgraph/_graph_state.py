@@ -18,32 +18,15 @@ from typing import Annotated, Any, Final, cast
 
 from strictreply import AsyncStrictClient, Attempt, ContractError, Invalid, Issue, Steering, StrictClient
 from strictreply.contract._describing import compact
-from strictreply.coordination._actions import (
-    ActionType,
-    AgentReplyCode,
-    Branch,
-    BranchType,
-    CoordinationCode,
-    Permitted,
-    StateError,
-)
+from strictreply.coordination._actions import ActionType, Branch, BranchType, CoordinationCode, Permitted, StateError
 from strictreply.coordination._agent_steering import ActionSteering
 from strictreply.coordination._error_policy import ContentLoopGuard, ContentStreak
-from strictreply.coordination._permissions import Declared, listed, refusal_of
+from strictreply.coordination._permissions import Declared, not_allowed, refusal_of
 from strictreply.coordination._runs.human_requests import HumanKind, PendingHuman, Words, read_ledger
 from strictreply.coordination._runs.next_node import RouteReason
 from strictreply.coordination._runs.run_counting import RunMetrics
 from strictreply.coordination._runs.run_state import END, HUMAN_INPUT, AgentState, changed, ledger_of, pending_requests
-from strictreply.coordination._runs.state_schema import (
-    COUNT,
-    NAME,
-    OBJECT,
-    OPTIONAL_TEXT,
-    TEXT,
-    StateSchema,
-    optional,
-    record,
-)
+from strictreply.coordination._runs.state_schema import COUNT, NAME, OBJECT, TEXT, StateSchema, optional, record
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.formats import AgentContext, CoordinationContext, SystemPromptBuilder
 from strictreply.coordination.routing import Router
@@ -260,11 +243,11 @@ def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
     somebody: JSONObject = {"type": "array", "items": agent}
     kind: JSONObject = {"enum": [kind.value for kind in BranchType]}
     status: JSONObject = {"enum": [status.value for status in RunStatus]}
-    outcome = {"agent": TEXT, "status": status, "reason": TEXT, "content": TEXT, "error": OPTIONAL_TEXT}
+    outcome = {"agent": TEXT, "status": status, "reason": TEXT, "content": TEXT, "error": optional(TEXT)}
     spec = {"id": NAME, "agent": agent, "instance_id": TEXT, "request": TEXT, "met": somebody}
     specs: JSONObject = {"type": "array", "items": record(spec, optional=["met"])}
     progress = {"id": NAME, "type": kind, "agents": {"type": "array", "items": TEXT}, "turns": COUNT, "home": kind}
-    later = {"meets": somebody, "opening": OPTIONAL_TEXT, "leads_to": agent_or_none}
+    later = {"meets": somebody, "opening": optional(TEXT), "leads_to": agent_or_none}
     spawned = {"agent": agent, "branches": specs, "waiting": specs}
     turns: JSONObject = {"type": "array", "items": record({"role": TEXT})}
     streak = record({"count": COUNT, "snippet": TEXT})
@@ -313,7 +296,7 @@ def spawn_issues(topology: Topology, spawned: JSONObject, allowed: Permitted) ->
     for index, spec in enumerate(spawned["branches"]):
         leading = [topology.allowed_targets(agent) for agent in spec["met"]] if "met" in spec else [allowed.agents]
         at = pointer("/spawned/branches", index, "agent")
-        yield from (_not_allowed(spec["agent"], at, agents) for agents in leading if spec["agent"] not in agents)
+        yield from (not_allowed(spec["agent"], at, agents) for agents in leading if spec["agent"] not in agents)
 
 
 def join_issues(topology: Topology, state: RunState, specs: Iterable[JSONObject]) -> Iterator[Issue]:
@@ -326,11 +309,7 @@ def join_issues(topology: Topology, state: RunState, specs: Iterable[JSONObject]
         elif (target := kept.get("leads_to")) is not None:
             agents = topology.allowed_targets(kept["agent"]) if kept["agent"] in topology.agents else ()
             if target not in agents:
-                yield _not_allowed(target, f"{at}/leads_to", agents)
-
-
-def _not_allowed(agent: str, at: str, allowed: tuple[str, ...]) -> Issue:
-    return AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(at, names=listed(allowed), found=quote(agent))
+                yield not_allowed(target, f"{at}/leads_to", agents)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,15 +17,7 @@ from strictreply.coordination._error_policy import ContentLoopGuard, ErrorPolicy
 from strictreply.coordination._runs.human_requests import Words
 from strictreply.coordination._runs.next_node import RouteRule, Routes, edge_map, explain_route
 from strictreply.coordination._runs.run_counting import RunMetrics, counted
-from strictreply.coordination._runs.run_state import (
-    DEFAULT_NODES,
-    END,
-    HUMAN_INPUT,
-    AgentState,
-    changed,
-    pending_requests,
-    require,
-)
+from strictreply.coordination._runs.run_state import END, HUMAN_INPUT, AgentState, changed, pending_requests, require
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.formats import BaseResponseFormat, SystemPromptBuilder
 from strictreply.coordination.formats._action_formats import format_of
@@ -157,7 +149,7 @@ def _agents_of(topology: Topology, agents: Iterable[ChatAgent], processor: Valid
 def _routes_of(topology: Topology, routes: Routes | None) -> Routes:
     """Return the routes with the graph's nodes, in which no rule can drop accepted calls, branches or questions."""
     given = Routes() if routes is None else routes
-    if given.nodes != DEFAULT_NODES:
+    if given.nodes != Routes().nodes:
         raise ContractError("the nodes of a graph are those of its topology; leave nodes= out of routes=")
     agents = tuple(map(node_of, topology.agents))
 
