@@ -70,18 +70,14 @@ _OUT_OF_CREDITS: Final = ("Add credits to the API account", "Then retry the step
 
 @dataclass(frozen=True, slots=True)
 class ApiError:
-    """One error of an API; ``details`` are all members of the report as it came.
-
-    ``message`` may hold a server's or a model's words: it is shown to a person and never put into a prompt.
-    ``is_retryable`` None leaves it to the class. ``retry_after`` are the seconds the server asked to wait, or None.
-    """
+    """One error of an API."""
 
     classification: ApiErrorClass = ApiErrorClass.UNKNOWN
-    message: str = field(default="", repr=False)
-    is_retryable: bool | None = None
-    retry_after: float | None = None
+    message: str = field(default="", repr=False)  # a server's or a model's words, for a person, never for a prompt
+    is_retryable: bool | None = None  # None leaves it to the class
+    retry_after: float | None = None  # the seconds the server asked to wait
     suggested_action: str | None = field(default=None, repr=False)
-    details: JSONObject = field(default_factory=dict[str, Any], repr=False)
+    details: JSONObject = field(default_factory=dict[str, Any], repr=False)  # all members of the report as it came
 
     @classmethod
     def of_report(cls, report: Mapping[str, Any]) -> Self:
@@ -100,8 +96,8 @@ class ApiError:
     @classmethod
     def of_failure(cls, failure: Failure) -> Self:
         """Read a core failure of the transport; its words are ours."""
-        kind = _class_of(failure.kind)
-        return cls(kind, str(failure), failure.retryable, failure.retry_after, details=_status(failure.status_code))
+        kind, details = _class_of(failure.kind), _status(failure.status_code)
+        return cls(kind, str(failure), failure.retryable, failure.retry_after, details=details)
 
     @classmethod
     def of_exception(cls, error: Exception) -> Self | None:

@@ -244,13 +244,10 @@ def permitted_actions(
     allowed_agents: Iterable[str] | None = None,
     origin: Origin = Origin.MODEL,
 ) -> Permitted:
-    """Return what ``agent`` may do with ``tools``, by their names, in ``branch`` (None for a simple one).
+    """Return what ``agent`` may do with ``tools``, in ``branch``, None for a simple one; ContractError for no agent.
 
-    ``leave`` names the actions that an application permits expressly. ``allowed_agents`` only narrows whom the agent
+    ``leave`` names the actions that an application permits expressly, ``allowed_agents`` only narrows whom the agent
     may hand over to. The system needs no permission for its own actions, and may always turn to the user (M49, X8).
-    Only the branch's ``agents`` may end its conversation, any agent when it names none (requirement M44).
-
-    Raises ContractError when the topology has no such agent.
     """
     targets = topology.allowed_targets(agent)
     if origin is Origin.SYSTEM:
@@ -259,16 +256,11 @@ def permitted_actions(
         named = {name.strip() for name in allowed_agents}
         targets = tuple(target for target in targets if target in named)
     branch = branch or _SIMPLE
-    talks = branch.type is BranchType.CONVERSATION and (not branch.agents or agent in branch.agents)
-    standing = (
-        (Need.NEXT_AGENT, targets),
-        (Need.FINISH, topology.may_finish(agent)),
-        (Need.USER, topology.may_ask_user(agent)),
-        (Need.TOOLS, tools),
-        (Need.CONVERSATION, talks),
-        (Need.PARALLEL, branch.type is BranchType.PARALLEL),
-    )
-    met = frozenset([need for need, is_met in standing if is_met])
+    talks = branch.type is BranchType.CONVERSATION and (not branch.agents or agent in branch.agents)  # M44
+    standing = {Need.NEXT_AGENT: targets, Need.TOOLS: tools, Need.CONVERSATION: talks}
+    standing |= {Need.FINISH: topology.may_finish(agent), Need.USER: topology.may_ask_user(agent)}
+    standing[Need.PARALLEL] = branch.type is BranchType.PARALLEL
+    met = frozenset(need for need, is_met in standing.items() if is_met)
     return Permitted(agent, actions_of(met, leave), targets, tuple(tools))
 
 
@@ -310,7 +302,7 @@ def read_leave(names: Iterable[str]) -> frozenset[ActionType]:
     return leave
 
 
-# a user's own check: given the action and what is permitted, it returns issues or raises ValueError
+# given the action and what is permitted, it returns issues or raises ValueError
 ActionCheck: TypeAlias = Callable[[JSONObject, Permitted], Findings]
 Checks: TypeAlias = Mapping[ActionType, tuple[ActionCheck, ...]]
 
@@ -327,8 +319,8 @@ class ActionTerms:
     place: tuple[JSON, ...] = ()  # where the conversation stands, for the ids of agents' instances
 
 
+# tools as anything that declares one (see Tool.of), in a list, or in a mapping by the name they go by
 Declared: TypeAlias = Iterable[object] | Mapping[str, object]
-"""Tools as anything that declares one (see :meth:`Tool.of`), in a list, or in a mapping by the name they go by."""
 
 
 class Toolsets:

@@ -35,17 +35,13 @@ class ValidationCounts:
 
 @dataclass(frozen=True, slots=True)
 class ValidationRecord:
-    """One verdict (requirement M116): ``timestamp`` in seconds since the epoch, never before the row above.
+    """One verdict (requirement M116); ``code`` and ``category`` are those of the first fault."""
 
-    ``action`` is None for a reply that did not fit, and where nobody said; ``error`` None for one that did, else our
-    words. ``code`` and ``category`` are those of the first fault.
-    """
-
-    timestamp: float
+    timestamp: float  # seconds since the epoch, never before the row above
     agent: str
     valid: bool
-    action: ActionType | None = None
-    error: str | None = None
+    action: ActionType | None = None  # also None where nobody said
+    error: str | None = None  # in our words, None for a reply that fits
     code: str = ""
     category: Category | None = None
 
@@ -91,16 +87,13 @@ class ValidationMetrics:
         """Count one verdict; ``retry`` says that the reply was asked for again, ``steered`` that it was told how."""
         error = None if result.is_valid else result.error_message or "the reply does not fit"
         action = result.action_type if result.is_valid else None
-        how = ValidationCounts(retry_count=retry, steering_applications=steered)
-        self._add(agent, action, error, result.issues, how)
+        self._add(agent, action, error, result.issues, (retry, steered))
 
     def attempted(self, agent: str, attempt: Attempt, *, action: ActionType | None = None) -> None:
         """Count one attempt of the core's loop, and the action of an accepted one; a failed call is no validation."""
         if attempt.failure is None:
             error = "; ".join(issue.dotted for issue in attempt.issues) or None
-            retry, steered = attempt.tier > 0, attempt.correction is not None
-            how = ValidationCounts(retry_count=retry, steering_applications=steered)
-            self._add(agent, action, error, attempt.issues, how)
+            self._add(agent, action, error, attempt.issues, (attempt.tier > 0, attempt.correction is not None))
 
     def snapshot(self) -> ValidationSnapshot:
         """Copy all counters at one moment."""
@@ -115,10 +108,15 @@ class ValidationMetrics:
             self._history.clear()
 
     def _add(
-        self, agent: str, action: ActionType | None, error: str | None, issues: tuple[Issue, ...], how: ValidationCounts
+        self,
+        agent: str,
+        action: ActionType | None,
+        error: str | None,
+        issues: tuple[Issue, ...],
+        how: tuple[bool, bool],
     ) -> None:
-        valid = error is None
-        one = ValidationCounts(1, valid, not valid) + how
+        valid, (retry, steered) = error is None, how
+        one = ValidationCounts(1, valid, not valid, retry, steered)
         code, category = (issues[0].code, issues[0].category) if issues else ("", None)
         with self._lock:
             self._last = max(self._last, self._now().timestamp())

@@ -63,15 +63,22 @@ def merge_outcomes(known: dict[str, JSONObject], update: Any) -> Any:
 
 
 class RunState(AgentState):
-    """What a run remembers. Read ``outcome``, None while it goes on, with :func:`outcome_of`."""
+    """What a run remembers.
 
-    branch: JSONObject  # the record of the run or parallel branch, with what it was ``asked``
-    threads: dict[str, list[Message]]  # the turns of each agent, by name
-    calling: JSONObject | None  # an accepted reply whose tools are still to be run
-    spawned: JSONObject | None  # the branches that are awaited, with their requests, and those that wait for them
-    outcomes: Annotated[dict[str, JSONObject], merge_outcomes]  # of branches, by id
-    outcome: JSONObject | None  # of the run; None also when the loop limit ended it
-    content_streaks: dict[str, JSONObject]  # counts, by agent, consecutive replies of text without an action
+    ``branch`` is the record of the run or parallel branch, with what it was ``asked``; ``threads`` are the turns of
+    each agent, by name. ``calling`` is an accepted reply whose tools are still to be run, ``spawned`` the branches that
+    are awaited, with their requests, and those that wait for them; ``outcomes`` are those of branches by id. Read
+    ``outcome``, None while the run goes on and when the loop limit ended it, with :func:`outcome_of`.
+    ``content_streaks`` counts, by agent, consecutive replies of text without an action.
+    """
+
+    branch: JSONObject
+    threads: dict[str, list[Message]]
+    calling: JSONObject | None
+    spawned: JSONObject | None
+    outcomes: Annotated[dict[str, JSONObject], merge_outcomes]
+    outcome: JSONObject | None
+    content_streaks: dict[str, JSONObject]
 
 
 def node_of(agent: str) -> str:
