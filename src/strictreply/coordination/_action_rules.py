@@ -118,13 +118,10 @@ def judge_action(candidate: JSONObject, terms: ActionTerms, source: Source = UNR
 
 def refused(issues: tuple[Issue, ...], terms: ActionTerms, source: Source = UNREAD) -> ValidationResult:
     """Return the result of a reply with these faults."""
+    allowed = terms.permitted
+    words, again = Invalid(issues).summary, retry_suggestion(issues, allowed)
     return ValidationResult(
-        is_valid=False,
-        error_message=Invalid(issues).summary,
-        retry_suggestion=retry_suggestion(issues, terms.permitted),
-        issues=issues,
-        permitted=terms.permitted,
-        source=source,
+        is_valid=False, error_message=words, retry_suggestion=again, issues=issues, permitted=allowed, source=source
     )
 
 

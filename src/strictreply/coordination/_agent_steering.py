@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final, Protocol, TypeAlias, TypeVar, overload
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, cast, overload
 
 from strictreply.contract._tool import Tool
 from strictreply.coordination._actions import Permitted, ValidationResult
@@ -152,12 +152,8 @@ def generate_steering(
     """
     if result.is_valid:
         return None
-    context = SteeringContext(
-        permitted=permitted or result.permitted or Permitted(""),
-        issues=result.issues,
-        retry_count=retry_count,
-        response_format=format_of(response_format),
-    )
+    allowed, written = permitted or result.permitted or Permitted(""), format_of(response_format)
+    context = SteeringContext(permitted=allowed, issues=result.issues, retry_count=retry_count, response_format=written)
     return steering_text(context)
 
 
@@ -329,6 +325,5 @@ def _counted_failure(answer: ActionAnswer) -> Generator[None]:
 def _accepted(exchange: Exchanged, answer: ActionAnswer) -> ValidationResult:
     answer.count(exchange.attempts, exchange.reply)
     if isinstance(exchange.reply, DirectAnswer):
-        result: ValidationResult = exchange.reply.answer
-        return result
+        return cast("ValidationResult", exchange.reply.answer)
     return answer.of_message(exchange.transcript[-1])

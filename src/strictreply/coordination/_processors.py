@@ -273,8 +273,7 @@ class StructuredJSONProcessor(RankedProcessor):
 
     def process(self, response: Any) -> dict[str, Any] | Invalid | None:
         """Return the object as it is."""
-        given: dict[str, Any] = response
-        return given
+        return cast("dict[str, Any]", response)
 
 
 class TextResponseProcessor(RankedProcessor):

@@ -107,15 +107,10 @@ def _ask_user(case: RoutingCase) -> RoutingDecision:
 def _brought_to_user(case: RoutingCase, reason: RoutingReason = RoutingReason.RECOVERY) -> RoutingDecision:
     """Bring an error to the user; the system's own needs no edge (requirements M49, M81, M88, M101, X8)."""
     error = _api_error(case)
-    step = tell_user(
-        _details(case),
-        data={"suggested_action": error.suggested_action} if error.suggested_action else {},
-        requires_user_action=True,
-        can_retry=True,
-        failed_agent=case.agent,
-        suggested_actions=list(error.suggested_actions),
-        retry_context={"agent_name": case.agent, "branch_id": case.context.current_branch_id or case.branch.id},
-    )
+    data = {"suggested_action": error.suggested_action} if error.suggested_action else {}
+    again = {"agent_name": case.agent, "branch_id": case.context.current_branch_id or case.branch.id}
+    known = {"failed_agent": case.agent, "suggested_actions": list(error.suggested_actions), "retry_context": again}
+    step = tell_user(_details(case), data=data, requires_user_action=True, can_retry=True, **known)
     return go_on(reason, step, error_action=Reaction.ESCALATE)
 
 

@@ -234,12 +234,10 @@ class Router:
         DEBUG.
         """
         conversation = routing_context.is_conversation_branch and current_branch.type is BranchType.SIMPLE
-        branch = replace(
-            current_branch,
-            type=BranchType.CONVERSATION if conversation else current_branch.type,
-            agents=current_branch.agents or tuple(routing_context.branch_agents),
-            turns=max(current_branch.turns, routing_context.conversation_turns),
-        )
+        kind = BranchType.CONVERSATION if conversation else current_branch.type
+        agents = current_branch.agents or tuple(routing_context.branch_agents)
+        turns = max(current_branch.turns, routing_context.conversation_turns)
+        branch = replace(current_branch, type=kind, agents=agents, turns=turns)
         held = cast("object", validation_result.permitted)
         sole = branch.agents[0] if len(branch.agents) == 1 else ""
         agent = routing_context.current_agent or (held.agent if isinstance(held, Permitted) else sole)

@@ -136,8 +136,7 @@ class ActionAnswer(Answer):
 
     def calls_in(self, answer: Any) -> tuple[ToolCall, ...]:
         """Return the calls of an action that is written in a format, for the tools' own checks."""
-        calls: tuple[ToolCall, ...] = answer.calls
-        return calls
+        return cast("tuple[ToolCall, ...]", answer.calls)
 
     def count(self, attempts: Iterable[Attempt], reply: AssistantReply | None = None) -> None:
         """Report every attempt of an exchange to the processor's watch; ``reply`` is the accepted one, if any."""

@@ -258,18 +258,12 @@ def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
     spawned = {"agent": agent, "branches": specs, "waiting": specs}
     turns: JSONObject = {"type": "array", "items": record({"role": TEXT})}
     streak = record({"count": COUNT, "snippet": TEXT})
-    fields = {
-        "branch": record(progress | {"spawner": agent_or_none, "asked": TEXT} | later, optional=later),
-        "threads": record(dict.fromkeys(agents, turns), optional=agents),
-        "calling": optional(record({"agent": agent, "turn": OBJECT})),
-        "spawned": optional(record(spawned, optional=["waiting"])),
-        "outcomes": OBJECT,
-        "outcome": optional(record(outcome)),
-        "messages": {"type": "array", "items": OBJECT},
-        "loop_count": COUNT,
-        "content_streaks": record(dict.fromkeys(agents, streak), optional=agents),
-        "reply_formats": OBJECT,
-    }
+    threads, streaks = (record(dict.fromkeys(agents, one), optional=agents) for one in (turns, streak))
+    calling, opened = record({"agent": agent, "turn": OBJECT}), record(spawned, optional=["waiting"])
+    branch = record(progress | {"spawner": agent_or_none, "asked": TEXT} | later, optional=later)
+    fields = {"branch": branch, "threads": threads, "calling": optional(calling), "spawned": optional(opened)}
+    fields |= {"outcomes": OBJECT, "outcome": optional(record(outcome)), "loop_count": COUNT, "reply_formats": OBJECT}
+    fields |= {"messages": {"type": "array", "items": OBJECT}, "content_streaks": streaks}
     came_to = outcome | {"spent": COUNT, "reply_formats": OBJECT, "leads_to": agent_or_none}
     run = record(fields, optional=["content_streaks", "reply_formats"])
     return StateSchema(run), StateSchema(record(came_to, optional=["leads_to"]))

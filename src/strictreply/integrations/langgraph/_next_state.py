@@ -214,9 +214,8 @@ def join_branches(topology: Topology, state: RunState) -> RunState:
     if any(outcome["status"] == RunStatus.ABORTED for _, outcome in ended):
         return _ended(state, opener, stop(RoutingReason.ABORTED, "the user aborted the run"))
     led = dict[str, list[str]]()  # who leads to an agent
-    for _, outcome in ended:
-        if (target := outcome.get("leads_to")) is not None:
-            led.setdefault(target, []).append(outcome["agent"])
+    for outcome in [outcome for _, outcome in ended if outcome.get("leads_to") is not None]:
+        led.setdefault(outcome["leads_to"], []).append(outcome["agent"])
     onward = {*led} - {opener}
     here = onward - exits(state)
     if onward and not here:
@@ -243,9 +242,9 @@ def _reached(topology: Topology, agent: str, opener: str) -> set[str]:
 
 def _first(topology: Topology, targets: set[str], opener: str) -> list[str]:
     """Return the targets that no other one leads to; of those that lead to each other none has to wait."""
-    reached = {one: _reached(topology, one, opener) for one in targets}
+    ahead = {one: _reached(topology, one, opener) for one in targets}
     return sorted(
-        one for one in targets if not any(one in reached[other] and other not in reached[one] for other in targets)
+        one for one in targets if not any(one in ahead[other] and other not in ahead[one] for other in targets)
     )
 
 
@@ -255,14 +254,9 @@ def _opened_at(state: RunState, spawned: JSONObject, ended: list[_Ended], agents
         brought = [(spec, outcome) for spec, outcome in ended if outcome.get("leads_to") == agent]
         branch_id = f"{state['branch']['id']}/{state['loop_count']}.{index}"
         seed = json.dumps([*place_in(state), branch_id])  # as the ids of the branches that an agent opens (M32)
-        branch: JSONObject = {
-            "id": branch_id,
-            "agent": agent,
-            "instance_id": f"{agent}_{index}_{hashlib.blake2b(seed.encode(), digest_size=4).hexdigest()}",
-            "request": json.dumps(_reports(brought)),
-            "met": [outcome["agent"] for _, outcome in brought],
-        }
-        opened.append(branch)
+        instance = f"{agent}_{index}_{hashlib.blake2b(seed.encode(), digest_size=4).hexdigest()}"
+        spec = {"id": branch_id, "agent": agent, "instance_id": instance, "request": json.dumps(_reports(brought))}
+        opened.append({**spec, "met": [outcome["agent"] for _, outcome in brought]})
     waiting = [spec for spec, outcome in ended if outcome.get("leads_to") not in agents]
     state = changed(state, spawned={**spawned, "branches": opened, "waiting": waiting}, next_agent=BRANCH)
     return _asked_before(state, BRANCH, told=node_of(spawned["agent"]))

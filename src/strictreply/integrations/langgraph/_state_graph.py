@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import anyio
 
@@ -53,8 +53,6 @@ from strictreply.pipeline._turn_effects import RunTools
 from strictreply.running._turn_performing import ToolRunner
 from strictreply.values._limits import JSONObject, is_count
 
-MAX_TURNS: Final = 5
-
 _StateFlow: TypeAlias = Callable[[RunState], Generator[GraphEffect, Any, RunState]]
 _NodeFunction: TypeAlias = Callable[[RunState], Any]
 
@@ -70,7 +68,7 @@ def to_langgraph(
     content_limit: ContentLoopGuard | None = None,
     routes: Routes | None = None,
     max_loop_count: int | None = None,
-    max_turns: int = MAX_TURNS,
+    max_turns: int = 5,
     words: Words | None = None,
     metrics: RunMetrics | None = None,
 ) -> Any:
