@@ -34,11 +34,9 @@ class AgentReplyCode(CategorisedCode):
     ACTION_REQUEST_UNKNOWN = "action.request_unknown", "holds a request for an agent that is not in {names}"
     ACTION_REQUEST_MISPLACED = "action.request_misplaced", "must be in {names}, beside the agent_name it is for"
     ACTION_CHECK_FAILED = "action.check_failed", "the check {name} failed on this action", Category.UNKNOWN
-
     TOPOLOGY_NOT_ALLOWED = "topology.not_allowed", "must be an agent that may follow; those are: {names}", _DENIED
     TOPOLOGY_MAY_NOT_FINISH = "topology.may_not_finish", "this agent may not finish; the actions are: {names}", _DENIED
     TOPOLOGY_NO_USER = "topology.no_user", "this agent may not ask the user; the actions are: {names}", _DENIED
-
     FORMAT_SYNTAX = "format.syntax", "not well-formed {name} at line {line} column {column}"
     FORMAT_MALFORMED = "format.malformed", "must be {expected}"
     FORMAT_CHANGED = "format.changed", "must be written in {name}, like this agent's earlier replies"
@@ -58,14 +56,12 @@ class CoordinationCode(CategorisedCode):
     TOPOLOGY_UNREACHABLE = "topology.unreachable", "cannot be reached from the entry: {entries}"
     TOPOLOGY_NO_FINISH = "topology.no_finish", "no agent has an edge to User or End, so no run could finish"
     TOPOLOGY_UNKNOWN_PAIR = "topology.unknown_pair", "is marked as a conversation, but has no edge"
-
     ROUTES_BAD_NAME = "routes.bad_name", "must be text, not blank, without spaces around it"
     ROUTES_DUPLICATE = "routes.duplicate", "is declared twice"
     ROUTES_MISSING_NODE = "routes.missing_node", "must be among the nodes"
     ROUTES_BAD_RULE = "routes.bad_rule", "must be {expected}"
     ROUTES_BAD_LIMIT = "routes.bad_limit", "must be {expected}"
     ROUTES_NO_WEIGHT = "routes.no_weight", "at least one strategy needs a weight above 0"
-
     STATE_NOT_OBJECT = "state.not_object", "must be a mapping of text to values"
     STATE_MISSING_FIELD = "state.missing_field", "is required"
     STATE_WRONG_TYPE = "state.wrong_type", "must be {expected}"

@@ -112,11 +112,7 @@ class ReplyView:
 
 
 def read_reply(raw: object, extraction: tuple[Extraction, ...], limits: Limits) -> ReplyView | Invalid:
-    """Open whatever an agent may have replied: a mapping, a text, a message or a completion, of any SDK.
-
-    Invalid is a reply that was refused, filtered or cut, is empty, or an error of the API. Only an *object* may have
-    the role ``error``: a mapping may be a model's.
-    """
+    """Open any reply: a mapping, a text, a message or a completion of any SDK; Invalid when it was refused or cut."""
     view = partial(ReplyView, extraction=extraction, limits=limits)
     if raw is None:
         return _EMPTY
@@ -129,7 +125,7 @@ def read_reply(raw: object, extraction: tuple[Extraction, ...], limits: Limits) 
     elif isinstance(raw, BaseModel) and peek(raw, "next_action") is not None:
         return view(mapping=raw.model_dump())
     elif peek(raw, "role") == ERROR_ROLE or not (is_response(raw) or any(map(partial(hasattr, raw), _MESSAGE_KEYS))):
-        return view(reply=raw)
+        return view(reply=raw)  # an error has to be an object: a mapping may be a model's
     opened = wire_of(raw).opened(raw, None)
     return opened if isinstance(opened, Invalid) else read_message(opened.message, extraction, limits)
 
@@ -321,10 +317,7 @@ class ProcessorChain:
         return None if isinstance(found, Invalid) else found[0]
 
     def candidate(self, read: Callable[[], ReplyView | Invalid]) -> Candidate | Invalid:
-        """Read a reply by the first processor that returns an action: plain JSON, so no foreign code runs after it.
-
-        Invalid when none does, with the faults of processors that raised (M59) and that others found, or the reason.
-        """
+        """Read a reply by the first processor that returns an action, as plain JSON; Invalid with the faults (M59)."""
         try:
             view = read()
             return view if isinstance(view, Invalid) else self._first(view)

@@ -260,11 +260,7 @@ def question_of(
 
 
 def resume_after_error(topology: Topology, asked: PendingHuman, decision: HumanDecision | None) -> RoutingDecision:
-    """Continue as the user decided; a decision that does not apply to an error asks the question again.
-
-    ``retry`` asks the failed agent again, with new budgets. ``skip`` goes to ``skip_to`` over an edge of the failed
-    agent, or ends the branch when there is none. ``abort`` ends the run.
-    """
+    """Continue after an error as the user decided; any decision but retry, skip and abort asks the question again."""
     failed, target = asked.resume_to, asked.skip_to
     match decision:
         case HumanDecision.RETRY if failed in topology.agents:

@@ -71,18 +71,14 @@ def _formats(state: object) -> Mapping[str, object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionAnswer(Answer):
-    """An answer that is an action, as :meth:`ValidationProcessor.answer_kind` makes it, judged as the processor judges.
-
-    ``schema`` describes the action where it is written in JSON, else None. A format that is not ``pinned``, the agent's
-    first in this conversation, is a fault with ``locked``, else a note.
-    """
+    """An answer that is an action, judged as the processor judges; ``schema`` None where it is not written in JSON."""
 
     terms: ActionTerms  # what an action is held to
     chain: ProcessorChain
     written: BaseResponseFormat  # the format of replies
     extraction: tuple[Extraction, ...]  # what the reader forgives
-    pinned: str | None
-    locked: bool
+    pinned: str | None  # the agent's first format in this conversation
+    locked: bool  # another format is a fault, else a note
     watch: Watch
 
     @property

@@ -57,13 +57,10 @@ _HISTORY = StateSchema({"type": "array", "items": HISTORY_ENTRY})
 
 @dataclass(frozen=True, slots=True)
 class CycleLimit:
-    """A trail is a loop when its end is one piece of at most ``longest`` steps, ``repeats`` times in a row.
-
-    Raises ValueError unless repeats >= 2 and longest >= 1.
-    """
+    """A trail is a loop when its end is one piece, ``repeats`` times in a row; ValueError for bounds too small."""
 
     repeats: int = 3
-    longest: int = 16  # a round of five agents with a tool call each
+    longest: int = 16  # the steps of a piece; 16 are a round of five agents with a tool call each
 
     def __post_init__(self) -> None:
         if self.repeats < 2 or self.longest < 1:  # noqa: PLR2004 - once is no repetition

@@ -185,13 +185,10 @@ def counted(
 
 
 def apply_update(state: S, update: Update | None) -> S:
-    """Return the state after an update, with every request to a human that either of them knows (requirement R27).
-
-    The flag stays while a request is pending; one set by hand gets a request. Raises StateError for no valid update.
-    """
+    """Return the state after an update, with the requests that either knows (R27); StateError for no valid update."""
     fields = {} if update is None else update
     require(_UPDATE.issues(fields))
     before = adopted(state)
     ledger = merge_ledgers(ledger_of(before), fields.get("human_requests", []))
     after = adopted(changed(before, **{**fields, "human_requests": ledger}))
-    return changed(after, requires_human_input=bool(pending_requests(after)))
+    return changed(after, requires_human_input=bool(pending_requests(after)))  # it stays while a request is pending

@@ -212,10 +212,9 @@ def with_streak(state: RunState, agent: str, attempts: Sequence[Attempt]) -> Run
 
 
 def with_task(state: RunState) -> RunState:
-    """Return the state with a hash of the coming work as ``current_task``, which the loop limits compare.
+    """Return the state with a hash of the coming work as ``current_task``, which the loop limits compare (R39).
 
-    The work is the coming calls or branches, without ids and spelling (R39), or the last turns that an agent received,
-    results among them: a poll whose result changes is no loop.
+    It is that of the coming calls or branches, without ids and spelling, or of the last turns that an agent received.
     """
     target, calling, spawned = state["next_agent"], state["calling"], state["spawned"]
     work: JSON
@@ -225,6 +224,7 @@ def with_task(state: RunState) -> RunState:
         work = [[one["agent"], from_json(one["request"], "/spawned/branches")] for one in spawned["branches"]]
     else:
         thread = next((turns for name, turns in state["threads"].items() if node_of(name) == target), [])
+        # results count: a poll whose result changes is no loop
         results = [*takewhile(lambda turn: turn["role"] == "tool", reversed(thread))]
         if not (last := thread[len(thread) - len(results) - 1 :]):
             return state

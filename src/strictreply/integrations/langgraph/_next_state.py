@@ -99,7 +99,9 @@ def follow(
     return with_turn(following, step.target, _handover_text(agent.name, request, state))
 
 
-def _ended(state: RunState, agent: str, decision: RoutingDecision, content: JSON = None, **place: str) -> RunState:
+def _ended(
+    state: RunState, agent: str, decision: RoutingDecision, content: JSON = None, *, leads_to: str | None = None
+) -> RunState:
     """Return the state of a run or branch that is over; ``leads_to`` is the agent that a branch leads to."""
     reason = decision.reason or RoutingReason.BROKEN_RESULT
     status = _STATUS.get(reason, RunStatus.COMPLETED if decision.error_action is None else RunStatus.FAILED)
@@ -108,7 +110,8 @@ def _ended(state: RunState, agent: str, decision: RoutingDecision, content: JSON
     if content is not None:
         state = changed(state, messages=[*state["messages"], said("assistant", as_text(content))])
     ending = RunEnding.ABORTED if status is RunStatus.ABORTED else RunEnding.COMPLETED
-    return mark_complete(changed(state, outcome=outcome, branch={**state["branch"], **place}), ending)
+    branch = state["branch"] if leads_to is None else {**state["branch"], "leads_to": leads_to}
+    return mark_complete(changed(state, outcome=outcome, branch=branch), ending)
 
 
 def _content(state: RunState, agent: str, decision: RoutingDecision) -> JSON:
@@ -202,20 +205,19 @@ def _meeting_points(topology: Topology, state: RunState) -> list[JSON]:
 def join_branches(topology: Topology, state: RunState) -> RunState:
     """Go on where the branches lead, with the outcomes in the order of the reply; an abort in one ends the run.
 
-    One agent alone follows in this run and is told of every branch; when no branch leads on it is the one that opened
-    them. Of several, those that no other leads to are asked first, each in a branch of its own; the rest wait. To an
-    exit of this branch the branch itself leads, and meets others there.
+    One agent alone follows in this run; when no branch leads on it is the one that opened them. Of several, those that
+    no other leads to are asked first, each in a branch of its own. To an exit of this branch the branch itself leads.
     """
     spawned = state["spawned"] or {}
     opener = spawned["agent"]
-    ended = [(spec, state["outcomes"][spec["id"]]) for spec in branch_specs(state)]
-    formats = ChainMap(state.get("reply_formats", {}), *(one["reply_formats"] for _, one in ended))  # the first holds
+    specs = branch_specs(state)
+    outcomes = [state["outcomes"][spec["id"]] for spec in specs]
+    ended = list(zip(specs, outcomes, strict=True))
+    formats = ChainMap(state.get("reply_formats", {}), *(one["reply_formats"] for one in outcomes))  # the first holds
     state = changed(state, spawned=None, reply_formats=dict(formats))
-    if any(outcome["status"] == RunStatus.ABORTED for _, outcome in ended):
+    if any(outcome["status"] == RunStatus.ABORTED for outcome in outcomes):
         return _ended(state, opener, stop(RoutingReason.ABORTED, "the user aborted the run"))
-    led = dict[str, list[str]]()  # who leads to an agent
-    for outcome in [outcome for _, outcome in ended if outcome.get("leads_to") is not None]:
-        led.setdefault(outcome["leads_to"], []).append(outcome["agent"])
+    led = _led_to(outcomes)
     onward = {*led} - {opener}
     here = onward - exits(state)
     if onward and not here:
@@ -229,6 +231,15 @@ def join_branches(topology: Topology, state: RunState) -> RunState:
     state = with_turn(state, target, _reports_text(_reports(ended), state["branch"]["asked"], leading))
     node = node_of(target)
     return _asked_before(changed(state, next_agent=node), node, told=node)
+
+
+def _led_to(outcomes: Iterable[JSONObject]) -> dict[str, list[str]]:
+    """Return the agents that branches lead to, each with those that lead to it."""
+    led = dict[str, list[str]]()
+    for outcome in outcomes:
+        if (target := outcome.get("leads_to")) is not None:
+            led.setdefault(target, []).append(outcome["agent"])
+    return led
 
 
 def _reached(topology: Topology, agent: str, opener: str) -> set[str]:
