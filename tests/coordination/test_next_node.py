@@ -505,7 +505,7 @@ def test_loops_may_be_allowed() -> None:
 
 @pytest.mark.parametrize("pause", ["human_input", "end"])
 def test_a_human_or_an_end_begins_a_new_trail(pause: str) -> None:
-    """What a human said, or a new run, makes the same hops new."""
+    """After a human's answer, or in a new run, the same hops count anew."""
     state = state_with(next_agent="coordinator")
     for count in range(9):
         target = pause if count % 3 == 2 else "coordinator"

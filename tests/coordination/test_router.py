@@ -270,7 +270,7 @@ def test_a_terminal_error_is_shown_and_nothing_is_retried() -> None:
 
 @pytest.mark.req("M102")
 def test_an_agents_terminal_error_is_its_own() -> None:
-    """What an agent reports as terminal is told as the agent's, and its words go to the user alone."""
+    """An error that an agent reports as terminal is named as the agent's, and its words go to the user alone."""
     router, context = Router(TEAM, leave=LEAVE), RoutingContext(current_agent="Coordinator")
     decision = router.decide(valid(ActionType.TERMINAL_ERROR, error="out of paper"), Branch(), context)
     assert decision.next_steps[0].data["error"] == {"message": "out of paper"}
@@ -548,7 +548,7 @@ def test_a_narrowed_verdict_is_not_widened() -> None:
 
 @pytest.mark.req("M107")
 def test_the_systems_errors_always_reach_the_user() -> None:
-    """What the system reports reaches the user from an agent without an edge to them (X8)."""
+    """An error that the system reports reaches the user from an agent without an edge to them (X8)."""
     error = ApiError.of_report({"classification": "insufficient_credits"})
     decision = decide(error.to_result(agent="Worker1", branch_id="main"), "Worker1")
     assert (decision.next_steps[0].target, decision.reason) == (USER, RoutingReason.RECOVERY)

@@ -338,7 +338,7 @@ def test_threads_and_tasks_lose_no_count() -> None:
 
 
 def test_a_guarded_node_goes_to_another_process() -> None:
-    """What pickles functions by value pickles a guarded one, as long as no counters are given."""
+    """A guarded function can be pickled by value, as long as no counters are given."""
     cloudpickle = pytest.importorskip("cloudpickle", reason="cloudpickle is not installed here")
     guarded = counted(lambda _: {"next_agent": "course_advisor"}, name="local")
     again = cloudpickle.loads(cloudpickle.dumps(guarded))

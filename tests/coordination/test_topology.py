@@ -27,7 +27,7 @@ TEAM = {
 
 
 class Digraph:
-    """What networkx.DiGraph looks like from outside: ``nodes``, ``edges`` with attributes, ``is_directed``."""
+    """The public form of networkx.DiGraph: ``nodes``, ``edges`` with attributes, ``is_directed``."""
 
     def __init__(self, edges: Iterable[tuple[Any, ...]], nodes: Iterable[Any] = (), *, directed: bool = True) -> None:
         """Store pairs or triples with attributes."""

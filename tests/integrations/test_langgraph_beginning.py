@@ -139,7 +139,7 @@ def test_retry_goes_on_in_a_branch_of_the_opener_s_own() -> None:
 
 
 def test_every_field_is_set_on_any_thread() -> None:
-    """What a first run may leave in a channel is a field of the next run's input."""
+    """Every channel that a first run may leave behind is a field of the next run's input."""
     used: Any = graph(Cast(lead=[final()]), saver=InMemorySaver()).invoke(begin(TEAM, "Go.", max_loop_count=3), CONFIG)
     assert set(used) <= set(begin(TEAM, "Go."))
     assert begin(TEAM, "Go.")["next_agent"] == node_of("lead")

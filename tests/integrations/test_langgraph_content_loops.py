@@ -55,7 +55,7 @@ def test_v17_only_words_alone_after_steering_are_a_content_loop(script: list[Ste
 
 
 def test_v17_a_failure_of_the_api_is_no_content_loop() -> None:
-    """What was said before the API failed does not change why the line waits for a human."""
+    """Text from before the API failed does not change why the line waits for a human."""
     cast = Cast(lead=[*[NONSENSE] * 3, faults.rate_limited()])
     state = graph(cast, saver=InMemorySaver(), policy=patient(3)).invoke(begin(TEAM, "Go."), CONFIG)
     assert [one.value["kind"] for one in state["__interrupt__"]] == ["error"]

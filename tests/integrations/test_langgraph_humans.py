@@ -110,7 +110,7 @@ def test_an_answer_may_come_with_the_state() -> None:
 
 
 def test_a_run_inside_branches_is_not_begun_anew() -> None:
-    """What branches ask stands in their own states: a new run would lose it, and is refused."""
+    """Questions of branches stand in their own states: a new run would lose them, and is refused."""
     cast = Cast(lead=[spread("ann", "bob", ann="a", bob="b"), final(), final()], ann=[ASK, hand("lead")], bob=[final()])
     compiled = graph(cast, LAB, saver=InMemorySaver())
     paused: Any = compiled.invoke(begin(LAB, "Go."), CONFIG)
@@ -290,7 +290,7 @@ def test_a_run_that_goes_on_takes_nothing_that_only_a_first_run_has() -> None:
 
 @pytest.mark.parametrize("keyword", ["messages", "contract", "policy", "steering"])
 def test_a_request_holds_nothing_that_the_run_says_itself(keyword: str) -> None:
-    """What would be overridden silently is refused when the agent is declared."""
+    """A keyword that would be overridden silently is refused when the agent is declared."""
     client: Any = agents(Cast())[0].client
     with pytest.raises(sr.ContractError):
         ChatAgent(name="lead", client=client, request={"model": "lead", keyword: None})

@@ -185,7 +185,7 @@ def test_no_reply_reaches_a_node_over_an_edge_that_is_not_there(drawn: Plays, sa
 @given(drawn=plays(ALL), said=answers, patience=st.integers(0, 4))
 @example(drawn=([SINGLE], [DOWN], [DOWN]), said=["skip"], patience=4)  # two branches ask at once
 def test_a_human_request_is_never_lost(drawn: Plays, said: list[str], patience: int) -> None:
-    """What was asked is settled in the ledger, pending in it, or still interrupts the run; by another run, too.
+    """Each question is settled in the ledger, pending in it, or still interrupts the run; by another run, too.
 
     A new run asks whatever is pending before any agent is asked; amid branches none can be begun.
     """

@@ -116,7 +116,7 @@ def test_v15_a_branch_that_asks_a_human_is_awaited_over_a_checkpoint() -> None:
 
 
 def test_v15_a_crash_of_the_aggregator_is_resumed_with_both_results() -> None:
-    """What the branches brought lies in the checkpoint before the aggregator is asked."""
+    """The outcomes of the branches lie in the checkpoint before the aggregator is asked."""
     cast = team(Worker1=[hand("Aggregator", "A")], Worker2=[hand("Aggregator", "B")], Aggregator=[])
     compiled = graph(cast, PATTERN_2, saver=InMemorySaver())
     for _ in compiled.stream(begin(PATTERN_2, "Go."), CONFIG, interrupt_before=["agent Aggregator"]):

@@ -100,7 +100,7 @@ def instances_told(model: Any) -> set[str]:
 
 
 def test_a_branch_hands_over_and_calls_tools_like_any_line() -> None:
-    """What happens inside a branch is counted in the run that opened it."""
+    """Executions inside a branch are counted in the run that opened it."""
     cast = Cast(
         lead=[spread("ann", "cid", ann="a", cid="c"), final()],
         ann=[ok.call(add, a=1, b=2), hand("lead", "three")],
@@ -215,7 +215,7 @@ def test_parallel_branches_are_awaited_side_by_side() -> None:
 
 
 def test_a_crash_in_one_branch_leaves_the_others_done() -> None:
-    """What breaks the process, not the agent, raises; resumed from the checkpoint, only the broken branch is run."""
+    """An error of the process, not of the agent, raises; resumed from the checkpoint, only the broken branch is run."""
     broken = [True]
 
     def crash(body: Any) -> Any:
