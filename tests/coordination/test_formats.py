@@ -352,7 +352,7 @@ def test_a_format_may_be_given_ready_made() -> None:
     ],
 )
 def test_a_format_of_one_s_own_is_not_taken_for_json_actions(reply: str, code: str) -> None:
-    """A reply that a format cannot read lacks no other format's member; that it is no JSON is reported, for it reads JSON."""
+    """A reply that a format cannot read lacks no other format's member; a format of JSON reports that it is none."""
     assert processor(response_format=KEYED).validate(reply, "Coordinator").code == code
 
 
