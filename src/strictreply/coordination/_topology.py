@@ -193,7 +193,7 @@ def _edges_from(agent: str, targets: object) -> list[TopologyEdge]:
         targets, Iterable
     ):  # a text would be read by letters
         raise _malformed(pointer("", agent), "a list of names")
-    return [TopologyEdge(agent, target) for target in targets]
+    return [TopologyEdge(agent, target) for target in cast("Iterable[str]", targets)]
 
 
 def _read_graph(source: TopologySource) -> tuple[list[str] | None, list[TopologyEdge]]:

@@ -82,7 +82,7 @@ def _flaws(result: ValidationResult, agent: str) -> Iterator[str]:
         yield "it is valid without an action"
 
 
-def _all_are(value: object, kind: type[Any], member: type) -> bool:
+def _all_are(value: Any, kind: type[Any], member: type) -> bool:
     return isinstance(value, kind) and all(isinstance(one, member) for one in value)
 
 
