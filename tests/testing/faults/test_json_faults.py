@@ -41,7 +41,7 @@ def test_a_slot_gives_the_text_back_when_its_own_value_is_put_in(value: Any) -> 
     """Writing what was there changes nothing, in every slot of an answer."""
     target = Target(value, "json")
     for slot in slots(target):
-        assert slot.cut(written(slot.value)) + slot.after == target.text(value)
+        assert slot.before + written(slot.value) + slot.after == target.text(value)
 
 
 @given(value=st.dictionaries(st.text(), SCALARS, max_size=4))
@@ -50,7 +50,7 @@ def test_a_slot_is_where_its_pointer_says(value: dict[str, Any]) -> None:
     target = Target(value, "union", tool=HERE)
     for slot, key in zip(slots(target), value, strict=True):
         assert slot.at == pointer("", key)
-        assert json.loads(slot.cut('["new"]') + slot.after) == {"tool": "here", "args": value | {key: ["new"]}}
+        assert json.loads(slot.before + '["new"]' + slot.after) == {"tool": "here", "args": value | {key: ["new"]}}
 
 
 @pytest.mark.parametrize("value", [{}, [], 5])
@@ -59,13 +59,13 @@ def test_a_member_can_always_be_had(value: Any) -> None:
     target = Target(value, "json")
     [member] = members(target)
     assert member == invented_member(target)
-    assert json.loads(member.cut("1") + member.after) == {CANARY: 1}
+    assert json.loads(member.before + "1" + member.after) == {CANARY: 1}
 
 
-def test_a_cut_ends_with_the_value() -> None:
-    """The text before the value is kept, the text after it is gone."""
+def test_the_text_before_a_slot_ends_at_its_value() -> None:
+    """What stands before the value is kept, its key included; the value and what follows are not part of it."""
     first, second = slots(Target({"a": 1, "b": 2}, "json"))
-    assert (first.cut("x"), second.cut("x")) == ('{"a": x', '{"a": 1, "b": x')
+    assert (first.before, second.before) == ('{"a": ', '{"a": 1, "b": ')
 
 
 @pytest.mark.parametrize(

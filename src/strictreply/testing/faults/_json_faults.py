@@ -1,7 +1,7 @@
-r"""Faults of a reply's JSON text: instead of it, around it, within it, in one of its values, or where it breaks off.
+r"""Faults of a reply's JSON text, which a strict reader refuses before any schema is asked.
 
-A strict reader refuses them before any schema is asked. A row of a table is ``name = factory(summary, text, code)``:
-``$text`` in it is what stood there, without the quotes of a string, ``$key`` and ``$value`` are those of a member.
+A row of a table is ``name = factory(summary, text, code)``: ``$text`` in it is what stood there, without the quotes of
+a string, ``$key`` and ``$value`` are those of a member.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import html
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from string import Template
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from strictreply.testing._steps import CANARY, Kind, ReplyPlace, Target
 from strictreply.testing.faults._catalogue import WRITTEN, Entry, Spoiled, written
@@ -24,13 +23,8 @@ from strictreply.values._limits import DEFAULT_LIMITS, JSON, MAX_NUMBER_DIGITS
 _MARK = f"the place of a value {CANARY}"  # stands for a value while its place in a text is looked for
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """The place of one value in the text of a reply.
-
-    ``key`` is the member's name as it is written, empty for an item and for a value alone. ``before`` and ``after`` are
-    the text around the member, its name included, or around the value.
-    """
+class Slot(NamedTuple):
+    """One value, the text of the reply up to it and ``after`` it; ``key`` is a member's name as written, else empty."""
 
     at: str
     key: str
@@ -38,15 +32,11 @@ class Slot:
     before: str
     after: str
 
-    @classmethod
-    def marked(cls, target: Target, whole: JSON, value: JSON, at: str = "", key: str = "") -> Slot:
-        """Find the place of a value in the text of a whole that has the mark there."""
-        before, _, after = target.text(whole).partition(written(_MARK))
-        return cls(at, key, value, before.removesuffix(f"{key}: ") if key else before, after)
 
-    def cut(self, value: str) -> str:
-        """Return the text as far as this in place of the value."""
-        return f"{self.before}{f'{self.key}: ' if self.key else ''}{value}"
+def _slot(target: Target, marked: JSON, value: JSON, at: str = "", key: str = "") -> Slot:
+    """Find the place of a value in the text of a whole that has the mark there."""
+    before, _, after = target.text(marked).partition(written(_MARK))
+    return Slot(at, key, value, before, after)
 
 
 def slots(target: Target) -> list[Slot]:
@@ -54,17 +44,17 @@ def slots(target: Target) -> list[Slot]:
     match target.value:
         case dict() as members:
             pairs = members.items()
-            return [Slot.marked(target, {**members, k: _MARK}, v, pointer("", k), written(k)) for k, v in pairs]
+            return [_slot(target, {**members, k: _MARK}, v, pointer("", k), written(k)) for k, v in pairs]
         case list() as items:
             marked = (([*items[:n], _MARK, *items[n + 1 :]], item, f"/{n}") for n, item in enumerate(items))
-            return [Slot.marked(target, *each) for each in marked]
+            return [_slot(target, *each) for each in marked]
         case scalar:
-            return [Slot.marked(target, _MARK, scalar)]
+            return [_slot(target, _MARK, scalar)]
 
 
 def invented_member(target: Target) -> Slot:
     """Return the only member of an object that the model made up: its name is free, its value a text."""
-    return Slot.marked(target, {CANARY: _MARK}, CANARY, key=written(CANARY))
+    return _slot(target, {CANARY: _MARK}, CANARY, key=written(CANARY))
 
 
 def members(target: Target) -> list[Slot]:
@@ -92,14 +82,18 @@ def _literal(sort: _Sort, summary: str, literal: str, code: str = "json.syntax",
             parts["other"] = str(slot.value is not True)
             if key:
                 parts |= {"name": key[1:-1], "escaped": f'"\\u{ord(key[1]):04x}{key[2:]}'}
-            text = (slot.before if sort == "member" else slot.cut("")) + Template(literal).substitute(parts)
+            before = slot.before.removesuffix(f"{key}: ") if sort == "member" else slot.before
+            text = before + Template(literal).substitute(parts)
             yield Spoiled(target.completion(text if cut else text + slot.after), slot.at)
 
     return Entry("", Kind.JSON, code, summary, WRITTEN, make)
 
 
+_Rewrite: TypeAlias = Callable[[str], str]
+
+
 def _text(
-    summary: str, text: str | Callable[[str], str], code: str = "json.syntax", places: tuple[ReplyPlace, ...] = WRITTEN
+    summary: str, text: str | _Rewrite, code: str = "json.syntax", places: tuple[ReplyPlace, ...] = WRITTEN
 ) -> Entry:
     """Write the whole text anew; where that changes nothing, the text of an object that the model made up."""
 
@@ -114,36 +108,37 @@ def _text(
 
 
 _number = partial(_literal, "number")
+_infinite = partial(_number, code="json.not_finite")
 _string = partial(_literal, "string")
+_surrogate = partial(_string, code="json.surrogate")
 _word = partial(_literal, "word")
-_any_value = partial(_literal, "any")
-_first_value = partial(_literal, "first")
+_any = partial(_literal, "any")
+_first = partial(_literal, "first")
 _member = partial(_literal, "member")
-_duplicate = partial(_member, code="json.duplicate_key")
+_repeated = partial(_member, code="json.duplicate_key")
 _trailing = partial(_text, code="json.trailing_data")
+_several = partial(_text, code="json.several_values")
+_incomplete = partial(_text, code="json.incomplete")
 
 # Numbers
-nan: Entry = _number("NaN stands for a number, as Python's json writes it.", "NaN", "json.not_finite")
-infinity: Entry = _number("Infinity stands for a number.", "Infinity", "json.not_finite")
-negative_infinity: Entry = _number("-Infinity stands for a number.", "-Infinity", "json.not_finite")
-number_overflow: Entry = _number("A number is beyond the largest double: 1e400.", "1e400", "json.not_finite")
-long_integer: Entry = _number(
-    "An integer has 5,000 digits.", "7" * max(5_000, MAX_NUMBER_DIGITS + 1), "json.number_too_long"
-)
+nan: Entry = _infinite("NaN stands for a number, as Python's json writes it.", "NaN")
+infinity: Entry = _infinite("Infinity stands for a number.", "Infinity")
+negative_infinity: Entry = _infinite("-Infinity stands for a number.", "-Infinity")
+number_overflow: Entry = _infinite("A number is beyond the largest double: 1e400.", "1e400")
+_DIGITS = max(5_000, MAX_NUMBER_DIGITS + 1)
+long_integer: Entry = _number("An integer has 5,000 digits.", "7" * _DIGITS, "json.number_too_long")
 leading_zero: Entry = _number("A number starts with a zero: 007.", "007")
 leading_plus: Entry = _number("A number starts with a plus sign: +7.", "+7")
 hex_number: Entry = _number("A number is hexadecimal: 0x1F.", "0x1F")
 bare_decimal_point: Entry = _number("A fraction has no digit before its point: .5.", ".5")
-trailing_decimal_point: Entry = _number("A number ends with its point: 5. and nothing more.", "5.")
+trailing_decimal_point: Entry = _number("A number ends with its decimal point.", "5.")
 digit_separator: Entry = _number("The digits of a number are grouped as in program code: 1_000.", "1_000")
 fullwidth_digit: Entry = _number("A digit is the full-width one of East Asian typefaces.", "\uff17")
 arithmetic: Entry = _number("A calculation stands where its result should: 60 * 24.", "60 * 24")
-number_with_unit: Entry = _number("A number carries its unit: 5 km.", "5 km")
+number_with_unit: Entry = _number("A number is followed by its unit: 5 km.", "5 km")
 
 # Words
-python_literal: Entry = _word(
-    "A Python literal stands for true, false or null, and for another one than the good.", "$other"
-)
+python_literal: Entry = _word("A Python literal of another value stands for true, false or null.", "$other")
 undefined: Entry = _word("JavaScript's undefined stands for a value.", "undefined")
 
 # Strings
@@ -151,53 +146,28 @@ single_quotes: Entry = _string("A string is in single quotes.", "'$text'")
 backticks: Entry = _string("A string is in backticks, as a template literal of JavaScript.", "`$text`")
 triple_quotes: Entry = _string("A string is in triple quotes, as in Python.", '"""$text"""')
 unquoted_string: Entry = _string("A string has no quotes.", CANARY)
-unescaped_quotes: Entry = _string("A string quotes a word and does not escape the quotes.", f'"$text "{CANARY}""')
-raw_newline: Entry = _string("A string runs over two lines.", f'"$text\n{CANARY}"')
-raw_control_character: Entry = _string(
-    "A string holds a control character as it is: U+001B, which starts a terminal's escape sequences.",
-    '"$text\x1b[31m"',
-)
-bad_escape: Entry = _string(
-    r"A backslash is not escaped, as in a regular expression or a Windows path: \d.", r'"$text\d+"'
-)
+unescaped_quotes: Entry = _string("A string holds quotes that are not escaped.", f'"$text "{CANARY}""')
+raw_newline: Entry = _string("A string holds a line break that is not escaped.", f'"$text\n{CANARY}"')
+raw_control_character: Entry = _string("A string holds an unescaped control character, U+001B.", '"$text\x1b[31m"')
+bad_escape: Entry = _string(r"A backslash is not escaped, as in a regular expression: \d.", r'"$text\d+"')
 escaped_apostrophe: Entry = _string(r"An apostrophe is escaped, as in JavaScript: \'.", r'"$text\'s"')
-braced_unicode_escape: Entry = _string(
-    r"A character is escaped as in JavaScript or Rust: \u{1F600}.", r'"$text\u{1F600}"'
-)
-lone_high_surrogate: Entry = _string(
-    r"The first half of a surrogate pair is escaped, the second is missing: \ud83d.", r'"$text\ud83d"', "json.surrogate"
-)
-lone_low_surrogate: Entry = _string(
-    r"The second half of a surrogate pair is escaped, the first is missing: \ude00.", r'"\ude00$text"', "json.surrogate"
-)
-string_concatenation: Entry = _string(
-    "A string is put together by an expression of program code.", f'"$text" + "{CANARY}".repeat(3)'
-)
+braced_unicode_escape: Entry = _string(r"A character is escaped as in JavaScript: \u{1F600}.", r'"$text\u{1F600}"')
+lone_high_surrogate: Entry = _surrogate(r"A surrogate pair lacks its second half: \ud83d.", r'"$text\ud83d"')
+lone_low_surrogate: Entry = _surrogate(r"A surrogate pair lacks its first half: \ude00.", r'"\ude00$text"')
+string_concatenation: Entry = _string("An expression of code stands for a string.", f'"$text" + "{CANARY}".repeat(3)')
 
 # Any value
-placeholder: Entry = _any_value("A template's placeholder was not filled in: <your value>.", f"<your {CANARY}>")
-python_tuple: Entry = _any_value("A Python tuple stands for a value.", '("$text", 1)')
-trailing_comma_in_array: Entry = _any_value("A comma stands before the closing bracket of an array.", '["$text",]')
-nested_duplicate_key: Entry = _any_value(
-    "An object inside the value names the same key twice.",
-    f'{{"{CANARY}": "$text", "{CANARY}": 1}}',
-    "json.duplicate_key",
-)
-too_deep: Entry = _first_value(
-    "Arrays are nested deeper than any cap.",
-    "[" * (DEFAULT_LIMITS.depth + 1) + "]" * (DEFAULT_LIMITS.depth + 1),
-    "json.too_deep",
-)
-too_large: Entry = _first_value(
-    "A string makes the text larger than its cap: a little more than 1 MB.",
-    f'"${{text}}{"x" * DEFAULT_LIMITS.reply_bytes}"',
-    "json.too_large",
-)
-too_many_values: Entry = _first_value(
-    "An array holds more values than any cap: a little more than 100,000.",
-    f"[{'0,' * DEFAULT_LIMITS.nodes}0]",
-    "json.too_many_nodes",
-)
+placeholder: Entry = _any("A template's placeholder was not filled in: <your value>.", f"<your {CANARY}>")
+python_tuple: Entry = _any("A Python tuple stands for a value.", '("$text", 1)')
+trailing_comma_in_array: Entry = _any("A comma stands before the closing bracket of an array.", '["$text",]')
+_TWICE = f'{{"{CANARY}": "$text", "{CANARY}": 1}}'
+nested_duplicate_key: Entry = _any("An object in a value names the same key twice.", _TWICE, "json.duplicate_key")
+_DEPTH = DEFAULT_LIMITS.depth + 1
+too_deep: Entry = _first("Arrays are nested deeper than any cap.", "[" * _DEPTH + "]" * _DEPTH, "json.too_deep")
+_TOO_LARGE = f'"${{text}}{"x" * DEFAULT_LIMITS.reply_bytes}"'
+too_large: Entry = _first("A string is larger than the cap of the text, some 1 MB.", _TOO_LARGE, "json.too_large")
+_TOO_MANY = f"[{'0,' * DEFAULT_LIMITS.nodes}0]"
+too_many_values: Entry = _first("An array holds more than 100,000 values.", _TOO_MANY, "json.too_many_nodes")
 
 # Cut
 cut_in_string: Entry = _string("The text ends inside a string.", '"$text', "json.incomplete", cut=True)
@@ -206,26 +176,19 @@ cut_in_number: Entry = _number("The text ends after the point of a number.", "12
 cut_in_word: Entry = _word("The text ends inside true, false or null.", "tru", "json.incomplete", cut=True)
 
 # Members
-duplicate_key: Entry = _duplicate(
-    "An object names the same key twice, with another value: parsers take the first or the last.",
-    f'$key: $value, $key: "{CANARY}"',
-)
-escaped_duplicate_key: Entry = _duplicate(
-    "An object names the same key twice, once with its first letter escaped.", f'$key: $value, $escaped: "{CANARY}"'
-)
+duplicate_key: Entry = _repeated("A key comes twice, with two values.", f'$key: $value, $key: "{CANARY}"')
+escaped_duplicate_key: Entry = _repeated("A key comes twice, once escaped.", f'$key: $value, $escaped: "{CANARY}"')
 unquoted_key: Entry = _member("A key has no quotes, as in JavaScript.", "$name: $value")
 missing_colon: Entry = _member("No colon stands between a key and its value.", "$key $value")
 missing_value: Entry = _member("Nothing follows a key and its colon.", "$key: ")
 block_comment: Entry = _member("A comment stands before a value: /* … */.", f"$key: /* {CANARY} */ $value")
-line_comment: Entry = _member(
-    "A comment stands after a value, up to the end of the line: // ….", f"$key: $value // {CANARY}\n"
-)
+line_comment: Entry = _member("A comment ends the line after a value: // ….", f"$key: $value // {CANARY}\n")
 cut_after_key: Entry = _member("The text ends after a key and its colon.", "$key:", "json.incomplete", cut=True)
 
 # Instead of the JSON
 
 
-def _of_members(between: str, member: Callable[[str, Any], str]) -> Callable[[str], str]:
+def _of_members(between: str, member: Callable[[str, Any], str]) -> _Rewrite:
     """Write each member of an object, if it is one, in another format."""
 
     def write(text: str) -> str:
@@ -239,88 +202,66 @@ _keywords = _of_members(", ", "{}={!r}".format)
 _elements = _of_members("", lambda key, value: f"<parameter={key}>{html.escape(str(value))}</parameter>")
 _lines = _of_members("\n", lambda key, value: f"{key}: {written(value)}")
 
+
+def _flooded(text: str) -> str:
+    return text[:1] + "\n" * 2_000 if text[:1] in {"{", "["} else text
+
+
 # An empty content is no reply at all: see empty_content.
 empty_text: Entry = _text("The text is empty.", "", "json.empty", ("call", "union"))
 blank_text: Entry = _text("The text is white space.", " \n", "json.empty")
-prose: Entry = _text(
-    "The model thinks aloud where JSON belongs.",
-    f"We need to call it now. The {CANARY} was asked for, so let me do that.",
-)
-python_repr: Entry = _text(
-    "The text is what Python's repr gives: single quotes, True, False and None.", lambda text: repr(json.loads(text))
-)
-python_call: Entry = _text(
-    "The text is a call in Python, with keyword arguments.", lambda text: f"dict({_keywords(text)})"
-)
-xml: Entry = _text(
-    "The text is XML, an element for each member.", lambda text: f"<function>{_elements(text)}</function>"
-)
+_THOUGHTS = f"We need to call it now. The {CANARY} was asked for, so let me do that."
+prose: Entry = _text("The model thinks aloud where JSON belongs.", _THOUGHTS)
+python_repr: Entry = _text("The text is a Python literal: single quotes, True.", lambda text: repr(json.loads(text)))
+python_call: Entry = _text("The text is a Python call with keywords.", lambda text: f"dict({_keywords(text)})")
+xml: Entry = _text("The text is XML.", lambda text: f"<function>{_elements(text)}</function>")
 yaml: Entry = _text("The text is YAML, a line for each member.", lambda text: _lines(text) or text)
 base64_text: Entry = _text("The text is encoded as base64.", lambda text: base64.b64encode(text.encode()).decode())
-whitespace_flood: Entry = _text(
-    "After the opening bracket only line breaks come, a known failure of JSON modes.",
-    lambda text: text[:1] + "\n" * 2_000 if text[:1] in {"{", "["} else text,
-    "json.incomplete",
-)
+whitespace_flood: Entry = _incomplete("Only line breaks follow the first bracket.", _flooded)
 
 # Around the JSON
 prose_before: Entry = _text("A sentence stands before the JSON.", f"Sure! Here is the {CANARY} you asked for:\n\n$text")
 prose_after: Entry = _trailing("A sentence stands after the JSON.", f"$text\n\nLet me know if you need more {CANARY}.")
 fenced: Entry = _text("The JSON is in a Markdown fence.", "```json\n$text\n```")
-think_block: Entry = _text(
-    "The model's thoughts stand before the JSON, in think tags.",
-    f"<think>\nThe user wants {CANARY}.\n</think>\n\n$text",
-)
-tool_call_tags: Entry = _text(
-    "The JSON is in tool_call tags that the server did not remove.", "<tool_call>\n$text\n</tool_call>"
-)
+_THINKING = f"<think>\nThe user wants {CANARY}.\n</think>\n\n$text"
+think_block: Entry = _text("The model's thoughts stand before the JSON, in think tags.", _THINKING)
+tool_call_tags: Entry = _text("The JSON is in tool_call tags.", "<tool_call>\n$text\n</tool_call>")
 template_token: Entry = _trailing("A token of the chat template stands after the JSON.", "$text<|im_end|>")
 byte_order_mark: Entry = _text("A byte order mark stands before the JSON.", "\ufeff$text")
 nul_byte: Entry = _trailing("A NUL stands after the JSON, as a program in C ends a text.", "$text\x00")
-empty_object_before: Entry = _text(
-    "An empty object stands before the JSON, left there by a server that joined the pieces of a stream.",
-    "{}$text",
-    "json.several_values",
-)
-json_lines: Entry = _text("Two JSON values stand on two lines.", "$text\n$text", "json.several_values")
-extra_closing_bracket: Entry = _trailing(
-    "One more bracket is closed than was opened.", lambda text: text + text[-1] if text[-1] in "}]" else text
-)
+empty_object_before: Entry = _several("An empty object stands before the JSON.", "{}$text")
+json_lines: Entry = _several("Two JSON values stand on two lines.", "$text\n$text")
 
 # Within the JSON
 
 
-def _before_brace(more: str) -> Callable[[str], str]:
+def _at_end(rewrite: _Rewrite) -> _Rewrite:
+    """Write the last character anew where it is a bracket."""
+    return lambda text: text[:-1] + rewrite(text[-1]) if text[-1] in "}]" else text
+
+
+def _before_brace(more: str) -> _Rewrite:
     """Put a text before the brace that closes an object, unless it is empty."""
     return lambda text: f"{text[:-1]}{more}}}" if text[-1] == "}" and text != "{}" else text
 
 
-def _after_bracket(more: str) -> Callable[[str], str]:
+def _after_bracket(more: str) -> _Rewrite:
     return lambda text: text[0] + more + text[1:] if text[0] in "{[" else text
 
 
-missing_closing_bracket: Entry = _text(
-    "The last bracket is not closed.", lambda text: text[:-1] if text[-1] in "}]" else text, "json.incomplete"
-)
-missing_opening_brace: Entry = _text(
-    "The first brace is missing, as when a server prefills it and leaves it out of the reply.",
-    lambda text: text.removeprefix("{"),
-)
-mismatched_bracket: Entry = _text(
-    "An object is closed by the bracket of an array, or the other way round.",
-    lambda text: text[:-1] + text[-1].translate(str.maketrans("}]", "]}")),
-)
+def _smart(text: str) -> str:
+    return re.sub(r'"((?:[^"\\]|\\.)*)"', r"“\1”", text)
+
+
+extra_closing_bracket: Entry = _trailing("One closing bracket too many ends the text.", _at_end(lambda end: end * 2))
+missing_closing_bracket: Entry = _incomplete("The last bracket is not closed.", _at_end(lambda _: ""))
+missing_opening_brace: Entry = _text("The first brace is missing.", lambda text: text.removeprefix("{"))
+mismatched_bracket: Entry = _text("A wrong bracket closes the text.", _at_end(lambda end: "]" if end == "}" else "}"))
 trailing_comma: Entry = _text("A comma stands before the closing brace of an object.", _before_brace(","))
 missing_comma: Entry = _text("No comma stands between two members.", _before_brace(f' "{CANARY}": true'))
 ellipsis: Entry = _text("Three dots stand for what the model left out.", _before_brace(", ..."))
-smart_quotes: Entry = _text(
-    "Keys and strings are in typographic quotes.", lambda text: re.sub(r'"((?:[^"\\]|\\.)*)"', r"“\1”", text)
-)
+smart_quotes: Entry = _text("Keys and strings are in typographic quotes.", _smart)
 html_escaped: Entry = _text("The quotes are escaped as in HTML.", html.escape)
-escaped_quotes: Entry = _text(
-    "The quotes are escaped as if the text stood in a string, but it does not.", lambda text: text.replace('"', '\\"')
-)
-escaped_line_breaks: Entry = _text(
-    r"The escape \n stands between the members, not a line break.", _after_bracket(r"\n  ")
-)
-no_break_space: Entry = _text("The white space between the members is a no-break space.", _after_bracket("\u00a0"))
+escaped_quotes: Entry = _text("The quotes are escaped as in a string.", lambda text: text.replace('"', '\\"'))
+escaped_line_breaks: Entry = _text(r"The escape \n stands between the members.", _after_bracket(r"\n  "))
+no_break_space: Entry = _text("A no-break space stands between the members.", _after_bracket("\u00a0"))
