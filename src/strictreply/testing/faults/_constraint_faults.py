@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import combinations, count, islice, product
 from typing import Any
@@ -61,34 +61,21 @@ def _excluded(spot: Spot) -> Values:
             yield {**spot.value, **made} if isinstance(made, dict) and spot.kind == "object" else made
 
 
+_one_of = partial(at_place, "one_of")
+_enum = partial(at_place, "enum")
+_conditional = partial(without_required, conditional=True)
 no_branch: Entry = at_place("any_of", "A value fits none of the alternatives.", _strangers, "anyOf")
-no_single_branch: Entry = at_place(
-    "one_of", "A value fits none of the alternatives of which exactly one must fit.", _outside_all
+no_single_branch: Entry = _one_of("A value fits no alternative where exactly one must fit.", _outside_all)
+several_branches: Entry = _one_of("A value fits several alternatives where exactly one must fit.", _in_several)
+unknown_discriminator: Entry = _enum(
+    "The key that tells alternatives apart has an unknown value.",
+    lambda spot: [CANARY for tag in spot.rules("const") if isinstance(tag, str)],
 )
-several_branches: Entry = at_place(
-    "one_of", "A value fits several alternatives of which exactly one must fit.", _in_several
-)
-unknown_discriminator: Entry = at_place(
-    "enum",
-    "The key that tells alternatives apart has a value of none of them.",
-    [CANARY],
-    lambda spot: any(isinstance(value, str) for value in spot.rules("const")),
-)
-discriminator_of_another: Entry = at_member(
-    "extra_key",
-    "The key that tells alternatives apart names one of them, and the other keys belong to another.",
-    _tag_of_another,
-    "object",
-)
+discriminator_of_another: Entry = at_member("extra_key", "A tag names another alternative.", _tag_of_another, "object")
 excluded_value: Entry = at_place("not", "A value is one that the schema excludes.", _excluded)
-broken_condition: Entry = at_member(
-    "required",
-    "A key is missing that the schema requires because of the values of other keys.",
-    partial(without_required, conditional=True),
-)
+broken_condition: Entry = at_member("required", "A key is missing that a condition requires.", _conditional)
 
 # Listed values
-_enum = partial(at_place, "enum")
 
 
 def _listed_texts(spot: Spot) -> list[str]:
@@ -97,9 +84,15 @@ def _listed_texts(spot: Spot) -> list[str]:
     return sorted(texts, key=lambda text: text != spot.value)
 
 
-def _others_first(spot: Spot) -> list[Any]:
-    """Return the allowed values, that of the good value last: a copy of it is read as good."""
-    return sorted(spot.listed("enum"), key=lambda one: one == spot.value)
+def _spelled(summary: str, *ways: Callable[[str], str]) -> Entry:
+    """Write the allowed strings in other ways."""
+    return _enum(summary, lambda spot: [way(text) for text in _listed_texts(spot) for way in ways])
+
+
+def _as_text(spot: Spot) -> Values:
+    # The good value comes last: a copy of it is read as good.
+    others = sorted(spot.listed("enum"), key=lambda one: one == spot.value)
+    return [json.dumps(one) for one in others if not isinstance(one, str)]
 
 
 def _unlisted(spot: Spot) -> Values:
@@ -109,39 +102,29 @@ def _unlisted(spot: Spot) -> Values:
     return [max(listed) + 1] if listed and all(isinstance(value, int | float) for value in listed) else [CANARY]
 
 
-def _in_other_case(spot: Spot) -> Values:
-    return (other for text in _listed_texts(spot) for other in (text.upper(), text.lower(), text.title()))
-
-
 def _other_constant(spot: Spot) -> Values:
     for value in spot.rules("const"):
-        yield from (not value if isinstance(value, bool) else value + 1,) if isinstance(value, int | float) else ()
+        if isinstance(value, int | float):
+            yield not value if isinstance(value, bool) else value + 1
         yield CANARY
 
 
 not_in_enum: Entry = _enum("A value is not one of those that are allowed.", _unlisted, "enum")
-enum_in_other_case: Entry = _enum("An allowed string is written in another case.", _in_other_case)
-enum_with_space: Entry = _enum(
-    "An allowed string has a space at its end.", lambda spot: [f"{text} " for text in _listed_texts(spot)]
-)
-enum_in_quotes: Entry = _enum(
-    "An allowed string has quotation marks of its own.", lambda spot: [f'"{text}"' for text in _listed_texts(spot)]
-)
+enum_in_other_case: Entry = _spelled("An allowed string is in another case.", str.upper, str.lower, str.title)
+enum_with_space: Entry = _spelled("An allowed string has a space at its end.", "{} ".format)
+enum_in_quotes: Entry = _spelled("An allowed string has quotation marks of its own.", '"{}"'.format)
 enum_alternatives: Entry = _enum(
-    "Several allowed strings are given at once, joined by a bar.",
+    "Several allowed strings are joined by a bar.",
     lambda spot: ["|".join(_listed_texts(spot))],
     lambda spot: len(_listed_texts(spot)) > 1,
 )
-enum_as_text: Entry = _enum(
-    "An allowed value that is no string is written as one.",
-    lambda spot: [json.dumps(one) for one in _others_first(spot) if not isinstance(one, str)],
-)
+enum_as_text: Entry = _enum("An allowed value that is no string is written as one.", _as_text)
 wrong_const: Entry = at_place("const", "A value is not the only one that is allowed.", _other_constant)
 
 # Bounds of numbers and strings
 
 
-def _beyond(spot: Spot, keyword: str, sign: int) -> Iterator[Any]:
+def _beyond(keyword: str, sign: int, spot: Spot) -> Iterator[Any]:
     """Propose numbers past a bound: by one, by a step, or by as little as a great one can be passed."""
     steps = [step for step in spot.rules("multipleOf") if isinstance(step, int | float)]
     for bound in spot.rules(keyword):
@@ -150,58 +133,39 @@ def _beyond(spot: Spot, keyword: str, sign: int) -> Iterator[Any]:
         yield math.nextafter(bound, sign * math.inf)
 
 
+def _off_step(spot: Spot) -> Values:
+    for step in spot.rules("multipleOf"):
+        yield from (spot.value + 1, spot.value - 1, spot.value + step / 2, spot.value - step / 2, step / 2)
+
+
+def _shorter(keyword: str, spot: Spot) -> Values:
+    return [spot.value[: int(least) - 1] for least in spot.rules(keyword) if least]
+
+
 def _longer(spot: Spot) -> Values:
     for most in (int(rule) for rule in spot.rules("maxLength") if rule < MAX_SIZE):
         for filling in (CANARY, spot.value[-1:]):
             yield (spot.value + filling * (most + 1))[: most + 1]
 
 
-below_minimum: Entry = at_place(
-    "minimum", "A number is less than the minimum.", lambda spot: _beyond(spot, "minimum", -1)
-)
-above_maximum: Entry = at_place(
-    "maximum", "A number is greater than the maximum.", lambda spot: _beyond(spot, "maximum", 1)
-)
+_pattern = partial(at_place, "pattern")
+_MISMATCHES = [CANARY, CANARY.upper(), f"({CANARY})", "\u2026", ""]
+_AROUND = [f"$value ({CANARY})", f"({CANARY}) $value", f"({CANARY}) $value ({CANARY})"]
+below_minimum: Entry = at_place("minimum", "A number is less than the minimum.", partial(_beyond, "minimum", -1))
+above_maximum: Entry = at_place("maximum", "A number is greater than the maximum.", partial(_beyond, "maximum", 1))
 at_exclusive_minimum: Entry = at_place(
-    "exclusive_minimum",
-    "A number is equal to a minimum that it must exceed.",
-    lambda spot: spot.rules("exclusiveMinimum"),
+    "exclusive_minimum", "A number equals a minimum that it must exceed.", lambda spot: spot.rules("exclusiveMinimum")
 )
 at_exclusive_maximum: Entry = at_place(
-    "exclusive_maximum",
-    "A number is equal to a maximum that it must stay below.",
-    lambda spot: spot.rules("exclusiveMaximum"),
+    "exclusive_maximum", "A number equals a maximum that it must be below.", lambda spot: spot.rules("exclusiveMaximum")
 )
-not_a_multiple: Entry = at_place(
-    "multiple_of",
-    "A number is not a multiple of the step.",
-    lambda spot: [
-        other
-        for step in spot.rules("multipleOf")
-        for other in (spot.value + 1, spot.value - 1, spot.value + step / 2, spot.value - step / 2, step / 2)
-    ],
-    "integer number",
-)
-too_short: Entry = at_place(
-    "min_length",
-    "A string is one character too short.",
-    lambda spot: [spot.value[: int(least) - 1] for least in spot.rules("minLength") if least],
-)
+not_a_multiple: Entry = at_place("multiple_of", "A number is not a multiple of the step.", _off_step, "integer number")
+too_short: Entry = at_place("min_length", "A string is one character too short.", partial(_shorter, "minLength"))
 empty_string: Entry = at_place("min_length", "A string that must not be empty is empty.", [""])
 too_long: Entry = at_place("max_length", "A string is one character too long.", _longer)
-pattern_mismatch: Entry = at_place(
-    "pattern", "A string does not match the pattern.", [CANARY, CANARY.upper(), f"({CANARY})", "\u2026", ""]
-)
-trailing_newline: Entry = at_place(
-    "pattern",
-    "A string that would match the pattern ends in a line break, which Python's ``$`` forgives.",
-    ["$value\n"],
-)
-text_around_match: Entry = at_place(
-    "pattern",
-    "A string holds what matches the pattern, and more.",
-    [f"$value ({CANARY})", f"({CANARY}) $value", f"({CANARY}) $value ({CANARY})"],
-)
+pattern_mismatch: Entry = _pattern("A string does not match the pattern.", _MISMATCHES)
+trailing_newline: Entry = _pattern("A line break follows a match, which Python's ``$`` forgives.", ["$value\n"])
+text_around_match: Entry = _pattern("A string holds what matches the pattern, and more.", _AROUND)
 
 # Formats. No text stands for the same as the example of its format: a lenient parser must not read the good value.
 
@@ -212,48 +176,29 @@ def _format(summary: str, **texts: str) -> Entry:
     return at_place("format", summary, lambda spot: [formats[name] for name in formats if name in spot.rules("format")])
 
 
-bad_format: Entry = at_place(
-    "format",
-    "A string is not of the format at all.",
-    [CANARY, f"{CANARY} %", f"~{CANARY}", f"({CANARY}", f"{{{CANARY}"],
-)
+_ODD_TEXTS = [CANARY, f"{CANARY} %", f"~{CANARY}", f"({CANARY}", f"{{{CANARY}"]
+_NO_DAY = {"date": "2025-02-30", "date_time": "2025-02-30T12:00:00Z"}
+_HOST_FIRST = dict.fromkeys(("uri", "iri"), f"www.example.com/{CANARY}")
+_SPACED = dict.fromkeys(("uri", "uri_reference", "iri", "iri_reference"), f"https://example.com/{CANARY} {CANARY}")
+bad_format: Entry = at_place("format", "A string is not of the format at all.", _ODD_TEXTS)
 date_in_other_order: Entry = _format("A date is written day first.", date="28/02/2025")
 date_in_words: Entry = _format("A date is written with the name of its month.", date="February 28, 2025")
-impossible_date: Entry = _format(
-    "A date has the right form, but its month is not that long.", date="2025-02-30", date_time="2025-02-30T12:00:00Z"
-)
+impossible_date: Entry = _format("A date has the right form, but its month is not that long.", **_NO_DAY)
 time_for_date: Entry = _format("A date comes with a time of day.", date="2025-02-28T00:00:00Z")
 date_for_time: Entry = _format("A point in time has no time of day.", date_time="2025-02-28")
-time_without_offset: Entry = _format(
-    "A time has no offset from UTC (RFC 3339 section 5.6 demands one).",
-    date_time="2025-02-28T09:30:00",
-    time="09:30:00",
-)
+time_without_offset: Entry = _format("A time has no UTC offset.", date_time="2025-02-28T09:30:00", time="09:30:00")
 time_without_seconds: Entry = _format("A time has no seconds.", date_time="2025-02-28T09:30Z", time="09:30Z")
-time_of_twelve_hours: Entry = _format(
-    "A time is written with am or pm.", date_time="2025-01-31 3:30 PM", time="3:30 PM"
-)
+time_of_twelve_hours: Entry = _format("A time has am or pm.", date_time="2025-01-31 3:30 PM", time="3:30 PM")
 duration_in_words: Entry = _format("A duration is written in words.", duration="2 days")
-duration_as_clock: Entry = _format(
-    "A duration is written as hours, minutes and seconds with colons.", duration="01:30:00"
-)
-email_with_name: Entry = _format(
-    "An email address follows a name, as in the header of a mail.", email=f"Ann <{CANARY}@example.com>"
-)
+duration_as_clock: Entry = _format("A duration is written as hours:minutes:seconds.", duration="01:30:00")
+email_with_name: Entry = _format("An email address follows a name.", email=f"Ann <{CANARY}@example.com>")
 email_in_brackets: Entry = _format("An email address stands in angle brackets.", email=f"<{CANARY}@example.com>")
 email_without_domain: Entry = _format("An email address ends at its @.", email=f"{CANARY}@")
-uuid_without_hyphens: Entry = _format(
-    "A UUID is written as 32 digits in a row.", uuid="9b2d7c1e5a464f0d8e37c1a4d2b6f853"
-)
+uuid_without_hyphens: Entry = _format("A UUID has no hyphens.", uuid="9b2d7c1e5a464f0d8e37c1a4d2b6f853")
 uuid_in_braces: Entry = _format("A UUID stands in braces.", uuid="{9b2d7c1e-5a46-4f0d-8e37-c1a4d2b6f853}")
 uuid_too_short: Entry = _format("A UUID lacks a digit.", uuid="9b2d7c1e-5a46-4f0d-8e37-c1a4d2b6f85")
-uri_without_scheme: Entry = _format(
-    "A URI begins at its host.", uri=f"www.example.com/{CANARY}", iri=f"www.example.com/{CANARY}"
-)
-uri_with_space: Entry = _format(
-    "A URI or a reference holds a space.",
-    **dict.fromkeys(("uri", "uri_reference", "iri", "iri_reference"), f"https://example.com/{CANARY} {CANARY}"),
-)
+uri_without_scheme: Entry = _format("A URI begins at its host.", **_HOST_FIRST)
+uri_with_space: Entry = _format("A URI or a reference holds a space.", **_SPACED)
 uri_in_markdown: Entry = _format("A URI is written as a link in Markdown.", uri=f"[{CANARY}](https://example.com/)")
 host_with_scheme: Entry = _format("A host name is written as a URI.", hostname=f"https://{CANARY}.example.com/")
 ipv4_out_of_range: Entry = _format("A part of an IPv4 address is greater than 255.", ipv4="192.0.2.256")
@@ -316,30 +261,21 @@ def _with_many_contained(spot: Spot) -> Values:
             yield from (fitting, [one] * (most + 1))
 
 
-too_few_items: Entry = at_place(
-    "min_items",
-    "An array has fewer items than it must have.",
-    lambda spot: [spot.value[: int(least) - 1] for least in spot.rules("minItems") if least],
-)
+def _with_more_items(spot: Spot) -> Values:
+    return [_filled(spot, int(most) + 1) for most in spot.rules("maxItems") if most < MAX_SIZE]
+
+
+def _with_extra_item(spot: Spot) -> Members:
+    return [(len(rule), [*_filled(spot, len(rule))[: len(rule)], CANARY]) for rule in spot.rules("prefixItems")]
+
+
+_unique = partial(at_place, "unique_items")
+_contains = partial(at_place, "contains")
+too_few_items: Entry = at_place("min_items", "An array has too few items.", partial(_shorter, "minItems"))
 empty_array: Entry = at_place("min_items", "An array that must not be empty is empty.", [[]])
-too_many_items: Entry = at_place(
-    "max_items",
-    "An array has more items than it may have.",
-    lambda spot: [_filled(spot, int(most) + 1) for most in spot.rules("maxItems") if most < MAX_SIZE],
-)
-equal_items: Entry = at_place("unique_items", "Two items are equal where all must differ.", _with_equal_items)
-equal_items_spelled_apart: Entry = at_place(
-    "unique_items",
-    "Two items look different and are equal: 1 and 1.0, or objects with their keys in another order.",
-    _with_items_spelled_apart,
-)
-extra_item: Entry = at_member(
-    "extra_items",
-    "An item stands after the last one that an array may have.",
-    lambda spot: [(len(rule), [*_filled(spot, len(rule))[: len(rule)], CANARY]) for rule in spot.rules("prefixItems")],
-    "array",
-)
-missing_contains: Entry = at_place("contains", "An array holds too few items that match contains.", _without_contained)
-too_many_contained: Entry = at_place(
-    "contains", "An array holds too many items that match contains.", _with_many_contained
-)
+too_many_items: Entry = at_place("max_items", "An array has too many items.", _with_more_items)
+equal_items: Entry = _unique("Two items are equal where all must differ.", _with_equal_items)
+equal_items_spelled_apart: Entry = _unique("Two items differ only in spelling: 1 and 1.0.", _with_items_spelled_apart)
+extra_item: Entry = at_member("extra_items", "An item stands after the last one allowed.", _with_extra_item, "array")
+missing_contains: Entry = _contains("An array holds too few items that match contains.", _without_contained)
+too_many_contained: Entry = _contains("An array holds too many items that match contains.", _with_many_contained)

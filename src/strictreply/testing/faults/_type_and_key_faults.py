@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
+from typing import Any
 
 from strictreply.testing._steps import CANARY
 from strictreply.testing.faults._catalogue import Entry
@@ -20,29 +21,25 @@ from strictreply.values._limits import JSON, JSONObject
 # The wrong type
 _EPOCH_SECONDS = 1_767_225_600
 _MOMENTS = {"date", "date-time", "date-time-local", "time"}
-_OF_TYPE: dict[str, JSON] = {
-    "integer": 7,
-    "string": CANARY,
-    "boolean": True,
-    "array": [CANARY],
-    "object": {CANARY: CANARY},
-    "number": 7.5,
-    "null": None,
-}
-
+_OF_TYPE: dict[str, JSON] = {"integer": 7, "string": CANARY, "boolean": True, "array": [CANARY]}
+_OF_TYPE |= {"object": {CANARY: CANARY}, "number": 7.5, "null": None}
 
 _typed = partial(at_place, "type")
 _number = partial(_typed, where="integer number")
 _boolean = partial(_typed, where="boolean")
 _array = partial(_typed, where="array")
 _object = partial(_typed, where="object")
-_item = partial(at_member, "type", where="array")
 _scalar = partial(_typed, where="string number integer boolean")
 
 
-def _numbers(spot: Spot) -> Values:
-    """Return numbers that ``int()`` and ``float()`` tell from the good one."""
-    return spot.value + 1, spot.value - 1
+def _of_another_type(spot: Spot) -> Values:
+    # none of them is true where a good boolean is
+    return [0, "", [], {}] if spot.value is True else [_OF_TYPE[kind] for kind in _OF_TYPE if kind != spot.kind]
+
+
+def _near(summary: str, write: Callable[[Any], JSON]) -> Entry:
+    """Write a number that ``int()`` and ``float()`` tell from the good one."""
+    return _number(summary, lambda spot: map(write, (spot.value + 1, spot.value - 1)))
 
 
 def _one_item(spot: Spot) -> Values:
@@ -56,49 +53,40 @@ def _items(spot: Spot) -> list[JSON]:
     return spot.value or spot.examples_below(0)
 
 
-wrong_type: Entry = _typed(
-    "A value is of another JSON type.",  # none is true where a good boolean is
-    lambda spot: [0, "", [], {}] if spot.value is True else [_OF_TYPE[kind] for kind in _OF_TYPE if kind != spot.kind],
-)
-number_as_text: Entry = _number("A number is written as a string.", lambda spot: map(str, _numbers(spot)))
-number_as_text_with_unit: Entry = _number(
-    "A number is written as a string with a unit.", lambda spot: [f"{number} {CANARY}" for number in _numbers(spot)]
-)
-number_with_separators: Entry = _number(
-    "A number is written as a string with separators between the thousands.", ["1,000"]
-)
+def _then_item(summary: str, *items: JSON) -> Entry:
+    """Add one of these items after the good ones of an array."""
+    return at_member(
+        "type", summary, lambda spot: [(len(good := _items(spot)), [*good, item]) for item in items], "array"
+    )
+
+
+wrong_type: Entry = _typed("A value is of another JSON type.", _of_another_type)
+number_as_text: Entry = _near("A number is written as a string.", str)
+number_as_text_with_unit: Entry = _near("A number is written as a string with a unit.", f"{{}} {CANARY}".format)
+number_with_separators: Entry = _number("A number is written as a string such as 1,000.", ["1,000"])
 number_in_words: Entry = _number("A number is written as a word.", ["seven"])
 fraction_for_integer: Entry = _number("An integer has a fraction.", lambda spot: [spot.value + 1.5, spot.value - 1.5])
 boolean_for_number: Entry = _number(
     "A boolean stands where a number belongs.", lambda spot: [one for one in (True, False) if one != spot.value]
 )
-boolean_as_text: Entry = _boolean(
-    'A boolean is written as a string that Python reads as its opposite: "false" is true, and only "" is false.',
-    lambda spot: ["" if spot.value else "false"],
-)
+boolean_as_text: Entry = _boolean("A boolean is written as a string.", lambda spot: ["" if spot.value else "false"])
 boolean_in_words: Entry = _boolean('A boolean is written as the word "no", which Python takes for true.', ["no"])
 number_for_boolean: Entry = _boolean("A boolean is written as 1 or 0.", lambda spot: [int(not spot.value)])
 number_for_text: Entry = _typed(
-    "A number stands where a string belongs.",
-    lambda spot: [one for one in (7, 7.5) if str(one) != spot.value],
-    "string",
+    "A number stands for a string.", lambda spot: [one for one in (7, 7.5) if str(one) != spot.value], "string"
 )
 timestamp_for_date: Entry = _typed(
     "A date or a time is written as seconds since 1970.",
     [_EPOCH_SECONDS],
     lambda spot: spot.kind == "string" and not _MOMENTS.isdisjoint(spot.rules("format")),
 )
-null_value: Entry = _typed("Null stands where the schema demands a value.", [None], lambda spot: not spot.optional)
-null_for_optional: Entry = _typed(
-    "Null stands for an optional member that should be left out.", [None], lambda spot: spot.optional
-)
+null_value: Entry = _typed("Null stands where a value must be.", [None], lambda spot: not spot.optional)
+null_for_optional: Entry = _typed("Null stands for an optional member.", [None], lambda spot: spot.optional)
 null_as_text: Entry = _typed(
     "Null is written as a string.", ["null"], lambda spot: "null" in [*spot.rules("type"), *spot.listed("type")]
 )
 empty_text_for_optional: Entry = _typed(
-    "An empty string stands for an optional member that should be left out.",
-    [""],
-    lambda spot: spot.optional and spot.kind != "string",
+    "An empty string stands for an optional member.", [""], lambda spot: spot.optional and spot.kind != "string"
 )
 array_as_text: Entry = _array("An array is written as a string of JSON.", lambda spot: [json.dumps(_items(spot))])
 array_as_comma_list: Entry = _array(
@@ -106,24 +94,18 @@ array_as_comma_list: Entry = _array(
 )
 scalar_for_array: Entry = _array("One item stands where an array belongs.", _one_item)
 object_for_array: Entry = _array(
-    "An array is written as an object with numbered keys.",
-    lambda spot: [{str(number): item for number, item in enumerate(_items(spot) or [CANARY])}],
+    "An array is an object with numbered keys.",
+    lambda spot: [{str(n): item for n, item in enumerate(_items(spot) or [CANARY])}],
 )
+_SCHEMED: list[JSON] = [{"type": "$kind", "value": "$value"}]
 array_for_scalar: Entry = _scalar("A string, a number or a boolean is wrapped in an array.", [["$value"]])
 object_for_scalar: Entry = _scalar("A string, a number or a boolean is wrapped in an object.", [{"value": "$value"}])
-value_in_its_schema: Entry = _scalar(
-    'A value is given with its schema around it, as {"type": …, "value": …}.', [{"type": "$kind", "value": "$value"}]
-)
+value_in_its_schema: Entry = _scalar('A value is wrapped with its type: {"type": …, "value": …}.', _SCHEMED)
 object_as_text: Entry = _object("An object is written as a string of JSON.", ["$written"])
 text_for_object: Entry = _object("A description in words stands where an object belongs.", [f"the {CANARY} one"])
 array_for_object: Entry = _object("An object is wrapped in an array.", [["$value"]])
-wrong_item_type: Entry = _item(
-    "An item after good ones is of another JSON type.",
-    lambda spot: [(len(_items(spot)), [*_items(spot), value]) for kind, value in _OF_TYPE.items() if kind != "null"],
-)
-null_item: Entry = _item(
-    "Null stands after the good items of an array.", lambda spot: [(len(_items(spot)), [*_items(spot), None])]
-)
+wrong_item_type: Entry = _then_item("An item after good ones is of another JSON type.", *[*_OF_TYPE.values()][:-1])
+null_item: Entry = _then_item("Null stands after the good items of an array.", None)
 
 # Keys
 _REMARKS = ("explanation", "reasoning", "thoughts", "confidence", "note")
@@ -165,7 +147,11 @@ def _lifted(spot: Spot, prefix: str) -> Members:
             yield name, _without(whole, name) | lifted
 
 
-def _without_dependent(spot: Spot) -> Members:
+def _one_more(spot: Spot) -> Values:
+    return [{**spot.value, f"{CANARY}_key": CANARY}]
+
+
+def _incomplete(spot: Spot) -> Members:
     for trigger, needed in ((key, names) for rule in spot.rules("dependentRequired") for key, names in rule.items()):
         for member in _value_for(spot, trigger):
             for name in needed:
@@ -207,73 +193,43 @@ def _with_more_keys(spot: Spot) -> Values:
 
 
 _extra_key = partial(at_place, "extra_key", where=lambda spot: spot.kind == "object" and not spot.path)
+_inner_key = partial(at_place, "extra_key", where=lambda spot: spot.kind == "object" and bool(spot.path))
 _wrong_key = partial(at_member, "extra_key", where="object")
+_missing = partial(at_member, "required")
 
-missing_required: Entry = at_member(
-    "required", "A required key is missing.", partial(without_required, conditional=False)
-)
+
+def _forbidden(spot: Spot) -> Members:
+    named = (pair for rule in spot.rules("properties") for pair in rule.items())
+    return [(name, {**spot.value, name: CANARY}) for name, schema in named if schema is False]
+
+
+def _misnamed(spot: Spot) -> Values:
+    return [{**spot.value, name: (*_value_for(spot, name), CANARY)[0]} for name in _BAD_NAMES]
+
+
+def _schema(spot: Spot) -> Values:
+    kept = {key: rule for key in ("type", "properties", "required") for rule in reversed([*spot.rules(key)])}
+    return [{"type": "object"} | kept]
+
+
+_WRAPPED: list[JSON] = [{name: "$value"} for name in ("args", "arguments", "parameters", "input", "data")]
+missing_required: Entry = _missing("A required key is missing.", partial(without_required, conditional=False))
 empty_object: Entry = at_place("required", "An object that has required keys is empty.", [{}])
-dependent_key_missing: Entry = at_member(
-    "dependent_required", "A key is missing that another key, which is present, requires.", _without_dependent
-)
-extra_key: Entry = _extra_key(
-    "The arguments have a key that the schema does not know.",
-    lambda spot: [{**spot.value, f"{CANARY}_key": CANARY}],
-)
-nested_extra_key: Entry = at_place(
-    "extra_key",
-    "An object inside the arguments has a key that the schema does not know.",
-    lambda spot: [{**spot.value, f"{CANARY}_key": CANARY}],
-    lambda spot: spot.kind == "object" and bool(spot.path),
-)
-key_where_none_allowed: Entry = at_place(
-    "no_keys",
-    "An object that may have no keys has one, such as the arguments of a tool without parameters.",
-    [{f"{CANARY}_key": CANARY}],
-    "object",
-)
+dependent_key_missing: Entry = at_member("dependent_required", "A key is missing that another requires.", _incomplete)
+extra_key: Entry = _extra_key("The arguments have a key that the schema does not know.", _one_more)
+nested_extra_key: Entry = _inner_key("An object in the arguments has a key that the schema does not know.", _one_more)
+key_where_none_allowed: Entry = at_place("no_keys", "An object that may have no keys has one.", _one_more, "object")
 commentary_key: Entry = _extra_key(
     "The arguments have a key in which the model explains itself.",
     lambda spot: [{**spot.value, name: f"because {CANARY}"} for name in _REMARKS if name not in spot.value],
 )
 misspelled_key: Entry = _wrong_key("Two letters of a key are swapped.", _with_letters_swapped)
-key_in_other_case: Entry = _wrong_key(
-    "A key is written in another case, such as camelCase for snake_case.", _with_other_case
-)
-flattened_object: Entry = _wrong_key(
-    "The members of an inner object stand one level too high.",
-    partial(_lifted, prefix=""),
-)
-dotted_key: Entry = _wrong_key(
-    "The members of an inner object are written as dotted keys of the outer one.",
-    partial(_lifted, prefix="{}."),
-)
-arguments_under_a_key: Entry = _extra_key(
-    "The arguments are wrapped in another object, as the value of a key like args.",
-    [{name: "$value"} for name in ("args", "arguments", "parameters", "input", "data")],
-)
-schema_instead_of_arguments: Entry = _extra_key(
-    "The schema is given back in place of arguments that fit it.",
-    lambda spot: [
-        {"type": "object"}
-        | {key: rule for key in ("type", "properties", "required") for rule in reversed([*spot.rules(key)])}
-    ],
-)
+key_in_other_case: Entry = _wrong_key("A key is written in another case, such as camelCase.", _with_other_case)
+flattened_object: Entry = _wrong_key("An inner object's members stand one level too high.", partial(_lifted, prefix=""))
+dotted_key: Entry = _wrong_key("The members of an inner object are dotted keys.", partial(_lifted, prefix="{}."))
+arguments_under_a_key: Entry = _extra_key("The arguments are the value of a key such as args.", _WRAPPED)
+schema_instead_of_arguments: Entry = _extra_key("The schema is returned in place of arguments.", _schema)
 too_few_properties: Entry = at_place("min_properties", "An object has fewer keys than it must have.", _with_fewer_keys)
 too_many_properties: Entry = at_place("max_properties", "An object has more keys than it may have.", _with_more_keys)
-bad_property_name: Entry = at_place(
-    "property_names",
-    "A key has a name that the schema does not allow.",
-    lambda spot: [{**spot.value, name: (*_value_for(spot, name), CANARY)[0]} for name in _BAD_NAMES],
-)
-forbidden_key: Entry = at_member(
-    "forbidden",
-    "A key is present that the schema names only to forbid it.",
-    lambda spot: [
-        (name, {**spot.value, name: CANARY})
-        for rule in spot.rules("properties")
-        for name, schema in rule.items()
-        if schema is False
-    ],
-    "object",
-)
+bad_property_name: Entry = at_place("property_names", "A key has a name that is not allowed.", _misnamed)
+forbidden_key: Entry = at_member("forbidden", "A key is present that the schema forbids by name.", _forbidden, "object")
