@@ -12,14 +12,10 @@ from pydantic import BaseModel, Field
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import ToolCall
 
-_PRODUCTS = {
-    "Fell Runner": ("running shoes", 89.9),
-    "Road Runner": ("running shoes", 74.5),
-    "Trail Runner": ("running shoes", 99.0),
-    "Drizzle": ("rain jacket", 59.0),
-    "Downpour": ("rain jacket", 119.0),
-    "Half Litre": ("water bottle", 14.0),
-    "Litre": ("water bottle", 19.5),
+_SHELVES = {
+    "running shoes": {"Fell Runner": 89.9, "Road Runner": 74.5, "Trail Runner": 99.0},
+    "rain jacket": {"Drizzle": 59.0, "Downpour": 119.0},
+    "water bottle": {"Half Litre": 14.0, "Litre": 19.5},
 }
 _CELSIUS = {"Bergen": 9, "Oslo": 4, "Paris": 14, "Phoenix": 38, "Tokyo": 21}
 _DEFAULT_CELSIUS = 15
@@ -42,8 +38,8 @@ def search_products(query: str, limit: Annotated[int, Field(ge=1, le=20)] = 5) -
         limit: How many products to give at most.
     """
     words = query.lower().split()
-    found = [f"{name}, {price:.2f} EUR" for name, (kind, price) in _PRODUCTS.items() if any(w in kind for w in words)]
-    return found[:limit]
+    shelves = (shelf for kind, shelf in _SHELVES.items() if any(word in kind for word in words))
+    return [f"{name}, {price:.2f} EUR" for shelf in shelves for name, price in shelf.items()][:limit]
 
 
 def get_weather(
@@ -116,61 +112,42 @@ class Scenario:
         return next((question for question in self.questions if question.text == text.strip()), None)
 
 
-def _question(text: str, *calls: tuple[str, JSONObject], hopeless: bool = False) -> Question:
-    return Question(text, tuple(ToolCall(tool, args) for tool, args in calls), hopeless=hopeless)
+def _question(text: str, *calls: ToolCall, hopeless: bool = False) -> Question:
+    return Question(text, calls, hopeless=hopeless)
 
 
-_MEETING: JSONObject = {"title": "Kick-off", "start": "2026-03-02T10:00:00Z", "minutes": 30}
+_OSLO = ToolCall("get_weather", {"city": "Oslo", "unit": "celsius", "days": 3})
+_PARIS = ToolCall("get_weather", {"city": "Paris", "unit": "celsius", "days": 1})
+_TOKYO = ToolCall("get_weather", {"city": "Tokyo", "unit": "celsius", "days": 1})
+_BERGEN = ToolCall("get_weather", {"city": "Bergen", "days": 1})
+_PHOENIX = ToolCall("get_weather", {"city": "Phoenix", "unit": "fahrenheit", "days": 1})
+_SHOES = ToolCall("search_products", {"query": "running shoes", "limit": 2})
+_JACKET = ToolCall("search_products", {"query": "rain jacket", "limit": 1})
+_BOTTLES = ToolCall("search_products", {"query": "water bottle", "limit": 5})
+_BROKEN = ToolCall("create_refund", {"order": 1042, "reason": "broken", "amount": 29.9})
+_LATE = ToolCall("create_refund", {"order": 1077, "reason": "late", "amount": 12.5})
+_WRONG = ToolCall("create_refund", {"order": 1099, "reason": "wrong_item", "amount": 8.0})
+_TIME: JSONObject = {"title": "Kick-off", "start": "2026-03-02T10:00:00Z", "minutes": 30}
+_MEETING = ToolCall("schedule_meeting", _TIME | {"attendees": ["Ada", "Linus"]})
+_POLICY = "You can send anything back within 30 days; we pay the postage."
+_IN_SHORT = "Order 1042 of Grace Hopper, 29.90 EUR, was delivered."
 _SUMMARY: JSON = {"order": 1042, "customer": "Grace Hopper", "status": "delivered", "total": 29.9}
 
 SCENARIO = Scenario(
     tools=(search_products, get_weather, create_refund, schedule_meeting),
     questions=(
-        _question(
-            "What will the weather be in Oslo over the next 3 days, in celsius?",
-            ("get_weather", {"city": "Oslo", "unit": "celsius", "days": 3}),
-        ),
-        _question("Find running shoes, at most 2.", ("search_products", {"query": "running shoes", "limit": 2})),
-        _question(
-            "Order 1042 arrived broken: refund 29.90 EUR.",
-            ("create_refund", {"order": 1042, "reason": "broken", "amount": 29.9}),
-        ),
-        _question(
-            "Schedule a 30 minute kick-off with Ada and Linus on 2 March 2026 at 10:00 UTC.",
-            ("schedule_meeting", _MEETING | {"attendees": ["Ada", "Linus"]}),
-        ),
-        _question(
-            "Is it warmer in Paris or in Tokyo today?",
-            ("get_weather", {"city": "Paris", "unit": "celsius", "days": 1}),
-            ("get_weather", {"city": "Tokyo", "unit": "celsius", "days": 1}),
-        ),
-        _question(
-            "Which rain jacket do you have, and how is the weather in Bergen?",
-            ("search_products", {"query": "rain jacket", "limit": 1}),
-            ("get_weather", {"city": "Bergen", "days": 1}),
-        ),
-        _question(
-            "How hot is Phoenix today, in fahrenheit?",
-            ("get_weather", {"city": "Phoenix", "unit": "fahrenheit", "days": 1}),
-        ),
-        _question(
-            "Order 1077 came late: give 12.50 EUR back.",
-            ("create_refund", {"order": 1077, "reason": "late", "amount": 12.5}),
-        ),
-        _question("Show me up to 5 water bottles.", ("search_products", {"query": "water bottle", "limit": 5})),
-        Question(
-            "What is your return policy?", answer="You can send anything back within 30 days; we pay the postage."
-        ),
-        Question(
-            "Summarise order 1042.",
-            answer="Order 1042 of Grace Hopper, 29.90 EUR, was delivered.",
-            structured={"OrderSummary": _SUMMARY},
-        ),
-        _question(
-            "Order 1099 was the wrong item: refund 8.00 EUR.",
-            ("create_refund", {"order": 1099, "reason": "wrong_item", "amount": 8.0}),
-            hopeless=True,
-        ),
+        _question("What will the weather be in Oslo over the next 3 days, in celsius?", _OSLO),
+        _question("Find running shoes, at most 2.", _SHOES),
+        _question("Order 1042 arrived broken: refund 29.90 EUR.", _BROKEN),
+        _question("Schedule a 30 minute kick-off with Ada and Linus on 2 March 2026 at 10:00 UTC.", _MEETING),
+        _question("Is it warmer in Paris or in Tokyo today?", _PARIS, _TOKYO),
+        _question("Which rain jacket do you have, and how is the weather in Bergen?", _JACKET, _BERGEN),
+        _question("How hot is Phoenix today, in fahrenheit?", _PHOENIX),
+        _question("Order 1077 came late: give 12.50 EUR back.", _LATE),
+        _question("Show me up to 5 water bottles.", _BOTTLES),
+        Question("What is your return policy?", answer=_POLICY),
+        Question("Summarise order 1042.", answer=_IN_SHORT, structured={"OrderSummary": _SUMMARY}),
+        _question("Order 1099 was the wrong item: refund 8.00 EUR.", _WRONG, hopeless=True),
     ),
 )
 """A shop's assistant: the scenario of ``strictreply demo``."""

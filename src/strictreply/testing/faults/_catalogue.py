@@ -60,10 +60,6 @@ class Entry:
     make: Maker = field(repr=False)
     needs: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
 
-    def __set_name__(self, owner: object, name: str) -> None:
-        """Take the name of the variable that holds the entry; a name that was given stays."""
-        object.__setattr__(self, "name", self.name or name)
-
     @property
     def usual(self) -> ReplyPlace | None:
         """Where the reply is written unless a place is given: as a call; None when the fault is no call's."""
@@ -79,7 +75,7 @@ class Entry:
 
         Raises FaultNotMade when the tool has nothing that this fault could break.
         """
-        path = at if not at or at.startswith("/") else pointer("", at)
+        path = at if at[:1] in {"", "/"} else pointer("", at)
         others: list[str] = []
         for fault in self.all_for(tool, place=place, args=args):
             if not path or fault.at == path:
@@ -104,10 +100,9 @@ class Entry:
                 yield fault
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return what the catalogue says of the fault as JSON."""
-        told: dict[str, JSON] = {"name": self.name, "kind": self.kind.value, "code": self.code}
-        told |= {"places": [*self.places], "summary": self.summary, "needs": {**self.needs}}
-        return told
+        """Return the entry as JSON."""
+        named: dict[str, JSON] = {"name": self.name, "kind": self.kind.value, "code": self.code}
+        return named | {"places": [*self.places], "summary": self.summary, "needs": {**self.needs}}
 
     def _fault(self, target: Target, spoiled: Spoiled, *, again: bool) -> Fault:
         # Where a place is spoiled again, on other good arguments, those are part of the source.
@@ -136,12 +131,10 @@ class Entry:
             return f"cannot be made at {path}, but at {', '.join(others[:MAX_LISTED])}{more}"
         target = Target.of(tool, place=place or self.usual or "call")
         tried = (self._fault(target, spoiled, again=False) for spoiled in self.make(target))
-        codes = {issue.code for fault in tried for issue in judged(fault, target) or ()}
-        what = getattr(target, "name", "") or "this answer"
-        why = "nothing in its schema can be broken in this way"
-        if codes:
-            why = f"it would be refused with {', '.join(sorted(codes))}, not with its code {self.code}"
-        return f"cannot be made of {what}: {why}"
+        codes = ", ".join(sorted({issue.code for fault in tried for issue in judged(fault, target) or ()}))
+        why = f"it would be refused with {codes}, not with its code {self.code}"
+        unbroken = "nothing in its schema can be broken in this way"
+        return f"cannot be made of {target.name or 'this answer'}: {why if codes else unbroken}"
 
 
 def response_entry(
@@ -161,22 +154,22 @@ def response_entry(
 
 
 def collected(namespace: Mapping[str, object]) -> dict[str, Entry]:
-    """Return the entries of a namespace kind by kind, each named for its variable."""
+    """Return the entries of a namespace kind by kind, each named for its variable unless it has a name."""
     entries = [(name, value) for name, value in namespace.items() if isinstance(value, Entry)]
     for name, entry in entries:
-        entry.__set_name__(None, name)
+        object.__setattr__(entry, "name", entry.name or name)
     return {entry.name: entry for kind in Kind for _, entry in entries if entry.kind is kind}
 
 
 def filled(template: Served, target: Target) -> Any:
-    """Fill the ``$names`` in JSON or a response from a good reply: one alone becomes the value, else its text.
+    """Fill the ``$names`` in JSON or a response from a good reply; see :func:`substituted`.
 
     ``$value`` are the good arguments or the answer, ``$written`` is their JSON text; ``$json`` and ``$text`` have the
     union around it where there is one. ``$call`` is the JSON text of a native call. ``$completion`` is the good
     response, with ``$message`` and ``$finish_reason``; ``$body`` is its JSON, ``$half`` that up to the middle.
     """
-    choice = target.clean["choices"][0]
-    body = json.dumps(target.clean)
+    clean = target.clean
+    body = json.dumps(clean)
     half = body[: len(body) // 2]
     names: dict[str, JSON] = {
         "tool": target.name,
@@ -185,9 +178,9 @@ def filled(template: Served, target: Target) -> Any:
         "json": target.around(target.value),
         "text": target.text(target.value),
         "call": written(native_call(target.name, written(target.value))),
-        "completion": target.clean,
-        "message": choice["message"],
-        "finish_reason": choice["finish_reason"],
+        "completion": clean,
+        "message": clean["choices"][0]["message"],
+        "finish_reason": clean["choices"][0]["finish_reason"],
     }
     return substituted(template, names | {"body": body, "half": half, "length": len(body), "half_length": len(half)})
 
@@ -206,11 +199,8 @@ def substituted(template: Any, names: Mapping[str, JSON]) -> Any:
         case dict():
             return {substituted(name, names): substituted(member, names) for name, member in template.items()}
         case HTTPReply(headers=headers, parts=parts):
-            return replace(
-                template,
-                headers={k: str(substituted(v, names)) for k, v in headers.items()},
-                parts=substituted(parts, names),
-            )
+            sent = {name: str(substituted(value, names)) for name, value in headers.items()}
+            return replace(template, headers=sent, parts=substituted(parts, names))
         case _:
             return template
 
@@ -225,17 +215,21 @@ def _invented(spoiled: Spoiled, target: Target) -> tuple[str, ...]:
     good = target.text(target.value if spoiled.ground is None else spoiled.ground)
     words = tuple(word for word in (CANARY, LEAKED_MARKER) if word in str(spoiled.served) and word not in good)
     known = f"{target.text(target.value)}\n{json.dumps(target.tool.definition) if target.tool else ''}"
-    choices = peek(spoiled.served, "choices")
-    message = peek(choices[0], "message") if isinstance(choices, list) and choices else None
-    calls = peek(message, "tool_calls")
-    arguments = [peek(peek(call, "function"), "arguments") for call in calls] if isinstance(calls, list) else []
-    texts = (text for text in (peek(message, "content"), *arguments) if isinstance(text, str))
-    long = (text for text in texts if MIN_OWN_CHARS <= len(text) <= MAX_OWN_CHARS)
+    long = (text for text in _texts_of(spoiled.served) if MIN_OWN_CHARS <= len(text) <= MAX_OWN_CHARS)
     return (*words, *(text for text in long if text not in known and text not in words))
 
 
+def _texts_of(served: Served) -> list[str]:
+    """Return the content and the arguments of the calls in a completion, those that are texts."""
+    choices = peek(served, "choices")
+    message = peek(choices[0], "message") if isinstance(choices, list) and choices else None
+    calls = peek(message, "tool_calls")
+    arguments = [peek(peek(call, "function"), "arguments") for call in calls] if isinstance(calls, list) else []
+    return [text for text in (peek(message, "content"), *arguments) if isinstance(text, str)]
+
+
 def judged(fault: Fault, target: Target) -> tuple[Issue, ...] | None:
-    """Return what the strict gate says of a fault; None when it is not a completion, which the gate never sees."""
+    """Return the issues that the strict gate reports of a fault; None when it is not a completion."""
     if isinstance(fault.served, HTTPReply):
         return None
     contract, _ = shape(target.contract, {"messages": [], **fault.needs})
@@ -244,6 +238,6 @@ def judged(fault: Fault, target: Target) -> tuple[Issue, ...] | None:
 
 
 def is_refused(fault: Fault, target: Target) -> bool:
-    """Report whether the strict gate refuses a fault with its code; one that is not a completion is not judged."""
+    """Report whether the strict gate refuses a fault with its code; what is not a completion counts as refused."""
     issues = judged(fault, target)
     return issues is None or fault.code in {issue.code for issue in issues}

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from strictreply.reading._decoding import masked_pointer
 from strictreply.schema import Schema
 from strictreply.schema._closing import upgraded
-from strictreply.schema._documents import Document, Graph, Node, SchemaEdge
+from strictreply.schema._documents import Graph, Node, SchemaEdge
 from strictreply.schema._engines import SchemaParts, engine_for
 from strictreply.schema._explaining import proposals
 from strictreply.schema._vocabulary import KEYWORDS, Applies, json_type
@@ -30,15 +30,16 @@ from strictreply.values._limits import JSON, JSONObject, Work
 
 @lru_cache(maxsize=64)
 def subschemas_of(schema: Schema) -> Subschemas:
-    """Return the sub-schemas of a schema as it is enforced, with its objects closed; the same ones when asked again."""
-    return Subschemas(schema.closed)
+    """Return the sub-schemas of a schema; the same ones when asked again."""
+    return Subschemas(schema)
 
 
 class Subschemas:
-    """The sub-schemas of a document, in the vocabulary of 2020-12, compiled when they are first asked for."""
+    """The sub-schemas of a schema as it is enforced, in the vocabulary of 2020-12, compiled when first asked for."""
 
-    def __init__(self, document: Document) -> None:
-        self.graph: Graph = Graph(upgraded(document))
+    def __init__(self, schema: Schema) -> None:
+        self.schema: Schema = schema
+        self.graph: Graph = Graph(upgraded(schema.closed))
         self._parts = SchemaParts(self.graph, engine_for(self.graph.document, formats=True))
         self._examples: dict[tuple[object, ...], list[JSON]] = {}
 
@@ -267,35 +268,41 @@ def _spots(schema: Schema, text: str) -> tuple[Spot, ...]:
             continue
         seen[key] = spot
         if spot.given or not (spot.recurs and spot.recurred):
-            pending.extend(inner for inner in _below(schema, spot) if inner.known)
+            pending.extend(inner for inner in _below(spot) if inner.known)
         for ground in _good(schema, map(spot.spoiled, _others(spot))):
             pending.append(replace(spot, ground=ground, given=False))
     return tuple(seen.values())
 
 
-def _below(schema: Schema, spot: Spot) -> Iterator[Spot]:
+def _below(spot: Spot) -> Iterator[Spot]:
     """Return the places below one, then those that the good value leaves out, each in a good value that has it."""
-    if isinstance(spot.value, dict):
-        required = set(spot.listed("required"))
-        yield from (spot.inner(name, optional=name not in required) for name in spot.value)
-        kinds = [spot.below(name) for name in spot.value]
-        named = [name for rule in spot.rules("properties") for name in rule]
-        unnamed = [name for name in spot.unnamed() if spot.below(name) not in kinds]
-        for name in dict.fromkeys([*named, *unnamed]):
-            for ground in _grown(schema, spot, name) if name not in spot.value else ():
-                yield spot.inner(name, ground=ground, optional=True)
-    elif isinstance(spot.value, list):
-        yield from map(spot.inner, range(len(spot.value)))
-        longest = max((len(rule) for rule in spot.rules("prefixItems")), default=0)
-        grown = spot
-        for index in range(len(spot.value), min(longest, MAX_PREFIX) + 1):
-            for ground in _grown(schema, grown, index):
-                grown = replace(grown, ground=ground, given=False)  # the next item stands behind this one
-                yield grown.inner(index)
+    below = {"object": _members, "array": _items}.get(spot.kind)
+    return below(spot) if below else iter(())
 
 
-def _grown(schema: Schema, spot: Spot, token: str | int) -> Iterator[JSON]:
-    return _good(schema, (spot.spoiled(value, token) for value in spot.examples_below(token)))
+def _members(spot: Spot) -> Iterator[Spot]:
+    required = set(spot.listed("required"))
+    yield from (spot.inner(name, optional=name not in required) for name in spot.value)
+    kinds = [spot.below(name) for name in spot.value]
+    named = [name for rule in spot.rules("properties") for name in rule]
+    unnamed = [name for name in spot.unnamed() if spot.below(name) not in kinds]
+    for name in dict.fromkeys([*named, *unnamed]):
+        for ground in _grown(spot, name) if name not in spot.value else ():
+            yield spot.inner(name, ground=ground, optional=True)
+
+
+def _items(spot: Spot) -> Iterator[Spot]:
+    yield from map(spot.inner, range(len(spot.value)))
+    longest = max((len(rule) for rule in spot.rules("prefixItems")), default=0)
+    grown = spot
+    for index in range(len(spot.value), min(longest, MAX_PREFIX) + 1):
+        for ground in _grown(grown, index):
+            grown = replace(grown, ground=ground, given=False)  # the next item stands behind this one
+            yield grown.inner(index)
+
+
+def _grown(spot: Spot, token: str | int) -> Iterator[JSON]:
+    return _good(spot.parts.schema, (spot.spoiled(value, token) for value in spot.examples_below(token)))
 
 
 def _good(schema: Schema, grounds: Iterable[JSON]) -> Iterator[JSON]:
@@ -330,17 +337,22 @@ def _others(spot: Spot) -> Iterator[JSON]:
     for node in spot.nodes("anyOf", "oneOf"):
         if node not in spot.governing:
             yield from (*spot.parts.examples(node), *spot.examples(node))
-    value = spot.value
     for test in spot.nodes("if"):
-        for one in spot.parts.examples(test):
-            yield {**value, **one} if isinstance(one, dict) and isinstance(value, dict) else one
-        names = [str(edge.token) for edge in test.edges if edge.keyword == "properties"]
-        for name in names if isinstance(value, dict) else ():
-            listed = [one for node in spot.below(name) for one in node.schema.get("enum", ())]
-            yield from ({**value, name: one} for one in (*listed, *spot.examples_below(name)))
+        yield from _meeting(spot, test)
     spoken = {KIND_OF[keyword] for node in spot.governing for keyword in node.schema if keyword in KIND_OF}
     for kind in sorted(spoken - {spot.kind, "number" if spot.kind == "integer" else ""}):
         yield from spot.examples(also={"type": kind})
+
+
+def _meeting(spot: Spot, test: Node) -> Iterator[JSON]:
+    """Propose values that may meet a condition, or no longer meet it."""
+    value = spot.value
+    for one in spot.parts.examples(test):
+        yield {**value, **one} if isinstance(one, dict) and isinstance(value, dict) else one
+    names = [str(edge.token) for edge in test.edges if edge.keyword == "properties"]
+    for name in names if isinstance(value, dict) else ():
+        listed = [one for node in spot.below(name) for one in node.schema.get("enum", ())]
+        yield from ({**value, name: one} for one in (*listed, *spot.examples_below(name)))
 
 
 # Other values for a place, each spoiled in the same way: the one that breaks least else is taken.
@@ -380,18 +392,17 @@ def at_member(rule: str, summary: str, spoil: Callable[[Spot], Members], where: 
     """Declare a fault of an object or an array in one of its members or items."""
     code = f"args.{rule}"
     stating = {keyword for keyword, stated in KEYWORDS.items() if str(stated) == rule}
-    words = where.split() if isinstance(where, str) else []
-    words = words or [KIND_OF[keyword] for keyword in stating if KIND_OF.get(keyword, "number") != "number"]
+    is_chosen = _choosing(where, stating)
 
     def make(target: Target) -> Iterator[Spoiled]:
         known: set[str] = set()
         met: dict[SpotPath, set[Node]] = defaultdict(set)
         for spot in spots_of(target.schema, target.value) if target.schema is not None else ():
-            chosen = where(spot) if callable(where) else not words or spot.kind in words or spot.states(*words)
             fresh = spot.governing.keys() - met[spot.path]
             met[spot.path] |= fresh
             stated = any(not stating.isdisjoint(node.schema) for node in fresh)
-            for at, whole in _nearest(target, spot, target.code(code), spoil(spot) if chosen else ()).items():
+            nearest = _nearest(target, spot, target.code(code), spoil(spot)) if is_chosen(spot) else {}
+            for at, whole in nearest.items():
                 text = target.text(whole)
                 # A place that was spoiled already is so again only for a rule that it did not have before.
                 if text not in known and (at not in known or stated):
@@ -401,18 +412,26 @@ def at_member(rule: str, summary: str, spoil: Callable[[Spot], Members], where: 
     return Entry("", Kind.ARGS, code, summary, WRITTEN, make)
 
 
+def _choosing(where: Where, stating: set[str]) -> Callable[[Spot], bool]:
+    """Return the test of which places are spoiled for a rule that some keywords state."""
+    if callable(where):
+        return where
+    words = where.split() or [KIND_OF[keyword] for keyword in stating if KIND_OF.get(keyword, "number") != "number"]
+    return lambda spot: not words or spot.kind in words or spot.states(*words)
+
+
 def _nearest(target: Target, spot: Spot, code: str, ways: Members) -> dict[str, JSON]:
     """Choose, for each place below a spot, the first of those values that break the promised rule and few besides."""
     found: dict[str, tuple[float, JSON]] = {}
-    schema, place = target.schema, "answer" if target.tool is None else "args"
+    schema, place = spot.parts.schema, "answer" if target.tool is None else "args"
+    path = masked_pointer("", spot.path, schema.names)
     for token, value in ways:
         at = spot.at if token is None else pointer(spot.at, token)
         least, _ = found.get(at, (math.inf, None))
         whole = spot.spoiled(value)
-        if least == 1 or schema is None or (target.tool is not None and not isinstance(whole, dict)):
+        if least == 1 or (target.tool is not None and not isinstance(whole, dict)):
             continue
         broken = schema.check(whole, place=place)
-        path = masked_pointer("", spot.path, schema.names)
         if len(broken) < least and any(i.code == code and f"{i.path}/".startswith(f"{path}/") for i in broken):
             found[at] = len(broken), whole
     return {at: whole for at, (_, whole) in found.items()}
