@@ -89,7 +89,7 @@ def test_redaction_leaves_alone_what_holds_no_secret(one: Taken) -> None:
 
 
 def test_lines_come_back_in_order(cassette: Cassette) -> None:
-    """What was added is read again, non-ASCII texts and all; each line is one line of the file."""
+    """Exchanges that were added are read again, non-ASCII texts too; each is one line of the file."""
     lines = [taken(ok.answer(f"Tee für {number}\n\u2028\x85 zwei").served) for number in range(3)]
     for one in lines:
         cassette.add(one)
@@ -205,7 +205,7 @@ def test_tools_stand_in_where_none_were_recorded(cassette: Cassette) -> None:
     ],
 )
 def test_every_line_is_judged_or_says_why_not(cassette: Cassette, one: Taken, verdict: Any) -> None:
-    """What ``strictreply check`` makes of a line: a verdict on what came with 200, else what came in its place."""
+    """A line has a verdict where a reply came, else the reason why there is none."""
     cassette.add(one)
     ((number, line, _),) = open_lines(cassette.path)
     judged = RecordingJudge().judge(number, line)

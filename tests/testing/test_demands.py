@@ -116,7 +116,7 @@ def test_only_what_is_no_matter_of_the_verdict_is_needed() -> None:
 
 
 def test_words_name_the_tools() -> None:
-    """What a request asks for is told with the tools' names, and whether it streams."""
+    """The words of a demand name the tools, and state whether the request streams."""
     told = demand(tools=[tool("a"), tool("b")], stream=True).words
     assert ("a, b" in told, "stream" in told) == (True, True)
     assert (

@@ -124,7 +124,7 @@ def test_names_that_python_does_not_take_are_spelled_as_a_mapping() -> None:
 
 @given(query=st.text(max_size=30), limit=st.integers(1, 20))
 def test_arguments_come_through(query: str, limit: int) -> None:
-    """What was given is what an app reads, whatever the text, in both channels."""
+    """An app reads the arguments that were given, whatever the text, in both channels."""
     call = judged(ok.call(search, query=query, limit=limit), tools=[search])
     union = judged(ok.union(search, query=query, limit=limit), tools=[search], channel="text")
     for args in (call.args, union.args):
@@ -147,7 +147,7 @@ def test_what_json_cannot_say_is_refused(args: dict[str, Any]) -> None:
 
 
 def test_an_example_must_pass_the_types_own_rules() -> None:
-    """Where a model refuses what its schema admits, good arguments have to be given."""
+    """Good arguments have to be given where a model refuses what its schema admits."""
     with pytest.raises(ValueError, match="args="):
         ok.reply(Even)
     with pytest.raises(ValueError, match=r"\w"):

@@ -84,7 +84,7 @@ def plain_use(responder: Responder, _: Path, **more: Any) -> Any:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where to record."""
+    """Return the path to record to."""
     return tmp_path / "shop.jsonl"
 
 
@@ -111,7 +111,7 @@ SERVED: dict[str, Served] = {
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
 @pytest.mark.parametrize("served", SERVED.values(), ids=SERVED)
 def test_an_app_sees_no_difference_and_one_line_is_written(path: Path, use: Any, stream: bool, served: Served) -> None:
-    """Whatever is served, the app gets or meets what it would without recording, and there is one line of it."""
+    """The app meets the same as without recording, whatever is served, and the exchange is one line."""
     more = {"stream": True} if stream else {}
     given = use(always(served), path, **more)
     expected = plain_use(always(served), path, **more)
@@ -159,14 +159,14 @@ def test_a_line_says_how_it_ended(
 )
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
 def test_a_replay_is_the_same_to_an_app(path: Path, name: str, stream: bool) -> None:
-    """What was recorded, served again to the same request, is what the app met the first time."""
+    """A recording that is served again to the same request does to the app what it did the first time."""
     more = {"stream": True} if stream else {}
     first = sync_use(always(SERVED[name]), path, **more)
     assert plain_use(replay(path), path, **more) == first
 
 
 def test_a_packed_body_is_written_unpacked(path: Path) -> None:
-    """What is written can be read, and holds no secret that packing would hide."""
+    """A recorded line can be read, and holds no secret that packing would hide."""
     body = json.dumps({"error": {"message": "Incorrect API key provided: own-key-hunter2"}}).encode()
     served = HTTPReply(401, {"Content-Type": "application/json", **PACKED}, (gzip.compress(body),))
     assert sync_use(always(served), path) is openai.AuthenticationError
@@ -338,7 +338,7 @@ def test_closing_the_async_copy_closes_the_client(path: Path) -> None:
 
 
 def test_every_retry_is_a_line(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the SDK asks again by itself is recorded as often as it was asked, and replayed in that order."""
+    """Requests that the SDK repeats by itself are recorded as often, and replayed in that order."""
     monkeypatch.setattr("time.sleep", lambda _: None)
     model = ScriptedModel(ok.answer("never"), then=ok.answer("never"))
     steps: list[Served] = [error_reply(500, "no", headers={"retry-after-ms": "1"}), GOOD]

@@ -91,7 +91,7 @@ def test_the_answer_that_was_asked_for() -> None:
     ],
 )
 def test_the_request_shapes_the_verdict(keyword: str, value: object, fits: bool) -> None:
-    """What the recorded request demanded of the reply is demanded of the recording."""
+    """A recording is held to the demands of its recorded request."""
     request = {"messages": [], "tools": [SEARCH], keyword: value}
     checked = judged({"request": request, "response": completion(message("hi"))})
     assert isinstance(checked.verdict, Valid if fits else Invalid)

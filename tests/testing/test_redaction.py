@@ -166,7 +166,7 @@ def test_a_name_within_a_secret_is_part_of_it() -> None:
 
 
 def test_a_text_that_is_cut_off_keeps_nothing_of_a_secret() -> None:
-    """What follows a secret's name without an end is taken out up to the end of the text."""
+    """A value after a secret's name that has no end is taken out up to the end of the text."""
     assert redacted('{"password": "hunter2 is') == '{"password": "' + REDACTED
 
 

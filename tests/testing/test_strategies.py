@@ -20,6 +20,7 @@ from strictreply.testing import strategies
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import Fault, Kind, ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply
+from strictreply.testing.faults import CATALOGUE
 from testing.faults.schemas import schemas
 from testing.tool_sample import SAMPLE, search
 
@@ -127,8 +128,8 @@ def test_whatever_the_schema_values_fit(schema: Any, data: st.DataObject) -> Non
 def test_a_fault_shrinks_to_the_smallest(code: str) -> None:
     """The first entry with a property is found, on the smallest arguments and at the first place that it spoils."""
     fault = find(strategies.invalid_replies(search), lambda fault: fault.code == code)
-    entries = (entry for entry in strategies._ordered(strategies.REPLY_KINDS) if entry.code == code)
-    first = next(made for entry in entries for made in entry.all_for(search))
+    ordered = (entry for kind in strategies.REPLY_KINDS for entry in CATALOGUE.values() if entry.kind is kind)
+    first = next(made for entry in ordered if entry.code == code for made in entry.all_for(search))
     assert (fault.name, fault.at, fault.served) == (first.name, first.at, first.served)
 
 
@@ -168,7 +169,7 @@ def test_what_only_the_model_knows_is_kept() -> None:
 
 
 def test_faults_are_steps_of_a_script() -> None:
-    """What is made can be served: a wrapped client is corrected once and then takes the good reply."""
+    """A drawn fault can be served: a wrapped client is corrected once and then takes the good reply."""
 
     @quick
     @given(bad=strategies.invalid_replies(search, kinds=[Kind.ARGS]), good=strategies.valid_replies(search))
@@ -202,7 +203,7 @@ def test_without_hypothesis_the_import_says_what_to_install() -> None:
 
 
 def test_values_are_json() -> None:
-    """Whatever is made can be written and read back."""
+    """Every drawn value can be written and read back."""
 
     @quick
     @given(args=strategies.valid_arguments(TOOLS["Booking"]))

@@ -484,7 +484,7 @@ TURNS = st.fixed_dictionaries(
     well_formed=st.booleans(),
 )
 def test_any_request_gets_a_response(messages: list[Any], options: dict[str, Any], well_formed: bool) -> None:
-    """Whatever JSON is sent, the model answers with a completion or a 400; it never raises."""
+    """The model answers any JSON with a completion or a 400; it never raises."""
     request = {"model": "m", "messages": messages} | options | ({"tools": TOOLS} if well_formed else {})
     response = UnreliableModel(SCENARIO, failure_rate=1)(request)
     if isinstance(response, HTTPReply):
@@ -578,7 +578,7 @@ def test_plain_text_has_nothing_to_get_wrong() -> None:
 
 @pytest.mark.parametrize("value", [{}, [], "text", 52, 5, None])
 def test_small_values_can_be_malformed(value: Any) -> None:
-    """Whatever the JSON, ``extra_closing_bracket`` and the cut leave text that is none, or are not made."""
+    """``extra_closing_bracket`` and the cut leave text that is not JSON, or are not made, for any JSON."""
     wanted = Target(value, "json", Schema.compile(True), declared={}, given=True)
     assert all(not draft.is_json for draft in spoiled_drafts(wanted, "extra_closing_bracket"))
     assert all(draft.cut for draft in spoiled_drafts(wanted, CUT))

@@ -1,4 +1,4 @@
-"""What a live model gave, kept as JSON lines: written without secrets, read as steps of a script, and judged."""
+"""Recordings of a live model as JSON lines: written without secrets, read as steps of a script, and judged."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ class Cassette:
             value = decode(line, LINE_LIMITS)
             try:
                 if isinstance(value, Invalid):
-                    raise ValueError(value.issues[0].message)  # noqa: TRY004, TRY301 - a file's content, told with its line
+                    raise ValueError(value.issues[0].message)  # noqa: TRY004, TRY301 - a file's content, reported with its line
                 taken = Taken.from_dict(value if isinstance(value, dict) else {})
             except (ValueError, TypeError) as error:
                 raise ValueError(f"{self.path}, line {number}: {error}") from error
@@ -222,8 +222,8 @@ def replay(path: str | Path, *, redact: RedactText | None = None) -> Responder:
             recorded = waiting.get(_same(safe), [])
             if recorded:
                 return recorded.pop(0) if len(recorded) > 1 else recorded[0]
-        told = f"{cassette.path.name} has no recording of this request{_nearest(safe, known)}"
-        return error_reply(400, told, code="not_recorded")
+        message = f"{cassette.path.name} has no recording of this request{_nearest(safe, known)}"
+        return error_reply(400, message, code="not_recorded")
 
     return respond
 
@@ -234,10 +234,9 @@ def _nearest(request: JSONObject, known: Mapping[str, JSONObject]) -> str:
     asked, *others = ({name: _same(body[name]) for name in body} for body in (request, *known.values()))
     each = ([name for name in sorted(asked | other) if asked.get(name) != other.get(name)] for other in others)
     nearest: list[str] = min(each, key=len)
-    told = f"; the nearest one differs in {', '.join(nearest)}"
-    if any(REDACTED in key for key in known):
-        told += "; its recordings are redacted: pass replay the redact= that it was recorded with"
-    return told
+    words = f"; the nearest one differs in {', '.join(nearest)}"
+    advice = "; its recordings are redacted: pass replay the redact= that it was recorded with"
+    return words + advice if any(REDACTED in key for key in known) else words
 
 
 def record(client: Client, path: str | Path, *, redact: RedactText | None = None) -> Client:
@@ -291,9 +290,7 @@ class _Take:
     """One exchange while it passes, as the stream of the response's body: the pieces so far, one line in the end."""
 
     def __init__(self, request: Any, cassette: Cassette, library: Any) -> None:
-        self._request = request
-        self._cassette = cassette
-        self._library = library
+        self._request, self._cassette, self._library = request, cassette, library
         self._response: Any = None
         self._pieces: list[bytes] = []
         self._done = not request.url.path.endswith(_RECORDED)  # what is no reply is not written
@@ -302,9 +299,8 @@ class _Take:
         """Return the response that the caller reads, its body passing by here."""
         self._response = response
         if not response.is_stream_consumed:
-            return self._library.Response(
-                response.status_code, headers=response.headers, stream=self, extensions=response.extensions
-            )
+            passed = {"headers": response.headers, "stream": self, "extensions": response.extensions}
+            return self._library.Response(response.status_code, **passed)
         # A hook of the client's own has read the body: it is decoded.
         headers = {name: value for name, value in response.headers.items() if name.lower() not in _OF_THE_WIRE}
         self._response = self._library.Response(response.status_code, headers=headers, content=response.content)

@@ -58,8 +58,7 @@ class Demand:
         given = {name: self.request[name] for name in SHAPING if self.request.get(name) is not None}
         if self.hints.answer is not None:
             given.pop("response_format", None)
-        contract, _ = shape(contract, {"messages": [], **given})
-        return contract
+        return shape(contract, {"messages": [], **given})[0]
 
     @cached_property
     def targets(self) -> tuple[Target, ...]:
@@ -120,15 +119,10 @@ class Demand:
     @property
     def words(self) -> str:
         """What the request asks for, in words."""
-        target = self.targets[0]
-        names = ", ".join(one.name for one in self.targets if one.tool is not None)
-        told = {
-            "call": f"native calls of {names}",
-            "union": f"calls of {names} as JSON in the text",
-            "json": "a structured answer",
-            "prose": "plain text",
-        }[target.place]
-        return f"{told}, streamed" if self.request.get("stream") else told
+        names = ", ".join(target.name for target in self.targets if target.tool is not None)
+        calls = {"call": f"native calls of {names}", "union": f"calls of {names} as JSON in the text"}
+        words = (calls | {"json": "a structured answer", "prose": "plain text"})[self.targets[0].place]
+        return f"{words}, streamed" if self.request.get("stream") else words
 
     @property
     def answer_schema(self) -> JSON:

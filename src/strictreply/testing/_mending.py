@@ -1,4 +1,4 @@
-"""How the unreliable model reads a conversation and mends the faults that a correction names by JSON Pointers."""
+"""The unreliable model's reading of a conversation, and of corrections that name faults by JSON Pointers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from strictreply.testing._scripts import text_of
 from strictreply.testing._steps import Target
@@ -56,7 +56,7 @@ def clean_draft(target: Target) -> Draft:
 
 
 def is_met_by(target: Target, draft: Draft) -> bool:
-    """Report whether a draft says what is right, however its JSON is spelled."""
+    """Report whether a draft is the right reply, however its JSON is written."""
     clean = clean_draft(target)
     if target.place == "prose" or not draft.is_json:
         return draft == clean
@@ -132,9 +132,8 @@ def items(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-@dataclass(frozen=True, slots=True)
-class Complaint:
-    """One named fault: a JSON Pointer, empty when none was given, and what was said about it."""
+class Complaint(NamedTuple):
+    """One named fault: a JSON Pointer, empty when there is none, and the words about it."""
 
     path: str
     words: str
@@ -150,11 +149,11 @@ def complaints(text: str) -> tuple[Complaint, ...]:
     """Read the faults that a correction lists, one a line."""
     found: list[Complaint] = []
     for line in filter(None, map(_LINE.match, text.splitlines())):
-        if line["bullet"] or line["path"]:
+        written = line["path"] or ""
+        if line["bullet"] or written:
             # A name in quotes is JSON; else a slash at the end says nothing.
-            path = _QUOTED.sub(lambda quoted: pointer("", json.loads(quoted[0]))[1:], line["path"] or "")
-            quoted = (line["path"] or "").endswith('"')
-            found.append(Complaint(path if quoted else path.rstrip("/"), line["words"] or ""))
+            path = _QUOTED.sub(lambda quoted: pointer("", json.loads(quoted[0]))[1:], written)
+            found.append(Complaint(path if written.endswith('"') else path.rstrip("/"), line["words"] or ""))
     return tuple(found)
 
 
@@ -191,11 +190,11 @@ def _tokens(complaint: Complaint, target: Target) -> list[str]:
 def _mended(value: JSON, right: JSON, tokens: list[str], words: str) -> JSON:
     """Mend the fault at the end of ``tokens``, from what is right there."""
     match value, right, tokens:
+        case dict(), dict(), [] if _ABOUT_EXTRA.search(words):
+            return {key: member for key, member in value.items() if key in right or _mentions(words, key)}
+        case dict(), dict(), [] if _ABOUT_MISSING.search(words):
+            return value | {key: one for key, one in right.items() if key not in value and _mentions(words, key)}
         case dict(), dict(), []:
-            if _ABOUT_EXTRA.search(words):
-                return {key: member for key, member in value.items() if key in right or _mentions(words, key)}
-            if _ABOUT_MISSING.search(words):
-                return value | {key: one for key, one in right.items() if key not in value and _mentions(words, key)}
             return value
         case dict(), dict(), [name, *_] if name not in right:  # what is not needed is left out
             return {key: member for key, member in value.items() if key != name}

@@ -24,7 +24,9 @@ from strictreply.wires._opening import peek
 from strictreply.wires._responses import is_response
 from strictreply.wires._wire import wire_of
 
-RedactText: TypeAlias = Callable[[str], str]  # given a text of a request or a response, gives what may be written of it
+RedactText: TypeAlias = Callable[
+    [str], str
+]  # takes a text of a request or a response, returns what may be written of it
 REDACTED = attempts.REDACTED
 
 _NAMES = (
@@ -111,17 +113,19 @@ class Redaction:
         """Return what may be written of a JSON value; under a secret's ``name`` only literals and JSON Schemas stay."""
         if isinstance(value, list):
             return [self.value(member, name) for member in value]
-        if isinstance(value, dict):
-            named = value.get("type")
-            secret = bool(value) and not (_SCHEMA_WORDS & value.keys() or isinstance(named, list) or named in _TYPES)
-        else:
-            secret = isinstance(value, str | int | float) and not isinstance(value, bool)
-        if secret and _SECRET_NAME.fullmatch(name):
+        if _may_be_secret(value) and _SECRET_NAME.fullmatch(name):
             return REDACTED
         if isinstance(value, dict):
             no_secret = "token" if "logprob" in value else None  # a piece of the model's text
             return {self.text(key): self.value(one, "" if key == no_secret else key) for key, one in value.items()}
         return self.text(value) if isinstance(value, str) else value
+
+
+def _may_be_secret(value: Any) -> bool:
+    if isinstance(value, dict):
+        named = value.get("type")
+        return bool(value) and not (_SCHEMA_WORDS & value.keys() or isinstance(named, list) or named in _TYPES)
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
 def _secret_span(text: str, name: re.Match[str]) -> tuple[int, int] | None:
@@ -162,8 +166,8 @@ def _closing(text: str, start: int, escapes: int) -> int:
 
 
 _OK = 200
+# How a cassette names the ending of a response, and what that means.
 _ENDINGS = {"cut": "the response ended early", "reset": "the connection broke off", "hang": "nothing came in time"}
-"""How a cassette says that a response ended, and what that means."""
 NO_NAME = "-"  # of a model or a tool that is not there
 _MOST_CONTRACTS = 1000  # kept compiled: recordings of one app ask for few, and a file may hold many apps
 _SHAPING_KEYS = ("tools", *SHAPING, "functions")
@@ -278,6 +282,11 @@ def _from_dump(record: JSONObject) -> Recording | str:
         model = response.get("model") or request.get("model") or NO_NAME
         asked = wire_of(response).read(request | {"messages": []} if "input" not in request else request)
         return Recording(str(model), _shaping(asked), response)
+    return _no_reply(http)
+
+
+def _no_reply(http: Any) -> str:
+    """Return why an exchange holds no reply, by the status and the ending that a cassette has of it."""
     match http:
         case {"status": int(status)} if status != _OK:
             return f"no reply: HTTP {status}"

@@ -158,7 +158,7 @@ def spelled(declared: object, *, tool: bool = True) -> str:
     known = Tool.of(declared)
     options = {"extra": known.extra, "formats": known.formats}
     said = "".join(f", {word}={value!r}" for word, value in options.items() if value not in {"forbid", "assert"})
-    written = known.held_to("schema", known.formats).definition  # without what the contract says beside it
+    written = known.held_to("schema", known.formats).definition  # without what the contract adds
     return f"Tool.from_openai({written!r}{said})" if said else repr(written)
 
 
@@ -242,7 +242,7 @@ class Step:
 class Fault(Step):
     """A step that no strict gate lets through.
 
-    ``code`` is what such a gate says: an issue's code (``args.type``), or for what is no reply at all the kind of
+    ``code`` is what such a gate reports: an issue's code (``args.type``), or where no reply came at all the kind of
     failure (``rate_limit``, ``connection``; see :class:`strictreply.retry._failures.Failure`). ``at`` is the JSON
     Pointer of the spoiled place in the arguments or the answer, empty for the whole. ``needs`` holds the keywords of a
     request under which alone it is a fault, such as ``{"tool_choice": "required"}``. ``clean`` is the good completion
@@ -275,10 +275,8 @@ _FORMAL = (
 )
 
 
-_LIBRARY_FOLDERS = tuple(
-    str(Path(folder).resolve())
-    for folder in (*map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), *strictreply.__path__)
-)
+_FOLDERS = (*map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), *strictreply.__path__)
+_LIBRARY_FOLDERS = tuple(str(Path(folder).resolve()) for folder in _FOLDERS)
 
 
 class Harm(StrEnum):

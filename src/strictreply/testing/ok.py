@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from strictreply.testing._steps import Fault, ReplyPlace, Step, Target, keywords
+from strictreply.testing._steps import PROSE, Fault, ReplyPlace, Step, Target, keywords
 from strictreply.testing._wire import assistant, completion, native_call
 from strictreply.values._limits import JSON
 from strictreply.values._replies import Invalid
@@ -47,17 +47,14 @@ def calls(*steps: Step) -> Step:
     return Step("ok.calls", completion(assistant(None, joined)), f"ok.calls({', '.join(s.source for s in steps)})")
 
 
-_DONE = "It is done."
-
-
-def answer(value: Any = _DONE) -> Step:
+def answer(value: Any = PROSE) -> Step:
     """Answer with a text, or with JSON when the value is none: JSON values, a model's instance or a dataclass.
 
     Raises ValueError for a blank text, and for what JSON cannot say.
     """
     given = to_jsonable_python(value)
     target = Target(given, "prose") if isinstance(given, str) else Target(given, "json", declared={})
-    return _proved("answer", target, "" if given == _DONE else repr(given))
+    return _proved("answer", target, "" if given == PROSE else repr(given))
 
 
 def action(name: str, /, **members: Any) -> Step:
@@ -89,7 +86,7 @@ def _called(name: str, tool: object, place: ReplyPlace, args: dict[str, Any]) ->
 
 
 def _proved(name: str, target: Target, words: str) -> Step:
-    """Make the step of a reply that passes the strict gate; ValueError says what that has against it."""
+    """Make the step of a reply that passes the strict gate; ValueError where it does not."""
     verdict = target.contract.check(target.clean)
     if isinstance(verdict, Invalid):
         source = "these arguments" if target.given or target.schema is None else "the example; give args="

@@ -33,11 +33,8 @@ _NUMERIC = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multi
 # A text is made by the first of these that is there: by two of them, most would be made in vain.
 _TEXTUAL = ({"format"}, {"pattern"}, {"minLength", "maxLength"})
 # Texts in the formats that hypothesis-jsonschema does not know.
-_FORMATS = {
-    "uuid": st.uuids().map(str),
-    "duration": st.integers(0, 999).map("P{}D".format),
-    "date-time-local": st.datetimes().map(str),
-}
+_FORMATS = {"uuid": st.uuids().map(str), "duration": st.integers(0, 999).map("P{}D".format)}
+_FORMATS["date-time-local"] = st.datetimes().map(str)
 _ANYTHING = st.none() | st.booleans() | st.integers() | st.text()
 _Values = st.SearchStrategy[Any]
 
@@ -72,8 +69,9 @@ def invalid_replies(
     ValueError when no fault of these kinds can be made, and what :func:`valid_arguments` raises.
     """
     declared = _declared(tool, place)
-    target = Target.of(declared, place=place)
-    entries = (entry for entry in _ordered(kinds) if place in entry.places and not entry.needs)
+    target, order = Target.of(declared, place=place), [*REPLY_KINDS, *Kind]
+    fitting = (one for one in faults.CATALOGUE.values() if one.kind in kinds and place in one.places and not one.needs)
+    entries = sorted(fitting, key=lambda entry: order.index(entry.kind))
     makeable = [entry for entry in entries if next(entry.all_for(declared, place=place), None)]
     if not makeable:
         raise ValueError(f"no fault of {target.name or 'this answer'} is of the kinds {', '.join(kinds)}")
@@ -111,9 +109,9 @@ def _made(draw: st.DrawFn, values: st.SearchStrategy[JSON], examples: st.SearchS
 
 
 def _examples(target: Target) -> Iterator[JSON]:
-    grounds = [spot.ground for spot in spots_of(target.schema, target.value)] if target.schema is not None else []
+    spots = spots_of(target.schema, target.value) if target.schema is not None else ()
     seen: list[JSON] = []
-    for ground in (target.value, *grounds):
+    for ground in (target.value, *(spot.ground for spot in spots)):
         if ground not in seen and _is_taken(target, ground):
             seen.append(ground)
             yield ground
@@ -123,14 +121,8 @@ def _is_taken(target: Target, value: JSON) -> bool:
     return isinstance(target.contract.check(target.completion(target.text(value))), Valid)
 
 
-def _ordered(kinds: Collection[Kind]) -> list[Entry]:
-    order = [*REPLY_KINDS, *Kind]
-    chosen = (entry for entry in faults.CATALOGUE.values() if entry.kind in kinds)
-    return sorted(chosen, key=lambda entry: order.index(entry.kind))
-
-
 def _declared(tool: object, place: ReplyPlace) -> Any:
-    """Take the JSON Schema of arguments for a tool, too; what an answer must be is taken as it is."""
+    """Return a tool of the JSON Schema of arguments; other declarations as they are."""
     if place == "json" or not isinstance(tool, Mapping) or {"function", "inputSchema", "name"} & tool.keys():
         return tool
     return Tool.from_json_schema("tool", tool)
@@ -164,17 +156,13 @@ class _Generating:
         for edge in (edge for one in nodes for edge in one.edges if edge.keyword in _HOLDING.get(kind, ())):
             if edge.token not in below[edge.keyword]:  # the first that speaks of one says it
                 below[edge.keyword][edge.token] = self.values(edge.target, above)
-        match kind:
-            case "object":
-                return _objects(rules, below)
-            case "array":
-                return _arrays(rules, below)
-            case "":
-                return _ANYTHING
-            case _:
-                textual = next((group for group in _TEXTUAL if not group.isdisjoint(rules)), set[str]())
-                easy = {keyword: rule for keyword, rule in rules.items() if keyword in textual or keyword in _NUMERIC}
-                return from_schema({"type": kind, **easy}, custom_formats=_FORMATS)
+        if kind in _HOLDING:
+            return (_objects if kind == "object" else _arrays)(rules, below)
+        if not kind:
+            return _ANYTHING
+        textual = next((group for group in _TEXTUAL if not group.isdisjoint(rules)), set[str]())
+        easy = {keyword: rule for keyword, rule in rules.items() if keyword in textual or keyword in _NUMERIC}
+        return from_schema({"type": kind, **easy}, custom_formats=_FORMATS)
 
 
 _HOLDING = {
@@ -184,7 +172,7 @@ _HOLDING = {
 
 
 def _objects(rules: JSONObject, below: dict[str, dict[Any, _Values]]) -> _Values:
-    """Make objects: the members that have names, and some that have none."""
+    """Make objects with the named members, and with some that have no name in the schema."""
     named = below["properties"]
     required = {name: named.get(name, _ANYTHING) for name in rules.get("required", ())}
     optional = {name: values for name, values in named.items() if name not in required}
@@ -201,7 +189,7 @@ def _objects(rules: JSONObject, below: dict[str, dict[Any, _Values]]) -> _Values
 
 
 def _arrays(rules: JSONObject, below: dict[str, dict[Any, _Values]]) -> _Values:
-    """Make arrays: the items that have places, and some behind them."""
+    """Make arrays of the items that have places, and of some behind them."""
     first = st.tuples(*below["prefixItems"].values()).map(list)
     if rules.get("items") is False:
         return first
@@ -213,7 +201,7 @@ def _arrays(rules: JSONObject, below: dict[str, dict[Any, _Values]]) -> _Values:
 
 
 def _merged(nodes: list[Node]) -> JSONObject:
-    """Merge the rules of sub-schemas of the same value: required names of all, else what the first says."""
+    """Merge the rules of sub-schemas of the same value: required names of all, else the rule of the first."""
     merged: JSONObject = {}
     for node in nodes:
         required = [*merged.get("required", ()), *node.schema.get("required", ())]

@@ -1,4 +1,4 @@
-"""A model that fails the way real models do and mends what it is told: a pure function from request to response.
+"""A model that fails the way real models do and mends the faults that are named: a pure function of the request.
 
 The seed and the conversation decide everything; there is no state, no clock and no I/O here. Its faults are those of
 the catalogue. ``LoopbackServer(UnreliableModel(SCENARIO))`` is the whole server of ``strictreply serve-demo``.
@@ -35,33 +35,13 @@ MAX_QUOTED_RESULT = 500
 MAX_REMEMBERED = 512
 FINAL_ANSWER = "final_answer"
 CUT = "cut_at_length"
-SHARES: Mapping[str, Mapping[str, float]] = {
-    "call": {
-        "commentary_key": 24.0,
-        "number_as_text": 15.0,
-        "boolean_as_text": 2.0,
-        "missing_required": 14.0,
-        "null_for_optional": 10.0,
-        "array_for_scalar": 8.0,
-        "array_as_comma_list": 1.0,
-        "enum_in_other_case": 5.0,
-        "tool_in_other_case": 5.2,
-        "near_miss_tool": 5.2,
-        "leaked_token_in_tool": 2.6,
-        "python_repr": 2.5,
-        "extra_closing_bracket": 1.0,
-        CUT: 3.5,
-    },
-    "content": {
-        "number_as_text": 50.0,
-        "boolean_as_text": 2.0,
-        "fenced": 20.0,
-        "prose_before": 14.0,
-        "python_repr": 4.5,
-        "extra_closing_bracket": 1.5,
-        CUT: 4.5,
-    },
-}
+_IN_CALLS: dict[str, float] = {"commentary_key": 24, "number_as_text": 15, "boolean_as_text": 2, "missing_required": 14}
+_IN_CALLS |= {"null_for_optional": 10, "array_for_scalar": 8, "array_as_comma_list": 1, "enum_in_other_case": 5}
+_IN_CALLS |= {"tool_in_other_case": 5.2, "near_miss_tool": 5.2, "leaked_token_in_tool": 2.6}
+_IN_CALLS |= {"python_repr": 2.5, "extra_closing_bracket": 1, CUT: 3.5}
+_IN_CONTENT: dict[str, float] = {"number_as_text": 50, "boolean_as_text": 2, "fenced": 20, "prose_before": 14}
+_IN_CONTENT |= {"python_repr": 4.5, "extra_closing_bracket": 1.5, CUT: 4.5}
+SHARES: Mapping[str, Mapping[str, float]] = {"call": _IN_CALLS, "content": _IN_CONTENT}
 """Weights of the catalogue's faults in native calls, and in JSON written as content; what cannot be made is left out.
 
 They were counted over recorded replies of some 160 models: of failed native calls 79 % are wrong in the arguments only,
@@ -86,7 +66,7 @@ class ReplyDemands:
 
 
 class UnreliableModel:
-    """Answers chat completions about a scenario, wrongly at first as often as ``failure_rate`` says.
+    """Answers chat completions about a scenario, wrongly at first at the rate of ``failure_rate``.
 
     A correction mends exactly the faults it names. About one mended reply in seven comes back with another fault, and
     the scenario's hopeless questions are never mended; plain text has nothing to get wrong. The same seed and
@@ -129,16 +109,15 @@ class UnreliableModel:
         # A remark on a wrong reply is a correction when it names a place, or the reply was a mistake of our own.
         if wrong and (mending.names_a_place(back.said) or not wrong.isdisjoint(own)):
             return self._mended_drafts(back, targets, demands)
+        state = first_ask(turns)
         if targets[0].place == "union" and is_met_by(targets[0], back.prior[0]):
             # In the text channel the result of a right call comes as a turn of the user.
             state = replace(back, key=back.said, results=(*back.results, back.said))
-            return self._first_drafts(state, demands, limit)
-        return self._first_drafts(first_ask(turns), demands, limit)
+        return self._first_drafts(state, demands, limit)
 
     def _first_drafts(self, state: ConversationState, demands: ReplyDemands, limit: int) -> list[Draft]:
         """Write a first reply: faulty in one of its calls, or as it should be."""
-        targets = self._targets(state, demands)
-        targets = targets if demands.parallel else targets[:1]
+        targets = self._targets(state, demands)[: None if demands.parallel else 1]
         drafts = [clean_draft(target) for target in targets]
         dice = self._dice("fails", state.key)
         failing = dice.random() < self._failure_rate or (self._failure_rate > 0 and self._is_hopeless(state))
@@ -149,7 +128,7 @@ class UnreliableModel:
         return [*drafts[:victim], mistakes[0], *([] if mistakes[0].cut else drafts[victim + 1 :])]
 
     def _mended_drafts(self, back: ConversationState, targets: Sequence[Target], demands: ReplyDemands) -> list[Draft]:
-        """Write the reply again, mended as told; only the faulty call when one tool is demanded.
+        """Write the reply again, mended as corrected; only the faulty call when one tool is demanded.
 
         Some corrections cost another fault, and hopeless questions are never mended.
         """
@@ -174,7 +153,7 @@ class UnreliableModel:
         return [drawn[1] for drawn in (first, second) if drawn]
 
     def _targets(self, state: ConversationState, demands: ReplyDemands) -> list[Target]:
-        """Decide what is right to say: calls, or an answer; never nothing."""
+        """Decide on the right replies: calls, or an answer; never none."""
         question = self._scenario.question(state.question)
         left = question.calls[len(state.results) :] if question and demands.choice != "none" else ()
         calls = [call for call in left if call.tool in demands.tools]
@@ -232,17 +211,10 @@ def read_demands(request: JSONObject, known: Sequence[Callable[..., Any]] = ()) 
 
     ``known`` are the tools of instructions for the text channel that do not write out their schemas.
     """
-    if not request.get("tools"):  # the text channel, when the instructions ask for the JSON union
+    if not request.get("tools"):
         text = "\n".join(text_of(turn) for turn in request["messages"] if turn.get("role") in {"system", "developer"})
-        asked_alone = _PAYLOAD.search(text)  # one call's arguments; written as the union they are taken as well
-        if asked_alone:
-            tool = Tool.from_json_schema(asked_alone["tool"], json.loads(asked_alone["schema"]))
-            return ReplyDemands({tool.name: tool}, "required", place="union")
-        spelled = next(filter(None, map(_union_in, text.splitlines())), None)
-        if spelled is not None:
-            return spelled
-        if "JSON" in text and '"tool"' in text and '"answer"' in text:
-            return ReplyDemands({tool.name: tool for tool in map(Tool.of, known)}, place="union")
+        if in_text := _demands_in(text, known):
+            return in_text
     if not isinstance(request.get("tools"), list | None):
         raise ValueError("'tools' must be a list")  # noqa: TRY004 - an API error
     asked = Demand({name: request[name] for name in ("messages", "tools", *SHAPING) if name in request})
@@ -255,6 +227,18 @@ def read_demands(request: JSONObject, known: Sequence[Callable[..., Any]] = ()) 
         answer=asked.answer_schema,
         answer_name=str(described.get("name", "")),
     )
+
+
+def _demands_in(text: str, known: Sequence[Callable[..., Any]]) -> ReplyDemands | None:
+    """Read instructions for the text channel; None when they do not ask for the JSON union."""
+    if alone := _PAYLOAD.search(text):  # one call's arguments; written as the union they are taken as well
+        tool = Tool.from_json_schema(alone["tool"], json.loads(alone["schema"]))
+        return ReplyDemands({tool.name: tool}, "required", place="union")
+    if spelled := next(filter(None, map(_union_in, text.splitlines())), None):
+        return spelled
+    if all(word in text for word in ("JSON", '"tool"', '"answer"')):
+        return ReplyDemands({tool.name: tool for tool in map(Tool.of, known)}, place="union")
+    return None
 
 
 @lru_cache(maxsize=MAX_REMEMBERED)

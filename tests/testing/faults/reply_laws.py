@@ -154,7 +154,7 @@ def good_step(target: Target, fault: Fault) -> Step:
 
 
 def assert_made(entry: Entry) -> None:
-    """Whatever is made is refused with the promised code, and of each tool at least one fault is made."""
+    """Every fault made is refused with the promised code, and of each tool at least one is made."""
     for name, target in targets(entry):
         made = list(entry.make(target))
         proved = list(made_of(entry, target))

@@ -159,7 +159,7 @@ def test_a_name_in_other_case_is_another_name(name: str, spelled: str) -> None:
 
 
 def test_a_name_without_letters_has_no_other_case() -> None:
-    """What cannot be spelled otherwise is not made."""
+    """A fault that would change nothing is not made."""
     assert not list(call_faults.tool_in_other_case.all_for(Tool.from_json_schema("42", {"type": "object"})))
 
 

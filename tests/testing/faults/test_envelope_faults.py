@@ -175,6 +175,6 @@ def test_tools_were_to_be_called_and_none_is() -> None:
 
 @pytest.mark.parametrize("name", ["reasoning_to_the_limit", "reasoning_alone"])
 def test_reasoning_is_invented(name: str) -> None:
-    """What the model thought may not come back in a prompt, other than in its own turn."""
+    """The model's reasoning may not come back in a prompt, other than in its own turn."""
     assert CANARY in choice_of(name)["message"]["reasoning_content"]
     assert getattr(envelope_faults, name)().invented[:1] == (CANARY,)

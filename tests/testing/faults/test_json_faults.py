@@ -63,7 +63,7 @@ def test_a_member_can_always_be_had(value: Any) -> None:
 
 
 def test_the_text_before_a_slot_ends_at_its_value() -> None:
-    """What stands before the value is kept, its key included; the value and what follows are not part of it."""
+    """The text before the value is kept, its key included; the value and the rest are not part of it."""
     first, second = slots(Target({"a": 1, "b": 2}, "json"))
     assert (first.before, second.before) == ('{"a": ', '{"a": 1, "b": ')
 
@@ -172,7 +172,7 @@ def test_a_member_is_made_up_where_there_is_none(name: str) -> None:
 
 
 def test_the_caps_are_passed_by_little() -> None:
-    """What is too large, too deep or too much is so by about one, lest it cost more than it must."""
+    """A text that is too large, too deep or too long is so by about one, so that it costs no more than it must."""
     assert len(text_of("too_large", args=ARGS)) < DEFAULT_LIMITS.reply_bytes + 100
     assert text_of("too_deep", args=ARGS).count("[") == DEFAULT_LIMITS.depth + 1
     assert text_of("too_many_values", args=ARGS).count("0") == DEFAULT_LIMITS.nodes + 1
@@ -224,14 +224,14 @@ def test_what_stands_around_the_json_leaves_it_whole(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["fenced", "byte_order_mark", "extra_closing_bracket"])
 def test_arguments_without_members_are_spoiled_as_they_are(name: str) -> None:
-    """What needs no member of the text does not make one up: a lenient reader finds the good arguments."""
+    """A fault that needs no member of the text makes none up: a lenient reader finds the good arguments."""
     assert "{}" in text_of(name, tool=PING)
     assert CANARY not in text_of(name, tool=PING)
 
 
 @pytest.mark.parametrize("name", ["python_repr", "trailing_comma", "smart_quotes", "yaml"])
 def test_a_text_of_a_made_up_member_is_spoiled_where_there_is_none(name: str) -> None:
-    """What needs a member is made of one that the model invented, and is told so."""
+    """A fault that needs a member is made of an invented one, which is listed as invented."""
     assert CANARY in text_of(name, tool=PING)
     assert getattr(json_faults, name)(PING).invented[:1] == (CANARY,)
 

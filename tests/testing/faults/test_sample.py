@@ -111,7 +111,7 @@ def test_names_are_unique() -> None:
 
 @pytest.mark.parametrize("tool", SAMPLE, ids=lambda tool: Tool.of(tool).name)
 def test_the_source_of_a_fault_makes_it_again(tool: object) -> None:
-    """What a report prints to paste is Python that serves the same bytes, for every fault of the arguments."""
+    """The source that a report prints is Python that serves the same bytes, for every fault of the arguments."""
     names = vars(importlib.import_module("testing.tool_sample")) | {"faults": faults, "Tool": Tool}
     made = list(faults.all_for(tool))
     again = [eval(fault.source, dict(names)) for fault in made]  # noqa: S307 - our own words

@@ -266,7 +266,7 @@ def test_a_name_of_one_letter_has_no_pieces() -> None:
     ids=lambda entry: entry.name,
 )
 def test_on_a_real_socket_the_same_happens(entry: Entry) -> None:
-    """What breaks a connection does the same to the SDK over loopback, and ends in time."""
+    """A broken connection does the same to the SDK over loopback, and ends in time."""
     fault = entry(SEARCH)
     timeout = 0.2 if THE_SDK[entry.name] == SILENT else 30.0
     with (

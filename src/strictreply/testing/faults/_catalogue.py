@@ -12,7 +12,7 @@ from strictreply.contract._shaping import shape
 from strictreply.testing._steps import CANARY, Fault, Kind, ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply, Served, native_call
 from strictreply.values._issues import Issue, pointer
-from strictreply.values._limits import JSON
+from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
 from strictreply.wires._opening import peek
 
@@ -144,11 +144,12 @@ def response_entry(
     response: ServedInstead,
     places: tuple[ReplyPlace, ...] = ANYWHERE,
     needs: Mapping[str, JSON] | None = None,
+    write: Callable[[Target, Any], Served] = lambda _, response: response,
 ) -> Entry:
-    """Declare a fault that is served in place of the whole good reply."""
+    """Declare a fault that is served in place of the good reply; ``write`` makes a response of what is only a part."""
 
     def make(target: Target) -> Iterator[Spoiled]:
-        yield Spoiled(response(target) if callable(response) else filled(response, target))
+        yield Spoiled(write(target, response(target) if callable(response) else filled(response, target)))
 
     return Entry("", kind, code, summary, places, make, needs or {})
 
@@ -203,6 +204,11 @@ def substituted(template: Any, names: Mapping[str, JSON]) -> Any:
             return replace(template, headers=sent, parts=substituted(parts, names))
         case _:
             return template
+
+
+def without(whole: JSONObject, name: str) -> JSONObject:
+    """Return an object without one of its members."""
+    return {key: member for key, member in whole.items() if key != name}
 
 
 def written(value: JSON) -> str:

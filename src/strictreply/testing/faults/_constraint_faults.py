@@ -14,7 +14,7 @@ from itertools import combinations, count, islice, product
 from typing import Any
 
 from strictreply.testing._steps import CANARY
-from strictreply.testing.faults._catalogue import Entry
+from strictreply.testing.faults._catalogue import Entry, without
 from strictreply.testing.faults._spots import MAX_SIZE, Members, Spot, Values, at_member, at_place, without_required
 from strictreply.values._limits import JSON
 
@@ -26,7 +26,7 @@ _STRANGERS: tuple[JSON, ...] = (CANARY, {}, 7, 7.5, [], [CANARY], {CANARY: CANAR
 def _strangers(spot: Spot) -> Iterator[JSON]:
     """Propose values that may fit none of the alternatives."""
     if spot.kind == "object":
-        yield from ({key: one for key, one in spot.value.items() if key != name} for name in spot.value)
+        yield from (without(spot.value, name) for name in spot.value)
     yield from _STRANGERS
 
 

@@ -6,12 +6,11 @@ the ``$names`` in what is served.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from strictreply.testing._steps import CANARY, Kind, Target
 from strictreply.testing._wire import HTTPReply, assistant, completion
-from strictreply.testing.faults._catalogue import Entry, filled, response_entry
+from strictreply.testing.faults._catalogue import Entry, response_entry, without
 from strictreply.values._limits import JSON, JSONObject
 
 _ERROR: JSONObject = {"message": f"upstream of {CANARY} is overloaded", "type": "server_error", "code": 503}
@@ -28,32 +27,21 @@ def _choice(**members: JSON) -> JSONObject:
     return _choices([_CHOICE | members])
 
 
-def _without(whole: JSONObject, name: str) -> JSONObject:
-    return {key: member for key, member in whole.items() if key != name}
-
-
-def _message(**members: JSON) -> Callable[[Target], JSON]:
+def _with_members(target: Target, members: JSONObject) -> JSON:
     """Serve the good reply with other members in its message."""
-
-    def respond(target: Target) -> JSON:
-        response = target.clean
-        response["choices"][0]["message"].update(members)
-        return response
-
-    return respond
-
-
-def _body(body: JSON) -> Callable[[Target], HTTPReply]:
-    """Serve JSON that would pass for a message if it were read as a reply."""
-    return lambda target: HTTPReply.json(200, filled(body, target))
+    response = target.clean
+    response["choices"][0]["message"].update(members)
+    return response
 
 
 _no_choices = partial(response_entry, Kind.ENVELOPE, "envelope.choices")
 _malformed = partial(response_entry, Kind.ENVELOPE, "envelope.malformed")
+# JSON that would pass for a message if it were read as a reply.
+_body = partial(_malformed, write=lambda _, body: HTTPReply.json(200, body))
 _error = partial(response_entry, Kind.ENVELOPE, "envelope.error")
 
 # Choices
-missing_choices: Entry = _no_choices("The response has no choices.", _without(completion({}), "choices"))
+missing_choices: Entry = _no_choices("The response has no choices.", without(completion({}), "choices"))
 empty_choices: Entry = _no_choices("The list of choices is empty.", _choices([]))
 null_choices: Entry = _no_choices("The choices are null.", _choices(None))
 choices_as_object: Entry = _no_choices("The choices are one object, not a list.", _choices(_CHOICE))
@@ -62,17 +50,17 @@ null_choice: Entry = _malformed("The one choice is null.", _choices([None]))
 finish_reason_as_object: Entry = _malformed("The finish reason is an object.", _choice(finish_reason={"type": "stop"}))
 
 # The message
-missing_message: Entry = _malformed("The choice has no message.", _choices([_without(_CHOICE, "message")]))
+missing_message: Entry = _malformed("The choice has no message.", _choices([without(_CHOICE, "message")]))
 null_message: Entry = _malformed("The message is null.", _choice(message=None))
 empty_message: Entry = _malformed("The message is an empty object.", _choice(message={}))
 message_as_text: Entry = _malformed("The message is a text.", _choice(message="$text"))
 message_in_array: Entry = _malformed("The message stands in an array.", _choice(message=["$message"]))
-_of_role = partial(response_entry, Kind.ENVELOPE, "reply.role")
-user_role: Entry = _of_role("The role of the message is user.", _message(role="user"))
+_of_role = partial(response_entry, Kind.ENVELOPE, "reply.role", write=_with_members)
+user_role: Entry = _of_role("The role of the message is user.", {"role": "user"})
 
 # The response itself
 response_in_array: Entry = _malformed("The completion stands in an array.", ["$completion"])
-response_as_text: Entry = _malformed("The response is a JSON string that holds the completion.", _body("$body"))
+response_as_text: Entry = _body("The response is a JSON string that holds the completion.", "$body")
 response_as_number: Entry = _malformed("The response is a number.", 42)
 null_response: Entry = _malformed("The response is null.", None)
 empty_response: Entry = _no_choices("The response is an empty object.", {})
@@ -102,22 +90,18 @@ chunk_for_response: Entry = _malformed("The response is a chunk of a stream: a d
 text_completion: Entry = _malformed("The response is of the older completions API: a text.", _TEXT_COMPLETION)
 response_of_responses_api: Entry = _no_choices("The response is of the Responses API: output, no choices.", _RESPONSE)
 response_of_ollama: Entry = _no_choices("The response is of Ollama's own API: a message, no choices.", _OLLAMA)
-response_of_anthropic: Entry = _malformed("The response is of Anthropic's API: parts of content.", _body(_ANTHROPIC))
-bare_message: Entry = _malformed("The response is the message alone.", _body("$message"))
+response_of_anthropic: Entry = _body("The response is of Anthropic's messages API: parts, no choices.", _ANTHROPIC)
+bare_message: Entry = _body("The response is the message alone.", "$message")
 
 # How the reply ended
 
 
-def _half(finish_reason: str) -> Callable[[Target], JSON]:
+def _half(target: Target, finish_reason: str) -> JSON:
     """Serve the good reply as far as its middle."""
-
-    def end(target: Target) -> JSON:
-        text = target.text(target.value)
-        cut = target.completion(text[: len(text) // 2])
-        cut["choices"][0]["finish_reason"] = finish_reason
-        return cut
-
-    return end
+    text = target.text(target.value)
+    cut = target.completion(text[: len(text) // 2])
+    cut["choices"][0]["finish_reason"] = finish_reason
+    return cut
 
 
 def _alone(content: str | None, finish_reason: str | None = None, **members: JSON) -> JSONObject:
@@ -126,32 +110,33 @@ def _alone(content: str | None, finish_reason: str | None = None, **members: JSO
 
 
 _truncated = partial(response_entry, Kind.FINISH, "reply.truncated")
+_cut = partial(_truncated, write=_half)
 _filtered = partial(response_entry, Kind.FINISH, "reply.content_filter")
+_stopped = partial(_filtered, write=_half)
 _refused = partial(response_entry, Kind.FINISH, "reply.refusal")
-_broken = partial(response_entry, Kind.FINISH, "reply.broken_off")
+_broken = partial(response_entry, Kind.FINISH, "reply.broken_off", write=_half)
 _empty = partial(response_entry, Kind.FINISH, "reply.empty")
 _blank = partial(response_entry, Kind.FINISH, "shape.empty")
 
 _REASONING = _alone(None, "length", reasoning_content=f"Let me see: {CANARY}")
 _REFUSAL = f"I cannot help with {CANARY}."
-_NO_RESOURCES = _half("insufficient_system_resource")
 _THOUGHT = _alone(None, reasoning_content=f"The user wants {CANARY}. So I call it.")
 _NO_CALLS = _alone(None, "tool_calls", tool_calls=[])
-cut_at_length: Entry = _truncated("The reply was cut at the token limit.", _half("length"))
+cut_at_length: Entry = _cut("The reply was cut at the token limit.", "length")
 whole_at_length: Entry = _truncated("The token limit ended a reply that seems whole.", _choice(finish_reason="length"))
 reasoning_to_the_limit: Entry = _truncated("The model reasoned up to the token limit, without a reply.", _REASONING)
-cut_at_max_tokens: Entry = _truncated("The reply was cut at the token limit: max_tokens.", _half("max_tokens"))
-cut_at_model_length: Entry = _truncated("The reply was cut at the context's end: model_length.", _half("model_length"))
+cut_at_max_tokens: Entry = _cut("The reply was cut at the token limit: max_tokens.", "max_tokens")
+cut_at_model_length: Entry = _cut("The reply was cut at the context's end: model_length.", "model_length")
 filtered: Entry = _filtered("The provider's content filter let nothing through.", _alone("", "content_filter"))
-filtered_midway: Entry = _filtered("The content filter stopped the reply in its middle.", _half("content_filter"))
+filtered_midway: Entry = _stopped("The content filter stopped the reply in its middle.", "content_filter")
 blocked_for_safety: Entry = _filtered("The reply was blocked, with the finish reason SAFETY.", _alone(None, "SAFETY"))
-blocked_as_recitation: Entry = _filtered("The reply was stopped, with the reason RECITATION.", _half("RECITATION"))
+blocked_as_recitation: Entry = _stopped("The reply was stopped, with the reason RECITATION.", "RECITATION")
 blocked_as_sensitive: Entry = _filtered("The reply was blocked, with the reason sensitive.", _alone("", "sensitive"))
 refusal: Entry = _refused("The model refused.", _alone(None, refusal=_REFUSAL))
-refusal_beside_reply: Entry = _refused("A refusal stands beside the reply.", _message(refusal=_REFUSAL))
-ended_in_error: Entry = _broken("The server failed while writing: the finish reason is error.", _half("error"))
-aborted: Entry = _broken("The server gave up the request while writing: the finish reason is abort.", _half("abort"))
-out_of_resources: Entry = _broken("The server ran out of resources: insufficient_system_resource.", _NO_RESOURCES)
+refusal_beside_reply: Entry = _refused("A refusal stands beside the reply.", {"refusal": _REFUSAL}, write=_with_members)
+ended_in_error: Entry = _broken("The server failed while writing: the finish reason is error.", "error")
+aborted: Entry = _broken("The server gave up the request while writing: the finish reason is abort.", "abort")
+out_of_resources: Entry = _broken("The server ran out of resources.", "insufficient_system_resource")
 nothing_said: Entry = _empty("The reply is neither text nor a call.", _alone(None))
 empty_content: Entry = _empty("The content is empty, and there is no call.", _alone(""), ("call", "json", "prose"))
 blank_content: Entry = _blank("The content is white space.", _alone(" \n"), ("prose",))

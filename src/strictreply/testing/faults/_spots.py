@@ -23,7 +23,7 @@ from strictreply.schema._engines import SchemaParts, engine_for
 from strictreply.schema._explaining import proposals
 from strictreply.schema._vocabulary import KEYWORDS, Applies, json_type
 from strictreply.testing._steps import Kind, Target
-from strictreply.testing.faults._catalogue import WRITTEN, Entry, Spoiled, substituted
+from strictreply.testing.faults._catalogue import WRITTEN, Entry, Spoiled, substituted, without
 from strictreply.values._issues import pointer, pointer_tokens
 from strictreply.values._limits import JSON, JSONObject, Work
 
@@ -371,7 +371,7 @@ def without_required(spot: Spot, *, conditional: bool) -> Members:
     """Leave out a required member that is there: one of a condition, or one of the others."""
     for name in spot.listed("required", conditional=conditional):
         if name in spot.value:
-            yield name, {key: value for key, value in spot.value.items() if key != name}
+            yield name, without(spot.value, name)
 
 
 def at_place(rule: str, summary: str, spoil: list[Any] | Callable[[Spot], Values], where: Where = "") -> Entry:

@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Any
 
 from strictreply.testing._steps import CANARY
-from strictreply.testing.faults._catalogue import Entry
+from strictreply.testing.faults._catalogue import Entry, without
 from strictreply.testing.faults._spots import MAX_SIZE, Members, Spot, Values, at_member, at_place, without_required
 from strictreply.values._limits import JSON, JSONObject
 
@@ -112,10 +112,6 @@ _REMARKS = ("explanation", "reasoning", "thoughts", "confidence", "note")
 _BAD_NAMES = (CANARY, CANARY.upper(), f"{CANARY} key!", f"{CANARY}.{CANARY}", CANARY * 100, "")
 
 
-def _without(whole: JSONObject, name: str) -> JSONObject:
-    return {key: value for key, value in whole.items() if key != name}
-
-
 def _renamed(whole: JSONObject, name: str, other: str) -> JSONObject:
     return {other if key == name else key: value for key, value in whole.items()}
 
@@ -144,7 +140,7 @@ def _lifted(spot: Spot, prefix: str) -> Members:
     for name, whole in _having_each(spot):
         if isinstance(whole[name], dict) and whole[name]:
             lifted = {f"{prefix.format(name)}{key}": value for key, value in whole[name].items()}
-            yield name, _without(whole, name) | lifted
+            yield name, without(whole, name) | lifted
 
 
 def _one_more(spot: Spot) -> Values:
@@ -156,7 +152,7 @@ def _incomplete(spot: Spot) -> Members:
         for member in _value_for(spot, trigger):
             for name in needed:
                 complete = {**spot.value, **{other: one for other in needed for one in _value_for(spot, other)}}
-                yield name, _without({**complete, trigger: member}, name)
+                yield name, without({**complete, trigger: member}, name)
 
 
 def _with_letters_swapped(spot: Spot) -> Members:
