@@ -36,11 +36,11 @@ MAX_REMEMBERED = 512
 FINAL_ANSWER = "final_answer"
 CUT = "cut_at_length"
 _IN_CALLS: dict[str, float] = {"commentary_key": 24, "number_as_text": 15, "boolean_as_text": 2, "missing_required": 14}
-_IN_CALLS |= {"null_for_optional": 10, "array_for_scalar": 8, "array_as_comma_list": 1, "enum_in_other_case": 5}
-_IN_CALLS |= {"tool_in_other_case": 5.2, "near_miss_tool": 5.2, "leaked_token_in_tool": 2.6}
-_IN_CALLS |= {"python_repr": 2.5, "extra_closing_bracket": 1, CUT: 3.5}
+_IN_CALLS.update({"null_for_optional": 10, "array_for_scalar": 8, "array_as_comma_list": 1, "enum_in_other_case": 5})
+_IN_CALLS.update({"tool_in_other_case": 5.2, "near_miss_tool": 5.2, "leaked_token_in_tool": 2.6})
+_IN_CALLS.update({"python_repr": 2.5, "extra_closing_bracket": 1, CUT: 3.5})
 _IN_CONTENT: dict[str, float] = {"number_as_text": 50, "boolean_as_text": 2, "fenced": 20, "prose_before": 14}
-_IN_CONTENT |= {"python_repr": 4.5, "extra_closing_bracket": 1.5, CUT: 4.5}
+_IN_CONTENT.update({"python_repr": 4.5, "extra_closing_bracket": 1.5, CUT: 4.5})
 SHARES: Mapping[str, Mapping[str, float]] = {"call": _IN_CALLS, "content": _IN_CONTENT}
 """Weights of the catalogue's faults in native calls, and in JSON written as content; what cannot be made is left out.
 

@@ -150,8 +150,8 @@ _required = partial(_tool, "tool.required", places=("call", "union"), needs={"to
 _forbidden = partial(_tool, "tool.forbidden", needs={"tool_choice": "none"})
 _ONE = {"parallel_tool_calls": False}
 _TAGGED = completion(assistant('<tool_call>\n{"name": "$tool", "arguments": $written}\n</tool_call>'))
-_MANY = [_CALL | {"id": f"call_{number}"} for number in range(1, DEFAULT_LIMITS.calls + 2)]
-_MIXED = [_CALL, native_call(f"lookup_{CANARY}", "{}", "call_2")]
+_MANY: list[JSON] = [_CALL | {"id": f"call_{number}"} for number in range(1, DEFAULT_LIMITS.calls + 2)]
+_MIXED: JSON = [_CALL, native_call(f"lookup_{CANARY}", "{}", "call_2")]
 two_calls: Entry = _calls("tool.several", "Two tools are called, not one.", _MANY[:2], needs=_ONE)
 too_many_calls: Entry = _calls("tool.too_many", "More tools are called at once than any cap allows: 129.", _MANY)
 unknown_tool_beside_good_call: Entry = _calls("tool.unknown", "One call of two is of an unknown tool.", _MIXED)
@@ -171,7 +171,7 @@ _no_id = partial(_call, "call.id_missing")
 _nameless = partial(_call, "shape.wrong_type")
 _malformed = partial(_call, "call.malformed")
 _misplaced = partial(_tool, "call.malformed", places=("call",), write=_as_message)
-_CUSTOM = {"id": "call_1", "type": "custom", "custom": {"name": "$tool", "input": "$written"}}
+_CUSTOM: JSON = {"id": "call_1", "type": "custom", "custom": {"name": "$tool", "input": "$written"}}
 _FLAT = {"type": "function_call", "id": "fc_1", "call_id": "call_1", **_FUNCTION}
 _NATIVE = assistant(PROSE, [_CALL])
 missing_call_id: Entry = _no_id("A call has no id.", {"type": "function", "function": _FUNCTION})

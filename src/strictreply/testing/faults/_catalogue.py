@@ -102,7 +102,8 @@ class Entry:
     def to_dict(self) -> dict[str, JSON]:
         """Return the entry as JSON."""
         named: dict[str, JSON] = {"name": self.name, "kind": self.kind.value, "code": self.code}
-        return named | {"places": [*self.places], "summary": self.summary, "needs": {**self.needs}}
+        named |= {"places": [*self.places], "summary": self.summary, "needs": {**self.needs}}
+        return named
 
     def _fault(self, target: Target, spoiled: Spoiled, *, again: bool) -> Fault:
         # Where a place is spoiled again, on other good arguments, those are part of the source.
@@ -162,7 +163,7 @@ def collected(namespace: Mapping[str, object]) -> dict[str, Entry]:
     return {entry.name: entry for kind in Kind for _, entry in entries if entry.kind is kind}
 
 
-def filled(template: Served, target: Target) -> Any:
+def filled(template: Any, target: Target) -> Any:
     """Fill the ``$names`` in JSON or a response from a good reply; see :func:`substituted`.
 
     ``$value`` are the good arguments or the answer, ``$written`` is their JSON text; ``$json`` and ``$text`` have the

@@ -6,13 +6,13 @@ A row of a table is ``name = factory(code, summary, part)``; the part may be mad
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from strictreply.testing._event_streams import chunks
 from strictreply.testing._steps import CANARY, Kind, ReplyPlace, Target
-from strictreply.testing._wire import EVENT_STREAM, HTTPReply, WireEnding, native_call
+from strictreply.testing._wire import EVENT_STREAM, HTTPReply, Served, WireEnding, native_call
 from strictreply.testing.faults._catalogue import ANYWHERE, WRITTEN, Entry, Spoiled, filled, without
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._events import DONE, event
@@ -75,10 +75,13 @@ def stream(*events: bytes, ending: WireEnding = WireEnding.WHOLE, endless: bool 
     return HTTPReply(200, EVENT_STREAM, events, ending, "chunked", endless)
 
 
+Part: TypeAlias = "Served | bytes | Sequence[bytes | int] | Callable[[GoodStream], Any]"
+
+
 def stream_fault(
     code: str,
     summary: str,
-    part: Any,
+    part: Part,
     places: tuple[ReplyPlace, ...] = ANYWHERE,
     write: Callable[[GoodStream, Any], HTTPReply | Iterable[bytes] | None] = lambda _, events: events,
     **sent: Any,

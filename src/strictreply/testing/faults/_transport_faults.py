@@ -40,8 +40,8 @@ _too_large = partial(_http, "response_too_large")
 
 # What a client calls the failure, by the status.
 _REASONS = {400: "invalid_request", 401: "authentication_failed", 403: "permission_denied", 404: "not_found"}
-_REASONS |= {408: "timeout", 409: "conflict", 413: "request_too_large", 422: "invalid_request", 429: "rate_limit"}
-_REASONS |= dict.fromkeys((500, 503, 529), "server_error")
+_REASONS.update({408: "timeout", 409: "conflict", 413: "request_too_large", 422: "invalid_request", 429: "rate_limit"})
+_REASONS.update(dict.fromkeys((500, 503, 529), "server_error"))
 
 
 def _error(

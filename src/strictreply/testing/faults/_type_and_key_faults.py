@@ -22,7 +22,7 @@ from strictreply.values._limits import JSON, JSONObject
 _EPOCH_SECONDS = 1_767_225_600
 _MOMENTS = {"date", "date-time", "date-time-local", "time"}
 _OF_TYPE: dict[str, JSON] = {"integer": 7, "string": CANARY, "boolean": True, "array": [CANARY]}
-_OF_TYPE |= {"object": {CANARY: CANARY}, "number": 7.5, "null": None}
+_OF_TYPE.update({"object": {CANARY: CANARY}, "number": 7.5, "null": None})
 
 _typed = partial(at_place, "type")
 _number = partial(_typed, where="integer number")
