@@ -11,7 +11,6 @@ import pytest
 from running.loops import Loop, Opened
 from strictreply.pipeline._invoke_result import InvokeError
 from strictreply.pipeline._line import StepBody, body_flow
-from strictreply.pipeline._turn_effects import TurnState
 from strictreply.pipeline._turn_steps import TurnSteps
 from strictreply.pipeline._validator import LOOP_VALIDATOR
 from strictreply.pipeline._values import AgentPipelineContext, PipelineStep, ToolCallManifest
@@ -60,16 +59,16 @@ def full_walk(monkeypatch: pytest.MonkeyPatch) -> Generator[FullWalk, None, None
 
     That no test of the loop ends with an error here is the proof that nothing was let through.
     """
-    walk, bodies, result_turns = FullWalk(), vars(TurnSteps)["bodies"].fget, TurnState.result_turns
+    walk, bodies, result_turns = FullWalk(), vars(TurnSteps)["bodies"].fget, TurnSteps.result_turns
 
     def watched(steps: TurnSteps) -> Mapping[PipelineStep, StepBody]:
         return {step: walk.watching(step, body) for step, body in bodies(steps).items()}
 
-    def noted(state: TurnState, manifest: ToolCallManifest) -> Any:
+    def noted(steps: TurnSteps, manifest: ToolCallManifest) -> Any:
         walk.manifests.append(manifest)
-        return result_turns(state, manifest)
+        return result_turns(steps, manifest)
 
     monkeypatch.setattr(TurnSteps, "bodies", property(watched))
-    monkeypatch.setattr(TurnState, "result_turns", noted)
+    monkeypatch.setattr(TurnSteps, "result_turns", noted)
     yield walk
     assert walk.errors == []

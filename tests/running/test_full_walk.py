@@ -149,7 +149,7 @@ def test_the_short_way_finds_what_the_thorough_way_finds(
     def perform(effect: Any) -> Any:
         if isinstance(effect, AskModel):
             return Asked({"role": "assistant", "content": answer}, sr.DirectAnswer(answer))
-        return effect.use(MemorySessionStore())
+        return effect(MemorySessionStore())
 
     short = drive(turn_flow(envelope, turn(), time_stamp="t", correlation_id="c", cancelled=lambda: False), perform)
     ctx = AgentPipelineContext(

@@ -5,31 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from pydantic_core import to_json
 
-from strictreply.contract._contract import Contract
 from strictreply.contract._describing import compact
 from strictreply.contract._tool import Tool, is_duration
-from strictreply.pipeline._invoke_result import InvokeFailed, IterationsExceeded
 from strictreply.pipeline._line import EffectRaised
-from strictreply.pipeline._sessions import SessionClaim, SessionStore
-from strictreply.pipeline._validator import LOOP_VALIDATOR
-from strictreply.pipeline._values import (
-    AgentContext,
-    AgentPipelineContext,
-    AgentToolCall,
-    AgentToolCallResult,
-    ToolCallManifest,
-    Turn,
-    canonical,
-)
+from strictreply.pipeline._sessions import SessionStore
+from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, ToolCallManifest, canonical
 from strictreply.reading._decoding import decode, is_json
-from strictreply.values._errors import ContractError, ReplyHalted, ToolError
+from strictreply.values._errors import ContractError, ToolError
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, Channel, Message, is_count
 from strictreply.values._replies import AssistantReply, Attempt, Invalid, ToolCall, Usage, plain, type_name
 
@@ -116,9 +105,6 @@ def _is_repeatable(call: AgentToolCall, tools: Mapping[str, Tool]) -> bool:
     return tool is not None and tool.repeatable
 
 
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-
-
 def result_json(value: object, limit: int) -> str:
     """Return a tool's result as a JSON text that UTF-8 can hold, cut to ``limit`` characters with a note."""
     if isinstance(value, str):
@@ -146,7 +132,7 @@ def capped(result: AgentToolCallResult, limit: int) -> AgentToolCallResult:
     return replace(result, result_json=compact(_cut(_content(result), limit)))
 
 
-_NOT_RUN: Final = {  # what the model is told of a call without a result of its own
+_NOT_RUN: Final = {  # the words for a call without a result of its own
     "ApprovalDenied": "the call was not allowed",
     "Interrupted": "the call was started and may or may not have taken effect",
     "Abandoned": "the user went on without the result of this call",
@@ -188,7 +174,7 @@ def encodable(value: Any) -> Any:
     """Replace what UTF-8 cannot encode in every text of a JSON value."""
     match value:
         case str():
-            return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
+            return re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", value)
         case dict():
             return {encodable(name): encodable(member) for name, member in value.items()}
         case list():
@@ -251,78 +237,13 @@ class ToolOutcome:
         return self.error is not None and not isinstance(self.error.__cause__, ToolError)
 
 
-@dataclass(frozen=True, slots=True)
-class UseStore:
-    """Effect: use the session store; answered with what ``use`` returns, or with the error it raised."""
-
-    use: Callable[[SessionStore], Any]
+TurnEffect: TypeAlias = AskModel | RunTools | Callable[[SessionStore], Any]
+"""What a step wants done; a function uses the session store. Answered with its result, or EffectRaised."""
 
 
-TurnEffect: TypeAlias = AskModel | RunTools | UseStore
-TurnStep: TypeAlias = Generator[TurnEffect, Any, AgentPipelineContext]
-
-
-def stored(use: Callable[[SessionStore], Any]) -> Generator[TurnEffect, Any, Any]:
-    """Use the store; raise here what it raised."""
-    given = yield UseStore(use)
+def performed(effect: TurnEffect) -> Generator[TurnEffect, Any, Any]:
+    """Have an effect performed; raise here what it raised."""
+    given = yield effect
     if isinstance(given, EffectRaised):
         raise given.error
     return given
-
-
-@dataclass(slots=True, kw_only=True)
-class TurnState:
-    """What the steps of one turn share; ``asked`` are the typed replies, in order.
-
-    ``contract`` is what replies are held to, ``calls`` are the last one's, ``suppressed`` the ids that repeat too
-    often. ``claiming`` is the manifest being claimed and the claim's holder; ``claim`` the claim that the turn has.
-    """
-
-    contract: Contract
-    policy: LoopPolicy
-    agent: AgentContext
-    model: str
-    new_id: Callable[[], str]
-    asked: list[Asked] = field(default_factory=list)
-    calls: tuple[ToolCall, ...] = ()
-    suppressed: frozenset[str] = frozenset()
-    claiming: tuple[str, str] | None = None
-    claim: SessionClaim | None = None
-
-    def refuse_endless(self, turn: Turn) -> None:
-        """Raise where the turn may not ask again: IterationsExceeded (requirement P68), or ReplyHalted for tokens."""
-        if turn.iterations >= self.policy.max_iterations:
-            raise IterationsExceeded(self.policy.max_iterations)
-        spent, bound = sum(asked.usage.total_tokens for asked in self.asked), self.policy.max_tokens_total
-        if bound is not None and spent >= bound:
-            attempts = tuple(attempt for asked in self.asked for attempt in asked.attempts)
-            message = f"halted after {spent} tokens in {len(self.asked)} asks"
-            raise ReplyHalted(message, reason="tokens", attempts=attempts)
-
-    def result_turns(self, manifest: ToolCallManifest) -> list[Message]:
-        """Return the turns that tell the model the results of its calls."""
-        return result_turns(manifest, self.contract.channel)
-
-    def run_calls(self, wanted: Sequence[AgentToolCall]) -> Generator[TurnEffect, Any, dict[str, AgentToolCallResult]]:
-        """Run calls, and return their results by id."""
-        by_id = {call.tool_call_id: call for call in wanted}
-        runs = tuple(RunTool(self.contract.by_name[call.tool], call) for call in self.calls if call.id in by_id)
-        outcomes: tuple[ToolOutcome, ...] = (yield RunTools(runs)) if runs else ()
-        results = {str(run.call.id): outcome.result for run, outcome in zip(runs, outcomes, strict=True)}
-        # A ToolRunner makes them like this; a durable turn reads results from its database, which may hold anything.
-        ours = (
-            (result.tool_call_id, result.name, result.error_message) == (id_, by_id[id_].name, None)
-            and result.result_json is not None
-            and is_json(result.result_json)
-            for id_, result in results.items()
-        )
-        if not all(ours):
-            calls = tuple(by_id[id_] for id_ in results)
-            refuse_unfit(ToolCallManifest(tool_calls=calls, tool_call_results=tuple(results.values())))
-        return results
-
-
-def refuse_unfit(manifest: ToolCallManifest) -> None:
-    """Raise InvokeFailed when pairs of calls and results break a rule of a manifest."""
-    if errors := LOOP_VALIDATOR.validate_tool_call_manifest(manifest).errors:
-        raise InvokeFailed(errors)

@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from operator import methodcaller
+from typing import Any, Final, TypeAlias
 
-from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, InvokeResult
+from strictreply.contract._contract import Contract
+from strictreply.contract._describing import compact
+from strictreply.contract._judge import judge
+from strictreply.contract._tool import Tool
+from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, InvokeResult, IterationsExceeded
 from strictreply.pipeline._line import EffectRaised, LineResult, LineStatus, StepBody, line_flow, type_of
-from strictreply.pipeline._reconciling import ask, resolve_results, turn_of, with_turns
-from strictreply.pipeline._rule import RuleGroup
-from strictreply.pipeline._sessions import SessionStore
+from strictreply.pipeline._manifest_rules import REPLY_CALLS
+from strictreply.pipeline._reconciling import answered_manifest, approval_of, identified, refuse_unfit
+from strictreply.pipeline._rule import RuleGroup, RuleSubject, judged_in_turn
+from strictreply.pipeline._sessions import SessionClaim, SessionStore, manifest_id
 from strictreply.pipeline._turn_effects import (
+    Asked,
+    AskModel,
+    LoopPolicy,
+    RunTool,
+    RunTools,
+    ToolOutcome,
     TurnEffect,
-    TurnState,
-    TurnStep,
-    UseStore,
-    stored,
+    capped,
+    encodable,
+    performed,
+    result_turns,
     substitute_result,
     suppressed_result,
     with_results,
 )
 from strictreply.pipeline._validator import CORE, LOOP_VALIDATOR, STEPS
 from strictreply.pipeline._values import (
+    AgentContext,
     AgentPipelineContext,
     AgentResponse,
     AgentToolCall,
@@ -35,19 +48,44 @@ from strictreply.pipeline._values import (
     PipelineStep,
     PromptContent,
     ResponseKind,
+    ResponsePayload,
     ResponseType,
     Session,
+    ToolCallManifest,
     Turn,
     fingerprint,
 )
+from strictreply.reading._decoding import decode, is_json
+from strictreply.values._errors import ReplyHalted
 from strictreply.values._limits import Message
+from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, ToolCall, Usage
+from strictreply.wires._opening import ids_in, peek
 
 _CONVERSATION: Final = "default"
+_FINISH: Final = "This is the last reply of this turn: answer now with what you have, and call no tool."
+
+TurnStep: TypeAlias = Generator[TurnEffect, Any, AgentPipelineContext]
 
 
 @dataclass(slots=True, kw_only=True)
-class TurnSteps(TurnState):
-    """The bodies of one turn's steps, over a store, a model and tools."""
+class TurnSteps:
+    """The bodies of one turn's steps, over a store, a model and tools, and what they share.
+
+    ``contract`` is what replies are held to, ``asked`` are the typed ones, in order. ``calls`` are the last one's,
+    ``suppressed`` the ids of those that repeat too often. ``claiming`` is the manifest being claimed and the claim's
+    holder, ``claim`` the claim that the turn has.
+    """
+
+    contract: Contract
+    policy: LoopPolicy
+    agent: AgentContext
+    model: str
+    new_id: Callable[[], str]
+    asked: list[Asked] = field(default_factory=list)
+    calls: tuple[ToolCall, ...] = ()
+    suppressed: frozenset[str] = frozenset()
+    claiming: tuple[str, str] | None = None
+    claim: SessionClaim | None = None
 
     @property
     def bodies(self) -> Mapping[PipelineStep, StepBody]:
@@ -57,12 +95,12 @@ class TurnSteps(TurnState):
             PipelineStep.SESSION_RESTORER: self.restore_session,
             PipelineStep.AGENT_CONTEXT_RESOLVER: self.load_contexts,
             PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER: self.restore_turn,
-            PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER: partial(resolve_results, self),
+            PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER: self.resolve_results,
             PipelineStep.AGENT_SESSION_CREATOR: self.create_session,
             PipelineStep.AGENT_CONTEXT_LOADER: self.load_contexts,
             PipelineStep.PROMPT_CONTENT_PROVIDER_INITIALIZER: self.compose_prompt,
             PipelineStep.REASONER: self.reason,
-            PipelineStep.LLM_CLIENT: partial(ask, self),
+            PipelineStep.LLM_CLIENT: self.ask,
             PipelineStep.RESPONSE_BUILDER: self.build_response,
         }
 
@@ -82,7 +120,7 @@ class TurnSteps(TurnState):
     def restore_session(self, ctx: AgentPipelineContext) -> TurnStep:
         """Go on with a session, in a new turn."""
         session = yield from self._session(ctx)
-        last: Turn | None = yield from stored(lambda store: store.turn(session.id, session.last_turn_id))
+        last: Turn | None = yield from performed(lambda store: store.turn(session.id, session.last_turn_id))
         messages: list[Message] = []
         if last is not None and last.waiting is not None:  # nobody went on with it: what was said and run is kept
             results = {result.tool_call_id: result for result in last.waiting.tool_call_results}
@@ -96,11 +134,21 @@ class TurnSteps(TurnState):
         """Go on with the turn that waits for the client."""
         envelope = ctx.envelope
         session = yield from self._session(ctx)
-        turn: Turn | None = yield from stored(lambda store: store.turn(envelope.session_id, envelope.turn_id))
+        turn: Turn | None = yield from performed(lambda store: store.turn(envelope.session_id, envelope.turn_id))
         if turn is None:
             message = "no turn of this session has this id"
             raise InvokeFailed((InvokeCode.NOT_FOUND.error("loop.session", message, path="/envelope/turn_id"),))
         return replace(ctx, session=session, turn=replace(turn, waiting=None))
+
+    def _session(self, ctx: AgentPipelineContext) -> Generator[TurnEffect, Any, Session]:
+        envelope = ctx.envelope
+        session: Session | None = yield from performed(lambda store: store.session(envelope.session_id))
+        if session is None or (session.org, session.user) != (envelope.org, envelope.user):
+            message = "no session has this id in this store; a session of another process needs a shared store"
+            raise InvokeFailed((InvokeCode.NOT_FOUND.error("loop.session", message, path="/envelope/session_id"),))
+        if session.last_turn_id != envelope.turn_id:
+            raise InvokeFailed((InvokeCode.STALE_TURN.error("loop.session", path="/envelope/turn_id"),))
+        return session
 
     def load_contexts(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Set the agent context and the conversation context."""
@@ -110,37 +158,162 @@ class TurnSteps(TurnState):
     def compose_prompt(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Compose what stands before the turn's own messages."""
         system = [{"role": "system", "content": self.agent.instructions}] if self.agent.instructions else []
-        before = ctx.session.messages if ctx.session else ()
-        return replace(ctx, prompt=PromptContent(ready=True, messages=(*system, *before)))
+        return replace(ctx, prompt=PromptContent(ready=True, messages=(*system, *session_of(ctx).messages)))
+
+    def resolve_results(self, ctx: AgentPipelineContext) -> TurnStep:
+        """Claim the calls that wait, give each the client's result, and run those that were approved."""
+        envelope, turn = ctx.envelope, turn_of(ctx)
+        self.claiming = claiming = manifest_id(envelope.session_id, envelope.turn_id), ctx.correlation_id
+        claim: SessionClaim | InvokeError = yield from performed(lambda store: store.claim(*claiming))
+        if isinstance(claim, InvokeError):
+            self.claiming = None
+            raise InvokeFailed((claim,))
+        self.claim = claim
+        # what approved calls came to already is left out: a client that tries again decides on all of them again
+        decided = {call.tool_call_id for call in claim.manifest.tool_calls if call.needs_approval}
+        kept = [result for result in claim.manifest.tool_call_results if result.tool_call_id not in decided]
+        answered = answered_manifest(replace(claim.manifest, tool_call_results=tuple(kept)), envelope, turn)
+        demanded = self.contract.replace(choice="auto", parallel=True)  # it was held to its own request's demands
+        verdict = judge(demanded, turn.messages[-1])
+        if isinstance(verdict, Invalid):
+            raise InvokeFailed((InvokeCode.TOOLS_CHANGED.error("loop.same_tools", issues=verdict.issues),))
+        self.calls = identified(verdict.reply, f"{turn.id}.{turn.iterations - 1}")
+        resolved = yield from self._resolved(claim, answered)
+        return replace(ctx, tool_call_manifest=resolved, turn=with_turns(turn, self.result_turns(resolved)))
+
+    def _resolved(
+        self, claim: SessionClaim, answered: ToolCallManifest
+    ) -> Generator[TurnEffect, Any, ToolCallManifest]:
+        """Replace decisions by results; the store keeps that a call begins, then its result: none runs twice."""
+        ran = {result.tool_call_id: result for result in claim.manifest.tool_call_results}
+        limit = self.policy.max_result_chars
+        given = {result.tool_call_id: capped(result, limit) for result in answered.tool_call_results}
+        for call in answered.tool_calls:
+            if not call.needs_approval or call.tool_call_id in ran:
+                continue
+            is_approved, reason = approval_of(given[call.tool_call_id]) or (False, "")
+            if not is_approved:
+                given[call.tool_call_id] = substitute_result(call, "ApprovalDenied", limit, reason=reason)
+                continue
+            marked = ran | {call.tool_call_id: substitute_result(call, "Interrupted", limit)}
+            begun = replace(claim, manifest=with_results(claim.manifest, marked))
+            yield from performed(methodcaller("keep", begun))
+            self.claim = begun  # not before: a call that could not be marked was not begun
+            ran |= yield from self.run_calls([call])
+            self.claim = replace(claim, manifest=with_results(claim.manifest, ran))
+            yield from performed(methodcaller("keep", self.claim))
+        return with_results(answered, given | ran)
 
     def reason(self, ctx: AgentPipelineContext) -> TurnStep:
         """Run the calls that are run here; then ask again, or leave the rest to the client."""
         turn, manifest = turn_of(ctx), ctx.outgoing_manifest
         if manifest is None:
-            self.refuse_endless(turn)
+            self._refuse_endless(turn)
             return ctx
-        results: dict[str, AgentToolCallResult] = {}
-        wanted: list[AgentToolCall] = []
-        for call in manifest.tool_calls:
-            if call.tool_call_id in self.suppressed:
-                results[call.tool_call_id] = suppressed_result(call)
-            elif not call.requires_client_execution:
-                wanted.append(call)
-        results |= yield from self.run_calls(wanted)
-        manifest = with_results(manifest, results)
+        spent = [call for call in manifest.tool_calls if call.tool_call_id in self.suppressed]
+        results = {call.tool_call_id: suppressed_result(call) for call in spent}
+        here = [
+            one for one in manifest.tool_calls if not (one.requires_client_execution or one.tool_call_id in results)
+        ]
+        manifest = with_results(manifest, results | (yield from self.run_calls(here)))
         if manifest.pending:
             return replace(ctx, outgoing_manifest=manifest, response_type=ResponseType.TOOL_CONTINUATION)
         turn = with_turns(turn, self.result_turns(manifest))
         return replace(ctx, turn=turn, outgoing_manifest=None, response_type=ResponseType.NOT_READY)
 
+    def run_calls(self, wanted: Sequence[AgentToolCall]) -> Generator[TurnEffect, Any, dict[str, AgentToolCallResult]]:
+        """Run calls, and return their results by id."""
+        by_id = {call.tool_call_id: call for call in wanted}
+        runs = tuple(RunTool(self.contract.by_name[call.tool], call) for call in self.calls if call.id in by_id)
+        outcomes: tuple[ToolOutcome, ...] = (yield RunTools(runs)) if runs else ()
+        results = {str(run.call.id): outcome.result for run, outcome in zip(runs, outcomes, strict=True)}
+        # A ToolRunner makes them like this; a durable turn reads results from its database, which may hold anything.
+        ours = (
+            (result.tool_call_id, result.name, result.error_message) == (id_, by_id[id_].name, None)
+            and result.result_json is not None
+            and is_json(result.result_json)
+            for id_, result in results.items()
+        )
+        if not all(ours):
+            calls = tuple(by_id[id_] for id_ in results)
+            refuse_unfit(ToolCallManifest(tool_calls=calls, tool_call_results=tuple(results.values())))
+        return results
+
+    def result_turns(self, manifest: ToolCallManifest) -> list[Message]:
+        """Return the turns that report the results of its calls to the model."""
+        return result_turns(manifest, self.contract.channel)
+
+    def ask(self, ctx: AgentPipelineContext) -> TurnStep:
+        """Ask the model; its reply leads to an answer, or to calls that are run here or by the client."""
+        turn = turn_of(ctx)
+        messages: list[Message] = [*ctx.prompt.messages, *turn.messages, *self._instructions(turn)]
+        asked: Asked = yield from performed(AskModel(messages, is_first=not turn.tool_calls))
+        taken = {*ids_in(messages), *(call.tool_call_id for call in turn.tool_calls)}
+        self.calls = identified(asked.reply, f"{turn.id}.{turn.iterations}", taken=taken)
+        asked = replace(asked, message=_readdressed(asked.message, asked.reply, self.calls))
+        self.asked.append(asked)
+        calls = self._manifest_calls(turn, asked.message)
+        manifest = ToolCallManifest(tool_calls=calls)
+        if errors := tuple(judged_in_turn(RuleSubject(manifest, LOOP_VALIDATOR), REPLY_CALLS)):
+            raise InvokeFailed(errors)  # before anything is run
+        said = with_turns(turn, [_closing(asked)])
+        turn = replace(said, iterations=turn.iterations + 1, tool_calls=(*turn.tool_calls, *calls))
+        ctx = replace(ctx, turn=turn)
+        if isinstance(asked.reply, DirectAnswer):
+            usage = asdict(sum((one.usage for one in self.asked), Usage()))  # of the turn, as far as this process asked
+            payload = ResponsePayload(primary_output_text=_answer_text(asked.reply), usage=usage)
+            return replace(ctx, response_payload=payload, outgoing_manifest=None, response_type=ResponseType.FINAL)
+        self._refuse_endless(turn)  # the model would not be asked again with the results
+        here = any(not call.requires_client_execution for call in calls)
+        leads_to = ResponseType.SERVER_TOOLS if here else ResponseType.TOOL_CONTINUATION
+        return replace(ctx, outgoing_manifest=manifest, response_type=leads_to)
+
+    def _refuse_endless(self, turn: Turn) -> None:
+        """Raise where the turn may not ask again: IterationsExceeded (requirement P68), or ReplyHalted for tokens."""
+        if turn.iterations >= self.policy.max_iterations:
+            raise IterationsExceeded(self.policy.max_iterations)
+        spent, bound = sum(asked.usage.total_tokens for asked in self.asked), self.policy.max_tokens_total
+        if bound is not None and spent >= bound:
+            attempts = tuple(attempt for asked in self.asked for attempt in asked.attempts)
+            message = f"halted after {spent} tokens in {len(self.asked)} asks"
+            raise ReplyHalted(message, reason="tokens", attempts=attempts)
+
+    def _instructions(self, turn: Turn) -> list[Message]:
+        texts = [
+            f"You have called {name} several times with the same arguments; use the results that you have."
+            for name in self.policy.repeated(turn.tool_calls, tools=self.contract.by_name)
+        ]
+        if turn.tool_calls and self.policy.max_iterations - turn.iterations <= 1:
+            texts.append(_FINISH)
+        return [{"role": "user", "content": " ".join(texts)}] if texts else []
+
+    def _manifest_calls(self, turn: Turn, message: Message) -> tuple[AgentToolCall, ...]:
+        """Make the manifest's calls; the client answers those of tools without a function or that need approval."""
+        tools = self.contract.by_name
+        made = [
+            AgentToolCall(
+                tool_call_id=str(call.id),
+                name=call.tool,
+                arguments_json=_arguments(call, message, tool),
+                requires_client_execution=tool.function is None or tool.needs_approval,
+                needs_approval=tool.needs_approval,
+            )
+            for call, tool in ((call, tools[call.tool]) for call in self.calls)
+        ]
+        judged = list(self.policy.suppressed(made, turn.tool_calls, tools=tools))
+        self.suppressed = frozenset(call.tool_call_id for call, is_spent in judged if is_spent)
+        return tuple(
+            replace(call, requires_client_execution=False, needs_approval=False) if is_spent else call
+            for call, is_spent in judged
+        )
+
     def build_response(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Build the response, and leave everything else as it is."""
-        final = ctx.response_type is ResponseType.FINAL
-        session, turn = ctx.session or Session(id=""), turn_of(ctx)
+        final, session = ctx.response_type is ResponseType.FINAL, session_of(ctx)
         response = AgentResponse(
             kind=ResponseKind.FINAL if final else ResponseKind.CLIENT_TOOL_CONTINUATION,
             session_id=session.id,
-            turn_id=turn.id,
+            turn_id=turn_of(ctx).id,
             mode_display_name=session.mode_display_name,
         )
         if final and ctx.response_payload is not None:
@@ -150,15 +323,65 @@ class TurnSteps(TurnState):
             response = replace(response, tool_calls=ctx.outgoing_manifest.pending)
         return replace(ctx, built=BuiltResponse(response=response, fingerprint=fingerprint(ctx)))
 
-    def _session(self, ctx: AgentPipelineContext) -> Generator[TurnEffect, Any, Session]:
-        envelope = ctx.envelope
-        session: Session | None = yield from stored(lambda store: store.session(envelope.session_id))
-        if session is None or (session.org, session.user) != (envelope.org, envelope.user):
-            message = "no session has this id in this store; a session of another process needs a shared store"
-            raise InvokeFailed((InvokeCode.NOT_FOUND.error("loop.session", message, path="/envelope/session_id"),))
-        if session.last_turn_id != envelope.turn_id:
-            raise InvokeFailed((InvokeCode.STALE_TURN.error("loop.session", path="/envelope/turn_id"),))
-        return session
+    def save(self, ctx: AgentPipelineContext, store: SessionStore) -> None:
+        """Keep the end of a turn, which completed or waits for the client."""
+        session, turn = session_of(ctx), turn_of(ctx)
+        ended = turn.messages if ctx.response_type is ResponseType.FINAL else ()
+        session = replace(session, messages=session.messages + ended)
+        store.save(session, turn, waiting=ctx.outgoing_manifest, consumed=self.claim)
+
+    def release(self, store: SessionStore) -> None:
+        """Release what the turn has claimed, or may have claimed when it was interrupted."""
+        if self.claiming is not None:
+            claim = self.claim or store.claim(*self.claiming)
+            if not isinstance(claim, InvokeError):
+                store.release(claim)
+
+
+def session_of(ctx: AgentPipelineContext) -> Session:
+    """Return the session, which is there once it was created or restored."""
+    return ctx.session or Session(id="")
+
+
+def turn_of(ctx: AgentPipelineContext) -> Turn:
+    """Return the turn, which is there once it was created or restored."""
+    return ctx.turn or Turn(id="")
+
+
+def with_turns(turn: Turn, messages: Sequence[Message]) -> Turn:
+    """Add messages to a turn."""
+    return replace(turn, messages=(*turn.messages, *map(dict, messages)))
+
+
+def _readdressed(message: Message, reply: AssistantReply, calls: tuple[ToolCall, ...]) -> Message:
+    """Replace the ids of ``reply`` in the assistant's turn by those of ``calls``."""
+    ids = {before.id: after.id for before, after in zip(reply.calls, calls, strict=True) if before.id != after.id}
+    written: Any = peek(message, "tool_calls")
+    if not ids or not written:
+        return message
+    return {**message, "tool_calls": [{**one, "id": ids.get(one["id"], one["id"])} for one in written]}
+
+
+def _arguments(call: ToolCall, message: Message, tool: Tool) -> str:
+    native = peek(message, "tool_calls")
+    for written in native if isinstance(native, list) else ():
+        text = peek(peek(written, "function"), "arguments")
+        if peek(written, "id") == call.id and isinstance(text, str) and isinstance(decode(text), dict):
+            return text
+    return compact(tool.spelled(call.args))
+
+
+def _closing(asked: Asked) -> Message:
+    """Return a reply for the conversation, an answer that was written as a call as text: a call needs a result."""
+    if isinstance(asked.reply, DirectAnswer) and asked.message.get("tool_calls"):
+        return {"role": "assistant", "content": _answer_text(asked.reply)}
+    message: Message = encodable(dict(asked.message))
+    return message
+
+
+def _answer_text(reply: DirectAnswer) -> str:
+    answer = encodable(reply.to_dict()["answer"])
+    return answer if isinstance(answer, str) else compact(answer)
 
 
 JUDGED_BEHIND: Final[Mapping[PipelineStep, tuple[RuleGroup, ...]]] = {
@@ -184,9 +407,9 @@ def turn_flow(
 ) -> Generator[TurnEffect, Any, LineResult]:
     """Take a request down the line; a turn that completed, or waits for the client, is saved in one piece.
 
-    ``time_stamp`` is when the request came, as ISO 8601; ``correlation_id`` names it in logs. A turn that failed or was
-    aborted leaves the store as it was: the client may send its results again. One that completed and could not be saved
-    has failed with what the store raised, and keeps its context. Raises InvokeFailed for a request of no type.
+    ``time_stamp`` is when the request came, as ISO 8601. A turn that failed or was aborted leaves the store as it was:
+    the client may send its results again. One that completed and could not be saved has failed with what the store
+    raised, and keeps its context. Raises InvokeFailed for a request of no type.
     """
     kind = type_of(envelope)
     if isinstance(kind, InvokeResult):
@@ -199,31 +422,8 @@ def turn_flow(
         clock=time.perf_counter,
         judged_behind=JUDGED_BEHIND,
     )
-    settle = _save(line.context, steps) if line.status is LineStatus.COMPLETED else release(steps)
-    settled = (yield UseStore(settle)) if settle is not None else None
-    if isinstance(settled, EffectRaised) and line.status is LineStatus.COMPLETED:
+    is_done = line.status is LineStatus.COMPLETED
+    settled = yield partial(steps.save, line.context) if is_done else steps.release
+    if is_done and isinstance(settled, EffectRaised):
         return replace(line, status=LineStatus.FAILED, cause=settled.error)
     return line
-
-
-def _save(ctx: AgentPipelineContext, steps: TurnSteps) -> Callable[[SessionStore], None] | None:
-    session, turn = ctx.session, ctx.turn
-    if session is None or turn is None:
-        return None
-    ended = turn.messages if ctx.response_type is ResponseType.FINAL else ()
-    kept = replace(session, messages=session.messages + ended)
-    return lambda store: store.save(kept, turn, waiting=ctx.outgoing_manifest, consumed=steps.claim)
-
-
-def release(steps: TurnSteps) -> Callable[[SessionStore], None] | None:
-    """Release what a turn has claimed, or may have claimed when interrupted; None when it has claimed nothing."""
-    claimed, claiming = steps.claim, steps.claiming
-    if claiming is None:
-        return None
-
-    def settle(store: SessionStore) -> None:
-        claim = store.claim(*claiming) if claimed is None else claimed
-        if not isinstance(claim, InvokeError):
-            store.release(claim)
-
-    return settle

@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 import anyio
 
@@ -25,16 +25,10 @@ from strictreply.pipeline._invoke_result import InvokeFailed
 from strictreply.pipeline._line import LineResult, LineStatus
 from strictreply.pipeline._sessions import SessionConflict, SessionStoreFailed
 from strictreply.pipeline._turn_effects import TurnEffect, result_turns
-from strictreply.pipeline._turn_steps import TurnSteps, release, turn_flow
+from strictreply.pipeline._turn_steps import TurnSteps, turn_flow
 from strictreply.pipeline._values import PipelineStep
 from strictreply.running._run_values import AttemptMade, OnEvent, Run, RunEnded, RunEvent, RunKeywords, RunRequest
-from strictreply.running._turn_performing import (
-    AsyncTurnPerformer,
-    ToolRunner,
-    TurnPerformer,
-    finished_in_thread,
-    numbering,
-)
+from strictreply.running._turn_performing import ToolRunner, aperform, finished_in_thread, numbering, perform
 from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._limits import Message
 
@@ -59,9 +53,12 @@ def run(client: StrictClient, messages: str | Iterable[Message] | None = None, *
     """
     _refuse_other(client, StrictClient, "run() takes a wrapped OpenAI(); with AsyncOpenAI() it is: await arun(…)")
     turn = _RunningTurn(client, messages, keywords)
-    performer = TurnPerformer(turn.watched(client), turn.keywords, turn.tools, turn.sessions)
-    with turn:
-        return turn.ended(drive(turn.flow(), performer))
+    try:
+        performer = partial(perform, turn.watched(client), turn.keywords, turn.tools, turn.sessions)
+        return turn.ended(drive(turn.flow, performer))
+    except BaseException:
+        turn.release()
+        raise
 
 
 async def arun(
@@ -70,9 +67,13 @@ async def arun(
     """Run a conversation to its answer with an async client, on asyncio; see :func:`run`. Sync tools run in threads."""
     _refuse_other(client, AsyncStrictClient, "arun() takes a wrapped AsyncOpenAI(); with OpenAI() it is: run(…)")
     turn = _RunningTurn(client, messages, keywords)
-    performer = AsyncTurnPerformer(turn.watched(client), turn.keywords, turn.tools, turn.sessions)
-    async with turn:
-        return turn.ended(await adrive(turn.flow(), performer))
+    try:
+        performer = partial(aperform, turn.watched(client), turn.keywords, turn.tools, turn.sessions)
+        return turn.ended(await adrive(turn.flow, performer))
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            await finished_in_thread(turn.release)
+        raise
 
 
 def run_stream(
@@ -139,7 +140,7 @@ async def arun_stream(
 
 
 class _RunningTurn:
-    """One turn that is being run; as a context manager it gives back what an interrupted turn had claimed."""
+    """One turn that is being run: its ``flow``, and what performs its effects."""
 
     def __init__(
         self, client: StrictClient | AsyncStrictClient, messages: str | Iterable[Message] | None, keywords: RunKeywords
@@ -155,19 +156,17 @@ class _RunningTurn:
         self.steps = TurnSteps(contract=contract, policy=request.loop, agent=request.agent, model=model, new_id=_new_id)
         self.keywords = numbering(client, asked)
         self.sessions = request.store
-        self._envelope = request.envelope()
-        self._cancelled = request.cancel or (lambda: False)
+        self.flow: Generator[TurnEffect, Any, LineResult] = turn_flow(
+            request.envelope(),
+            self.steps,
+            time_stamp=datetime.now(UTC).isoformat(),
+            correlation_id=_new_id(),
+            cancelled=request.cancel or (lambda: False),
+        )
 
     def watched(self, client: Client) -> Client:
         """Return the client, each of whose asks is reported where somebody listens."""
         return client.watched(lambda attempt: self.tools.tell(AttemptMade(attempt))) if self.is_heard else client
-
-    def flow(self) -> Generator[TurnEffect, Any, LineResult]:
-        """Begin the turn."""
-        now = datetime.now(UTC).isoformat()
-        return turn_flow(
-            self._envelope, self.steps, time_stamp=now, correlation_id=_new_id(), cancelled=self._cancelled
-        )
 
     def ended(self, line: LineResult) -> Run:
         """Return what the turn came to, or raise what failed it."""
@@ -189,23 +188,10 @@ class _RunningTurn:
             transcript += result_turns(self.steps.claim.manifest, self.steps.contract.channel)
         return Run(built, transcript, tuple(self.steps.asked), line.trace, self.sessions)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def release(self) -> None:
         """Release the claim of a turn that was interrupted: an exception of a step has done so already."""
-        settle = None if kind is None else release(self.steps)
-        if settle is not None:
-            with unharmed("the session store"):  # what interrupted the turn is raised, and the claim lapses by itself
-                settle(self.sessions)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            with anyio.CancelScope(shield=True):
-                await finished_in_thread(partial(self.__exit__, kind))
+        with unharmed("the session store"):  # what interrupted the turn is raised, and the claim lapses by itself
+            self.steps.release(self.sessions)
 
 
 def _refuse_other(client: object, kind: type, message: str) -> None:

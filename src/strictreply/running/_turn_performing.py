@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeAlias, TypeVar
@@ -37,7 +37,6 @@ from strictreply.pipeline._turn_effects import (
     RunTools,
     ToolOutcome,
     TurnEffect,
-    UseStore,
     error_json,
     result_json,
 )
@@ -50,9 +49,6 @@ from strictreply.values._limits import JSONObject
 ThreadResult = TypeVar("ThreadResult")
 
 _Task: TypeAlias = tuple[Callable[[], Any], Future[Any]]
-
-_IDLE_SECONDS: Final = 10.0
-"""How long a thread waits for more work before it ends."""
 
 _IDLE: Final[list[SimpleQueue[_Task]]] = []
 """The inbox of each thread that has nothing to do."""
@@ -95,8 +91,9 @@ def _serve(task: _Task | None) -> None:
 
 
 def _next_of(inbox: SimpleQueue[_Task]) -> _Task | None:
+    """Wait for more work, up to ten seconds; None when the thread ends."""
     try:
-        return inbox.get(timeout=_IDLE_SECONDS)
+        return inbox.get(timeout=10)
     except Empty:
         try:
             _IDLE.remove(inbox)
@@ -117,78 +114,58 @@ async def finished_in_thread(work: Callable[[], ThreadResult]) -> ThreadResult:
 
 logger = logging.getLogger("strictreply")
 
-_UNDEMANDING: Final = (None, "auto", "none")
+
+def perform(
+    client: StrictClient, keywords: JSONObject, tools: ToolRunner, sessions: SessionStore, effect: TurnEffect
+) -> Any:
+    """Perform an effect with a sync client; an error is a value, for the turn to settle what it has begun."""
+    match effect:
+        case RunTools(runs=runs):
+            return tools.run_all(runs)
+        case AskModel():
+            request = request_of(effect, keywords)
+            try:
+                if not request.pop("stream", False):
+                    return asked_of(client.exchange(**request))
+                with client.stream(**request) as stream:
+                    for event in stream:
+                        if not isinstance(event, Accepted):
+                            tools.tell(event)
+                return asked_of(stream.exchange)
+            except Exception as error:  # noqa: BLE001 - the turn gives back what it has claimed, and raises it again
+                return EffectRaised(error)
+        case use:
+            return _used(sessions, use)
 
 
-@dataclass(frozen=True, slots=True)
-class TurnPerformer:
-    """Performs the effects of one turn with a sync client."""
-
-    client: StrictClient
-    keywords: JSONObject = field(repr=False)
-    tools: ToolRunner
-    sessions: SessionStore
-
-    def __call__(self, effect: TurnEffect) -> Any:
-        """Do what the turn wants; an error is a value, for the turn to settle what it has begun."""
-        match effect:
-            case RunTools(runs=runs):
-                return self.tools.run_all(runs)
-            case AskModel():
-                try:
-                    return asked_of(self._exchanged(request_of(effect, self.keywords)))
-                except Exception as error:  # noqa: BLE001 - the turn gives back what it has claimed, and raises it again
-                    return EffectRaised(error)
-            case _:
-                return _used(self.sessions, effect)
-
-    def _exchanged(self, request: JSONObject) -> Exchange:
-        if not request.pop("stream", False):
-            return self.client.exchange(**request)
-        with self.client.stream(**request) as stream:
-            for event in stream:
-                if not isinstance(event, Accepted):
-                    self.tools.tell(event)
-        return stream.exchange
-
-
-@dataclass(frozen=True, slots=True)
-class AsyncTurnPerformer:
-    """Performs the effects of one turn with an async client; the store is used in a thread."""
-
-    client: AsyncStrictClient
-    keywords: JSONObject = field(repr=False)
-    tools: ToolRunner
-    sessions: SessionStore
-
-    async def __call__(self, effect: TurnEffect) -> Any:
-        """Do what the turn wants like :class:`TurnPerformer`, awaiting."""
-        match effect:
-            case RunTools(runs=runs):
-                return await self.tools.arun_all(runs)
-            case AskModel():
-                try:
-                    return asked_of(await self._exchanged(request_of(effect, self.keywords)))
-                except Exception as error:  # noqa: BLE001 - as in the twin
-                    return EffectRaised(error)
-            case _ if type(self.sessions) is MemorySessionStore:  # which waits for nothing
-                return _used(self.sessions, effect)
-            case _:
-                return await finished_in_thread(partial(_used, self.sessions, effect))
-
-    async def _exchanged(self, request: JSONObject) -> Exchange:
-        if not request.pop("stream", False):
-            return await self.client.exchange(**request)
-        async with self.client.stream(**request) as stream:
-            async for event in stream:
-                if not isinstance(event, Accepted):
-                    self.tools.tell(event)
-        return stream.exchange
+async def aperform(
+    client: AsyncStrictClient, keywords: JSONObject, tools: ToolRunner, sessions: SessionStore, effect: TurnEffect
+) -> Any:
+    """Perform an effect with an async client, like :func:`perform`; the store is used in a thread."""
+    match effect:
+        case RunTools(runs=runs):
+            return await tools.arun_all(runs)
+        case AskModel():
+            request = request_of(effect, keywords)
+            try:
+                if not request.pop("stream", False):
+                    return asked_of(await client.exchange(**request))
+                async with client.stream(**request) as stream:
+                    async for event in stream:
+                        if not isinstance(event, Accepted):
+                            tools.tell(event)
+                return asked_of(stream.exchange)
+            except Exception as error:  # noqa: BLE001 - as in the twin
+                return EffectRaised(error)
+        case use if type(sessions) is MemorySessionStore:  # which waits for nothing
+            return _used(sessions, use)
+        case use:
+            return await finished_in_thread(partial(_used, sessions, use))
 
 
 def request_of(effect: AskModel, keywords: JSONObject) -> JSONObject:
     """Return the keywords of one ask; ``tool_choice`` demands a call of the turn's first alone."""
-    demanded = keywords.get("tool_choice") not in _UNDEMANDING and not effect.is_first
+    demanded = keywords.get("tool_choice") not in (None, "auto", "none") and not effect.is_first
     kept = {name: value for name, value in keywords.items() if name != "tool_choice"} if demanded else keywords
     return {**kept, "messages": effect.messages}
 
@@ -204,10 +181,10 @@ def asked_of(exchange: Exchange) -> Asked:
     return Asked(exchange.transcript[-1], exchange.reply, exchange.usage, exchange.attempts)
 
 
-def _used(sessions: SessionStore, effect: UseStore) -> Any:
+def _used(sessions: SessionStore, use: Callable[[SessionStore], Any]) -> Any:
     """Use the store; what it raises is a value, and an error of ours: a program's own store may raise anything."""
     try:
-        return effect.use(sessions)
+        return use(sessions)
     except StrictReplyError as error:
         return EffectRaised(error)
     except Exception as error:  # noqa: BLE001 - anybody's code
@@ -276,10 +253,9 @@ class ToolRunner:
         self.tell(ToolStarted(run.call))
         start = time.perf_counter()
         try:
-            value = _run_here(run)
+            return self._done(run, _run_here(run), start)
         except ToolExecutionError as error:
             return self._failed(run, error, start)
-        return self._done(run, value, start)
 
     async def _arun(self, run: RunTool) -> ToolOutcome:
         self.tell(ToolStarted(run.call))

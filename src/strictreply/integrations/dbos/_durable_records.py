@@ -6,7 +6,6 @@ only what was read from a record, so that it is the same when a turn is played a
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -127,11 +126,6 @@ def asked_from(record: JSONObject, contract: Contract) -> Asked | EffectRaised:
         error = InvokeCode.TOOLS_CHANGED.error("loop.same_tools", message, issues=verdict.issues)
         return EffectRaised(InvokeFailed((error,)))
     return Asked(record["message"], verdict.reply, Usage(**record["usage"]))
-
-
-def ascii_json(record: JSONObject) -> str:
-    """Write a record; a lone surrogate is escaped, as no database takes one."""
-    return json.dumps(record, separators=(",", ":"))
 
 
 @contextmanager

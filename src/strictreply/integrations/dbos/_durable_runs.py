@@ -34,6 +34,7 @@ from strictreply.pipeline import AgentContext, AgentResponse, Envelope, InvokeCo
 from strictreply.pipeline._line import EffectRaised
 from strictreply.pipeline._reconciling import answered_manifest
 from strictreply.running._run_values import DEFAULT_AGENT, DEFAULT_LOOP, GivenResult, RunRequest
+from strictreply.running._turn_performing import numbering
 from strictreply.values._limits import Message
 
 _NAME: Final = re.compile(r"[a-z0-9_-]{1,64}")
@@ -75,15 +76,15 @@ class DurableRuns:
         self.user: str = user
         self._connecting = threading.Lock()
         self._database: Any = None
-        self._settings = TurnSettings(client=client, keywords=keywords, loop=loop, agent=agent)
-        for tool in self._settings.contract.tools:
+        self._contract = client.contract_for(**keywords)
+        for tool in self._contract.tools:
             if tool.function is not None:
                 tool.refuse_unrunnable(awaited=isinstance(client, AsyncStrictClient))
         library = load("dbos")
         portable = library.WorkflowSerializationFormat.PORTABLE
         # DBOS itself gives up no run: TurnTrial does, since not every run in hand is to blame for a worker's death.
         declared = library.DBOS.workflow(name=self.workflow, serialization_type=portable, max_recovery_attempts=None)
-        declared(workflow_of(self._settings))
+        declared(workflow_of(TurnSettings(client, numbering(client, keywords), self._contract, loop, agent)))
 
     @property
     def workflow(self) -> str:
@@ -132,7 +133,7 @@ class DurableRuns:
 
         Those that do not fit any more are left out; InvokeFailed (TOOLS_CHANGED) when the last is one.
         """
-        *_, last = read = [asked_from(record, self._settings.contract) for record in end.asked]
+        *_, last = read = [asked_from(record, self._contract) for record in end.asked]
         if isinstance(last, EffectRaised):
             raise last.error
         told = [*end.session.messages, *(end.turn.messages if end.waiting else ())]

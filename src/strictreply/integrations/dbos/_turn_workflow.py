@@ -8,12 +8,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
 from strictreply import AsyncStrictClient, Contract, InvokeFailed, LoopPolicy, StrictClient
@@ -24,63 +23,51 @@ from strictreply.integrations.dbos._durable_records import (
     DurableRunFailed,
     TurnEnd,
     TurnRequest,
-    ascii_json,
     asked_from,
     asked_record,
 )
 from strictreply.integrations.dbos._durable_worker import TurnTrial
 from strictreply.pipeline import AgentContext, AgentToolCallResult, MemorySessionStore
-from strictreply.pipeline._line import LineResult, LineStatus
-from strictreply.pipeline._turn_effects import AskModel, RunTool, RunTools, ToolOutcome, TurnEffect
+from strictreply.pipeline._line import EffectRaised, LineResult, LineStatus
+from strictreply.pipeline._turn_effects import Asked, AskModel, RunTool, RunTools, ToolOutcome, TurnEffect
 from strictreply.pipeline._turn_steps import TurnSteps, turn_flow
-from strictreply.running._turn_performing import AsyncTurnPerformer, ToolRunner, TurnPerformer, in_thread, numbering
+from strictreply.running._turn_performing import ToolRunner, aperform, in_thread, perform
 from strictreply.values._limits import JSONObject
 
 _ASK: Final = {"name": "ask"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class TurnSettings:
-    """What every turn of these runs is run with, in every process alike."""
+class TurnSettings(NamedTuple):
+    """The settings of every turn of these runs, in every process alike; its replies may repeat ids of earlier calls."""
 
     client: StrictClient | AsyncStrictClient
-    keywords: JSONObject = field(repr=False)
+    keywords: JSONObject
+    contract: Contract
     loop: LoopPolicy
     agent: AgentContext
-
-    @cached_property
-    def contract(self) -> Contract:
-        """The contract of the model's replies."""
-        return self.client.contract_for(**self.keywords)
-
-    @cached_property
-    def numbered(self) -> JSONObject:
-        """The keywords of every exchange, in which replies may repeat the ids of earlier calls."""
-        return numbering(self.client, self.keywords)
 
 
 class _DurableTurn:
     """A turn, run or played again: its effects are steps, its ids come from the workflow's, its store is in memory."""
 
     def __init__(self, settings: TurnSettings, text: str) -> None:
-        self.request, self.settings = TurnRequest.from_json(text), settings
-        self.workflow_id, numbers = str(load("dbos").DBOS.workflow_id), count()
-        self.trial = TurnTrial(self.workflow_id)
+        request, numbers = TurnRequest.from_json(text), count()
+        own_id = str(load("dbos").DBOS.workflow_id)
+        self.contract, self.trial = settings.contract, TurnTrial(own_id)
         self.tools = ToolRunner(settings.loop, lambda _: None)  # whoever wants to know of events may have died
-        self.store = MemorySessionStore() if self.request.before is None else self.request.before.store()
+        self.store = MemorySessionStore() if request.before is None else request.before.store()
         self.steps = TurnSteps(
             contract=settings.contract,
             policy=settings.loop,
             agent=settings.agent,
             model=str(settings.keywords.get("model", "")),
-            new_id=lambda: uuid5(NAMESPACE_OID, f"{self.workflow_id}/{next(numbers)}").hex,
+            new_id=lambda: uuid5(NAMESPACE_OID, f"{own_id}/{next(numbers)}").hex,
         )
-
-    def flow(self) -> Generator[TurnEffect, Any, LineResult]:
-        """Begin the turn; it is never cancelled from inside, since DBOS cancels at a step."""
-        when, own_id = self.request.time_stamp, self.workflow_id
-        return turn_flow(
-            self.request.envelope, self.steps, time_stamp=when, correlation_id=own_id, cancelled=lambda: False
+        when = request.time_stamp
+        self.flow: Generator[TurnEffect, Any, LineResult] = (
+            turn_flow(  # DBOS cancels it, at a step
+                request.envelope, self.steps, time_stamp=when, correlation_id=own_id, cancelled=lambda: False
+            )
         )
 
     def ended(self, line: LineResult) -> str:
@@ -89,32 +76,26 @@ class _DurableTurn:
         if line.status is not LineStatus.COMPLETED or built is None:
             raise DurableRunFailed(DurableFailure.of(line.cause or InvokeFailed(line.errors, step=line.step.name)))
         response = built.response
-        session = self.store.session(response.session_id)
-        turn = self.store.turn(response.session_id, response.turn_id)
+        session, turn = self.store.session(response.session_id), self.store.turn(response.session_id, response.turn_id)
         if session is None or turn is None:
             raise LookupError("a completed turn is kept")
         waiting, asked = line.context.outgoing_manifest, tuple(map(asked_record, self.steps.asked))
         return TurnEnd(response=response, session=session, turn=turn, waiting=waiting, asked=asked).to_json()
 
-    def perform(self, inner: TurnPerformer, effect: TurnEffect) -> Any:
+    def perform(self, inner: Callable[[TurnEffect], Any], effect: TurnEffect) -> Any:
         """Perform an effect, or read what it came to before; for a sync client."""
         dbos = load("dbos").DBOS
 
-        def ask() -> str:
-            self.trial.stepped = True
-            return ascii_json(asked_record(inner(effect)))
-
         def run_tool(run: RunTool) -> str:
-            self.trial.stepped = True
             try:
                 (outcome,) = self.tools.run_all((run,))
             except SystemExit as error:  # fails the run, which would hang otherwise
                 raise DurableRunFailed(DurableFailure.of(error)) from error
-            return ascii_json(outcome.result.to_dict())  # which describes what the tool raised
+            return self._record(outcome.result.to_dict())  # which describes what the tool raised
 
         match effect:
             case AskModel():
-                told: Any = asked_from(json.loads(dbos.run_step(_ASK, ask)), self.settings.contract)
+                told: Any = self._asked(dbos.run_step(_ASK, lambda: self._record(asked_record(inner(effect)))))
             case RunTools(runs=runs):
                 steps = [dbos.reserve_step() for _ in runs]  # numbered in the order of the calls
                 work = [partial(step.run, _step_of(run), run_tool, run) for step, run in zip(steps, runs, strict=True)]
@@ -130,18 +111,16 @@ class _DurableTurn:
         self.trial.settle()
         return told
 
-    async def aperform(self, inner: AsyncTurnPerformer, effect: TurnEffect) -> Any:
+    async def aperform(self, inner: Callable[[TurnEffect], Awaitable[Any]], effect: TurnEffect) -> Any:
         """Perform an effect, or read what it came to before; for an async client."""
         dbos, limit = load("dbos").DBOS, asyncio.Semaphore(self.tools.policy.concurrency)
 
         async def ask() -> str:
-            self.trial.stepped = True
-            return ascii_json(asked_record(await inner(effect)))
+            return self._record(asked_record(await inner(effect)))
 
         async def run_tool(run: RunTool) -> str:
-            self.trial.stepped = True
             (outcome,) = await self.tools.arun_all((run,))
-            return ascii_json(outcome.result.to_dict())  # which describes what the tool raised
+            return self._record(outcome.result.to_dict())  # which describes what the tool raised
 
         async def run_step(step: Any, run: RunTool) -> ToolOutcome:
             async with limit:
@@ -149,7 +128,7 @@ class _DurableTurn:
 
         match effect:
             case AskModel():
-                told: Any = asked_from(json.loads(await dbos.run_step_async(_ASK, ask)), self.settings.contract)
+                told: Any = self._asked(await dbos.run_step_async(_ASK, ask))
             case RunTools(runs=runs):
                 steps = [dbos.reserve_step() for _ in runs]  # numbered in the order of the calls
                 told = tuple(await asyncio.gather(*map(run_step, steps, runs)))
@@ -157,6 +136,14 @@ class _DurableTurn:
                 told = await inner(effect)
         self.trial.settle()
         return told
+
+    def _record(self, record: JSONObject) -> str:
+        """Write the record of a step; a lone surrogate is escaped, as no database takes one."""
+        self.trial.stepped = True
+        return json.dumps(record, separators=(",", ":"))
+
+    def _asked(self, text: str) -> Asked | EffectRaised:
+        return asked_from(json.loads(text), self.contract)
 
 
 def workflow_of(settings: TurnSettings) -> Callable[[str], Any]:
@@ -166,10 +153,10 @@ def workflow_of(settings: TurnSettings) -> Callable[[str], Any]:
 
         async def arun_turn(text: str) -> str:
             turn = _DurableTurn(settings, text)
-            inner = AsyncTurnPerformer(client, settings.numbered, turn.tools, turn.store)
+            inner = partial(aperform, client, settings.keywords, turn.tools, turn.store)
             try:
                 await asyncio.wrap_future(in_thread(turn.trial.begin))
-                return turn.ended(await adrive(turn.flow(), partial(turn.aperform, inner)))
+                return turn.ended(await adrive(turn.flow, partial(turn.aperform, inner)))
             finally:
                 turn.trial.end()
 
@@ -177,10 +164,10 @@ def workflow_of(settings: TurnSettings) -> Callable[[str], Any]:
 
     def run_turn(text: str) -> str:
         turn = _DurableTurn(settings, text)
-        inner = TurnPerformer(client, settings.numbered, turn.tools, turn.store)
+        inner = partial(perform, client, settings.keywords, turn.tools, turn.store)
         try:
             turn.trial.begin()
-            return turn.ended(drive(turn.flow(), partial(turn.perform, inner)))
+            return turn.ended(drive(turn.flow, partial(turn.perform, inner)))
         finally:
             turn.trial.end()
 
