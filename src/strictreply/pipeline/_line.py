@@ -36,10 +36,7 @@ ROUND: Final = (PipelineStep.LLM_CLIENT, PipelineStep.RESPONSE_BUILDER)  # they 
 
 
 def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
-    """Return what a request is: a session and a turn make a FollowOn, with results a continuation, neither an Initial.
-
-    Else the result names each missing or blank member, with INVALID_REQUEST (requirement P26).
-    """
+    """Return a request's type; else INVALID_REQUEST for each missing or blank member (requirement P26)."""
     ids: dict[str, object] = {"session_id": envelope.session_id, "turn_id": envelope.turn_id}
     missing = [name for name, given in ids.items() if not (isinstance(given, str) and given.strip())]
     if not missing:
@@ -52,11 +49,7 @@ def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
 
 
 def next_step(ctx: AgentPipelineContext, done: PipelineStep) -> PipelineStep | None:
-    """Return the step after ``done``, which left ``ctx``; None after the ResponseBuilder.
-
-    Calls that are run here lead to the Reasoner, those of the client to the ResponseBuilder. Raises ContractError for a
-    step that is not on the walk.
-    """
+    """Return the step after ``done``, None after the last; ContractError for a step that is not on the walk."""
     pending = () if ctx.outgoing_manifest is None else ctx.outgoing_manifest.pending
     match done:
         case PipelineStep.RESPONSE_BUILDER:
@@ -142,17 +135,13 @@ def line_flow(
     clock: Callable[[], float],
     judged_behind: Mapping[PipelineStep, tuple[RuleGroup, ...]] | None = None,
 ) -> Generator[Any, Any, LineResult]:
-    """Walk a request down the line (requirements P43, P44).
+    """Walk a request down the line (requirements P43, P44); only an Exception of a body becomes a failure.
 
-    Each step is: pre-validation, ``cancelled``, the body, ``cancelled`` again, the body's failure, post-validation, the
-    next step. ``clock`` returns seconds. Before the ResponseBuilder the published rule of the LLMClient holds, whatever
-    ``validator`` allows (X13). The Reasoner's body bounds the rounds (requirement P68). A BaseException that is no
-    Exception passes through.
-
-    ``judged_behind`` replaces ``validator`` by these groups, each after its step, for bodies that follow the rules.
+    Each step is: pre-validation, ``cancelled``, the body, ``cancelled`` again, the body's failure, post-validation.
+    ``clock`` returns seconds. The Reasoner's body bounds the rounds (requirement P68). ``judged_behind`` replaces
+    ``validator`` by these groups, each after its step, for bodies that follow the rules.
     """
-    published = replace(validator, allow_server_tool_calls=False)
-    line = _Line(bodies, validator, published, cancelled, judged_behind)
+    line = _Line(bodies, validator, cancelled, judged_behind)
     trace: tuple[StepTrace, ...] = ()
     step = PipelineStep.REQUEST_HANDLER
     while True:
@@ -166,11 +155,10 @@ def line_flow(
 
 
 class _Line(NamedTuple):
-    """What all steps of one walk share; ``published`` is the validator of the document's own rules."""
+    """What all steps of one walk share."""
 
     bodies: Mapping[PipelineStep, StepBody]
     validator: AgentPipelineContextValidator
-    published: AgentPipelineContextValidator
     cancelled: Callable[[], bool]
     judged_behind: Mapping[PipelineStep, tuple[RuleGroup, ...]] | None
 
@@ -209,10 +197,11 @@ class _Line(NamedTuple):
     def _before(self, ctx: AgentPipelineContext, step: PipelineStep) -> tuple[InvokeError, ...]:
         if self.judged_behind is not None:
             return ()
-        boundary: tuple[InvokeError, ...] = ()
-        if step is PipelineStep.RESPONSE_BUILDER:
-            boundary = self.published.validate_post_step(ctx, PipelineStep.LLM_CLIENT).errors
-        return boundary or self.validator.validate_pre_step(ctx, step).errors
+        if step is PipelineStep.RESPONSE_BUILDER:  # held to the published rule, whatever the validator allows (X13)
+            published = replace(self.validator, allow_server_tool_calls=False)
+            if errors := published.validate_post_step(ctx, PipelineStep.LLM_CLIENT).errors:
+                return errors
+        return self.validator.validate_pre_step(ctx, step).errors
 
     def _behind(
         self, ctx: AgentPipelineContext, step: PipelineStep, given: AgentPipelineContext

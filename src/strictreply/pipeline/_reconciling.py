@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import count
 from typing import NamedTuple
 
-from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, InvokeResult
+from strictreply.pipeline._invoke_result import Breach, InvokeCode, InvokeError, InvokeFailed, InvokeResult
 from strictreply.pipeline._sessions import manifest_id
 from strictreply.pipeline._turn_effects import with_results
 from strictreply.pipeline._validator import LOOP_VALIDATOR
@@ -131,9 +131,11 @@ class _WaitingCalls(NamedTuple):
 def _error(
     code: InvokeCode, entry: AgentToolCall | AgentToolCallResult, index: int, path: str, run: tuple[str, str] = ("", "")
 ) -> InvokeError:
-    named = {"tool_call_id": entry.tool_call_id, "name": entry.name, "reason": getattr(entry, "error_message", None)}
-    decided_for = manifest_id(*run) if any(run) else None
-    return code.error(f"reconcile.{code.lower()}", path=path, index=index, decided_for=decided_for, **named)
+    reason = getattr(entry, "error_message", None)
+    told = Breach(path=path, index=index, tool_call_id=entry.tool_call_id, name=entry.name, reason=reason)
+    if any(run):
+        told["decided_for"] = manifest_id(*run)
+    return code.error(f"reconcile.{code.lower()}", **told)
 
 
 def answered_manifest(waiting: ToolCallManifest, envelope: Envelope, turn: Turn) -> ToolCallManifest:

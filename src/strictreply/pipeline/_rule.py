@@ -54,8 +54,6 @@ def _text(value: str) -> object:
     return text
 
 
-def _tuple(value: tuple[object, ...]) -> object:
-    return tuple(tuple.__iter__(value))
 
 
 _PLAIN: Final[tuple[tuple[type, Callable[[Any], object]], ...]] = (  # also of subclasses, without their own code
@@ -63,7 +61,7 @@ _PLAIN: Final[tuple[tuple[type, Callable[[Any], object]], ...]] = (  # also of s
     (int, int.__int__),
     (float, float.__float__),
     (list, list.copy),
-    (tuple, _tuple),
+    (tuple, lambda value: tuple(tuple.__iter__(value))),
     (bytes, lambda value: bytes.__getitem__(value, slice(None))),
     (bytearray, bytearray.copy),
 )

@@ -66,8 +66,7 @@ _HAS_WORDS: Final = member_is("/type", AgentPipelineContextType.INITIAL, AgentPi
 _CONTINUATION: Final = member_is("/type", AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION)
 
 
-def _has_input(subject: RuleSubject) -> bool:
-    """Return whether there is at least one kind of input; blank instructions are none (requirement P15)."""
+def _has_input(subject: RuleSubject) -> bool:  # blank instructions are none (requirement P15)
     return is_present(subject[_INPUT[0]]) or any(has_entries(subject[path]) for path in _INPUT[1:])
 
 
@@ -145,9 +144,7 @@ _MODE: Final = asked_when(
     member_rule("session_mode", Code.SESSION_MODE_MISSING, "/session/mode", is_present),
 )
 _SAME_TURN: Final = whole_rule("turn_same", Code.TURN_NOT_SAME, "/turn/id", _is_same_turn)
-_OTHER_TURN: Final = whole_rule(
-    "turn_differs", Code.TURN_NOT_NEW, "/turn/id", lambda subject: not _is_same_turn(subject)
-)
+_OTHER_TURN: Final = whole_rule("turn_differs", Code.TURN_NOT_NEW, "/turn/id", lambda ctx: not _is_same_turn(ctx))
 _HAS_IDS: Final = member_rule("ids_present", Code.REQUEST_ID_MISSING, (_SESSION_ID, _TURN_ID), is_present)
 _HAS_RESULTS: Final = member_rule("tool_results_present", Code.TOOL_RESULTS_MISSING, _RESULTS, has_entries)
 _READY: Final = member_rule("prompt_ready", Code.PROMPT_NOT_READY, "/prompt/ready", lambda ready: ready is True)
@@ -176,8 +173,7 @@ def _unanswered(subject: RuleSubject) -> list[Breach]:
     return [call.breach("tool_call_id") for call in _pending_calls(subject)]
 
 
-def _has_text_or_calls(subject: RuleSubject) -> bool:
-    """Return whether the model gave anything; a blank answer is refused where the response is built."""
+def _has_text_or_calls(subject: RuleSubject) -> bool:  # a blank answer is refused where the response is built
     return isinstance(subject[_TEXT], str) or _has_pending_calls(subject)
 
 
@@ -304,9 +300,7 @@ def step_of(step: object) -> PipelineStep | None:
     step = inert(step)
     if isinstance(step, str):
         return _BY_NAME.get(step.replace("_", "").lower())
-    if isinstance(step, int) and not isinstance(step, bool):
-        return _BY_NUMBER.get(step)
-    return None
+    return _BY_NUMBER.get(step) if isinstance(step, int) and not isinstance(step, bool) else None
 
 
 _KNOWN: Final = member_rule("step.known", Code.UNKNOWN_STEP, "", lambda step: step_of(step) is not None)
@@ -351,8 +345,7 @@ class AgentPipelineContextValidator(ValidatorOptions):
     def validate_pre_step(self, ctx: AgentPipelineContext | object, step: PipelineStep | int | str) -> InvokeResult:
         """Hold the context before a step to the core, then to the step's PRE rules (section 4).
 
-        ``step`` is a PipelineStep, its number or its name; anything else is UNKNOWN_STEP. The RequestHandler has no
-        rules (X21).
+        ``step`` is a PipelineStep, its number or name, else UNKNOWN_STEP. The RequestHandler has no rules (X21).
         """
         return self._at_step(ctx, step, RuleStage.PRE)
 
