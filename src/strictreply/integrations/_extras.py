@@ -5,14 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Final
 
-_LANGGRAPH: Final = ("langgraph 1.0 or newer", "langgraph")
-_DBOS: Final = ("dbos 3.4 or newer", "durable")
 _NEEDED: Final = {
-    "langgraph": _LANGGRAPH,
-    "langchain_core": _LANGGRAPH,
-    "dbos": _DBOS,
-    "psycopg": _DBOS,
-    "sqlalchemy": _DBOS,
+    **dict.fromkeys(("langgraph", "langchain_core"), ("langgraph 1.0 or newer", "langgraph")),
+    **dict.fromkeys(("dbos", "psycopg", "sqlalchemy"), ("dbos 3.4 or newer", "durable")),
     "litellm": ("litellm 1.108 or newer, with its proxy", "litellm"),
     "instructor": ("instructor 1.17 or newer", "instructor"),
     "opentelemetry": ("opentelemetry-api 1.30 or newer", "otel"),
@@ -29,5 +24,4 @@ def load(module: str) -> Any:
         if missing not in _NEEDED:
             raise
         library, extra = _NEEDED[missing]
-        message = f"{module} needs {library}: pip install 'strictreply[{extra}]'"
-        raise ImportError(message) from error
+        raise ImportError(f"{module} needs {library}: pip install 'strictreply[{extra}]'") from error

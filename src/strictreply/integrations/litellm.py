@@ -43,7 +43,6 @@ from strictreply.wires._opening import peek
 __all__ = ["Guard", "ReplyWithheld"]
 OtherRoutes: TypeAlias = Literal["refuse", "pass"]
 
-_CHAT: Final = frozenset({"completion", "acompletion"})
 _OTHER: Final = {
     **dict.fromkeys(("responses", "aresponses"), "/v1/responses"),
     **dict.fromkeys(("anthropic_messages", "aanthropic_messages"), "/v1/messages"),
@@ -84,7 +83,8 @@ class ReplyWithheld(Exception):
 
 
 class _Settings(NamedTuple):
-    contracts: Contract | Mapping[str, Contract] | None
+    contract: Contract | None
+    contracts: Mapping[str, Contract]
     policy: RetryPolicy
     usage: UsageOf
     other_routes: OtherRoutes
@@ -157,14 +157,11 @@ class Guard(_Callback):
         """Refuse what cannot be guaranteed before anything is sent; write a declared contract into the request."""
         with _told():
             settings = self._settings
-            declared = settings.contracts
-            if isinstance(declared, Mapping):
-                declared = declared.get(str(data.get("model")))
-            is_demanding = declared is not None or data.get("tools")
-            if call_type in _OTHER and settings.other_routes == "refuse" and is_demanding:
-                route = _OTHER[call_type]
+            declared = settings.contracts.get(str(data.get("model")), settings.contract)
+            route = _OTHER.get(call_type) if settings.other_routes == "refuse" else None
+            if route is not None and (declared is not None or data.get("tools")):
                 raise ContractError(f"replies by {route} are not guarded; use chat completions, or other_routes: pass")
-            if call_type not in _CHAT or (declared is None and not _demands(data)):
+            if call_type not in {"completion", "acompletion"} or (declared is None and not _demands(data)):
                 return None
             request: JSONObject = {name: data[name] for name in _READ if name in data}
             contract = Contract() if declared is None else declared
@@ -257,7 +254,7 @@ def _settings_of(given: JSONObject) -> _Settings:
     if unknown := given.keys() - _SETTINGS:
         raise ContractError(f"no setting {min(unknown)!r}; the settings are {', '.join(sorted(_SETTINGS))}")
     named = given.get("contract") or os.environ.get("STRICTREPLY_CONTRACT")
-    contracts = {str(model): _contract(one) for model, one in named.items()} if isinstance(named, Mapping) else None
+    contracts = {str(model): _contract(one) for model, one in named.items()} if isinstance(named, Mapping) else {}
     policy = given.get("policy") or {}
     with _named("policy"):
         if isinstance(policy, Mapping):
@@ -268,8 +265,8 @@ def _settings_of(given: JSONObject) -> _Settings:
     for name, value, allowed in (("usage", usage, UsageOf), ("other_routes", other_routes, OtherRoutes)):
         if value not in get_args(allowed):
             raise ContractError(f"{name} must be one of {', '.join(get_args(allowed))}")
-    declared = _contract(named) if contracts is None and named else contracts
-    return _Settings(declared, policy, usage, other_routes)
+    declared = _contract(named) if named and not isinstance(named, Mapping) else None
+    return _Settings(declared, contracts, policy, usage, other_routes)
 
 
 @contextmanager
@@ -348,8 +345,7 @@ class _Ended:
 
 
 def _finish_reason(chunk: Any) -> object:
-    choices = getattr(chunk, "choices", None)
-    return choices[0].finish_reason if choices else None
+    return chunk.choices[0].finish_reason if getattr(chunk, "choices", None) else None
 
 
 @contextmanager
@@ -373,7 +369,7 @@ def _told() -> Generator[None]:
 def _metadata(data: JSONObject, told: JSONObject) -> JSONObject:
     """Return the metadata of a call with what is told of it, where custom callbacks and the spend log read it."""
     metadata = data.get("metadata") or {}
-    spend = {**(metadata.get("spend_logs_metadata") or {}), "strictreply": told}
+    spend = (metadata.get("spend_logs_metadata") or {}) | {"strictreply": told}
     return {**metadata, "strictreply": told, "spend_logs_metadata": spend}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
 from types import ModuleType
@@ -46,15 +46,9 @@ _PROVIDERS = {
 }
 """The well-known values of ``gen_ai.provider.name`` by the end of a host; any other speaks the API of ``openai``."""
 
-_ASKED = {
-    "frequency_penalty": "gen_ai.request.frequency_penalty",
-    "max_completion_tokens": "gen_ai.request.max_tokens",
-    "max_output_tokens": "gen_ai.request.max_tokens",
-    "max_tokens": "gen_ai.request.max_tokens",
-    "presence_penalty": "gen_ai.request.presence_penalty",
-    "seed": "gen_ai.request.seed",
-    "temperature": "gen_ai.request.temperature",
-    "top_p": "gen_ai.request.top_p",
+_PARAMETERS = ("frequency_penalty", "max_tokens", "presence_penalty", "seed", "temperature", "top_p")
+_ASKED = dict.fromkeys(("max_completion_tokens", "max_output_tokens"), "gen_ai.request.max_tokens") | {
+    name: f"gen_ai.request.{name}" for name in _PARAMETERS
 }
 # exceptions hold words of others
 _QUIET: dict[str, Any] = {"record_exception": False, "set_status_on_exception": False}
@@ -90,11 +84,10 @@ class OpenTelemetry:
         own = version(_NAME)
         self.tracer: Tracer = self.trace.get_tracer(_NAME, own, tracers)
         meter = load("opentelemetry.metrics").get_meter(_NAME, own, meters)
-        counter = meter.create_counter
+        counter, rejected = meter.create_counter, "Tokens spent on replies that were not accepted."
         self.attempts: Counter = counter("strictreply.attempts", "{attempt}", "Asks, by outcome.")
         self.issues: Counter = counter("strictreply.issues", "{issue}", "Faults, by code and tool.")
-        words = "Tokens spent on replies that were not accepted."
-        self.tokens: Counter = counter("strictreply.rejected.tokens", "{token}", words)
+        self.tokens: Counter = counter("strictreply.rejected.tokens", "{token}", rejected)
         self._asks = asks
 
     @contextmanager
@@ -166,21 +159,19 @@ class ObservedCall:
             self._until = None if self._is_streamed else time.time_ns()  # a stream ends when it is judged
 
     def judged(self, attempt: Attempt) -> None:
-        """Count an attempt, and close its span with what became of it."""
+        """Count an attempt, and close its span with the outcome."""
         self.count += 1
         self._count(attempt)
-        span, self._open = self._open, None
-        if span is not None:
-            span.set_attributes(_of_response(attempt) | _of_attempt(attempt))
-            if kinds := [issue.code for issue in attempt.issues] or re.findall(r"^\w+", attempt.failure or ""):
-                self._telemetry.fail(span, kinds[0])
-            span.end(self._until)
+        if self._open is not None:
+            self._open.set_attributes(_of_response(attempt) | _of_attempt(attempt))
+        self.close([issue.code for issue in attempt.issues] or re.findall(r"^\w+", attempt.failure or ""))
 
-    def close(self) -> None:
-        """Close the span of an ask that was never judged: it was cancelled, or a check raised."""
+    def close(self, kinds: Sequence[str] | None = None) -> None:
+        """Close the span of an ask, failed with the first of ``kinds``; None when it was never judged."""
         span, self._open = self._open, None
         if span is not None:
-            self._telemetry.fail(span, self._cut)
+            if failed := [self._cut] if kinds is None else kinds:
+                self._telemetry.fail(span, failed[0])
             span.end(self._until)
 
     def _count(self, attempt: Attempt) -> None:
@@ -191,9 +182,8 @@ class ObservedCall:
             tool = self._tool_of(issue, attempt)
             named = {} if tool is None else {"gen_ai.tool.name": tool}
             self._telemetry.issues.add(1, told | {"strictreply.issue.code": issue.code} | named)
-        if not attempt.accepted:
-            self._telemetry.tokens.add(attempt.usage.prompt_tokens, told | {"gen_ai.token.type": "input"})
-            self._telemetry.tokens.add(attempt.usage.completion_tokens, told | {"gen_ai.token.type": "output"})
+        for kind, counted in () if attempt.accepted else _tokens(attempt):
+            self._telemetry.tokens.add(counted, told | {"gen_ai.token.type": kind})
 
     def _tool_of(self, issue: Issue, attempt: Attempt) -> str | None:
         """Return the declared tool that an issue is about; None for the reply itself, or a name the model made up."""
@@ -224,26 +214,23 @@ def _model(request: Mapping[str, Any]) -> str:
 
 def _of_response(attempt: Attempt) -> JSONObject:
     """Return the attributes of what came; counts of tokens only where the API said some."""
-    usage, reasons = attempt.usage, wire_of(attempt.raw).reasons(attempt.raw)
+    reasons = wire_of(attempt.raw).reasons(attempt.raw)
     told = {"gen_ai.response.id": peek(attempt.raw, "id"), "gen_ai.response.model": peek(attempt.raw, "model")}
     found: JSONObject = {name: value for name, value in told.items() if isinstance(value, str)}
     if reasons:
         found["gen_ai.response.finish_reasons"] = reasons
-    if usage.total_tokens:
-        tokens = {"input": usage.prompt_tokens, "output": usage.completion_tokens}
-        found |= {f"gen_ai.usage.{kind}_tokens": counted for kind, counted in tokens.items()}
+    if attempt.usage.total_tokens:
+        found |= {f"gen_ai.usage.{kind}_tokens": counted for kind, counted in _tokens(attempt)}
     return found
 
 
+def _tokens(attempt: Attempt) -> tuple[tuple[str, int], ...]:
+    return ("input", attempt.usage.prompt_tokens), ("output", attempt.usage.completion_tokens)
+
+
 def _of_attempt(attempt: Attempt) -> JSONObject:
-    """Return the attributes of what became of an ask; those that say nothing are left out."""
-    told = {
-        "strictreply.attempt.number": attempt.number,
-        "strictreply.attempt.tier": attempt.tier,
-        "strictreply.attempt.scope": attempt.scope,
-        "strictreply.attempt.escalation": attempt.escalation,
-        "strictreply.attempt.leniency": attempt.leniency,
-        "strictreply.attempt.refused": attempt.refused,
-        "strictreply.issue.codes": tuple(dict.fromkeys(issue.code for issue in attempt.issues)),
-    }
+    """Return the attributes of the outcome of an ask; those that say nothing are left out."""
+    named = ("number", "tier", "scope", "escalation", "leniency", "refused")
+    told = {f"strictreply.attempt.{name}": getattr(attempt, name) for name in named}
+    told["strictreply.issue.codes"] = tuple(dict.fromkeys(issue.code for issue in attempt.issues))
     return {name: value for name, value in told.items() if value is not None and value != ()}

@@ -54,8 +54,6 @@ def _text(value: str) -> object:
     return text
 
 
-
-
 _PLAIN: Final[tuple[tuple[type, Callable[[Any], object]], ...]] = (  # also of subclasses, without their own code
     (str, _text),
     (int, int.__int__),

@@ -9,7 +9,7 @@ import asyncio
 import contextvars
 import threading
 import uuid
-from collections.abc import AsyncIterator, Generator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -23,13 +23,24 @@ from strictreply.contract._driving import adrive, drive, unharmed
 from strictreply.contract._tool import must_be_awaited
 from strictreply.pipeline._invoke_result import InvokeFailed
 from strictreply.pipeline._line import LineResult, LineStatus
-from strictreply.pipeline._sessions import SessionConflict, SessionStoreFailed
-from strictreply.pipeline._turn_effects import TurnEffect, result_turns
+from strictreply.pipeline._sessions import SessionConflict, SessionStore, SessionStoreFailed
+from strictreply.pipeline._turn_effects import LoopPolicy, TurnEffect, result_turns
 from strictreply.pipeline._turn_steps import TurnSteps, turn_flow
-from strictreply.pipeline._values import PipelineStep
-from strictreply.running._run_values import AttemptMade, OnEvent, Run, RunEnded, RunEvent, RunKeywords, RunRequest
+from strictreply.pipeline._values import AgentContext, PipelineStep
+from strictreply.running._run_values import (
+    DEFAULT_AGENT,
+    DEFAULT_LOOP,
+    AttemptMade,
+    OnEvent,
+    Run,
+    RunEnded,
+    RunEvent,
+    RunKeywords,
+    envelope_of,
+    store_of,
+)
 from strictreply.running._turn_performing import ToolRunner, aperform, finished_in_thread, numbering, perform
-from strictreply.values._errors import ContractError, StrictReplyError
+from strictreply.values._errors import ContractError, StrictReplyError, must_be, must_have
 from strictreply.values._limits import Message
 
 Client = TypeVar("Client", StrictClient, AsyncStrictClient)
@@ -52,7 +63,7 @@ def run(client: StrictClient, messages: str | Iterable[Message] | None = None, *
     ContractError when the run cannot be opened like this; a paused run can then be answered again.
     """
     _refuse_other(client, StrictClient, "run() takes a wrapped OpenAI(); with AsyncOpenAI() it is: await arun(…)")
-    turn = _RunningTurn(client, messages, keywords)
+    turn = _RunningTurn(client, messages, **keywords)
     try:
         performer = partial(perform, turn.watched(client), turn.keywords, turn.tools, turn.sessions)
         return turn.ended(drive(turn.flow, performer))
@@ -66,7 +77,7 @@ async def arun(
 ) -> Run:
     """Run a conversation to its answer with an async client, on asyncio; see :func:`run`. Sync tools run in threads."""
     _refuse_other(client, AsyncStrictClient, "arun() takes a wrapped AsyncOpenAI(); with OpenAI() it is: run(…)")
-    turn = _RunningTurn(client, messages, keywords)
+    turn = _RunningTurn(client, messages, **keywords)
     try:
         performer = partial(aperform, turn.watched(client), turn.keywords, turn.tools, turn.sessions)
         return turn.ended(await adrive(turn.flow, performer))
@@ -143,25 +154,41 @@ class _RunningTurn:
     """One turn that is being run: its ``flow``, and what performs its effects."""
 
     def __init__(
-        self, client: StrictClient | AsyncStrictClient, messages: str | Iterable[Message] | None, keywords: RunKeywords
+        self,
+        client: StrictClient | AsyncStrictClient,
+        messages: str | Iterable[Message] | None,
+        *,
+        loop: LoopPolicy = DEFAULT_LOOP,
+        sessions: SessionStore | None = None,
+        agent: AgentContext = DEFAULT_AGENT,
+        cancel: Callable[[], bool] | None = None,
+        on_event: OnEvent | None = None,
+        **given: Any,
     ) -> None:
-        request, asked = RunRequest.split(messages, keywords)
-        contract = client.contract_for(**asked)
-        self.is_heard = request.on_event is not None
-        self.tools = ToolRunner(request.loop, _listener(request.on_event))
+        must_be("loop", loop, LoopPolicy, "a LoopPolicy, as in LoopPolicy(max_iterations=8)")
+        must_have("cancel", cancel, "__call__", "a function, or None")
+        must_have("on_event", on_event, "__call__", "a function of an event, or None")
+        opened = {
+            name: given.pop(name) for name in ("continuation", "results", "after", "org", "user") if name in given
+        }
+        if given.get("tools") is not None:
+            given["tools"] = tuple(given["tools"])  # every ask looks at them, and a generator yields them once
+        contract = client.contract_for(**given)
+        self.is_heard = on_event is not None
+        self.tools = ToolRunner(loop, _listener(on_event))
         for tool in contract.by_name.values():  # before anything is asked: a sync run could not await it
             if tool.function is not None:
                 tool.refuse_unrunnable(awaited=isinstance(client, AsyncStrictClient))
-        model = str(asked.get("model", ""))
-        self.steps = TurnSteps(contract=contract, policy=request.loop, agent=request.agent, model=model, new_id=_new_id)
-        self.keywords = numbering(client, asked)
-        self.sessions = request.store
+        model = str(given.get("model", ""))
+        self.steps = TurnSteps(contract=contract, policy=loop, agent=agent, model=model, new_id=_new_id)
+        self.keywords = numbering(client, given)
+        self.sessions = store_of(sessions, opened.get("continuation"), opened.get("after"))
         self.flow: Generator[TurnEffect, Any, LineResult] = turn_flow(
-            request.envelope(),
+            envelope_of(messages, **opened),
             self.steps,
             time_stamp=datetime.now(UTC).isoformat(),
             correlation_id=_new_id(),
-            cancelled=request.cancel or (lambda: False),
+            cancelled=cancel or (lambda: False),
         )
 
     def watched(self, client: Client) -> Client:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, Final, Self, TypeAlias, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias, cast
 
 from pydantic_core import to_json
 
@@ -22,7 +22,7 @@ from strictreply.pipeline._values import (
     Envelope,
     ResponseKind,
 )
-from strictreply.values._errors import ContractError, StrictReplyError, must_be, must_have
+from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._limits import JSONObject, Message
 from strictreply.values._replies import Attempt, DirectAnswer, ToolCall, Usage
 from strictreply.wires._opening import as_json, peek
@@ -159,88 +159,65 @@ class RunKeywords(RequestKeywords, total=False):
     on_event: OnEvent | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
-    """What a run is opened with, and what each is when it is not given; see :func:`strictreply.run`."""
+def envelope_of(
+    messages: str | Iterable[Message] | None = None,
+    *,
+    continuation: EarlierRun | None = None,
+    results: Iterable[GivenResult] = (),
+    after: EarlierRun | None = None,
+    org: str = "local",
+    user: str = "local",
+) -> Envelope:
+    """Make the envelope of a request; ContractError when the arguments do not go together."""
+    if continuation is None and tuple(results):
+        raise ContractError("results= answer a paused run; give it as continuation=")
+    earlier = after if continuation is None else continuation
+    response = None if earlier is None else _response_of(earlier)
+    session_id, turn_id = ("", "") if response is None else (response.session_id, response.turn_id)
+    envelope = Envelope(org=org, user=user, session_id=session_id, turn_id=turn_id)
+    if continuation is None or response is None:
+        return _with_messages(envelope, _messages_of(messages))
+    if messages is not None or after is not None:
+        raise ContractError("a continuation takes results=, and no messages or after=")
+    if response.kind is not ResponseKind.CLIENT_TOOL_CONTINUATION:
+        raise ContractError("continuation= takes a paused run; this run has its answer: give it as after=")
+    return _with_results(envelope, results)
 
-    messages: str | Iterable[Message] | None = None
-    continuation: EarlierRun | None = None
-    results: Iterable[GivenResult] = ()
-    after: EarlierRun | None = None
-    loop: LoopPolicy = DEFAULT_LOOP
-    sessions: SessionStore | None = None
-    agent: AgentContext = DEFAULT_AGENT
-    org: str = "local"
-    user: str = "local"
-    cancel: Callable[[], bool] | None = None
-    on_event: OnEvent | None = None
 
-    def __post_init__(self) -> None:
-        must_be("loop", self.loop, LoopPolicy, "a LoopPolicy, as in LoopPolicy(max_iterations=8)")
-        must_have("cancel", self.cancel, "__call__", "a function, or None")
-        must_have("on_event", self.on_event, "__call__", "a function of an event, or None")
+def _with_messages(envelope: Envelope, messages: tuple[JSONObject, ...]) -> Envelope:
+    content = messages[-1].get("content")
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+    others = [dict(part) for part in parts if isinstance(part, Mapping) and part.get("type") != "text"]
+    return replace(
+        envelope,
+        instructions="\n".join(str(peek(part, "text") or "") for part in parts if peek(part, "type") == "text"),
+        input_artifacts=tuple(part for part in others if part.get("type") != "image_url"),
+        clip_board_images=tuple(part for part in others if part.get("type") == "image_url"),
+        messages=messages,
+    )
 
-    @classmethod
-    def split(cls, messages: str | Iterable[Message] | None, keywords: RunKeywords) -> tuple[Self, JSONObject]:
-        """Return what a run is opened with, and the keywords of its exchanges."""
-        asked: JSONObject = {**keywords}
-        own = {member.name: asked.pop(member.name) for member in fields(cls) if member.name in asked}
-        if asked.get("tools") is not None:
-            asked["tools"] = tuple(asked["tools"])  # every ask looks at them, and a generator yields them once
-        return cls(messages=messages, **own), asked
 
-    @property
-    def store(self) -> SessionStore:
-        """The store of the run: the given one, that of the run that goes on, or one of its own."""
-        earlier = (run.sessions for run in (self.continuation, self.after) if isinstance(run, Run))
-        given = next((store for store in (self.sessions, *earlier) if store is not None), None)
-        return MemorySessionStore() if given is None else given
+def _with_results(envelope: Envelope, results: Any) -> Envelope:  # a client's JSON may hold anything here
+    if not isinstance(results, Iterable):
+        raise ContractError(_RESULT_FORM)
+    given = tuple(cast("Iterable[GivenResult]", results))
+    if not given:
+        raise ContractError("a paused run is continued with results=, one for each of its pending calls")
+    plain = (one.result if isinstance(one, Decision) else one for one in given)
+    try:  # anybody may have made a client's result, so it is read as a JSON text is
+        tool_results = tuple(AgentToolCallResult.from_json(to_json(one)) for one in plain)
+    except ValueError:  # pydantic's words would repeat what was sent
+        raise ContractError(_RESULT_FORM) from None
+    return replace(
+        envelope, tool_results=tool_results, decided=tuple(one for one in given if isinstance(one, Decision))
+    )
 
-    def envelope(self) -> Envelope:
-        """Make the envelope; ContractError when what is given does not go together."""
-        if self.continuation is not None:
-            return self._continued(_response_of(self.continuation))
-        if tuple(self.results):
-            raise ContractError("results= answer a paused run; give it as continuation=")
-        messages, earlier = _messages_of(self.messages), None if self.after is None else _response_of(self.after)
-        content = messages[-1].get("content")
-        parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
-        others = [dict(part) for part in parts if isinstance(part, Mapping) and part.get("type") != "text"]
-        return Envelope(
-            org=self.org,
-            user=self.user,
-            session_id="" if earlier is None else earlier.session_id,
-            turn_id="" if earlier is None else earlier.turn_id,
-            instructions="\n".join(str(peek(part, "text") or "") for part in parts if peek(part, "type") == "text"),
-            input_artifacts=tuple(part for part in others if part.get("type") != "image_url"),
-            clip_board_images=tuple(part for part in others if part.get("type") == "image_url"),
-            messages=messages,
-        )
 
-    def _continued(self, response: AgentResponse) -> Envelope:
-        if self.messages is not None or self.after is not None:
-            raise ContractError("a continuation takes results=, and no messages or after=")
-        if response.kind is not ResponseKind.CLIENT_TOOL_CONTINUATION:
-            raise ContractError("continuation= takes a paused run; this run has its answer: give it as after=")
-        results: Any = self.results  # a client's JSON may hold anything here
-        if not isinstance(results, Iterable):
-            raise ContractError(_RESULT_FORM)
-        given = tuple(cast("Iterable[GivenResult]", results))
-        if not given:
-            raise ContractError("a paused run is continued with results=, one for each of its pending calls")
-        plain = (one.result if isinstance(one, Decision) else one for one in given)
-        try:  # anybody may have made a client's result, so it is read as a JSON text is
-            tool_results = tuple(AgentToolCallResult.from_json(to_json(one)) for one in plain)
-        except ValueError:  # pydantic's words would repeat what was sent
-            raise ContractError(_RESULT_FORM) from None
-        return Envelope(
-            org=self.org,
-            user=self.user,
-            session_id=response.session_id,
-            turn_id=response.turn_id,
-            tool_results=tool_results,
-            decided=tuple(one for one in given if isinstance(one, Decision)),
-        )
+def store_of(sessions: SessionStore | None, *earlier: EarlierRun | None) -> SessionStore:
+    """Return the store of a run: the given one, that of the run that goes on, or one of its own."""
+    stores = (sessions, *(run.sessions for run in earlier if isinstance(run, Run)))
+    given = next((store for store in stores if store is not None), None)
+    return MemorySessionStore() if given is None else given
 
 
 def _response_of(run: object) -> AgentResponse:

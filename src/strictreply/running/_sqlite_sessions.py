@@ -9,9 +9,8 @@ import time
 import weakref
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from strictreply.pipeline._sessions import (
     CLAIM_SECONDS,
@@ -24,45 +23,25 @@ from strictreply.pipeline._sessions import (
 from strictreply.pipeline._values import Session, Turn, Value
 from strictreply.values._errors import ContractError
 
-APPLICATION_ID: Final = 0x53525331
-"""What marks a file as ours (``PRAGMA application_id``): "SRS1" in ASCII."""
-
-SCHEMA_VERSION: Final = 1
-"""What ``PRAGMA user_version`` says of the tables below."""
-
-BUSY_SECONDS: Final = 30.0
-"""How long one transaction waits for another process; each takes milliseconds."""
-
-_PRIMARY: Final = 0xFF
-"""The bits of SQLite's primary result code (https://www.sqlite.org/rescode.html)."""
+APPLICATION_ID: Final = 0x53525331  # "SRS1" in ASCII marks a file as ours (``PRAGMA application_id``)
+SCHEMA_VERSION: Final = 1  # of the tables below (``PRAGMA user_version``)
+BUSY_SECONDS: Final = 30.0  # one transaction waits so long for another process; each takes milliseconds
 
 _REASONS: Final[dict[int, str]] = {
-    sqlite3.SQLITE_ERROR: "corrupt",  # its tables are gone: the file was replaced
-    sqlite3.SQLITE_PERM: "read_only",
-    sqlite3.SQLITE_BUSY: "busy",
-    sqlite3.SQLITE_LOCKED: "busy",
-    sqlite3.SQLITE_READONLY: "read_only",
-    sqlite3.SQLITE_IOERR: "unreachable",
-    sqlite3.SQLITE_CORRUPT: "corrupt",
     sqlite3.SQLITE_FULL: "full",
-    sqlite3.SQLITE_CANTOPEN: "unreachable",
     sqlite3.SQLITE_TOOBIG: "too_big",
-    sqlite3.SQLITE_NOTADB: "corrupt",
+    **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED), "busy"),
+    **dict.fromkeys((sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY), "read_only"),
+    **dict.fromkeys((sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN), "unreachable"),
+    # ERROR: its tables are gone, as when the file was replaced
+    **dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR), "corrupt"),
 }
 
 _TABLES: Final[dict[type[Value], str]] = {Session: "sessions", Turn: "turns", WaitingManifest: "manifests"}
 
 
-@dataclass(slots=True)
-class _Kept:
-    """A connection between two uses; ``files`` is how its files were left, to tell when they are no longer the same.
-
-    A connection reads on from a file that was removed or written over, and knows nothing of it.
-    """
-
-    connection: sqlite3.Connection
-    files: tuple[int, ...]
-
+_Kept: TypeAlias = tuple[sqlite3.Connection, tuple[int, ...]]
+"""A connection between two uses, and how its files were left: it would read on from a file that was replaced since."""
 
 _KEEPING: Final = threading.Lock()
 """Held for moments, to take a connection or give it back; and while a process forks."""
@@ -70,8 +49,7 @@ _KEEPING: Final = threading.Lock()
 _IDLE: Final = weakref.WeakKeyDictionary["SQLiteSessionStore", list[_Kept]]()
 """The connections that each store keeps; none is carried over a fork (sqlite.org/howtocorrupt.html, section 2.6)."""
 
-_MOST_IDLE: Final = 4
-"""How many connections a store keeps: as many as threads use it at the same time, in most programs."""
+_MOST_IDLE: Final = 4  # connections of a store: as many as threads use it at the same time, in most programs
 
 
 def _before_fork() -> None:
@@ -82,7 +60,7 @@ def _before_fork() -> None:
 
 def _close(kept: list[_Kept]) -> None:
     while kept:
-        kept.pop().connection.close()
+        kept.pop()[0].close()
 
 
 if hasattr(os, "register_at_fork"):
@@ -131,7 +109,7 @@ class SQLiteSessionStore(SessionStore):
         return SessionStoreFailed(self._path, reason_of(error) or "unreadable", cause=error)
 
     def _idle(self) -> list[_Kept]:
-        """Return the connections that are kept, made when there are none: a store may be a copy, as of a pickle."""
+        """Return the connections that are kept; a store that is a copy, as of a pickle, begins with none."""
         if self not in _IDLE:
             _IDLE[self] = []
             weakref.finalize(self, _close, _IDLE[self])
@@ -147,12 +125,12 @@ class SQLiteSessionStore(SessionStore):
         """Read from one state of the file, or lock it for writing; an exception undoes everything."""
         with _KEEPING:
             idle = self._idle()
-            kept = idle.pop() if idle else None
+            connection, files = idle.pop() if idle else (None, ())
         file = _state_of(self._path, of_log=False)
-        if kept is not None and kept.files != _state_of(self._path):
-            kept.connection.close()
-            kept = None
-        connection = self._connected() if kept is None else kept.connection
+        if connection is not None and files != _state_of(self._path):
+            connection.close()
+            connection = None
+        connection = connection or self._connected()
         try:
             connection.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
             with connection:
@@ -160,20 +138,17 @@ class SQLiteSessionStore(SessionStore):
         except BaseException:
             connection.close()  # whatever state it is in
             raise
-        kept = _Kept(connection, _state_of(self._path))
+        files = _state_of(self._path)
         with _KEEPING:
-            is_same = kept.files[:2] == file != ()  # what was replaced meanwhile is not what the connection reads
+            is_same = files[:2] == file != ()  # what was replaced meanwhile is not what the connection reads
             if is_same and len(idle) < _MOST_IDLE:
-                idle.append(kept)
+                idle.append((connection, files))
                 return
         connection.close()
 
 
 def _state_of(path: str, *, of_log: bool = True) -> tuple[int, ...]:
-    """Return what tells a file from others, with ``of_log`` its content and log, too; nothing where it cannot be seen.
-
-    Commits go to the log, so the file itself changes with a checkpoint alone.
-    """
+    """Return what identifies a file, with ``of_log`` its content and log, where commits go; () when it is not there."""
     try:
         file = Path(path).stat()
         of_file = (file.st_dev, file.st_ino)
@@ -186,26 +161,26 @@ class _SQLiteRecords:
     """The texts of one transaction: a table for each kind."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+        self._run = connection.execute
 
     def get(self, record: Record, /) -> str | None:
         kind, key = record
         query = f"SELECT value FROM {_TABLES[kind]} WHERE id = ?"  # noqa: S608 - a name of our own table
-        row: tuple[str] | None = self._connection.execute(query, (key,)).fetchone()
-        return None if row is None else row[0]
+        rows: list[tuple[str]] = self._run(query, (key,)).fetchall()
+        return rows[0][0] if rows else None
 
     def __setitem__(self, record: Record, text: str, /) -> None:
         kind, key = record
-        self._connection.execute(f"INSERT OR REPLACE INTO {_TABLES[kind]} VALUES (?, ?)", (key, text))  # noqa: S608
+        self._run(f"INSERT OR REPLACE INTO {_TABLES[kind]} VALUES (?, ?)", (key, text))  # noqa: S608
 
     def pop(self, record: Record, default: None, /) -> None:  # noqa: ARG002 - as of a dict
         kind, key = record
-        self._connection.execute(f"DELETE FROM {_TABLES[kind]} WHERE id = ?", (key,))  # noqa: S608
+        self._run(f"DELETE FROM {_TABLES[kind]} WHERE id = ?", (key,))  # noqa: S608
 
 
 def reason_of(error: object) -> str | None:
     """Read why SQLite failed off its code; None for an error without one, such as text that is no UTF-8."""
-    return _REASONS.get(getattr(error, "sqlite_errorcode", 0) & _PRIMARY)
+    return _REASONS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)  # the primary code (sqlite.org/rescode.html)
 
 
 def make_private(path: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -32,9 +32,9 @@ class DurableFailure(Value):
     """An exception as JSON: the name of its type, its code or reason, its words, and its ``to_dict()``."""
 
     kind: str
-    code: str
+    code: str = ""
     message: str
-    details: JSONObject
+    details: JSONObject = field(default_factory=dict)
 
     @classmethod
     def of(cls, error: BaseException) -> DurableFailure:
@@ -43,17 +43,12 @@ class DurableFailure(Value):
         if isinstance(error, DurableRunFailed):
             return error.failure
         if not isinstance(error, StrictReplyError):
-            return cls.ended(kind, f"{kind} was raised; its message is only in the worker's log")
+            return cls(kind=kind, message=f"{kind} was raised; its message is only in the worker's log")
         details = error.to_dict()
         if isinstance(error, InvokeFailed):
             details |= {"errors": [one.to_dict() for one in error.errors], "step": error.step}
         code = getattr(error, "code", None) or getattr(error, "reason", "")
         return cls(kind=kind, code=str(code), message=str(error), details=details)
-
-    @classmethod
-    def ended(cls, kind: str, message: str) -> DurableFailure:
-        """Describe an end that no turn came to by itself."""
-        return cls(kind=kind, code="", message=message, details={})
 
 
 class DurableRunFailed(StrictReplyError):
@@ -138,10 +133,8 @@ def store_errors(url: str) -> Generator[None]:
     try:
         yield
     except tuple(kinds) as error:
-        unreachable = type(error).__name__ == "OperationalError"
-        reason = reason_of(getattr(error, "orig", error)) or ("unreachable" if unreachable else "failed")
-        if isinstance(error, ValidationError):  # a record that is none
-            reason = "unreadable"
+        reasons = {"ValidationError": "unreadable", "OperationalError": "unreachable"}  # of a record, of a server
+        reason = reason_of(getattr(error, "orig", error)) or reasons.get(type(error).__name__, "failed")
         raise SessionStoreFailed(_place_of(url), reason, cause=error) from None
 
 
@@ -160,12 +153,12 @@ def read_url(url: str) -> Any:
 def make_tables(url: str) -> None:
     """Make DBOS's tables where there are none; a file is made for its owner alone."""
     read = read_url(url)
+    if read.get_backend_name() == "sqlite":
+        try:
+            make_private(read.database)
+        except OSError as error:
+            raise SessionStoreFailed(_place_of(url), "unreachable", cause=error) from None
     with store_errors(url):
-        if read.get_backend_name() == "sqlite":
-            try:
-                make_private(read.database)
-            except OSError as error:
-                raise SessionStoreFailed(_place_of(url), "unreachable", cause=error) from None
         load("dbos").DBOS.migrate(url)
 
 

@@ -33,16 +33,13 @@ from strictreply.integrations.dbos._turn_workflow import TurnSettings, workflow_
 from strictreply.pipeline import AgentContext, AgentResponse, Envelope, InvokeCode, ToolCallManifest
 from strictreply.pipeline._line import EffectRaised
 from strictreply.pipeline._reconciling import answered_manifest
-from strictreply.running._run_values import DEFAULT_AGENT, DEFAULT_LOOP, GivenResult, RunRequest
+from strictreply.running._run_values import DEFAULT_AGENT, DEFAULT_LOOP, GivenResult, envelope_of
 from strictreply.running._turn_performing import numbering
 from strictreply.values._limits import Message
 
-_NAME: Final = re.compile(r"[a-z0-9_-]{1,64}")
 _MOST_ID_CHARS: Final = 200
 _UNDER_WAY: Final = frozenset({"ENQUEUED", "PENDING", "DELAYED"})
 _WITHDRAWN: Final = "withdrawn"
-_WITHDRAWING_SECONDS: Final = 3600.0
-"""How long nobody begins a turn that is only there to be cancelled: longer than the two writes are apart."""
 
 
 class DurableRuns:
@@ -67,7 +64,7 @@ class DurableRuns:
         user: str = "local",
         **keywords: Any,
     ) -> None:
-        if not _NAME.fullmatch(name):
+        if not re.fullmatch(r"[a-z0-9_-]{1,64}", name):
             raise ContractError("name= must be 1 to 64 lower-case letters, digits, _ and -", path="/name")
         read_url(url)
         self.name = name
@@ -118,7 +115,7 @@ class DurableRuns:
         run = self.find(uuid4().hex if id is None else id)
         before = None if after is None else after.end()
         earlier = None if before is None else self.told(before)
-        envelope = RunRequest(messages=messages, after=earlier, org=self.org, user=self.user).envelope()
+        envelope = envelope_of(messages, after=earlier, org=self.org, user=self.user)
         self.enqueue(run.turn_id(0), envelope, before)
         return run
 
@@ -169,9 +166,8 @@ class DurableRuns:
             text = TurnRequest(envelope=envelope, time_stamp=now, before=before).to_json()
         except ValueError:  # pydantic's words would repeat the text
             raise ContractError("a message holds text that UTF-8 cannot encode, such as a lone surrogate") from None
-        portable = load("dbos").WorkflowSerializationFormat.PORTABLE
-        name = {"queue_name": self.workflow, "workflow_name": self.workflow, "workflow_id": workflow_id}
-        ours = name | {"serialization_type": portable}
+        ours = {"queue_name": self.workflow, "workflow_name": self.workflow, "workflow_id": workflow_id}
+        ours["serialization_type"] = load("dbos").WorkflowSerializationFormat.PORTABLE
         with store_errors(self.url):
             self.database.enqueue(ours | options, text)
 
@@ -217,7 +213,7 @@ class DurableRun:
             message = "no calls of this run are pending"
             raise InvokeFailed((InvokeCode.NOT_FOUND.error("sessions.waiting", message),))
         org, user = self.runs.org, self.runs.user
-        envelope = RunRequest(continuation=end.response, results=results, org=org, user=user).envelope()
+        envelope = envelope_of(continuation=end.response, results=results, org=org, user=user)
         if (end.session.org, end.session.user) != (org, user):
             message = "this run belongs to another org or user"
             raise InvokeFailed((InvokeCode.NOT_FOUND.error("loop.session", message),))
@@ -229,8 +225,9 @@ class DurableRun:
         """Stop the run, unless it came to its end, before its next step, or before its client can answer."""
         number, end = self._paused()
         if end is not None:
-            # A request in the place of an answer: none can be given any more, unless somebody's came first.
-            options = {"delay_seconds": _WITHDRAWING_SECONDS, "attributes": {_WITHDRAWN: True}}
+            # A request in the place of an answer: none can be given any more, unless somebody's came first. It is
+            # cancelled before anybody begins it: an hour is longer than the two writes are apart.
+            options = {"delay_seconds": 3600.0, "attributes": {_WITHDRAWN: True}}
             org, user, response = self.runs.org, self.runs.user, end.response
             envelope = Envelope(org=org, user=user, session_id=response.session_id, turn_id=response.turn_id)
             self._gone_on(number + 1, envelope, end, **options)
@@ -322,4 +319,4 @@ def _is_failed(step: Any) -> bool:
 
 
 def _over(kind: str, message: str) -> DurableRunFailed:
-    return DurableRunFailed(DurableFailure.ended(kind, message))
+    return DurableRunFailed(DurableFailure(kind=kind, message=message))

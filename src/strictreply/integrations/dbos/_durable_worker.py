@@ -18,7 +18,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final, TypeVar
@@ -42,7 +42,6 @@ JOURNAL: Final = 1
 _KEEPALIVE: Final = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
 
 logger = logging.getLogger("strictreply")
-
 
 MAX_DROPS: Final = 5
 """A run is given up when so many workers died of it, one after the other, and it got no step further."""
@@ -133,7 +132,7 @@ class TurnTrial:
         drops = int(counted.get("drops", 0)) if counted.get("recorded", 0) == recorded else 0  # since its last step
         if drops + 1 >= MAX_DROPS:  # the first death is none of a trial
             message = f"{MAX_DROPS} worker processes in a row died while executing it; retry() tries it again"
-            raise DurableRunFailed(DurableFailure.ended("RunGivenUp", message))
+            raise DurableRunFailed(DurableFailure(kind="RunGivenUp", message=message))
         self._ticket = self.trials.enter(drops)
         # While this one waited, its turn may have been stopped, or taken over by another worker.
         if self._is_over or self._status().recovery_attempts != status.recovery_attempts:
@@ -166,31 +165,20 @@ def _outside(call: Callable[..., Result], *args: Any, **options: Any) -> Result:
     return contextvars.Context().run(call, *args, **options)
 
 
-class SQLitePresence:
-    """Lets one process at a time work on a file; the next goes on with what it left, as DBOS does when it starts."""
-
-    executor_id = "embedded"
-
-    def __init__(self, path: str, queue: str) -> None:
-        self._path = path
-        # The lock is on an empty file beside the database: DBOS writes to the database itself in this process.
-        owner = f"{os.path.realpath(path)}.{queue}.owner"
-        self._lock = sqlite3.connect(owner, isolation_level=None, timeout=0, check_same_thread=False)
-
-    def hold(self) -> None:
-        """Take the lock; without it a second process would run every step a second time."""
-        try:
-            self._lock.execute("BEGIN EXCLUSIVE")
-        except sqlite3.OperationalError as error:
-            if reason_of(error) != "busy":
-                raise
-            raise ContractError(
-                f"another process works on these runs in {self._path}; several workers need PostgreSQL: url='postgresql://…'"
-            ) from error
-
-    def close(self) -> None:
-        """Release the lock."""
-        self._lock.close()
+def sole_owner(path: str, queue: str) -> sqlite3.Connection:
+    """Lock a file for this process, until the connection is closed; a second would run every step a second time."""
+    # The lock is on an empty file beside the database: DBOS writes to the database itself in this process.
+    owner = f"{os.path.realpath(path)}.{queue}.owner"
+    lock = sqlite3.connect(owner, isolation_level=None, timeout=0, check_same_thread=False)
+    try:
+        lock.execute("BEGIN EXCLUSIVE")
+    except sqlite3.OperationalError as error:
+        lock.close()
+        if reason_of(error) != "busy":
+            raise
+        alone = f"another process works on these runs in {path}; several workers need PostgreSQL: url='postgresql://…'"
+        raise ContractError(alone) from error
+    return lock
 
 
 class PostgresPresence:
@@ -257,26 +245,23 @@ class DurableWorker:
     @contextmanager
     def serving(self) -> Generator[None]:
         """Work until the end of the block, with a lock that others see."""
-        own = f"{self.queue}-{uuid4().hex}" if self.launch else load("dbos").DBOS.executor_id
         read = read_url(self.url)
-        presence: SQLitePresence | PostgresPresence
-        with store_errors(self.url):
-            if read.get_backend_name() == "sqlite":
-                presence = SQLitePresence(read.database, self.queue)
+        make_tables(self.url)
+        watched: AbstractContextManager[None] = nullcontext()
+        with ExitStack() as held:
+            if read.get_backend_name() == "sqlite":  # the next process goes on with what this one left, as DBOS does
+                own_id = "embedded"
+                with store_errors(self.url):
+                    held.enter_context(closing(sole_owner(read.database, self.queue)))
             else:
+                own_id = f"{self.queue}-{uuid4().hex}" if self.launch else load("dbos").DBOS.executor_id
                 plain = read.set(drivername="postgresql").render_as_string(hide_password=False)
-                presence = PostgresPresence(plain, self.queue, own)
-        try:
-            make_tables(self.url)
-            with store_errors(self.url):
-                presence.hold()
-            served = self._own_dbos(presence.executor_id) if self.launch else self._app_dbos()
-            # nobody else works on a file
-            watched = nullcontext() if isinstance(presence, SQLitePresence) else self._watching(presence.take_over)
-            with served, watched:
+                presence = held.enter_context(closing(PostgresPresence(plain, self.queue, own_id)))
+                with store_errors(self.url):
+                    presence.hold()
+                watched = self._watching(presence.take_over)
+            with self._own_dbos(own_id) if self.launch else self._app_dbos(), watched:
                 yield
-        finally:
-            presence.close()
 
     @contextmanager
     def _own_dbos(self, executor_id: str) -> Generator[None]:

@@ -64,10 +64,8 @@ class _DurableTurn:
             new_id=lambda: uuid5(NAMESPACE_OID, f"{own_id}/{next(numbers)}").hex,
         )
         when = request.time_stamp
-        self.flow: Generator[TurnEffect, Any, LineResult] = (
-            turn_flow(  # DBOS cancels it, at a step
-                request.envelope, self.steps, time_stamp=when, correlation_id=own_id, cancelled=lambda: False
-            )
+        self.flow: Generator[TurnEffect, Any, LineResult] = turn_flow(  # DBOS cancels it, at a step
+            request.envelope, self.steps, time_stamp=when, correlation_id=own_id, cancelled=lambda: False
         )
 
     def ended(self, line: LineResult) -> str:

@@ -1,9 +1,8 @@
-"""One call through instructor: our requests made into instructor's, the provider's raw replies brought back, errors.
+"""One call through instructor: a seam takes the place of a client under :func:`strictreply.wrap`; errors both ways.
 
-A seam takes the place of a client under :func:`strictreply.wrap`. Each ask goes through instructor's own ``create``
-and leaves it as soon as the reply is there: instructor neither parses the reply, nor logs it, nor asks again. Our
-corrections are added behind the request that it prepared, so that no words of a model are read as a template. The
-errors of one library are converted to those of the other.
+Each ask goes through instructor's own ``create`` and leaves it as soon as the reply is there: instructor neither parses
+the reply, nor logs it, nor asks again. Our corrections are added behind the request that it prepared, so that no words
+of a model are read as a template.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from strictreply.client._wrapped import OnAttempt
 from strictreply.contract._complaints import check_issues
@@ -34,7 +33,6 @@ MADE_BY_INSTRUCTOR: Final = ("tools", "tool_choice", "parallel_tool_calls", "res
 _UNREADABLE: Final = (json.JSONDecodeError, UnicodeDecodeError, RecursionError)
 """What the SDKs' readers raise for a body that is no JSON, or nested too deep for them."""
 
-_PROMPT_TOKENS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _THOUGHTS: Final = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
 """The blocks that the API wants back, with their signatures, before the use of a tool that followed them."""
 
@@ -64,23 +62,23 @@ class Seam:
         self.attempts: list[Attempt] = []
         self._client, self._messages, self._own = client, messages, own
         self._max_retries, self._watcher = max_retries, watcher
-        self._dialect = dialect_of(client)
+        self._completion, self._turns = dialect_of(client)
         create = self._acreate if isinstance(client, load("instructor").AsyncInstructor) else self._create
         self.chat = SimpleNamespace(completions=SimpleNamespace(create=create))
 
     def _create(self, **request: Any) -> Any:
         with self._one_attempt():
             self._client.create_fn(**self._keywords(request))
-        return self._dialect.completion(self.came)
+        return self._completion(self.came)
 
     async def _acreate(self, **request: Any) -> Any:
         with self._one_attempt():
             await self._client.create_fn(**self._keywords(request))
-        return self._dialect.completion(self.came)
+        return self._completion(self.came)
 
     def _keywords(self, request: JSONObject) -> JSONObject:
         """Return a request of ours as instructor's: hooks add our turns before the client's, and stop after them."""
-        turns = self._dialect.turns(request["messages"][len(self._messages) :])
+        turns = self._turns(request["messages"][len(self._messages) :])
         hooks = load("instructor.core").Hooks
         before, after = hooks(), hooks()
 
@@ -102,15 +100,14 @@ class Seam:
     @contextmanager
     def _one_attempt(self) -> Generator[None]:
         """Let a reply out of instructor, and what the provider's SDK raised out of instructor's exception."""
+        failed: BaseException | None = None
         try:
             yield
         except _Came:
-            return
+            pass
         except load("instructor.core").InstructorRetryException as error:
-            failed: BaseException = error.__cause__ or error
-        else:
-            return
-        if not isinstance(failed, _UNREADABLE):  # a body that the SDK cannot read counts as a reply
+            failed = error.__cause__ or error
+        if failed is not None and not isinstance(failed, _UNREADABLE):  # an unreadable body counts as a reply
             raise failed from failed.__cause__  # without the exception around it, which says the same
 
     def note(self, attempt: Attempt) -> Awaitable[None] | None:
@@ -137,19 +134,12 @@ class Seam:
             raise
 
 
-@dataclass(frozen=True, slots=True)
-class _Dialect:
-    """How a provider writes: its raw completion as one of Chat Completions, and turns of that shape in its own."""
-
-    completion: Callable[[Any], Any]
-    turns: Callable[[Sequence[Message]], list[Message]]
-
-
 def usage_of(counted: object) -> JSON:
     """Count tokens as Chat Completions does: Anthropic's tokens of a cache are part of the prompt."""
     if peek(counted, "input_tokens") is None:
         return cast("JSON", counted)
-    prompt = (peek(counted, name) for name in _PROMPT_TOKENS)
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    prompt = (peek(counted, name) for name in names)
     total = sum(count for count in prompt if isinstance(count, int))
     return {"prompt_tokens": total, "completion_tokens": cast("JSON", peek(counted, "output_tokens"))}
 
@@ -179,12 +169,11 @@ def _anthropic_completion(raw: Any) -> JSONObject | None:
 
 
 def _anthropic_turns(turns: Sequence[Message]) -> list[Message]:
-    said: list[Message] = []
-    results: list[Message] = []
+    said, results = list[Message](), list[Message]()
     for turn in turns:
         if turn["role"] == "tool":
-            about = {"tool_use_id": turn["tool_call_id"], "content": turn["content"], "is_error": True}
-            results.append({"type": "tool_result"} | about)
+            id_, content = turn["tool_call_id"], turn["content"]
+            results.append({"type": "tool_result", "tool_use_id": id_, "content": content, "is_error": True})
         elif "tool_calls" not in turn:
             said.append(turn)
         else:
@@ -202,15 +191,19 @@ _SAME_SHAPE: Final = (
     *("openai", "azure_openai", "anyscale", "together", "databricks", "deepseek", "openrouter"),
     *("groq", "fireworks", "cerebras", "perplexity"),
 )
+_Dialect: TypeAlias = tuple[Callable[[Any], Any], Callable[[Sequence[Message]], list[Message]]]
 _DIALECTS: Final[Mapping[str, _Dialect]] = {
-    **dict.fromkeys(_SAME_SHAPE, _Dialect(completion=lambda raw: raw, turns=list)),
-    "anthropic": _Dialect(completion=_anthropic_completion, turns=_anthropic_turns),
+    **dict.fromkeys(_SAME_SHAPE, (lambda raw: raw, list)),
+    "anthropic": (_anthropic_completion, _anthropic_turns),
 }
 """By instructor's names; what it reaches as a server of OpenAI's kind (Ollama, LiteLLM) goes by ``openai``."""
 
 
 def dialect_of(client: Any) -> _Dialect:
-    """Return the dialect of an instructor client; ContractError when its provider's replies have an unknown shape."""
+    """Return how a client's provider writes; ContractError when the shape of its replies is not known.
+
+    The first makes its raw completion one of Chat Completions, the second makes turns of that shape its own.
+    """
     provider = client.provider.value
     if (dialect := _DIALECTS.get(provider)) is None:
         raise ContractError(
@@ -237,10 +230,10 @@ def to_instructor(error: CallFailed) -> Any:
         if not attempt.accepted:
             failed.append(core.FailedAttempt(attempt.number, caught, attempt.raw))
     last = plain_request(error.attempts[-1].request) if error.attempts else {}
-    replies = [attempt.raw for attempt in error.attempts if attempt.raw is not None]
+    replies = [None, *(attempt.raw for attempt in error.attempts if attempt.raw is not None)]
     told = core.InstructorRetryException(
         str(error),
-        last_completion=replies[-1] if replies else None,
+        last_completion=replies[-1],
         messages=last.get("messages"),
         n_attempts=len(error.attempts),
         total_usage=error.usage,
@@ -289,18 +282,13 @@ def _attempts(error: Any) -> Iterator[Attempt]:
         contract: Contract | None = shape(Contract(), request)[0]
     except ContractError:  # a request of another shape than Chat Completions'
         contract = None
+    total = getattr(error, "total_usage", None)  # instructor writes it into the last completion, too
     for number, (exception, raw) in enumerate(kept, start=1):
         failure = classify(exception)
-        # instructor writes the tokens of all attempts into the last completion, too
-        total = (getattr(error, "total_usage", None) or peek(raw, "usage")) if number == len(kept) else None
-        yield Attempt(
-            number=number,
-            request=request,
-            raw=raw,
-            issues=() if failure is not None else _issues(exception, raw, contract),
-            failure=None if failure is None else str(failure),
-            usage=Usage.of({"usage": usage_of(_plain(total))}),
-        )
+        issues = () if failure is not None else _issues(exception, raw, contract)
+        usage = Usage.of({"usage": usage_of(_plain(total or peek(raw, "usage")))}) if number == len(kept) else Usage()
+        told = None if failure is None else str(failure)
+        yield Attempt(number=number, request=request, raw=raw, issues=issues, failure=told, usage=usage)
 
 
 def _issues(exception: Exception, raw: JSON, contract: Contract | None) -> tuple[Issue, ...]:
