@@ -375,12 +375,9 @@ def _metadata(data: JSONObject, told: JSONObject) -> JSONObject:
 
 def _record(call: _Call, data: JSONObject) -> None:
     """Write to the log, and the proxy's own, how a call ended that was not accepted at once."""
-    told = {
-        "outcome": call.outcome,
-        "attempts": len(call.attempts),
-        "issues": [issue.code for attempt in call.attempts for issue in attempt.issues],
-        "tokens": total_usage(tuple(call.attempts)).total_tokens,
-    }
+    told: JSONObject = {"outcome": call.outcome, "attempts": len(call.attempts)}
+    told["issues"] = [issue.code for attempt in call.attempts for issue in attempt.issues]
+    told["tokens"] = total_usage(tuple(call.attempts)).total_tokens
     logger.info("litellm call %s: %s", data.get("litellm_call_id"), told)
     data.setdefault("metadata", {}).update(_metadata(data, told))
 

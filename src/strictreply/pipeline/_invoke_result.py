@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from strictreply.pipeline._values import Value
 from strictreply.values._errors import StrictReplyError
@@ -13,9 +13,6 @@ from strictreply.values._issues import Issue, Worded
 MAX_LISTED = 12
 RULESET = "AGN-036/draft-1"
 """The rules of a result: the published text calls itself a draft (X12)."""
-
-_OUR_RUN: Final = frozenset("0123456789abcdef.")
-_MAX_RUN_CHARS: Final = 65
 
 
 class InvokeCode(Worded):
@@ -210,6 +207,7 @@ class IterationsExceeded(InvokeFailed):
 
 def _entry(error: InvokeError) -> str:
     """Return the index of an entry, and a decision's run where its ids look like ours: others may be any text."""
-    named = error.decided_for or ""
-    run = f", decided for run {named}" if named and len(named) <= _MAX_RUN_CHARS and set(named) <= _OUR_RUN else ""
+    run = error.decided_for or ""
+    is_ours = len(run) in range(1, 66) and set(run) <= set("0123456789abcdef.")
+    run = f", decided for run {run}" if is_ours else ""
     return "" if error.index is None else f" (call {error.index + 1}{run})"

@@ -12,7 +12,6 @@ from itertools import chain
 from typing import Final
 
 from strictreply.contract._judge_channels import args_shape
-from strictreply.contract._tool import Tool
 from strictreply.pipeline._invoke_result import Breach
 from strictreply.pipeline._invoke_result import InvokeCode as Code
 from strictreply.pipeline._rule import (
@@ -39,7 +38,7 @@ from strictreply.pipeline._rule import (
 from strictreply.pipeline._values import ResponseKind
 from strictreply.reading._decoding import decode
 from strictreply.values._issues import pointer
-from strictreply.values._limits import JSONObject, Limits, is_count
+from strictreply.values._limits import JSON, Limits, is_count
 from strictreply.values._replies import Invalid
 
 CALLS: Final = "/tool_calls"
@@ -70,33 +69,24 @@ def _with_both(subject: RuleSubject, *, path: str) -> Iterator[Breach]:
             yield entry.breach("error_message", reason=error)
 
 
-def _read_calls(
-    subject: RuleSubject, *, with_tools: bool = True
-) -> Iterator[tuple[RuleEntry, Tool | None, JSONObject | Invalid]]:
-    """Read each call's arguments as a reply's are read (P62, T27); empty text is {} for a tool that requires none."""
+def _unfit_arguments(subject: RuleSubject, *, readable: bool, with_tools: bool = True) -> Iterator[Breach]:
+    """Read each call's arguments as a reply's are read (P62, T27); empty text is {} for a tool that requires none.
+
+    Return those that are not ``readable``, or those that are and do not fit their tool.
+    """
     tools = subject.options.tools if with_tools else None
     for entry in subject.entries_at(CALLS):
         text, tool = entry["arguments_json"], None if tools is None else tools.get(entry.name or "")
-        if tool is not None and text == "" and not tool.parameters.check({}):
-            yield entry, tool, {}
-            continue
         at = pointer(subject.at + entry.path, "arguments_json")
-        args = decode(text, at=at, names=tool.parameters.names if tool else frozenset())
-        yield entry, tool, args if isinstance(args, Invalid | dict) else Invalid((args_shape(args, at),))
-
-
-def _unreadable_arguments(subject: RuleSubject, *, with_tools: bool = True) -> Iterator[Breach]:
-    for entry, _, args in _read_calls(subject, with_tools=with_tools):
-        if isinstance(args, Invalid):
-            yield entry.breach("arguments_json", issues=args.issues)
-
-
-def _unfit_arguments(subject: RuleSubject) -> Iterator[Breach]:
-    for entry, tool, args in _read_calls(subject):
-        if tool is not None and not isinstance(args, Invalid):
-            at = pointer(subject.at + entry.path, "arguments_json")
-            if issues := tool.parameters.check(args, at=at):
-                yield entry.breach("arguments_json", issues=issues)
+        args: JSON | Invalid = {}
+        if tool is None or text != "" or tool.parameters.check({}):
+            args = decode(text, at=at, names=tool.parameters.names if tool else frozenset())
+        if isinstance(args, dict):
+            issues = tool.parameters.check(args, at=at) if readable and tool is not None else ()
+        else:
+            issues = () if readable else args.issues if isinstance(args, Invalid) else (args_shape(args, at),)
+        if issues:
+            yield entry.breach("arguments_json", issues=issues)
 
 
 def _undeclared(subject: RuleSubject) -> list[Breach]:
@@ -170,7 +160,10 @@ def _is_list(value: object) -> bool:
 
 
 _CALL_RULES: Final = _sound_entries("call", CALLS)
-_ARGUMENTS_READABLE: Final = PipelineRule("arguments_readable", Code.ARGUMENTS_NOT_JSON, _unreadable_arguments)
+_unreadable: Final = partial(_unfit_arguments, readable=False, with_tools=False)
+_ARGUMENTS_READABLE: Final = PipelineRule(
+    "arguments_readable", Code.ARGUMENTS_NOT_JSON, partial(_unfit_arguments, readable=False)
+)
 _manifest: Final = partial(placed, "manifest", section="5", stage=RuleStage.MANIFEST)
 
 MANIFEST: Final[tuple[RuleGroup, ...]] = (
@@ -191,7 +184,7 @@ MANIFEST: Final[tuple[RuleGroup, ...]] = (
         PipelineRule("result_readable", Code.RESULT_NOT_JSON, _unreadable_results),
         PipelineRule("tool_declared", Code.UNKNOWN_TOOL, _undeclared),
         _ARGUMENTS_READABLE,
-        PipelineRule("arguments_fit", Code.SCHEMA_ARGS, _unfit_arguments),
+        PipelineRule("arguments_fit", Code.SCHEMA_ARGS, partial(_unfit_arguments, readable=True)),
     ),
 )
 """The groups in turn: what has no lists has no pairs."""
@@ -254,7 +247,7 @@ RESPONSE: Final[tuple[RuleGroup, ...]] = (
     _response(
         PipelineRule("shape", Code.RESPONSE_SHAPE, _misshapen),
         *_CALL_RULES,
-        PipelineRule("call_arguments", Code.ARGUMENTS_NOT_JSON, partial(_unreadable_arguments, with_tools=False)),
+        PipelineRule("call_arguments", Code.ARGUMENTS_NOT_JSON, partial(_unreadable, with_tools=False)),
         *_sound_entries("result", RESPONSE_RESULTS)[:2],
         entries_rule("result_time", Code.EXECUTION_MS, RESPONSE_RESULTS, "execution_ms", is_count),
         PipelineRule("result_and_error", Code.RESULT_AND_ERROR, partial(_with_both, path=RESPONSE_RESULTS)),

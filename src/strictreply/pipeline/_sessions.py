@@ -190,7 +190,7 @@ class SessionStore(ABC):
             before, kept = _read(records, Session, session.id), _read(records, Turn, key)
             entry = _read(records, WaitingManifest, key)
             left = None if waiting is None else WaitingManifest(manifest=waiting)
-            if waiting is None and entry is not None and consumed is not None:
+            if waiting is None and entry and consumed:
                 left = replace(entry, consumed=True)  # answered: not to be claimed again
             if (before, kept, entry) == (moved, turn, left):
                 return  # the save of a caller that lost the answer to its first try
@@ -198,11 +198,12 @@ class SessionStore(ABC):
             fresh = kept is None if consumed is None else _held(entry, consumed)
             spent = manifest_id(session.id, began_with) if began_with not in {"", turn.id} else ""
             # A claim on the turn before is an answer under way: this turn must not forget what it answers.
-            if began_with != session.last_turn_id or not fresh or self._is_claimed(records, spent):
+            under_way = spent != "" and self._is_claimed(_read(records, WaitingManifest, spent))
+            if began_with != session.last_turn_id or not fresh or under_way:
                 raise SessionConflict(session.id, turn.id)
             _write(records, (session.id, moved), (key, turn), (key, left))
-            if spent:
-                _delete(records, (Turn, spent), (WaitingManifest, spent))
+            for kind in (Turn, WaitingManifest) if spent else ():
+                records.pop((kind, spent), None)
 
     def claim(self, manifest_id: str, holder: str) -> SessionClaim | InvokeError:
         """Take the right to answer a waiting manifest, before anything is done with the results (requirement P66).
@@ -218,14 +219,14 @@ class SessionStore(ABC):
                 return InvokeCode.NOT_FOUND.error("sessions.waiting", path=_MANIFEST)
             if entry.consumed:
                 return InvokeCode.ALREADY_CONSUMED.error("sessions.single_use", path=_MANIFEST)
-            if entry.holder not in {"", holder} and self._is_alive(entry):
+            if entry.holder != holder and self._is_claimed(entry):
                 return InvokeCode.IN_USE.error("sessions.one_holder", path=_MANIFEST)
             # The same holder may claim again, which renews its time: after an interrupt it cannot know whether it has.
             _write(records, (manifest_id, replace(entry, holder=holder, claimed_at=self._clock())))
             return SessionClaim(manifest_id=manifest_id, holder=holder, manifest=entry.manifest)
 
     def keep(self, claim: SessionClaim) -> None:
-        """Keep the results of a claim's calls so far; nothing happens when the claim is not held any more."""
+        """Keep the results of a claim's calls so far, if the claim is still held."""
         with self._opened(writing=True) as records:
             entry = _read(records, WaitingManifest, claim.manifest_id)
             if entry is not None and _held(entry, claim):
@@ -243,13 +244,12 @@ class SessionStore(ABC):
             session = _read(records, Session, session_id)
             if session is not None:
                 key = manifest_id(session_id, session.last_turn_id)
-                _delete(records, (Session, session_id), (Turn, key), (WaitingManifest, key))
+                for record in ((Session, session_id), (Turn, key), (WaitingManifest, key)):
+                    records.pop(record, None)
 
-    def _is_claimed(self, records: Records, key: str) -> bool:
-        entry = _read(records, WaitingManifest, key) if key else None
-        return entry is not None and entry.holder != "" and not entry.consumed and self._is_alive(entry)
-
-    def _is_alive(self, entry: WaitingManifest) -> bool:
+    def _is_claimed(self, entry: WaitingManifest | None) -> bool:
+        if entry is None or entry.consumed or not entry.holder:
+            return False
         return entry.claimed_at > self._clock() - self._claim_seconds
 
 
@@ -286,14 +286,9 @@ def _read(records: Records, kind: type[Kept], key: str) -> Kept | None:
 
 
 def _write(records: Records, *values: tuple[str, Value | None]) -> None:
-    spelled = [((type(value), key), value.to_json()) for key, value in values if value is not None]
-    for record, text in spelled:
+    texts = [((type(value), key), value.to_json()) for key, value in values if value is not None]
+    for record, text in texts:
         records[record] = text
-
-
-def _delete(records: Records, *deleted: Record) -> None:
-    for record in deleted:
-        records.pop(record, None)
 
 
 def _held(entry: WaitingManifest | None, claim: SessionClaim) -> bool:

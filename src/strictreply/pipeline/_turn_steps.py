@@ -309,18 +309,17 @@ class TurnSteps:
 
     def build_response(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Build the response, and leave everything else as it is."""
-        final, session = ctx.response_type is ResponseType.FINAL, session_of(ctx)
+        is_final, session = ctx.response_type is ResponseType.FINAL, session_of(ctx)
+        said, manifest = ctx.response_payload, ctx.outgoing_manifest
         response = AgentResponse(
-            kind=ResponseKind.FINAL if final else ResponseKind.CLIENT_TOOL_CONTINUATION,
+            kind=ResponseKind.FINAL if is_final else ResponseKind.CLIENT_TOOL_CONTINUATION,
             session_id=session.id,
             turn_id=turn_of(ctx).id,
             mode_display_name=session.mode_display_name,
+            tool_calls=None if is_final or manifest is None else manifest.pending,
         )
-        if final and ctx.response_payload is not None:
-            said = ctx.response_payload
+        if is_final and said is not None:
             response = replace(response, primary_output_text=said.primary_output_text, usage=said.usage)
-        elif ctx.outgoing_manifest is not None:
-            response = replace(response, tool_calls=ctx.outgoing_manifest.pending)
         return replace(ctx, built=BuiltResponse(response=response, fingerprint=fingerprint(ctx)))
 
     def save(self, ctx: AgentPipelineContext, store: SessionStore) -> None:

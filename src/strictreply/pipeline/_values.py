@@ -1,8 +1,4 @@
-"""The values of the pipeline: the request as received, the context that the steps fill, the response, and their kinds.
-
-Values are frozen and hold plain JSON. Making one checks nothing, so that the validator can be given any content;
-:meth:`Value.from_json` is strict.
-"""
+"""The values of the pipeline: frozen, of plain JSON. Making one checks nothing; :meth:`Value.from_json` is strict."""
 
 from __future__ import annotations
 
@@ -78,8 +74,8 @@ class Value:
 
     def to_dict(self) -> JSONObject:
         """Return the value as plain JSON; lists stand for tuples."""
-        told: JSONObject = to_jsonable_python(self, exclude_none=self._none_is_absent)
-        return told
+        members: JSONObject = to_jsonable_python(self, exclude_none=self._none_is_absent)
+        return members
 
     def to_json(self) -> str:
         """Return the value as a JSON text."""
@@ -125,10 +121,8 @@ class AgentToolCall(_Waiting, Value):
 
     def answered(self, value: object, *, execution_ms: int = 0) -> AgentToolCallResult:
         """Make the result of a call that the client ran; ``value`` is anything that pydantic can write as JSON."""
-        text = to_json(value, inf_nan_mode="null").decode()
-        return AgentToolCallResult(
-            tool_call_id=self.tool_call_id, name=self.name, execution_ms=execution_ms, result_json=text
-        )
+        text, id_ = to_json(value, inf_nan_mode="null").decode(), self.tool_call_id
+        return AgentToolCallResult(tool_call_id=id_, name=self.name, execution_ms=execution_ms, result_json=text)
 
     def approved(self) -> Decision:
         """Make the decision that a call which needs approval may be run; it names where the call waits."""

@@ -58,10 +58,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def in_thread(work: Callable[[], ThreadResult]) -> Future[ThreadResult]:
-    """Work in a thread that does not keep the program alive, with the caller's context.
-
-    An exit or an interrupt of the thread is the caller's as well.
-    """
+    """Work in a thread that does not keep the program alive, with the caller's context; an exit is the caller's."""
     future: Future[ThreadResult] = Future()
     future.set_running_or_notify_cancel()  # from here on nobody who stops waiting can cancel it
     task = partial(contextvars.copy_context().run, work), future
@@ -76,30 +73,25 @@ def _serve(task: _Task | None) -> None:
     inbox: SimpleQueue[_Task] = SimpleQueue()
     while task is not None:
         run, future = task
-        result = raised = None
         try:
-            result = run()
+            settle = partial(future.set_result, run())
         except BaseException as error:  # noqa: BLE001 - whoever waits raises it
-            raised = error
+            settle = partial(future.set_exception, error)
         _IDLE.append(inbox)  # before anybody is told, who may have more to do at once
-        if raised is None:
-            future.set_result(result)
-        else:
-            future.set_exception(raised)
-        del task, run, future, result, raised  # an idle thread keeps nothing alive
+        settle()
+        del task, run, future, settle  # an idle thread keeps nothing alive
         task = _next_of(inbox)
 
 
 def _next_of(inbox: SimpleQueue[_Task]) -> _Task | None:
     """Wait for more work, up to ten seconds; None when the thread ends."""
-    try:
+    with suppress(Empty):
         return inbox.get(timeout=10)
-    except Empty:
-        try:
-            _IDLE.remove(inbox)
-        except ValueError:  # somebody has taken it at this moment
-            return inbox.get()
-        return None
+    try:
+        _IDLE.remove(inbox)
+    except ValueError:  # somebody has taken it at this moment
+        return inbox.get()
+    return None
 
 
 async def finished_in_thread(work: Callable[[], ThreadResult]) -> ThreadResult:
@@ -199,10 +191,9 @@ class ToolRunner:
     tell: OnEvent
 
     def run_all(self, runs: Sequence[RunTool]) -> tuple[ToolOutcome, ...]:
-        """Run calls, and return their outcomes in the same order.
+        """Run calls, and return their outcomes in the same order; a thread is left behind when its time is up.
 
-        One call without a time limit runs in the caller's own thread; others in threads that are left behind when
-        their time is up, since Python cannot stop them.
+        One call without a time limit runs in the caller's own thread.
         """
         if len(runs) == 1 and self.limit(runs[0]) is None:
             return (self.told(runs[0], self.run_one(runs[0])),)
@@ -253,7 +244,7 @@ class ToolRunner:
         self.tell(ToolStarted(run.call))
         start = time.perf_counter()
         try:
-            return self._done(run, _run_here(run), start)
+            return _outcome(run, result_json(_run_here(run), self.policy.max_result_chars), start)
         except ToolExecutionError as error:
             return self._failed(run, error, start)
 
@@ -268,7 +259,7 @@ class ToolRunner:
             return self._failed(run, error, start)
         except TimeoutError as error:  # what the tool itself raises comes as a ToolExecutionError
             return self.expired(run, error)
-        return self._done(run, value, start)
+        return _outcome(run, result_json(value, self.policy.max_result_chars), start)
 
     def told(self, run: RunTool, outcome: ToolOutcome) -> ToolOutcome:
         """Report the outcome of a call to the listener, and return it."""
@@ -279,9 +270,6 @@ class ToolRunner:
         """Return how long a call may take, in seconds."""
         return self.policy.tool_timeout if run.tool.timeout is None else run.tool.timeout
 
-    def _done(self, run: RunTool, value: object, start: float) -> ToolOutcome:
-        return ToolOutcome(_result(run, result_json(value, self.policy.max_result_chars), start))
-
     def _failed(self, run: RunTool, error: ToolExecutionError, start: float) -> ToolOutcome:
         """Make the outcome of a call whose tool raised; only a ToolError's words are meant for the model."""
         cause = error.__cause__ or error
@@ -291,14 +279,14 @@ class ToolRunner:
                 words = str(cause)
         logger.warning("tool %r raised %s; the model is told so", run.call.tool, printable(type(cause).__name__))
         text = error_json(type(cause).__name__, words, self.policy.max_result_chars)
-        return ToolOutcome(_result(run, text, start), error)
+        return _outcome(run, text, start, error)
 
     def expired(self, run: RunTool, error: TimeoutError) -> ToolOutcome:
         """Make the outcome of a call that took too long."""
         limit = self.limit(run) or 0.0
         logger.warning("tool %r took more than %s seconds; the model is told so", run.call.tool, limit)
         text = error_json("Timeout", f"the tool took more than {limit:g} seconds", self.policy.max_result_chars)
-        return ToolOutcome(_result(run, text, time.perf_counter() - limit), error)
+        return _outcome(run, text, time.perf_counter() - limit, error)
 
 
 def _run_here(run: RunTool) -> Any:
@@ -323,6 +311,7 @@ def _cancelled_itself(run: RunTool, error: BaseException) -> ToolExecutionError:
     return ToolExecutionError(run.tool.name, call_id=run.call.id, kind=type(error).__name__)
 
 
-def _result(run: RunTool, text: str, start: float) -> AgentToolCallResult:
-    spent = round((time.perf_counter() - start) * 1000)
-    return AgentToolCallResult(tool_call_id=str(run.call.id), name=run.call.tool, execution_ms=spent, result_json=text)
+def _outcome(run: RunTool, text: str, start: float, error: Exception | None = None) -> ToolOutcome:
+    id_, spent = str(run.call.id), round((time.perf_counter() - start) * 1000)
+    result = AgentToolCallResult(tool_call_id=id_, name=run.call.tool, execution_ms=spent, result_json=text)
+    return ToolOutcome(result, error)

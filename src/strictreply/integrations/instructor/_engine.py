@@ -30,16 +30,13 @@ from strictreply.values._replies import Attempt, DirectAnswer, Usage, total_usag
 
 T = TypeVar("T")
 
-MAX_REMEMBERED: Final = 256
-"""How many response models an engine keeps compiled, the last used ones."""
+MAX_REMEMBERED: Final = 256  # compiled response models of an engine, the last used ones
 
 _MODES: Final[Mapping[str, Extraction]] = {
-    "TOOLS": "strict",  # one forced call
-    "JSON": "strict",  # the others are JSON in the content
-    "JSON_SCHEMA": "strict",
+    **dict.fromkeys(("TOOLS", "JSON", "JSON_SCHEMA"), "strict"),
     "MD_JSON": "fenced",
 }
-"""The modes of instructor's that are served, and what is forgiven in each."""
+"""The modes of instructor's that are served, and what is forgiven: TOOLS is one forced call, else JSON is content."""
 
 _ADVICE: Final = {
     **dict.fromkeys(MADE_BY_INSTRUCTOR, "instructor makes it of response_model; leave it out"),
