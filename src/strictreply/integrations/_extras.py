@@ -5,14 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Final
 
-_NEEDED: Final = {
+_NEEDED: Final = {  # what has to be installed for a top-level module, and the extra that installs it
     **dict.fromkeys(("langgraph", "langchain_core"), ("langgraph 1.0 or newer", "langgraph")),
     **dict.fromkeys(("dbos", "psycopg", "sqlalchemy"), ("dbos 3.4 or newer", "durable")),
     "litellm": ("litellm 1.108 or newer, with its proxy", "litellm"),
     "instructor": ("instructor 1.17 or newer", "instructor"),
     "opentelemetry": ("opentelemetry-api 1.30 or newer", "otel"),
 }
-"""What has to be installed for a top-level module, and the extra that installs it."""
 
 
 def load(module: str) -> Any:

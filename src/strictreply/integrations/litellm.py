@@ -43,19 +43,17 @@ from strictreply.wires._opening import peek
 __all__ = ["Guard", "ReplyWithheld"]
 OtherRoutes: TypeAlias = Literal["refuse", "pass"]
 
-_OTHER: Final = {
+_OTHER: Final = {  # routes past chat completions by which a model can be asked, in LiteLLM's words and a client's
     **dict.fromkeys(("responses", "aresponses"), "/v1/responses"),
     **dict.fromkeys(("anthropic_messages", "aanthropic_messages"), "/v1/messages"),
     **dict.fromkeys(("agenerate_content", "agenerate_content_stream"), "generateContent"),
     **dict.fromkeys(("text_completion", "atext_completion"), "/v1/completions"),
 }
-"""What LiteLLM calls the routes by which a model can be asked past chat completions, and what a client calls them."""
 
-_READ: Final = (
+_READ: Final = (  # the members of a request that say what its reply may be; all others go along with every ask
     *("model", "messages", "tools", "tool_choice", "parallel_tool_calls", "response_format", "functions"),
     *("function_call", "n", "max_tokens", "max_completion_tokens", "stream", "stream_options"),
 )
-"""The members of a request that say what its reply may be; all others go along with every ask as they are."""
 
 _OF_ONE_ASK: Final = frozenset({"litellm_logging_obj", "litellm_call_id", "deployment", *_READ})
 _SETTINGS: Final = frozenset({"contract", "policy", "usage", "other_routes"})
@@ -382,8 +380,7 @@ def _record(call: _Call, data: JSONObject) -> None:
     data.setdefault("metadata", {}).update(_metadata(data, told))
 
 
-guard: Guard
-"""The guard that the proxy's configuration names; made when it is asked for."""
+guard: Guard  # the guard that the proxy's configuration names; made when it is asked for
 
 
 def __getattr__(name: str) -> Guard:

@@ -34,7 +34,7 @@ __all__ = ["instrument"]
 
 _NAME = "strictreply"
 
-_PROVIDERS = {
+_PROVIDERS = {  # values of ``gen_ai.provider.name`` by the end of a host; any other speaks the API of ``openai``
     "openai.azure.com": "azure.ai.openai",
     "api.deepseek.com": "deepseek",
     "generativelanguage.googleapis.com": "gcp.gemini",
@@ -44,12 +44,12 @@ _PROVIDERS = {
     "api.perplexity.ai": "perplexity",
     "api.x.ai": "x_ai",
 }
-"""The well-known values of ``gen_ai.provider.name`` by the end of a host; any other speaks the API of ``openai``."""
 
 _PARAMETERS = ("frequency_penalty", "max_tokens", "presence_penalty", "seed", "temperature", "top_p")
 _ASKED = dict.fromkeys(("max_completion_tokens", "max_output_tokens"), "gen_ai.request.max_tokens") | {
     name: f"gen_ai.request.{name}" for name in _PARAMETERS
 }
+_OF_ATTEMPT = ("number", "tier", "scope", "escalation", "leniency", "refused")
 # exceptions hold words of others
 _QUIET: dict[str, Any] = {"record_exception": False, "set_status_on_exception": False}
 _PORTS = {"http": 80, "https": 443}
@@ -103,9 +103,8 @@ class OpenTelemetry:
         span = self.tracer.start_span(f"invoke_workflow {_NAME}", attributes=told)
         observed = ObservedCall(self, ask, common, span, is_recorded=not seen if self._asks is None else self._asks)
         # between the chunks of a stream the caller's own code runs, in the caller's own span
-        current = nullcontext() if ask.base.get("stream") else self.trace.use_span(span, **_QUIET)
         try:
-            with current:
+            with nullcontext() if ask.base.get("stream") else self.trace.use_span(span, **_QUIET):
                 yield observed
         except GeneratorExit:  # of a stream: the caller left
             raise
@@ -230,7 +229,6 @@ def _tokens(attempt: Attempt) -> tuple[tuple[str, int], ...]:
 
 def _of_attempt(attempt: Attempt) -> JSONObject:
     """Return the attributes of the outcome of an ask; those that say nothing are left out."""
-    named = ("number", "tier", "scope", "escalation", "leniency", "refused")
-    told = {f"strictreply.attempt.{name}": getattr(attempt, name) for name in named}
+    told = {f"strictreply.attempt.{name}": getattr(attempt, name) for name in _OF_ATTEMPT}
     told["strictreply.issue.codes"] = tuple(dict.fromkeys(issue.code for issue in attempt.issues))
     return {name: value for name, value in told.items() if value is not None and value != ()}

@@ -11,8 +11,7 @@ from strictreply.values._errors import StrictReplyError
 from strictreply.values._issues import Issue, Worded
 
 MAX_LISTED = 12
-RULESET = "AGN-036/draft-1"
-"""The rules of a result: the published text calls itself a draft (X12)."""
+RULESET = "AGN-036/draft-1"  # the rules of a result: the published text calls itself a draft (X12)
 
 
 class InvokeCode(Worded):

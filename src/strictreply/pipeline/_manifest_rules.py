@@ -141,8 +141,7 @@ def _without_result(subject: RuleSubject) -> Iterator[Breach]:
     """Return the results without a JSON text, unless an error may replace it (P56, P57, X11)."""
     for entry in subject.entries_at(MANIFEST_RESULTS):
         error = entry.text("error_message")
-        excused = subject.options.allow_error_results and is_present(error)
-        if not is_present(entry["result_json"]) and not excused:
+        if not is_present(entry["result_json"]) and not (subject.options.allow_error_results and is_present(error)):
             yield entry.breach("result_json", reason=error)
 
 
@@ -166,7 +165,7 @@ _ARGUMENTS_READABLE: Final = PipelineRule(
 )
 _manifest: Final = partial(placed, "manifest", section="5", stage=RuleStage.MANIFEST)
 
-MANIFEST: Final[tuple[RuleGroup, ...]] = (
+MANIFEST: Final[tuple[RuleGroup, ...]] = (  # in turn: what has no lists has no pairs
     _manifest(member_rule("null", Code.NULL_MANIFEST, "", is_object)),
     _manifest(
         member_rule("calls_list", Code.MANIFEST_LIST, CALLS, _is_list),
@@ -187,7 +186,6 @@ MANIFEST: Final[tuple[RuleGroup, ...]] = (
         PipelineRule("arguments_fit", Code.SCHEMA_ARGS, partial(_unfit_arguments, readable=True)),
     ),
 )
-"""The groups in turn: what has no lists has no pairs."""
 
 REPLY_CALLS: Final = (_manifest(_CALL_RULES[1], _ARGUMENTS_READABLE),)
 """What the judge of replies does not check in a model's calls: ids of text that UTF-8 cannot encode."""
@@ -201,14 +199,13 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-_SHAPES: Final[tuple[tuple[str, Predicate], ...]] = (
+_SHAPES: Final[tuple[tuple[str, Predicate], ...]] = (  # of allowed members, where the requirements say no more
     ("/files", _is_list_of(is_object)),
     (RESPONSE_RESULTS, _is_list),
     ("/user_warnings", _is_list_of(_is_text)),
     ("/usage", is_object),
     ("/tool_continuation_message", _is_text),
 )
-"""What each allowed member is when it is there, where the requirements say no more of it."""
 
 
 def _misshapen(subject: RuleSubject) -> list[Breach]:
@@ -227,7 +224,7 @@ _FINAL_ALONE: Final = ("/primary_output_text", "/files", RESPONSE_RESULTS, "/use
 _CONTINUATION_ALONE: Final = (CALLS, "/tool_continuation_message")
 _response: Final = partial(placed, "response", section="4.10", stage=RuleStage.RESPONSE)
 
-RESPONSE: Final[tuple[RuleGroup, ...]] = (
+RESPONSE: Final[tuple[RuleGroup, ...]] = (  # in turn: members are judged when all that must be there is there
     _response(
         member_rule("kind", Code.RESPONSE_KIND, "/kind", is_one_of(ResponseKind)),
         member_rule("session_id", Code.RESPONSE_SESSION_ID, "/session_id", is_present),
@@ -254,4 +251,3 @@ RESPONSE: Final[tuple[RuleGroup, ...]] = (
         PipelineRule("result_missing", Code.EMPTY_RESULT, _with_neither),
     ),
 )
-"""The groups in turn: what a member holds is judged when all that must be there is, and nothing else."""

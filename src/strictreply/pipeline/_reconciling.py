@@ -104,8 +104,7 @@ class _WaitingCalls(NamedTuple):
             return InvokeCode.DECISION_ELSEWHERE
         call = self.calls.get(result.tool_call_id)
         if call is None:
-            spent = result.tool_call_id in self.earlier
-            return InvokeCode.ALREADY_CONSUMED if spent else InvokeCode.UNKNOWN_CALL
+            return InvokeCode.ALREADY_CONSUMED if result.tool_call_id in self.earlier else InvokeCode.UNKNOWN_CALL
         text, error, approves = result.result_json, result.error_message, call.needs_approval
         decision = (self.decided or {}).get(call.tool_call_id)
         faults = (

@@ -77,7 +77,7 @@ class SessionStoreFailed(StrictReplyError):
         return type(self), (self.place, self.reason)
 
 
-REASONS: Final[Mapping[str, tuple[str, str]]] = {
+REASONS: Final[Mapping[str, tuple[str, str]]] = {  # why a store fails: what happened, and what to do
     "busy": ("is locked by another program", "try again when that has ended"),
     "full": ("has no room left on its disk", "make room, and try again"),
     "read_only": ("may not be written", "let this process write the file and its folder, and try again"),
@@ -87,7 +87,6 @@ REASONS: Final[Mapping[str, tuple[str, str]]] = {
     "too_big": ("does not take a record of this size", "keep less in one session"),
     "failed": ("failed", "see the error's cause"),
 }
-"""Why a store fails: what happened, and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

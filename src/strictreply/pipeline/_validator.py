@@ -76,7 +76,7 @@ def _names_agent(subject: RuleSubject) -> bool:
 
 _core: Final = partial(placed, "core", stage=RuleStage.CORE)
 
-CORE: Final[tuple[RuleGroup, ...]] = (
+CORE: Final[tuple[RuleGroup, ...]] = (  # in turn: broken invariants silence the rules of the types (requirement P6)
     _core(member_rule("context", Code.NULL_CONTEXT, "", lambda ctx: not is_null(ctx)), section="2.1"),
     _core(
         member_rule("type", Code.CORE_TYPE, "/type", is_one_of(AgentPipelineContextType)),
@@ -113,7 +113,6 @@ CORE: Final[tuple[RuleGroup, ...]] = (
         section="3.1",
     ),
 )
-"""The groups in turn: broken invariants silence the rules of the types (requirement P6)."""
 
 
 def _answers_calls(subject: RuleSubject) -> bool:

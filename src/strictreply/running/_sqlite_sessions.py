@@ -43,12 +43,9 @@ _TABLES: Final[dict[type[Value], str]] = {Session: "sessions", Turn: "turns", Wa
 _Kept: TypeAlias = tuple[sqlite3.Connection, tuple[int, ...]]
 """A connection between two uses, and how its files were left: it would read on from a file that was replaced since."""
 
-_KEEPING: Final = threading.Lock()
-"""Held for moments, to take a connection or give it back; and while a process forks."""
-
+_KEEPING: Final = threading.Lock()  # held for moments, to take a connection or give it back; and while a process forks
 _IDLE: Final = weakref.WeakKeyDictionary["SQLiteSessionStore", list[_Kept]]()
 """The connections that each store keeps; none is carried over a fork (sqlite.org/howtocorrupt.html, section 2.6)."""
-
 _MOST_IDLE: Final = 4  # connections of a store: as many as threads use it at the same time, in most programs
 
 

@@ -50,8 +50,7 @@ ThreadResult = TypeVar("ThreadResult")
 
 _Task: TypeAlias = tuple[Callable[[], Any], Future[Any]]
 
-_IDLE: Final[list[SimpleQueue[_Task]]] = []
-"""The inbox of each thread that has nothing to do."""
+_IDLE: Final[list[SimpleQueue[_Task]]] = []  # the inbox of each thread that has nothing to do
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_IDLE.clear)  # a child has none of these threads
@@ -278,8 +277,7 @@ class ToolRunner:
             with suppress(Exception):  # a class of the program's own may fail even at its words
                 words = str(cause)
         logger.warning("tool %r raised %s; the model is told so", run.call.tool, printable(type(cause).__name__))
-        text = error_json(type(cause).__name__, words, self.policy.max_result_chars)
-        return _outcome(run, text, start, error)
+        return _outcome(run, error_json(type(cause).__name__, words, self.policy.max_result_chars), start, error)
 
     def expired(self, run: RunTool, error: TimeoutError) -> ToolOutcome:
         """Make the outcome of a call that took too long."""

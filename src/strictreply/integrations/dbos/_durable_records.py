@@ -126,8 +126,7 @@ def asked_from(record: JSONObject, contract: Contract) -> Asked | EffectRaised:
 @contextmanager
 def store_errors(url: str) -> Generator[None]:
     """Raise what the database of durable runs fails with as SessionStoreFailed: its own words quote conversations."""
-    sqlalchemy = load("sqlalchemy")
-    kinds: list[type[Exception]] = [sqlalchemy.exc.SQLAlchemyError, sqlite3.Error, ValidationError]
+    kinds: list[type[Exception]] = [load("sqlalchemy").exc.SQLAlchemyError, sqlite3.Error, ValidationError]
     with suppress(ImportError):
         kinds.append(load("psycopg").Error)  # of our locks
     try:

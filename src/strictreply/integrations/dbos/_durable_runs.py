@@ -115,8 +115,7 @@ class DurableRuns:
         run = self.find(uuid4().hex if id is None else id)
         before = None if after is None else after.end()
         earlier = None if before is None else self.told(before)
-        envelope = envelope_of(messages, after=earlier, org=self.org, user=self.user)
-        self.enqueue(run.turn_id(0), envelope, before)
+        self.enqueue(run.turn_id(0), envelope_of(messages, after=earlier, org=self.org, user=self.user), before)
         return run
 
     def find(self, id: str) -> DurableRun:  # noqa: A002 - its name everywhere
@@ -161,9 +160,8 @@ class DurableRuns:
 
     def enqueue(self, workflow_id: str, envelope: Envelope, before: TurnEnd | None, **options: Any) -> None:
         """Put one turn into the queue, with options of DBOS beside ours; ContractError when it cannot be encoded."""
-        now = datetime.now(UTC).isoformat()
         try:
-            text = TurnRequest(envelope=envelope, time_stamp=now, before=before).to_json()
+            text = TurnRequest(envelope=envelope, time_stamp=datetime.now(UTC).isoformat(), before=before).to_json()
         except ValueError:  # pydantic's words would repeat the text
             raise ContractError("a message holds text that UTF-8 cannot encode, such as a lone surrogate") from None
         ours = {"queue_name": self.workflow, "workflow_name": self.workflow, "workflow_id": workflow_id}

@@ -36,15 +36,13 @@ from strictreply.running._sqlite_sessions import reason_of
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
 
-JOURNAL: Final = 1
-"""The version of the records: workers of one version go on with each other's runs."""
+JOURNAL: Final = 1  # the version of the records: workers of one version go on with each other's runs
 
 _KEEPALIVE: Final = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
 
 logger = logging.getLogger("strictreply")
 
-MAX_DROPS: Final = 5
-"""A run is given up when so many workers died of it, one after the other, and it got no step further."""
+MAX_DROPS: Final = 5  # a run is given up when so many workers died of it in a row, and it got no step further
 
 _TRIAL_SECONDS: Final = 60.0
 _TRIAL_GROWTH: Final = 4
@@ -107,8 +105,7 @@ class Trials:
         return min(max(held, gathering, behind), threading.TIMEOUT_MAX)
 
 
-TRIALS: Final = Trials()
-"""The trials of this process, for all kinds of runs that it works on: they die together."""
+TRIALS: Final = Trials()  # of this process, for all kinds of runs that it works on: they die together
 
 
 @dataclass(slots=True)

@@ -63,9 +63,8 @@ class _DurableTurn:
             model=str(settings.keywords.get("model", "")),
             new_id=lambda: uuid5(NAMESPACE_OID, f"{own_id}/{next(numbers)}").hex,
         )
-        when = request.time_stamp
         self.flow: Generator[TurnEffect, Any, LineResult] = turn_flow(  # DBOS cancels it, at a step
-            request.envelope, self.steps, time_stamp=when, correlation_id=own_id, cancelled=lambda: False
+            request.envelope, self.steps, time_stamp=request.time_stamp, correlation_id=own_id, cancelled=lambda: False
         )
 
     def ended(self, line: LineResult) -> str:

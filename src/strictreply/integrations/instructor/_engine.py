@@ -32,20 +32,18 @@ T = TypeVar("T")
 
 MAX_REMEMBERED: Final = 256  # compiled response models of an engine, the last used ones
 
-_MODES: Final[Mapping[str, Extraction]] = {
+_MODES: Final[Mapping[str, Extraction]] = {  # what is forgiven; TOOLS is one forced call, the others are content
     **dict.fromkeys(("TOOLS", "JSON", "JSON_SCHEMA"), "strict"),
     "MD_JSON": "fenced",
 }
-"""The modes of instructor's that are served, and what is forgiven: TOOLS is one forced call, else JSON is content."""
 
-_ADVICE: Final = {
+_ADVICE: Final = {  # the keywords of instructor's ``create`` that an engine refuses, and what to do instead
     **dict.fromkeys(MADE_BY_INSTRUCTOR, "instructor makes it of response_model; leave it out"),
     "max_retries": "give policy=RetryPolicy(max_retries=…)",
     "token_budget": "give policy=RetryPolicy(max_tokens_total=…)",
     "strict": "nothing is coerced; leave it out",
     "cache": "replies are not cached; leave it out",
 }
-"""The keywords of instructor's ``create`` that an engine refuses, and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,10 +230,9 @@ def to_instructor(error: CallFailed) -> Any:
         if not attempt.accepted:
             failed.append(core.FailedAttempt(attempt.number, caught, attempt.raw))
     last = plain_request(error.attempts[-1].request) if error.attempts else {}
-    replies = [None, *(attempt.raw for attempt in error.attempts if attempt.raw is not None)]
     told = core.InstructorRetryException(
         str(error),
-        last_completion=replies[-1],
+        last_completion=[None, *(attempt.raw for attempt in error.attempts if attempt.raw is not None)][-1],
         messages=last.get("messages"),
         n_attempts=len(error.attempts),
         total_usage=error.usage,
