@@ -148,7 +148,7 @@ class Pair(TypedDict):
     ],
 )
 def test_types_that_are_no_models_are_unwrapped(twin: Twin, kind: Any, name: str, said: object, value: object) -> None:
-    """What instructor wraps for the request is unwrapped in the value."""
+    """A type that instructor wraps for the request is unwrapped in the value."""
     done = extract(twin, Server(reply("TOOLS", said, name)), response_model=kind)
     assert done.value == value
 
@@ -193,7 +193,7 @@ def test_the_context_reaches_templates_and_validators_but_no_reply(twin: Twin, m
     ["tools", "tool_choice", "response_format", "max_retries", "token_budget", "strict", "cache"],
 )
 def test_keywords_that_would_go_unheard_are_refused(twin: Twin, keyword: str) -> None:
-    """What instructor makes itself, and what the policy owns, is refused before anything is sent."""
+    """Keywords that instructor makes itself, or the policy owns, are refused before anything is sent."""
     server = Server(reply("TOOLS", ADA))
     with pytest.raises(sr.ContractError, match=keyword):
         twin.run(wrap(twin.client(server)).create, response_model=User, messages=QUESTION, **{keyword: 1})
@@ -277,7 +277,7 @@ def test_a_cache_of_the_client_is_not_asked(twin: Twin) -> None:
 
 
 def test_the_clients_own_keywords_are_sent(twin: Twin) -> None:
-    """What an instructor client was made with goes into each request, and room is made for a reply that was cut."""
+    """The keywords of an instructor client go into each request, and room is made for a reply that was cut."""
     server = Server(truncated(), reply("TOOLS", ADA))
     extract(twin, server, options={"max_tokens": 50, "temperature": 0})
     assert [(one["max_tokens"], one["temperature"], one["model"]) for one in sent(server)] == [

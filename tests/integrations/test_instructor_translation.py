@@ -34,7 +34,7 @@ def failed(answer: Any) -> sr.CallFailed:
 
 
 def test_there_and_back_is_the_same_error() -> None:
-    """What became instructor's exception is found again in it, whole."""
+    """An error of ours is found whole in the exception of instructor's that was made of it."""
     error = failed(reply("TOOLS", BAD))
     assert from_instructor(to_instructor(error)) is error
 

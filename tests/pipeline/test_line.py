@@ -213,7 +213,7 @@ def test_a_step_that_leaves_something_wrong_is_the_last() -> None:
 
 @pytest.mark.req("P44")
 def test_a_caller_that_knows_its_bodies_names_the_steps_to_judge_behind() -> None:
-    """What a step leaves is held to the rules that are named for it, and to no others; with none named to all."""
+    """The context after a step is held to the rules that are named for it, and to no others; with none named to all."""
     line = Line()
     line.replace(STEP.AGENT_SESSION_CREATOR, lambda ctx: ctx)
     assert refused(line.run()) == [InvokeCode.SESSION_MISSING, InvokeCode.TURN_MISSING]

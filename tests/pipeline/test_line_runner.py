@@ -233,7 +233,7 @@ async def _asked() -> bool:
     ("ctx", "cancel"), [(None, None), ({}, None), (context(asking()), Event()), (context(asking()), _asked)]
 )
 def test_what_cannot_be_run_is_refused(ctx: Any, cancel: Any) -> None:
-    """What is no context, and what cannot be asked whether it is cancelled, are ContractErrors."""
+    """A ``ctx`` that is no context, and a ``cancel`` that cannot be called, are ContractErrors."""
     runner = PipelineRunner(only(INITIAL), serves=[INITIAL])
     with pytest.raises(ContractError):
         runner.run(ctx, cancel)

@@ -162,7 +162,7 @@ def test_the_guard_is_linear(count: int, reads: int) -> None:
 @pytest.mark.req("P74")
 @given(st.text(min_size=1).filter(str.strip), st.text(min_size=1).filter(str.strip))
 def test_the_result_of_a_suppressed_call_keeps_a_manifest_valid(name: str, id_: str) -> None:
-    """What stands in for a result is one: a JSON text under the call's id and name, which says what happened."""
+    """The result of a suppressed call is a JSON text under the call's id and name, which says what happened."""
     call = made("{}", name, id_)
     result = suppressed_result(call)
     manifest = ToolCallManifest(tool_calls=(call,), tool_call_results=(result,))

@@ -48,7 +48,7 @@ def test_words_are_for_readers_of_any_language(name: str) -> None:
 
 @pytest.mark.parametrize("step", PipelineStep)
 def test_contexts_fit_at_every_step(step: PipelineStep) -> None:
-    """What travels down the line fits its schema, and so does each part that is published by itself."""
+    """Each context of the line fits its schema, and so does each part that is published by itself."""
     for kind, walk in WALKS.items():
         if step in walk:
             told = after(step, kind).to_dict()
@@ -59,7 +59,7 @@ def test_contexts_fit_at_every_step(step: PipelineStep) -> None:
 
 
 def test_manifests_responses_and_results_fit() -> None:
-    """What a client sends and gets, and what a validation says, fit their schemas."""
+    """Requests and responses of a client, and results of validations, fit their schemas."""
     manifest = before(PipelineStep.LLM_CLIENT, CONTINUATION).tool_call_manifest
     assert manifest is not None
     assert fits("tool-call-manifest", manifest.to_dict())

@@ -188,7 +188,7 @@ def submissions(draw: st.DrawFn) -> tuple[ToolCallManifest, list[AgentToolCallRe
 @pytest.mark.req("P65")
 @given(submissions())
 def test_a_result_is_never_put_to_another_call(case: tuple[ToolCallManifest, list[AgentToolCallResult]]) -> None:
-    """What is accepted answers every call of the client once, by its own id; what is refused changed nothing."""
+    """An accepted submission answers every call of the client once, by its own id; a refused one changes nothing."""
     manifest, results = case
     before = manifest.to_json()
     done = reconcile(manifest, results)

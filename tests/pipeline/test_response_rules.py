@@ -198,7 +198,7 @@ def test_a_result_has_an_id_a_time_and_one_outcome(changes: dict[str, Any], expe
     ],
 )
 def test_allowed_members_are_of_their_kind(response: Any, member: str, value: object) -> None:
-    """What is allowed and is something else than its name says is RESPONSE_SHAPE at its member."""
+    """An allowed member of another type than its name says is RESPONSE_SHAPE at its path."""
     assert broken(response, {f"/{member}": value}) == [("RESPONSE_SHAPE", f"/{member}")]
 
 

@@ -92,7 +92,7 @@ def test_the_words_of_a_rule_are_reasons() -> None:
 
 
 def test_a_rule_is_one_value() -> None:
-    """What the table holds of a rule: where it stands, what it is asked of, how it is told, and its predicate."""
+    """The table holds of a rule its place, its condition, its code and its predicate, and nothing else."""
     assert {each.name for each in fields(PipelineRule)} == {
         *("id", "section", "stage", "step", "code", "profile", "when", "breaches"),
     }

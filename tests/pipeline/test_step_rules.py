@@ -235,7 +235,7 @@ TURN_AND_MODE = {"session_populated": "SESSION_MISSING", "session_mode": "SESSIO
 def test_each_bullet_of_a_step_alone_has_its_code(
     step: PipelineStep, pre: dict[str, str], post: dict[str, str]
 ) -> None:
-    """What a step asks before and after it is exactly this; each bullet broken alone gives its code."""
+    """The rules before and after a step are exactly these; each bullet broken alone has its code."""
     assert bullets(step, "pre") == pre
     assert bullets(step, "post") == post
 
@@ -487,7 +487,7 @@ def test_there_is_a_response(value: object) -> None:
 
 @pytest.mark.req("P36")
 def test_the_response_is_held_to_its_own_rules() -> None:
-    """What AGN-033 refuses comes with its own rule and the path of the member in the context."""
+    """A response that AGN-033 refuses has its own rule and the path of the member in the context."""
     ctx = built(before(BUILDER), {"kind": "final", "session_id": "s1", "turn_id": "t1", "mode_display_name": "G"})
     (error,) = VALIDATOR.validate_post_step(ctx, BUILDER).errors
     assert (error.rule, error.path) == ("response.final.primary_output_text", "/built/response/primary_output_text")

@@ -268,7 +268,7 @@ class Detached:
 
 
 class Gone:
-    """What a weak reference led to."""
+    """The target of a weak reference."""
 
 
 class Recursive:
@@ -315,7 +315,7 @@ def put(content: Any, path: str, value: object) -> Any:
 @pytest.mark.parametrize("hostile", HOSTILE)
 @pytest.mark.req("P4")
 def test_content_whose_own_code_fails_is_an_error(hostile: str) -> None:
-    """What raises wherever it is asked breaks rules like any wrong content, alone and as a member or an entry."""
+    """A value that raises wherever it is read breaks rules like any wrong content, alone, as a member or an entry."""
     value = HOSTILE[hostile]
     for content in (value, [value], {"tool_calls": value}, {"tool_calls": [value], "tool_call_results": [value]}):
         for entry in (ENTRIES[0], ENTRIES[2], ENTRIES[-1]):

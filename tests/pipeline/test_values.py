@@ -206,7 +206,7 @@ def test_pending_calls_are_those_without_a_result() -> None:
 
 
 def test_a_call_makes_the_result_that_answers_it() -> None:
-    """What a client or a person answers stands under the id and the name of the call, as JSON."""
+    """The answer of a client or a person stands under the id and the name of the call, as JSON."""
     assert CALL.answered({"ok": True}, execution_ms=3) == values.AgentToolCallResult(
         tool_call_id="tc1", name="toolA", execution_ms=3, result_json='{"ok":true}'
     )

@@ -42,7 +42,7 @@ class FullWalk:
 
     @property
     def errors(self) -> list[InvokeError]:
-        """What the rules of every step and every manifest find."""
+        """The errors that the rules of every step and every manifest find."""
         judge = LOOP_VALIDATOR
         verdicts = [judge.validate_tool_call_manifest(manifest) for manifest in self.manifests]
         last = len(self.steps) - 1

@@ -107,7 +107,7 @@ def test_an_allowed_call_runs_once_whatever_interrupts_it(opened: Opened) -> Non
 
 
 def test_a_listener_that_is_interrupted_pays_nothing_twice(opened: Opened) -> None:
-    """What interrupts the telling of a result comes behind the call, and the call does not run again."""
+    """An interrupt while a result is reported comes after the call, and the call does not run again."""
     ran: list[str] = []
     loop = opened(asking("x", tool="deliver"), DONE, tools=[approval(ran)])
     paused = loop.run()

@@ -150,8 +150,8 @@ def test_v11_reconciling_holds_decisions_to_their_run() -> None:
     manifest = ToolCallManifest(tool_calls=(call,))
     ours = replace(call.approved(), session_id="s", turn_id="t")
     for decision in (call.approved(), replace(ours, turn_id="u"), replace(ours, session_id="r")):
-        verdict = reconcile(manifest, [decision.result], decided=[decision], session_id="s", turn_id="t")
+        verdict = reconcile(manifest, [decision.result], decided=[decision], waits_in=("s", "t"))
         assert isinstance(verdict, InvokeResult)
         assert [error.code for error in verdict.errors] == [C.DECISION_ELSEWHERE]
-    done = reconcile(manifest, [ours.result], decided=[ours], session_id="s", turn_id="t")
+    done = reconcile(manifest, [ours.result], decided=[ours], waits_in=("s", "t"))
     assert isinstance(done, ToolCallManifest)

@@ -30,7 +30,7 @@ def double(args: Any) -> Any:
 
 
 class Nameless:
-    """What has no text."""
+    """A value that has no text."""
 
     def __str__(self) -> str:
         """Fail."""

@@ -24,7 +24,7 @@ WHERE: ContextVar[str] = ContextVar("where", default="lost")
 
 
 class Stop(BaseException):
-    """What no tool loop may catch."""
+    """An exception that no tool loop may catch."""
 
 
 def streamed(loop: Loop, said: Any = USER, **keywords: Any) -> tuple[list[RunEvent], BaseException | None]:

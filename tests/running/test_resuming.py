@@ -377,7 +377,7 @@ def test_turns_that_begin_at_once_are_not_both_kept() -> None:
 
 
 def test_words_that_utf8_cannot_spell_do_not_break_a_pause(opened: Opened) -> None:
-    """What a model says beside its calls is not judged; half of a surrogate pair in it is replaced, and kept so."""
+    """Text of a model beside its calls is not judged; half of a surrogate pair in it is replaced, and kept so."""
     loop = opened(completion("so \ud800", calls=[call("locate", {"query": "l"}, "l")]), DONE, tools=[LOCATE])
     paused = loop.run()
     assert paused.transcript[-1]["content"] == "so \N{REPLACEMENT CHARACTER}"

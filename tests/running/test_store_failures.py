@@ -332,7 +332,7 @@ def test_v14_a_tools_error_that_cannot_be_read(opened: Opened) -> None:
 
 
 def test_v14_a_store_that_gives_something_else(opened: Opened) -> None:
-    """What is no session, given by a program's own store, is no AttributeError for who runs."""
+    """A program's own store that returns something else than a session causes no AttributeError in a run."""
 
     class Odd(MemorySessionStore):
         def session(self, session_id: str) -> Any:

@@ -22,7 +22,7 @@ WHERE: ContextVar[str] = ContextVar("where", default="lost")
 
 
 class Stop(BaseException):
-    """What no tool loop may catch."""
+    """An exception that no tool loop may catch."""
 
 
 class Crowd:

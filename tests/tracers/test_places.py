@@ -102,7 +102,7 @@ def test_who_stands_in_a_place_sees_each_request_as_it_is_sent(place: str, twin:
 )
 @pytest.mark.parametrize("place", PLACES)
 def test_a_rejection_is_the_sdks_error_whoever_read_the_response(place: str, answer: Any, kind: Any) -> None:
-    """What catches the SDK's errors goes on to catch them when a recorder is put between."""
+    """Code that catches the SDK's errors still catches them when a recorder is put between."""
     inner = Server(answer).client()
     holder, name = PLACES[place]
     with sdk_left_as_it_was():
@@ -131,7 +131,7 @@ def test_retries_have_one_owner_in_every_place(place: str, twin: str) -> None:
 @pytest.mark.parametrize("place", [place for place in PLACES if place.endswith("of the class")])
 @pytest.mark.parametrize("twin", ["sync", "async"])
 def test_the_cap_of_a_response_holds_under_a_patch_of_a_class(place: str, twin: str) -> None:
-    """What is put over a class is called with the client that sends within bounds."""
+    """A recorder put over a class is called with the client that sends within bounds."""
     server = Server(completion("x" * 100_000))
     inner: Any = server.client() if twin == "sync" else server.async_client()
     holder, name = PLACES[place]

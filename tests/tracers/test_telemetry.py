@@ -163,7 +163,7 @@ def test_no_word_that_only_the_model_wrote_is_recorded() -> None:
 
 
 def test_a_failure_of_the_transport_is_its_kind(twin: str) -> None:
-    """What the server said is recorded nowhere, the kind of failure on each ask and on the reply."""
+    """The server's words are recorded nowhere, the kind of failure on each ask and on the reply."""
     down = status(503, {"error": {"message": "zq words of the server"}})
     recorded = Recorded(Server(down), twin, policy=sr.RetryPolicy(wait=wait_none(), transport_retries=1))
     with pytest.raises(openai.InternalServerError):
@@ -214,7 +214,7 @@ def test_cancellation_ends_the_spans() -> None:
 
 
 def test_a_bug_in_a_check_ends_the_spans(twin: str) -> None:
-    """What is no verdict passes through, and the ask that it was about is closed."""
+    """An exception that is no verdict passes through, and the ask that it was about is closed."""
 
     def broken(_args: Any) -> None:
         raise ZeroDivisionError

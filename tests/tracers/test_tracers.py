@@ -145,7 +145,7 @@ def test_the_policy_owns_the_retries_where_the_sdks_can_be_turned_off(recorder: 
 
 
 def test_two_recorders_at_once_see_every_ask() -> None:
-    """What patches the client's ``request`` and what patches the class's ``create`` both record both asks."""
+    """A tracer that patches the client's ``request``, and one that patches the class's ``create``, record both asks."""
     server = Server(WRONG, GOOD)
     with attached("traceloop") as outer, attached("logfire_client") as inner:
         client = joined(inner, server.client(), "after")

@@ -18,7 +18,7 @@ from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
@@ -209,7 +209,7 @@ class Guard(_Callback):
     async def async_post_call_response_headers_hook(
         self, *, data: JSONObject, response: Any, **_: Any
     ) -> dict[str, str] | None:
-        """Return the headers that say what became of the reply; of a stream they go out before that is known."""
+        """Return headers with the outcome of the reply; those of a stream go out before it is known."""
         call = self._call_of(data)
         if call is None:
             return None
@@ -320,8 +320,7 @@ class _Chunk(NamedTuple):
 
     def model_dump(self, **_: object) -> JSONObject:
         """Return the chunk as JSON."""
-        plain: JSONObject = self.chunk.model_dump(mode="json", exclude_none=True)
-        return plain
+        return cast("JSONObject", self.chunk.model_dump(mode="json", exclude_none=True))
 
 
 class _Ended:
@@ -365,7 +364,7 @@ def _told() -> Generator[None]:
 
 
 def _metadata(data: JSONObject, told: JSONObject) -> JSONObject:
-    """Return the metadata of a call with what is told of it, where custom callbacks and the spend log read it."""
+    """Return the metadata of a call with ``told``, where custom callbacks and the spend log read it."""
     metadata = data.get("metadata") or {}
     spend = (metadata.get("spend_logs_metadata") or {}) | {"strictreply": told}
     return {**metadata, "strictreply": told, "spend_logs_metadata": spend}

@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Final
 
 from strictreply.contract._judge_channels import args_shape
+from strictreply.contract._tool import Tool
 from strictreply.pipeline._invoke_result import Breach
 from strictreply.pipeline._invoke_result import InvokeCode as Code
 from strictreply.pipeline._rule import (
@@ -38,7 +39,7 @@ from strictreply.pipeline._rule import (
 from strictreply.pipeline._values import ResponseKind
 from strictreply.reading._decoding import decode
 from strictreply.values._issues import pointer
-from strictreply.values._limits import JSON, Limits, is_count
+from strictreply.values._limits import JSONObject, Limits, is_count
 from strictreply.values._replies import Invalid
 
 CALLS: Final = "/tool_calls"
@@ -69,22 +70,25 @@ def _with_both(subject: RuleSubject, *, path: str) -> Iterator[Breach]:
             yield entry.breach("error_message", reason=error)
 
 
-def _unfit_arguments(subject: RuleSubject, *, readable: bool, with_tools: bool = True) -> Iterator[Breach]:
-    """Read each call's arguments as a reply's are read (P62, T27); empty text is {} for a tool that requires none.
+def _read_arguments(text: object, tool: Tool | None, at: str) -> JSONObject | Invalid:
+    """Read a call's arguments as a reply's are read (P62, T27); empty text is {} for a tool that requires none."""
+    if tool is not None and text == "" and not tool.parameters.check({}):
+        return {}
+    args = decode(text, at=at, names=tool.parameters.names if tool else frozenset())
+    return args if isinstance(args, Invalid | dict) else Invalid((args_shape(args, at),))
 
-    Return those that are not ``readable``, or those that are and do not fit their tool.
-    """
+
+def _unfit_arguments(subject: RuleSubject, *, readable: bool, with_tools: bool = True) -> Iterator[Breach]:
+    """Return the calls whose arguments are not ``readable``, or those whose arguments are, and do not fit the tool."""
     tools = subject.options.tools if with_tools else None
     for entry in subject.entries_at(CALLS):
-        text, tool = entry["arguments_json"], None if tools is None else tools.get(entry.name or "")
+        tool = None if tools is None else tools.get(entry.name or "")
         at = pointer(subject.at + entry.path, "arguments_json")
-        args: JSON | Invalid = {}
-        if tool is None or text != "" or tool.parameters.check({}):
-            args = decode(text, at=at, names=tool.parameters.names if tool else frozenset())
-        if isinstance(args, dict):
-            issues = tool.parameters.check(args, at=at) if readable and tool is not None else ()
+        args = _read_arguments(entry["arguments_json"], tool, at)
+        if isinstance(args, Invalid):
+            issues = () if readable else args.issues
         else:
-            issues = () if readable else args.issues if isinstance(args, Invalid) else (args_shape(args, at),)
+            issues = tool.parameters.check(args, at=at) if readable and tool is not None else ()
         if issues:
             yield entry.breach("arguments_json", issues=issues)
 

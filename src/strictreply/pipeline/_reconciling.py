@@ -22,16 +22,13 @@ def identified(reply: AssistantReply, stem: str, *, taken: AbstractSet[str] = fr
 
     One that is ``taken`` is numbered (``call_1.2``): some servers count anew, and a late result must not match it.
     """
-    used = taken | {str(call.id) for call in reply.calls}
-
-    def free(id_: str) -> str:
-        numbered = (f"{id_}.{number}" for number in count(2))
-        return next(one for one in numbered if one not in used) if id_ in taken else id_
-
-    return tuple(
-        call if call.id and call.id not in taken else replace(call, id=free(call.id or f"{stem}.{index}"))
-        for index, call in enumerate(reply.calls)
-    )
+    used, calls = taken | {str(call.id) for call in reply.calls}, list(reply.calls)
+    for index, call in enumerate(reply.calls):
+        id_ = call.id or f"{stem}.{index}"
+        if id_ in taken:
+            id_ = next(one for number in count(2) if (one := f"{id_}.{number}") not in used)
+        calls[index] = replace(call, id=id_)
+    return tuple(calls)
 
 
 def approval_of(result: AgentToolCallResult) -> tuple[bool, str] | None:
@@ -50,8 +47,7 @@ def reconcile(
     *,
     earlier: Iterable[AgentToolCall] = (),
     decided: Iterable[Decision] | None = None,
-    session_id: str = "",
-    turn_id: str = "",
+    waits_in: tuple[str, str] = ("", ""),
     allow_error_results: bool = False,
 ) -> ToolCallManifest | InvokeResult:
     """Match a client's results to the calls that wait for them, in the order of the calls (requirement P65).
@@ -60,8 +56,9 @@ def reconcile(
     first, and of each call of the client that stays without a result. A call that needs approval wants a decision, any
     other ``result_json``, or with ``allow_error_results`` this or an ``error_message`` (X11). ``decided`` are the
     program's decisions, None when it has checked all of them: a client's result approves nothing by itself, and a
-    decision holds for the arguments, the session and the turn that it was made on. Another result for one of the
-    ``earlier`` calls of this turn is ALREADY_CONSUMED (requirement P66). Names and JSON texts are judged later.
+    decision holds for the arguments, session and turn that it was made on, those that the manifest ``waits_in``.
+    Another result for one of the ``earlier`` calls of this turn is ALREADY_CONSUMED (requirement P66). Names and JSON
+    texts are judged later.
     """
     given = tuple(results)
     waiting = _WaitingCalls(
@@ -69,7 +66,7 @@ def reconcile(
         frozenset(result.tool_call_id for result in manifest.tool_call_results),
         frozenset(call.tool_call_id for call in earlier),
         None if decided is None else {one.tool_call_id: one for one in decided},
-        (session_id, turn_id),
+        waits_in,
         allow_error_results,
     )
     errors: list[InvokeError] = []
@@ -95,12 +92,12 @@ class _WaitingCalls(NamedTuple):
     answered: frozenset[str]
     earlier: frozenset[str]
     decided: Mapping[str, Decision] | None
-    here: tuple[str, str]
+    waits_in: tuple[str, str]
     allow_error_results: bool
 
     def fault(self, result: AgentToolCallResult) -> InvokeCode | None:
         run = self.run_of(result)
-        if any(run) and run != self.here:  # before its call is looked for: an equal id means nothing in another run
+        if any(run) and run != self.waits_in:  # before its call is looked for: an equal id means nothing in another run
             return InvokeCode.DECISION_ELSEWHERE
         call = self.calls.get(result.tool_call_id)
         if call is None:
@@ -113,7 +110,7 @@ class _WaitingCalls(NamedTuple):
             (InvokeCode.DECISION_UNEXPECTED, decision is not None and not approves),
             (InvokeCode.DECISION_EXPECTED, decision is None and approves and self.decided is not None),
             (InvokeCode.DECISION_MISMATCH, decision is not None and decision.arguments_json != call.arguments_json),
-            (InvokeCode.DECISION_ELSEWHERE, decision is not None and run != self.here),
+            (InvokeCode.DECISION_ELSEWHERE, decision is not None and run != self.waits_in),
             (InvokeCode.EMPTY_RESULT, not (text or "").strip() and not (error or "").strip()),
             (InvokeCode.RESULT_AND_ERROR, text is not None and error is not None),
             (InvokeCode.APPROVAL_MALFORMED, approves and approval_of(result) is None),
@@ -139,14 +136,9 @@ def _error(
 
 def answered_manifest(waiting: ToolCallManifest, envelope: Envelope, turn: Turn) -> ToolCallManifest:
     """Add the results of a request to the calls of a turn that wait; raise InvokeFailed when they do not fit."""
-    answered = reconcile(
-        waiting,
-        envelope.tool_results,
-        earlier=turn.tool_calls[: len(turn.tool_calls) - len(waiting.tool_calls)],
-        decided=envelope.decided,
-        session_id=envelope.session_id,
-        turn_id=envelope.turn_id,
-    )
+    earlier = turn.tool_calls[: len(turn.tool_calls) - len(waiting.tool_calls)]
+    run, decided = (envelope.session_id, envelope.turn_id), envelope.decided
+    answered = reconcile(waiting, envelope.tool_results, earlier=earlier, decided=decided, waits_in=run)
     if not isinstance(answered, ToolCallManifest):
         raise InvokeFailed(answered.errors)
     refuse_unfit(answered)  # before anything that was approved is run

@@ -1,4 +1,4 @@
-"""What a rule of AGN-036 is, and how it reads the content that it judges: any content at all, without ever raising.
+"""A rule of AGN-036, and how it reads the content that it judges: any content at all, without ever raising.
 
 An object's own code may raise anything, so a rule reads only texts, numbers and arrays of the builtin kinds, and a dict
 or an :class:`Object` for what has members. The words are those of AGN-036: present, empty, null, populated.
@@ -224,8 +224,7 @@ def _always(_: RuleSubject) -> bool:
 class PipelineRule:
     """One rule: ``breaches`` finds every place of a subject where it does not hold; its words are those of its code.
 
-    ``id`` is stable and unique, ``section`` is the rule's section of AGN-036: :func:`placed` sets both. ``step`` is
-    None where the stage is not PRE or POST. The rule is asked of subjects for which ``when`` holds.
+    :func:`placed` sets the stable ``id`` and the ``section`` of AGN-036; ``step`` is None unless PRE or POST.
     """
 
     id: str

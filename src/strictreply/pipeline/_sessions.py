@@ -1,4 +1,4 @@
-"""What is kept between two requests: sessions, their turns, and the manifests that wait for a client's results."""
+"""Sessions, their turns, and the manifests that wait for a client's results are kept between two requests."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -25,7 +25,6 @@ from strictreply.values._replies import AssistantReply, Attempt, Invalid, ToolCa
 REPEATED: Final = "repeat_tool_call_detected"
 MOST_RESULT_CHARS: Final = 150_000  # six bytes a character at worst stay within the limits of a reply
 
-_COUNTS: Final = ("max_iterations", "warn_at", "suppress_at", "concurrency", "max_result_chars", "max_tokens_total")
 _NO_TOOLS: Final[Mapping[str, Tool]] = MappingProxyType({})
 
 
@@ -53,7 +52,7 @@ class LoopPolicy:
     max_tokens_total: int | None = None
 
     def __post_init__(self) -> None:
-        for name in _COUNTS:
+        for name in (member.name for member in fields(self) if member.name != "tool_timeout"):
             bound: object = getattr(self, name)
             if not is_count(bound, 1) and (name != "max_tokens_total" or bound is not None):
                 raise ContractError(f"{name} must be a whole number, 1 or more, not {bound!r}")
@@ -75,9 +74,9 @@ class LoopPolicy:
             if named[call.name] < self.suppress_at:  # as in most turns: no arguments have to be read
                 yield call, False
                 continue
-            spelled = signature(call)
-            made[spelled] += 1
-            yield call, made[spelled] >= self.suppress_at
+            key = signature(call)
+            made[key] += 1
+            yield call, made[key] >= self.suppress_at
 
     def repeated(self, calls: Iterable[AgentToolCall], *, tools: Mapping[str, Tool] = _NO_TOOLS) -> list[str]:
         """Return the names of the tools that were called ``warn_at`` times or more with the same arguments."""
@@ -238,7 +237,7 @@ class ToolOutcome:
 
 
 TurnEffect: TypeAlias = AskModel | RunTools | Callable[[SessionStore], Any]
-"""What a step wants done; a function uses the session store. Answered with its result, or EffectRaised."""
+"""An effect of a step, answered with its result or EffectRaised; a function uses the session store."""
 
 
 def performed(effect: TurnEffect) -> Generator[TurnEffect, Any, Any]:

@@ -106,15 +106,10 @@ class TurnSteps:
 
     def create_session(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Begin a session with the caller's messages, and its first turn with the last of them."""
-        *before, last = ctx.envelope.messages
-        session = Session(
-            id=self.new_id(),
-            org=str(ctx.envelope.org),
-            user=str(ctx.envelope.user),
-            agent_context_id=self.agent.id,
-            conversation_context_id=_CONVERSATION,
-            messages=tuple(before),
-        )
+        envelope = ctx.envelope
+        *before, last = envelope.messages
+        session = Session(id=self.new_id(), org=str(envelope.org), user=str(envelope.user), messages=tuple(before))
+        session = replace(session, agent_context_id=self.agent.id, conversation_context_id=_CONVERSATION)
         return replace(ctx, session=session, turn=Turn(id=self.new_id(), messages=(last,)))
 
     def restore_session(self, ctx: AgentPipelineContext) -> TurnStep:
@@ -173,8 +168,8 @@ class TurnSteps:
         decided = {call.tool_call_id for call in claim.manifest.tool_calls if call.needs_approval}
         kept = [result for result in claim.manifest.tool_call_results if result.tool_call_id not in decided]
         answered = answered_manifest(replace(claim.manifest, tool_call_results=tuple(kept)), envelope, turn)
-        demanded = self.contract.replace(choice="auto", parallel=True)  # it was held to its own request's demands
-        verdict = judge(demanded, turn.messages[-1])
+        # it was held to its own request's demands
+        verdict = judge(self.contract.replace(choice="auto", parallel=True), turn.messages[-1])
         if isinstance(verdict, Invalid):
             raise InvokeFailed((InvokeCode.TOOLS_CHANGED.error("loop.same_tools", issues=verdict.issues),))
         self.calls = identified(verdict.reply, f"{turn.id}.{turn.iterations - 1}")

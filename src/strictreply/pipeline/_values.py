@@ -74,8 +74,7 @@ class Value:
 
     def to_dict(self) -> JSONObject:
         """Return the value as plain JSON; lists stand for tuples."""
-        members: JSONObject = to_jsonable_python(self, exclude_none=self._none_is_absent)
-        return members
+        return cast("JSONObject", to_jsonable_python(self, exclude_none=self._none_is_absent))
 
     def to_json(self) -> str:
         """Return the value as a JSON text."""
@@ -84,8 +83,7 @@ class Value:
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
         """Parse what :meth:`to_json` wrote; raise pydantic.ValidationError, a ValueError, with each place at fault."""
-        value: Self = _adapter_of(cls).validate_json(text)
-        return value
+        return cast("Self", _adapter_of(cls).validate_json(text))
 
     @classmethod
     def json_schema(cls) -> JSONObject:
@@ -126,15 +124,9 @@ class AgentToolCall(_Waiting, Value):
 
     def approved(self) -> Decision:
         """Make the decision that a call which needs approval may be run; it names where the call waits."""
-        session_id, turn_id = _waits_in(self)
-        return Decision(
-            session_id=session_id,
-            turn_id=turn_id,
-            tool_call_id=self.tool_call_id,
-            name=self.name,
-            arguments_json=self.arguments_json,
-            approved=True,
-        )
+        (session_id, turn_id), id_ = _waits_in(self), self.tool_call_id
+        decision = Decision(tool_call_id=id_, name=self.name, arguments_json=self.arguments_json, approved=True)
+        return replace(decision, session_id=session_id, turn_id=turn_id)
 
     def denied(self, reason: str = "") -> Decision:
         """Make the decision that it may not be run; the model is told ``reason``."""
@@ -148,8 +140,7 @@ def _waiting(members: dict[str, Any], session_id: str, turn_id: str) -> AgentToo
 
 
 def _waits_in(call: AgentToolCall) -> tuple[str, str]:
-    known: tuple[str, str] = getattr(call, "_waits_in", ("", ""))
-    return known
+    return cast("tuple[str, str]", getattr(call, "_waits_in", ("", "")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, TypeVar, Unpack
+from typing import Any, Final, TypeVar, Unpack
 
 import anyio
 
@@ -43,6 +43,7 @@ from strictreply.running._turn_performing import ToolRunner, aperform, finished_
 from strictreply.values._errors import ContractError, StrictReplyError, must_be, must_have
 from strictreply.values._limits import Message
 
+_OPENING: Final = ("continuation", "results", "after", "org", "user")
 Client = TypeVar("Client", StrictClient, AsyncStrictClient)
 
 
@@ -168,9 +169,7 @@ class _RunningTurn:
         must_be("loop", loop, LoopPolicy, "a LoopPolicy, as in LoopPolicy(max_iterations=8)")
         must_have("cancel", cancel, "__call__", "a function, or None")
         must_have("on_event", on_event, "__call__", "a function of an event, or None")
-        opened = {
-            name: given.pop(name) for name in ("continuation", "results", "after", "org", "user") if name in given
-        }
+        opened = {name: given.pop(name) for name in _OPENING if name in given}
         if given.get("tools") is not None:
             given["tools"] = tuple(given["tools"])  # every ask looks at them, and a generator yields them once
         contract = client.contract_for(**given)

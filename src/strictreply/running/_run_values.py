@@ -1,4 +1,4 @@
-"""What a run came to, what it is opened with, and what is reported while it goes on."""
+"""The outcome of a run, the keywords that open it, and the events that are reported while it goes on."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ DEFAULT_LOOP: Final = LoopPolicy()
 
 
 class RunKeywords(RequestKeywords, total=False):
-    """The keywords of a run: its own, as :func:`strictreply.run` tells of each, and those of every exchange."""
+    """The keywords of a run: its own, as :func:`strictreply.run` explains each, and those of every exchange."""
 
     continuation: EarlierRun | None
     results: Iterable[GivenResult]

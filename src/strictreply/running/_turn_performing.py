@@ -184,7 +184,7 @@ def _used(sessions: SessionStore, use: Callable[[SessionStore], Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ToolRunner:
-    """Runs calls as ``policy`` bounds them, and tells ``tell`` when each begins and ends."""
+    """Runs calls as ``policy`` bounds them, and calls ``tell`` when each begins and ends."""
 
     policy: LoopPolicy
     tell: OnEvent
@@ -300,7 +300,7 @@ async def _awaited(run: RunTool) -> Any:
     try:
         return await run.tool.arun(run.call.args, call_id=run.call.id)
     except anyio.get_cancelled_exc_class() as error:
-        if anyio.current_effective_deadline() == -math.inf:  # as anyio tells that a scope around us is cancelled
+        if anyio.current_effective_deadline() == -math.inf:  # in anyio, a scope around us is cancelled
             raise
         raise _cancelled_itself(run, error) from error
 

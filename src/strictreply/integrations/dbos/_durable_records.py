@@ -1,4 +1,4 @@
-"""What durable runs keep in their database, and how failures of the database and of turns are reported.
+"""The records that durable runs keep in their database, and how failures of the database and of turns are reported.
 
 A turn leaves its request, the record of each step, and its end, all of it as ASCII JSON, exceptions too. A flow is sent
 only what was read from a record, so that it is the same when a turn is played again.

@@ -80,7 +80,7 @@ class _DurableTurn:
         return TurnEnd(response=response, session=session, turn=turn, waiting=waiting, asked=asked).to_json()
 
     def perform(self, inner: Callable[[TurnEffect], Any], effect: TurnEffect) -> Any:
-        """Perform an effect, or read what it came to before; for a sync client."""
+        """Perform an effect with a sync client, or read its record."""
         dbos = load("dbos").DBOS
 
         def run_tool(run: RunTool) -> str:
@@ -109,7 +109,7 @@ class _DurableTurn:
         return told
 
     async def aperform(self, inner: Callable[[TurnEffect], Awaitable[Any]], effect: TurnEffect) -> Any:
-        """Perform an effect, or read what it came to before; for an async client."""
+        """Perform an effect with an async client, or read its record."""
         dbos, limit = load("dbos").DBOS, asyncio.Semaphore(self.tools.policy.concurrency)
 
         async def ask() -> str:

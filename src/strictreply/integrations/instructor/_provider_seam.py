@@ -297,7 +297,7 @@ def _issues(exception: Exception, raw: JSON, contract: Contract | None) -> tuple
     verdict = None if contract is None or raw is None else judge(contract, raw)
     if isinstance(verdict, Invalid):
         return verdict.issues
-    if raw is None or not isinstance(exception, ValueError):  # its words may be the model's, and nothing tells which
+    if raw is None or not isinstance(exception, ValueError):  # its words may be the model's, there is no knowing
         exception = ValueError(f"instructor raised {type(exception).__name__}")
     return check_issues(exception, raw, names=() if contract is None else contract.names)
 
