@@ -46,12 +46,11 @@ _PROVIDERS = {  # values of ``gen_ai.provider.name`` by the end of a host; any o
 }
 
 _PARAMETERS = ("frequency_penalty", "max_tokens", "presence_penalty", "seed", "temperature", "top_p")
-_ASKED = dict.fromkeys(("max_completion_tokens", "max_output_tokens"), "gen_ai.request.max_tokens") | {
+ASKED = dict.fromkeys(("max_completion_tokens", "max_output_tokens"), "gen_ai.request.max_tokens") | {
     name: f"gen_ai.request.{name}" for name in _PARAMETERS
 }
-_OF_ATTEMPT = ("number", "tier", "scope", "escalation", "leniency", "refused")
-# exceptions hold words of others
-_QUIET: dict[str, Any] = {"record_exception": False, "set_status_on_exception": False}
+OF_ATTEMPT = ("number", "tier", "scope", "escalation", "leniency", "refused")
+_QUIET: dict[str, Any] = {"record_exception": False, "set_status_on_exception": False}  # they hold words of others
 _PORTS = {"http": 80, "https": 443}
 _CALL = re.compile(r"/tool_calls/(\d+)")
 
@@ -144,7 +143,7 @@ class ObservedCall:
             yield
             return
         self.close()
-        numbers = {name: request[key] for key, name in _ASKED.items() if type(request.get(key)) in (int, float)}
+        numbers = {name: request[key] for key, name in ASKED.items() if type(request.get(key)) in (int, float)}
         told = {"gen_ai.operation.name": "chat", **self._common, "gen_ai.request.model": _model(request), **numbers}
         trace, name = self._telemetry.trace, f"chat {_model(request)}".strip()
         self._open = self._telemetry.tracer.start_span(name, self._parent, trace.SpanKind.CLIENT, told)
@@ -229,6 +228,6 @@ def _tokens(attempt: Attempt) -> tuple[tuple[str, int], ...]:
 
 def _of_attempt(attempt: Attempt) -> JSONObject:
     """Return the attributes of the outcome of an ask; those that say nothing are left out."""
-    told = {f"strictreply.attempt.{name}": getattr(attempt, name) for name in _OF_ATTEMPT}
+    told = {f"strictreply.attempt.{name}": getattr(attempt, name) for name in OF_ATTEMPT}
     told["strictreply.issue.codes"] = tuple(dict.fromkeys(issue.code for issue in attempt.issues))
     return {name: value for name, value in told.items() if value is not None and value != ()}

@@ -57,8 +57,7 @@ def reconcile(
     other ``result_json``, or with ``allow_error_results`` this or an ``error_message`` (X11). ``decided`` are the
     program's decisions, None when it has checked all of them: a client's result approves nothing by itself, and a
     decision holds for the arguments, session and turn that it was made on, those that the manifest ``waits_in``.
-    Another result for one of the ``earlier`` calls of this turn is ALREADY_CONSUMED (requirement P66). Names and JSON
-    texts are judged later.
+    Another result for one of the ``earlier`` calls of this turn is ALREADY_CONSUMED (requirement P66).
     """
     given = tuple(results)
     waiting = _WaitingCalls(

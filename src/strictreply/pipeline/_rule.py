@@ -54,12 +54,16 @@ def _text(value: str) -> object:
     return text
 
 
+def _tuple(value: tuple[object, ...]) -> object:
+    return tuple(tuple.__iter__(value))
+
+
 _PLAIN: Final[tuple[tuple[type, Callable[[Any], object]], ...]] = (  # also of subclasses, without their own code
     (str, _text),
     (int, int.__int__),
     (float, float.__float__),
     (list, list.copy),
-    (tuple, lambda value: tuple(tuple.__iter__(value))),
+    (tuple, _tuple),
     (bytes, lambda value: bytes.__getitem__(value, slice(None))),
     (bytearray, bytearray.copy),
 )

@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-import uuid
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar, Unpack
+from uuid import uuid4
 
 import anyio
 
@@ -179,14 +179,14 @@ class _RunningTurn:
             if tool.function is not None:
                 tool.refuse_unrunnable(awaited=isinstance(client, AsyncStrictClient))
         model = str(given.get("model", ""))
-        self.steps = TurnSteps(contract=contract, policy=loop, agent=agent, model=model, new_id=_new_id)
+        self.steps = TurnSteps(contract=contract, policy=loop, agent=agent, model=model, new_id=lambda: uuid4().hex)
         self.keywords = numbering(client, given)
         self.sessions = store_of(sessions, opened.get("continuation"), opened.get("after"))
         self.flow: Generator[TurnEffect, Any, LineResult] = turn_flow(
             envelope_of(messages, **opened),
             self.steps,
             time_stamp=datetime.now(UTC).isoformat(),
-            correlation_id=_new_id(),
+            correlation_id=uuid4().hex,
             cancelled=cancel or (lambda: False),
         )
 
@@ -236,7 +236,3 @@ def _listener(*listeners: OnEvent | None) -> OnEvent:
                 listener(event)
 
     return tell
-
-
-def _new_id() -> str:
-    return uuid.uuid4().hex
