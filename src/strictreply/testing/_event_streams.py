@@ -81,5 +81,3 @@ def assembled(body: bytes) -> JSON:
         assembly.add(chunk)
         is_empty = False
     return None if is_empty else assembly.response(is_whole=assembly.fault is None)
-
-

@@ -245,7 +245,9 @@ def read_request(body: bytes, *, of_responses: bool = False) -> JSONObject | HTT
     request = cast("JSONObject", value)
     if not isinstance(request.get("model"), str):
         return error_reply(400, "'model' must be a string", param="model", code="invalid_type")
-    param, words = ("input", "a text or a list of items") if of_responses else ("messages", "a non-empty list of objects")
+    param, words = "messages", "a list of objects, at least one"
+    if of_responses:
+        param, words = "input", "a text or a list of items"
     given: object = request.get(param)
     items = [given] if of_responses and isinstance(given, str) else given
     kinds: Any = (str, dict) if of_responses else dict
@@ -296,5 +298,3 @@ def _calls(served: Served) -> Iterator[JSONObject]:
     for choice in choices if isinstance(choices, list) else ():
         calls = peek(peek(choice, "message"), "tool_calls")
         yield from (call for call in (calls if isinstance(calls, list) else [calls]) if isinstance(call, dict))
-
-
