@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from enum import IntEnum
 from functools import partial
 from typing import NoReturn
@@ -65,8 +65,8 @@ def counted(number: int, one: str, several: str) -> str:
     return f"{number} {one if number == 1 else several}"
 
 
-def titled_table(title: str, name: str, *numbers: str) -> Table:
-    """Begin a table under a title: a column of names, and columns of numbers."""
+def titled_table(title: str | None, name: str, *numbers: str) -> Table:
+    """Begin a table: a column of names, and columns of numbers."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.show_edge = False
     table.add_column(name, overflow="fold")
@@ -90,7 +90,7 @@ def read_json(text: str, option: str) -> JSON:
 
 
 def refuse_broken(words: str, name: str) -> None:
-    """End the command when an argument holds what UTF-8 cannot spell: bytes of another encoding."""
+    """End the command when an argument holds bytes that are not UTF-8."""
     try:
         words.encode()
     except UnicodeEncodeError:
@@ -120,10 +120,14 @@ class Live:
             self.line("error", attempt.failure, "red")
             return
         self.line("came", shortened(excerpt(attempt.raw)))
-        for issue in attempt.issues:
-            self.line("wrong", described(issue, attempt.raw), "yellow")
+        self.wrong(attempt.issues, attempt.raw)
         if attempt.accepted:
             self.line("valid", f"at attempt {attempt.number}, {attempt.usage.total_tokens} tokens", "green")
+
+    def wrong(self, issues: Iterable[Issue], raw: JSON) -> None:
+        """Print the faults of a reply."""
+        for issue in issues:
+            self.line("wrong", described(issue, raw), "yellow")
 
     def line(self, label: str, words: str, style: str = "default") -> None:
         """Print ``words`` beside their label, hanging when they take several lines; no control character acts."""
@@ -145,10 +149,8 @@ def described(issue: Issue, raw: JSON) -> str:
 def place(path: str, raw: JSON) -> str:
     """Describe a place in a reply: ``search /limit`` instead of ``/tool_calls/0/function/arguments/limit``."""
     inside = _IN_CALL.fullmatch(path)
-    if inside is None:
-        return path
-    if inside["member"] == "name":
-        return ""  # the code says that it is about the tool
+    if inside is None or inside["member"] == "name":
+        return "" if inside else path  # the code of a fault in a name says that it is about the tool
     calls = peek(wire_of(raw).message_in(raw), "tool_calls")
     index = int(inside["index"])
     name = peek(peek(calls[index], "function"), "name") if isinstance(calls, list) and index < len(calls) else None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from browser import Page, measured, needs_chromium, numbers, opened, picture
 from strictreply.testing._probing.report_page import report_page
-from strictreply.testing._probing.survival_report import FINDINGS, OUTCOMES, Baseline, ProbeOutcome
+from strictreply.testing._probing.survival_report import FINDINGS, Baseline, ProbeOutcome
 from testing.probing.reports import FULL, HOSTILE, SURVIVED
 
 
@@ -32,7 +32,7 @@ def test_every_finding_is_told_with_what_to_do() -> None:
     text = Page(report_page(FULL)).text
     for run in FULL.findings:
         assert all(word in text for word in (run.id, run.detail, f"llm.script({run.source})", f"--show {run.fault}"))
-    assert {outcome for outcome in FINDINGS if OUTCOMES[outcome].remedy in text} == set(FINDINGS)
+    assert {outcome for outcome, (_, remedy) in FINDINGS.items() if remedy in text} == set(FINDINGS)
     assert all(name in text for name in FULL.versions)
     assert FULL.verdict in text
 
