@@ -40,10 +40,11 @@ _WRITERS: Mapping[str, Callable[[Report], str]] = {
 }
 
 
-def run_probe(app: str, prober: Probe, reports: Mapping[str, Path], baseline: Path | None) -> None:
+def run_probe(app: str, prober: Probe, reports: Mapping[str, Path | None], baseline: Path | None) -> None:
     """Probe an app, print the report, and write it to ``reports`` by format; only what the ``baseline`` lacks fails."""
     known = None if baseline is None else _read_baseline(baseline, app)
-    for path in reports.values():  # before the work: what cannot be written after it
+    written = {form: path for form, path in reports.items() if path is not None}
+    for path in written.values():  # before the work: what cannot be written after it
         if not path.absolute().parent.is_dir():
             fail(f"{path}: the folder {path.parent} does not exist")
     watcher = Watcher(console(stderr=True), app)
@@ -60,7 +61,7 @@ def run_probe(app: str, prober: Probe, reports: Mapping[str, Path], baseline: Pa
     if report is not None:
         report = replace(report, baseline=known)
         _print_report(report, console())
-        for form, path in reports.items():
+        for form, path in written.items():
             try:
                 path.write_text(_WRITERS[form](report), encoding="utf-8")
             except OSError as error:

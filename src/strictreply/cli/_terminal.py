@@ -6,9 +6,10 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from enum import IntEnum
 from functools import partial
+from pathlib import Path
 from typing import NoReturn
 
 import typer
@@ -17,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from strictreply.batch._results import STDIN
 from strictreply.values._issues import Issue, capped, printable, printable_json, printable_lines
 from strictreply.values._limits import JSON
 from strictreply.values._replies import Attempt
@@ -33,17 +35,10 @@ _IN_CALL = re.compile(r"/tool_calls/(?P<index>\d+)/function/(?P<member>arguments
 class Status(IntEnum):
     """The exit statuses of all commands; 0 is the shell's word for success."""
 
-    INVALID = 1
-    """What was judged did not hold: a reply was invalid, or an app did not survive one."""
-
-    USAGE = 2
-    """The command was given something it cannot work with; nothing was done."""
-
-    FAILED = 3
-    """What was to be judged could not be had: an endpoint did not answer, a line could not be read, none was there."""
-
-    INTERRUPTED = 130
-    """Ctrl-C, as shells report it: 128 + SIGINT."""
+    INVALID = 1  # a reply was invalid, or an app did not survive one
+    USAGE = 2  # the command cannot work with what it was given; nothing was done
+    FAILED = 3  # there was nothing to judge: an endpoint did not answer, a line could not be read, none was there
+    INTERRUPTED = 130  # Ctrl-C, as shells report it: 128 + SIGINT
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -95,6 +90,18 @@ def refuse_broken(words: str, name: str) -> None:
         words.encode()
     except UnicodeEncodeError:
         fail(f"{name} is not valid UTF-8: {words}")
+
+
+def refuse_paths(files: Sequence[Path], **written: Path | None) -> None:
+    """End the command when a file is none, or what an option is ``written`` to is another of the files."""
+    for path in files:
+        if path != STDIN and not path.is_file():
+            fail(f"{path} is not a file: pass files of JSON lines, .gz too, or - for stdin")
+    others = {path.resolve() for path in files}
+    for name, target in written.items():
+        if target is not None and target.resolve() in others:
+            fail(f"--{name} {target} is another of the files: give it another name")
+        others |= {target.resolve()} if target is not None else set()
 
 
 @contextlib.contextmanager
