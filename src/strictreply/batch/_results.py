@@ -15,10 +15,11 @@ from types import MappingProxyType
 from typing import Any, BinaryIO, Final, Literal, TypeAlias, cast
 
 from strictreply.retry._policy import LATE_KINDS, is_transport_fault
+from strictreply.retry._stepping import NextRequest
 from strictreply.values._errors import CallFailed, ContractError, ReplyHalted, TransportFailed, without_exception
 from strictreply.values._issues import printable
 from strictreply.values._limits import MAX_JSON_DEPTH, JSONObject, Limits
-from strictreply.values._replies import AssistantReply, Attempt, Usage, total_usage
+from strictreply.values._replies import AssistantReply, Attempt, Usage, Valid, total_usage
 
 LINE_LIMITS = Limits(reply_bytes=64_000_000, depth=MAX_JSON_DEPTH, nodes=4_000_000)  # of one line
 STDIN = Path("-")
@@ -153,6 +154,21 @@ def ended(index: int, error: CallFailed) -> RowResult:
 def unasked(index: int, code: RowCode, message: str, hint: str) -> RowResult:
     """Return the result of a row that could not be asked, in words of ours."""
     return RowResult(index, None, "failed", (entry(0, code, message, hint),))
+
+
+def so_far(index: int, step: NextRequest[Any]) -> RowResult:
+    """Return the result of a row whose outputs were judged, at its end or not."""
+    if step.error is not None:
+        return ended(index, step.error)
+    if isinstance(step.verdict, Valid):
+        return accepted(index, step.verdict.reply, step.attempts)
+    if not step.attempts:
+        return unasked(index, "batch.missing", "no output has its custom_id", "Its request is in the re-ask file.")
+    failed, number = is_transport_fault(step.attempts[-1]), len(step.attempts)
+    words = "the API failed" if failed else "the last reply did not fit"
+    again = entry(number, "batch.again", words, "The next request is in the re-ask file.")
+    issues, usage = (*issues_of(step.attempts), again), total_usage(step.attempts)
+    return RowResult(index, None, "failed" if failed else "rejected", issues, number, usage)
 
 
 def broken(index: int, error: BaseException) -> RowResult:
