@@ -71,11 +71,10 @@ def scripts_of(
     ValueError) for tools and a request that no contract can be made of, TypeError when ``tools`` is no list.
     """
     declared = _listed(tools)
-    wanted = {entry_named(name).name for name in ([names] if isinstance(names, str) else names)}
+    wanted = {entry_named(name).name for name in _several(names)}
     chooses = kinds is not None or bool(wanted)
     usual = BY_THE_MODEL if cassette is None or declared or chooses else ()
-    listed = [kinds] if isinstance(kinds, str) else usual if kinds is None else kinds
-    of_kinds = set() if wanted else set(map(Kind, listed))
+    of_kinds = set() if wanted else set(map(Kind, usual if kinds is None else _several(kinds)))
     entries = [entry for entry in CATALOGUE.values() if entry.name in wanted or entry.kind in of_kinds]
     after = (then,) if isinstance(then, Step) else tuple(then or ())
     said = dict(request or {})
@@ -95,6 +94,10 @@ def _listed(tools: Iterable[object]) -> list[object]:
     if isinstance(given, type | str | Mapping) or not isinstance(given, Iterable):  # iterating over a tool may work
         raise TypeError("tools= must be a list, even for one tool: tools=[search]")
     return list(tools)
+
+
+def _several(given: Iterable[str] | str) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)
 
 
 def _urgency(run: Malformed) -> tuple[bool, bool, int]:

@@ -63,15 +63,6 @@ def as_response(completion: JSON, request: JSONObject) -> JSON:
     reason = (native if reason_code(native) else None) or choice.get("finish_reason")
     why = "max_output_tokens" if reason == "length" else reason if reason_code(reason) else None
     status: JSON = "incomplete" if why else reason if not isinstance(reason, str | None) else "completed"
-    usage: Any = completion.get("usage")
-    if isinstance(usage, dict):
-        usage = {
-            "input_tokens": usage.get("prompt_tokens"),
-            "input_tokens_details": {"cached_tokens": 0},
-            "output_tokens": usage.get("completion_tokens"),
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": usage.get("total_tokens"),
-        }
     return {
         "id": f"resp_{mark}",
         "object": "response",
@@ -84,7 +75,19 @@ def as_response(completion: JSON, request: JSONObject) -> JSON:
         "tools": request.get("tools") or [],
         "tool_choice": request.get("tool_choice") or "auto",
         "output": list(_items(message, mark, "incomplete" if reason == "length" else "completed")),
-        "usage": usage,
+        "usage": _usage(completion.get("usage")),
+    }
+
+
+def _usage(usage: JSON) -> JSON:
+    if not isinstance(usage, dict):
+        return usage
+    return {
+        "input_tokens": usage.get("prompt_tokens"),
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": usage.get("completion_tokens"),
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": usage.get("total_tokens"),
     }
 
 

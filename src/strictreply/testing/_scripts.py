@@ -115,9 +115,9 @@ class ScriptedModel:
             self.looped |= loops
             step = None if loops else self._steps[number - 1] if beyond <= 0 else self._then
             if step and step.after and last_results(request) and any(one.step is step for one in self._requests):
-                asked = {"choices": [{"message": (turns or [{}])[-1]}]}
+                asked = {"choices": [{"message": [{}, *turns][-1]}]}
                 step = step.after if _called(step.served) == _called(asked) else step
-            first = self._requests[0] if self._requests else None
+            first = next(iter(self._requests), None)
             self._requests.append(Asked(number, deepcopy(request), step, first, time.monotonic()))
             ids = self._ids
         if loops:

@@ -162,13 +162,16 @@ def wire(
         yield _head(reply, close=close, chunked=chunked, bodiless=bodiless_status)
     if bodiless or bodiless_status:
         return
-    parts = [part for part in reply.parts if part]
-    last = next((part for part in reversed(parts) if isinstance(part, bytes)), b"")
-    again = repeat(last, most // len(last)) if reply.endless and last else ()
-    for part in chain(parts, again):
+    for part in _parts(reply, most):
         yield b"%x\r\n%b\r\n" % (len(part), part) if chunked and isinstance(part, bytes) else part
     if chunked and not reply.endless and reply.ending is WireEnding.WHOLE:
         yield b"0\r\n\r\n"
+
+
+def _parts(reply: HTTPReply, most: int) -> Iterator[bytes | Pause]:
+    parts = [part for part in reply.parts if part]
+    last = next((part for part in reversed(parts) if isinstance(part, bytes)), b"")
+    return chain(parts, repeat(last, most // len(last)) if reply.endless and last else ())
 
 
 def _head(reply: HTTPReply, *, close: bool, chunked: bool, bodiless: bool) -> bytes:
