@@ -142,8 +142,8 @@ def _print_report(report: Report, screen: Console) -> None:
     screen.print(Text(report.verdict, style="bold green" if report.survived else "bold red"))
     if report.applicable:
         screen.print(f"It recovered from {report.recovered}, once good replies followed.")
-    if report.baseline is not None and (gone := report.baseline.gone(report.runs)):
-        screen.print(f"Against the baseline {counted(len(gone), 'finding is', 'findings are')} gone.")
+    if report.gone:
+        screen.print(f"Against the baseline {counted(len(report.gone), 'finding is', 'findings are')} gone.")
 
 
 def _print_causes(report: Report, screen: Console) -> None:

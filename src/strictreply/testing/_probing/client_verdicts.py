@@ -142,23 +142,18 @@ class Watch:
 
     def __init__(self, tell: Callable[[str, float], object]) -> None:
         self._tell = tell
-        self._waits = Skipped()
+        self.skipped = Skipped()
         self._names: frozenset[str] = frozenset()
 
     def begin(self, names: Collection[str]) -> None:
         """Begin to count anew; ``names`` are those of the tools."""
         self._names = frozenset(names)
-        self._waits.seconds = 0.0
-
-    @property
-    def skipped(self) -> float:
-        """The seconds of the waits since then."""
-        return self._waits.seconds
+        self.skipped.seconds = 0.0
 
     @contextmanager
     def open(self) -> Generator[None, None, None]:
         """Watch this process, in threads that begin from now on as well."""
-        with no_backoff() as self._waits:
+        with no_backoff() as self.skipped:
             threading.setprofile(self._look)
             sys.setprofile(self._look)
             try:

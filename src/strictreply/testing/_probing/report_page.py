@@ -28,8 +28,8 @@ def report_page(report: Report) -> str:
     again = "where the app asked again, once more with good replies after it"
     compared = ""
     if report.baseline is not None:
-        new, gone = len(report.new), len(report.baseline.gone(report.runs))
-        compared = f"{new} new, {len(report.findings) - new} known, {gone} gone"
+        new = len(report.new)
+        compared = f"{new} new, {len(report.findings) - new} known, {len(report.gone)} gone"
     return html.page(
         f"Survival report: {report.app}",
         element("p", report.verdict, kind="verdict good" if report.survived else "verdict bad"),
@@ -148,10 +148,9 @@ def report_json(report: Report) -> JSONObject:
     runs: list[JSONObject] = []
     for run in report.runs:
         harm = run.harm.value if run.outcome in FINDINGS else None
-        runs.append(asdict(run) | {"harm": harm, "seconds": round(run.seconds, 3)})
-        del runs[-1]["summary"]
-    compared: JSONObject = {"new": [run.source for run in report.new]}
-    compared["gone"] = [] if report.baseline is None else [*report.baseline.gone(report.runs)]
+        told = {name: value for name, value in asdict(run).items() if name != "summary"}
+        runs.append(told | {"harm": harm, "seconds": round(run.seconds, 3)})
+    compared: JSONObject = {"new": [run.source for run in report.new], "gone": [*report.gone]}
     return {
         "app": report.app,
         "asks": report.asks,

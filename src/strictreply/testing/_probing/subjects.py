@@ -49,13 +49,8 @@ class ProbeWorker:
     """A callable in a process of its own, which is killed when it is closed."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
+        self.process = process
         self.ran: list[tuple[str, float]] = []
-
-    @property
-    def status(self) -> int | None:
-        """The exit status of the process, negative when a signal ended it; None while it runs."""
-        return self._process.returncode
 
     @classmethod
     async def start(cls, source: str, base_url: str, clean: tuple[str, ...]) -> ProbeWorker:
@@ -83,7 +78,7 @@ class ProbeWorker:
     async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
         """Call the app once; with ``told`` its behaviour holds a traceback and the versions it uses."""
         self.ran = []
-        commands = cast("asyncio.StreamWriter", self._process.stdin)
+        commands = cast("asyncio.StreamWriter", self.process.stdin)
         commands.write(f"{json.dumps({'told': told, 'tools': [*tools]})}\n".encode())
         answer = await self._answer()
         if "died" in answer:
@@ -95,19 +90,19 @@ class ProbeWorker:
         """Kill the process and whatever it started."""
         with contextlib.suppress(ProcessLookupError):
             if hasattr(os, "killpg"):
-                os.killpg(self._process.pid, signal.SIGKILL)
+                os.killpg(self.process.pid, signal.SIGKILL)
             else:
-                self._process.kill()
-        await self._process.wait()
+                self.process.kill()
+        await self.process.wait()
 
     async def _answer(self) -> dict[str, Any]:
-        while line := await cast("asyncio.StreamReader", self._process.stdout).readline():
+        while line := await cast("asyncio.StreamReader", self.process.stdout).readline():
             answer: dict[str, Any] = json.loads(line)
             if "ran" not in answer:
                 return answer
             name, at = answer["ran"]
             self.ran.append((name, at))
-        status = await self._process.wait()
+        status = await self.process.wait()
         end = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
         return {"died": end}
 

@@ -239,11 +239,6 @@ class Baseline:
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise ValueError("it is no report that `strictreply probe --json FILE` wrote") from error
 
-    def gone(self, runs: Sequence[ProbeRun]) -> list[str]:
-        """Return what makes those again that were findings before, were tried now, and are none any more."""
-        fine = {run.source for run in runs if run.outcome not in {*FINDINGS, ProbeOutcome.NOT_APPLICABLE}}
-        return [source for source in self.found if source in fine]
-
 
 def _finding(run: ProbeRun) -> tuple[ProbeOutcome, ClientVerdict | None, Harm]:
     """Return what makes a finding new when it changes, even where the app harms less than before."""
@@ -278,6 +273,12 @@ class Report:
         """The findings that the baseline does not know; without one, all."""
         known = {} if self.baseline is None else self.baseline.found
         return [run for run in self.findings if known.get(run.source) != _finding(run)]
+
+    @property
+    def gone(self) -> list[str]:
+        """What makes those again that are findings of the baseline, were tried now, and are none any more."""
+        fine = {run.source for run in self.applicable if run.outcome not in FINDINGS}
+        return [] if self.baseline is None else [source for source in self.baseline.found if source in fine]
 
     @property
     def applicable(self) -> list[ProbeRun]:
