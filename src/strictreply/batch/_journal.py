@@ -25,7 +25,6 @@ from strictreply.values._limits import JSONObject
 from strictreply.values._replies import OUR_NAMES
 
 INDEX = "index"  # the column with the row of the input that a result is of, from 0: results come in the order they end
-SYNC_SECONDS = 5.0  # how often what was written is forced to disk
 _FORMAT = 2
 
 
@@ -183,7 +182,7 @@ class Journal:
         }
         with written_whole(self.manifest) as file:
             file.write(json.dumps(told, indent=1).encode())
-        self._next_save = self._clock() + SYNC_SECONDS
+        self._next_save = self._clock() + 5.0  # seconds
 
     def close(self) -> None:
         """Save, and let the file go."""
@@ -203,9 +202,7 @@ def _lock(file: BinaryIO, path: Path) -> None:
             if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 raise BlockingIOError
         except OSError:
-            raise ContractError(
-                f"{path} is being written by another process: wait for it, or pass another --out"
-            ) from None
+            raise ContractError(f"{path} is written by another process: wait for it, or pass another --out") from None
 
 
 def fingerprint(contract: Contract[Any]) -> str:

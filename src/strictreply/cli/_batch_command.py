@@ -31,10 +31,9 @@ from strictreply.values._limits import JSONObject
 from strictreply.wires._wire import Api
 
 MAX_LISTED = 20  # lines that cannot be read
-MAX_REASONS = 1_000  # that are told apart
+MAX_REASONS = 1_000  # that are counted apart
 _GOOD = frozenset({"ok", "mended"})
 _TOLD_SECONDS = 10.0  # between two lines, where there is no terminal
-_SHOWN_SECONDS = 0.1
 _BRACES = "write a literal brace twice: {{ or }}"
 
 
@@ -256,8 +255,8 @@ class _Results:
             self._write_kept_back()
             if result.status == "failed":
                 reason = result.issues[-1]["message"]
-                is_told_apart = reason in self._unasked or len(self._unasked) < MAX_REASONS
-                self._unasked[reason if is_told_apart else "others"] += 1
+                is_counted = reason in self._unasked or len(self._unasked) < MAX_REASONS
+                self._unasked[reason if is_counted else "others"] += 1
             self._show(limit)
         elif len(self._kept_back) >= self._run.give_up_after:
             raise OSError(f"{len(self._kept_back)} rows in a row failed: {result.issues[-1]['message']}")
@@ -272,7 +271,7 @@ class _Results:
         now = time.monotonic()
         if now < self._next_shown:
             return
-        self._next_shown = now + (_TOLD_SECONDS if self._bar.disable else _SHOWN_SECONDS)
+        self._next_shown = now + (_TOLD_SECONDS if self._bar.disable else 0.1)
         done, left = len(self._journal.done), ""
         if self._size and self._position:
             unread = self._read * (self._size - self._position) / self._position

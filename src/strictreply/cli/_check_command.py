@@ -39,22 +39,6 @@ _BATCH = 200  # lines that go to a worker at once
 _WAITING = 2  # batches that wait for each worker, so that a file is not read far ahead
 
 
-class InvalidReplies:
-    """Writes invalid replies into the JSON object on stdout as they are found, and its other members at the end."""
-
-    def __init__(self) -> None:
-        self._before = '{"invalid_replies": ['
-
-    def __call__(self, reply: JSONObject) -> None:
-        typer.echo(self._before + printable_json(json.dumps(reply)), nl=False)
-        self._before = ", "
-
-    def close(self, members: JSONObject) -> None:
-        """Write the end of the list, and what else the object holds."""
-        rest = printable_json(json.dumps(members)).removeprefix("{")
-        typer.echo(f"{self._before if self._before != ', ' else ''}], {rest}")
-
-
 def run_check(
     files: Sequence[Path], *, tools: Sequence[str], as_json: bool, jobs: int, fail_on_empty: bool, page: Path | None
 ) -> None:
@@ -63,8 +47,13 @@ def run_check(
     refuse_paths(files, html=page)
     if page is not None and not page.absolute().parent.is_dir():
         fail(f"{page}: the folder {page.parent} does not exist")
-    written = InvalidReplies()
-    tally = ReplyTally(written if as_json else lambda _: None)
+    begun = '{"invalid_replies": ['
+
+    def tell(reply: JSONObject) -> None:  # as it is found, so that none is held
+        if as_json:
+            typer.echo((begun if tally.invalid == 1 else ", ") + printable_json(json.dumps(reply)), nl=False)
+
+    tally = ReplyTally(tell)
     with (
         suppress(KeyboardInterrupt),
         warnings.catch_warnings(action="ignore", category=ContractWarning),  # of tools that others declared once
@@ -74,7 +63,8 @@ def run_check(
             tally.add(path, judged)
         tally.complete = True
     if as_json:
-        written.close(tally.to_dict())
+        rest = printable_json(json.dumps(tally.to_dict())).removeprefix("{")
+        typer.echo(f"{'' if tally.invalid else begun}], {rest}")
     else:
         _print(tally, console())
     if page is not None:

@@ -47,14 +47,16 @@ GOOD, OTHER = '{"order": 1042, "amount": 29.9}', '{"order": 1077, "amount": 12.5
 NOTED = '{"order": 1077, "amount": 12.5, "note": "late"}'
 STORIES: tuple[tuple[str, str, tuple[tuple[str, ...], ...]], ...] = (
     ("mended", "A wrong call is asked for again", (('{"order": "1042", "amount": 29.9}',), (GOOD,))),
-    ("kept and mended", "Of two calls only the wrong one is asked for again", ((GOOD, NOTED), (OTHER,))),
+    (
+        "kept and mended",
+        "Of two calls only the wrong one is asked for again",
+        ((GOOD, OTHER[:-1] + ', "note": "late"}'), (OTHER,)),
+    ),
     ("refused", "A call that stays wrong raises, and runs nothing", (('{"order": 1042}',),)),
 )
 """The outcome, what it shows, and the arguments of the calls in each reply; the last reply stays."""
 
 _STORY_STYLES = {"came": "default", "wrong": "yellow", "asked": "cyan", "ran": "green", "raised": "red"}
-_MEANINGS = "came: from the model · wrong: its faults · asked: the correction · ran: code"
-_NEXT = "strictreply probe --app yourmodule:function"
 
 
 def tell(screen: Console | None = None) -> None:
@@ -62,7 +64,8 @@ def tell(screen: Console | None = None) -> None:
     screen = screen or console()
     for line in PROGRAM.strip().splitlines():
         _line(screen, Text(f"    {line}" if line else ""))
-    _line(screen, Text(f"\n{_MEANINGS}", style="italic"))
+    meanings = "came: from the model · wrong: its faults · asked: the correction · ran: code"
+    _line(screen, Text(f"\n{meanings}", style="italic"))
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), show_edge=False)
     for name in ("story", "outcome", "asks", "what was wrong", "tokens", "ran"):
         table.add_column(name, no_wrap=True, justify="right" if name in {"asks", "tokens", "ran"} else "left")
@@ -74,7 +77,7 @@ def tell(screen: Console | None = None) -> None:
         table.add_row(str(number), outcome, str(len(attempts)), wrong, tokens, str(len(ran)))
     screen.print()
     screen.print(table)
-    _line(screen, Text.assemble("\nTry it on your own app: ", (_NEXT, "bold")))
+    _line(screen, Text.assemble("\nTry it on your own app: ", ("strictreply probe --app yourmodule:function", "bold")))
 
 
 def _told(screen: Console, replies: tuple[tuple[str, ...], ...]) -> tuple[tuple[Attempt, ...], list[str]]:
@@ -123,7 +126,6 @@ SYSTEM = "You are the assistant of a small shop. Use the tools when they help; o
 _LOST = frozenset({"connection", "timeout", "authentication_failed", "permission_denied", "not_found"})
 # ``sent again`` is a reply that came when the transport had failed before
 _STYLES = {"valid at once": "green", "mended": "yellow", "sent again": "yellow", "rejected": "red", "failed": "red"}
-_ALWAYS_COUNTED = ("valid at once", "mended", "rejected")
 
 
 Asked: TypeAlias = tuple[str, str, tuple[Attempt, ...]]  # a question, its outcome, and the attempts
@@ -203,7 +205,8 @@ def _print_summary(screen: Console, asked: list[Asked]) -> None:
     screen.print(table, "")
     outcomes = [outcome for _, outcome, _ in asked]
     all_attempts = [attempt for _, _, attempts in asked for attempt in attempts]
-    counts = [f"{outcomes.count(kind)} {kind}" for kind in _STYLES if kind in {*_ALWAYS_COUNTED, *outcomes}]
+    counted = {"valid at once", "mended", "rejected", *outcomes}
+    counts = [f"{outcomes.count(kind)} {kind}" for kind in _STYLES if kind in counted]
     screen.print(f"{len(asked)} questions, {len(all_attempts)} asks: {', '.join(counts)}.")
     bad = sum(bool(attempt.issues) for attempt in all_attempts)
     screen.print(f"{bad} of the replies did not fit; none of them ran a tool or passed for an answer.")

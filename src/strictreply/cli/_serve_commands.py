@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
 
 
-MAX_SAID_CHARS = 300
-
-
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """Where calls go; None for options that were not given."""
@@ -104,7 +101,7 @@ def _said(cause: BaseException) -> str:
         while first.__cause__ is not None:
             first = first.__cause__
         message = str(first) or type(first).__name__
-    return without_credentials(message, cause)[:MAX_SAID_CHARS]
+    return without_credentials(message, cause)[:300]
 
 
 def declare(sources: Sequence[str], **declared: Any) -> Contract:

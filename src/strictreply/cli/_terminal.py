@@ -26,7 +26,6 @@ from strictreply.wires._opening import peek
 from strictreply.wires._wire import wire_of
 
 MAX_SHOWN_CHARS = 240
-UNWRAPPED = 10_000
 HANGING = 8  # columns before the words: two spaces and a label
 shortened = partial(capped, limit=MAX_SHOWN_CHARS)
 _IN_CALL = re.compile(r"/tool_calls/(?P<index>\d+)/function/(?P<member>arguments|name)(?P<rest>/.*)?")
@@ -45,7 +44,7 @@ def console(*, stderr: bool = False) -> Console:
     """Open a console without markup, as models write square brackets and colons."""
     screen = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
     if not screen.is_terminal and "COLUMNS" not in os.environ:
-        screen.width = UNWRAPPED  # what goes into a file or a pipe is searched by lines
+        screen.width = 10_000  # what goes into a file or a pipe is searched by lines
     return screen
 
 

@@ -24,7 +24,6 @@ from strictreply.values._limits import JSON, JSONObject
 
 # What a model, or the server around it, gets wrong in a response that arrives whole: the arguments first.
 BY_THE_MODEL = (Kind.ARGS, Kind.TOOL, Kind.SHAPE, Kind.JSON, Kind.FINISH, Kind.ENVELOPE)
-MAX_SERVED_CHARS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +193,7 @@ def retold(model: ScriptedModel, error: BaseException | None, nodeid: str) -> st
     for step in (*model.steps, model.then):
         if isinstance(step, Fault):
             lines.append(f"{step.name} is served as:")
-            lines += [f"  {line}" for line in excerpt(step.served, step.clean, MAX_SERVED_CHARS).splitlines()]
+            lines += [f"  {line}" for line in excerpt(step.served, step.clean, 1_000).splitlines()]
     cause = Cause.of(model, error)
     names = "faults, ok, Cassette" if "Cassette(" in model.source else "faults, ok"
     tools = "; from strictreply import Tool" if "Tool." in model.source else ""

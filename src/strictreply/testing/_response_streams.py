@@ -15,7 +15,6 @@ from strictreply.wires._opening import peek, reason_code
 from strictreply.wires._responses import RESPONSES
 from strictreply.wires._responses_stream import ResponsesSent
 
-_ECHOED = ("instructions", "metadata", "parallel_tool_calls", "previous_response_id", "reasoning", "store", "text")
 _DELTAS = frozenset({"response.output_text.delta", "response.function_call_arguments.delta"})
 
 
@@ -63,6 +62,7 @@ def as_response(completion: JSON, request: JSONObject) -> JSON:
     reason = (native if reason_code(native) else None) or choice.get("finish_reason")
     why = "max_output_tokens" if reason == "length" else reason if reason_code(reason) else None
     status: JSON = "incomplete" if why else reason if not isinstance(reason, str | None) else "completed"
+    echoed = ("instructions", "metadata", "parallel_tool_calls", "previous_response_id", "reasoning", "store", "text")
     return {
         "id": f"resp_{mark}",
         "object": "response",
@@ -71,7 +71,7 @@ def as_response(completion: JSON, request: JSONObject) -> JSON:
         "error": completion.get("error") or choice.get("error"),
         "incomplete_details": {"reason": why} if why else None,
         "model": completion.get("model"),
-        **{name: request.get(name) for name in _ECHOED},
+        **{name: request.get(name) for name in echoed},
         "tools": request.get("tools") or [],
         "tool_choice": request.get("tool_choice") or "auto",
         "output": list(_items(message, mark, "incomplete" if reason == "length" else "completed")),

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 # How often a fault is served for ever, and how many turns a conversation may have, before an endless loop is ended.
 MAX_REQUESTS = 64
-MAX_QUOTED = 2_000  # characters of a correction in a story
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +204,7 @@ class ScriptedModel:
         for request in self.requests:
             served = request.step.name if request.step else "HTTP 400, as the script was over"
             lines.append(f"request {request.number}: {plural(len(request.messages), 'message')} -> {served}")
-            said = abridged(request.correction, MAX_QUOTED).splitlines()
+            said = abridged(request.correction, 2_000).splitlines()
             quoted = "\n".join(map(printable, said))  # an app may quote a hostile reply
             lines += [f"  correction: {quoted}"] if said else []
         return "\n".join(lines)

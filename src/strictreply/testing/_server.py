@@ -20,7 +20,6 @@ from strictreply.testing._wire import Control, HTTPReply, Responder, WireEnding,
 MAX_BODY_BYTES = 8_000_000
 POLL_SECONDS = 0.05
 IDLE_SECONDS = 60.0
-PATIENCE_SECONDS = 30.0
 _READ_BYTES = 65_536
 
 
@@ -42,7 +41,7 @@ class LoopbackServer:
         host: str = "127.0.0.1",
         port: int = 0,
         log: Callable[[str], None] | None = None,
-        patience: float = PATIENCE_SECONDS,
+        patience: float = 30.0,
         control: Control | None = None,
     ) -> None:
         if not is_loopback(host):

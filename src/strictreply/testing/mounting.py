@@ -88,7 +88,6 @@ def _audited(event: str, args: tuple[Any, ...]) -> None:
 BASE_URL = "http://model.invalid/v1"  # known to no name server (RFC 2606): what is not mounted cannot get out
 _DEFAULTS: dict[str, Any] = {"api_key": "made-up", "base_url": BASE_URL, "max_retries": 0}
 MAX_ENDLESS_BYTES = 20_000_000  # more than the gate reads, less than over a socket, as no clock ends it before
-MAX_HEAD_BYTES = 100 * 1024  # as in httpcore
 _SIGNATURE = signature(Completions.create)
 
 
@@ -172,7 +171,7 @@ class _Inbound:
         self._reply = reply
         self._wire = wire(reply, bodiless=request.method == "HEAD", most=MAX_ENDLESS_BYTES)
         self._read_timeout = request.extensions.get("timeout", {}).get("read")
-        self._connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
+        self._connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=100 * 1024)  # as in httpcore
         self._connection.send(h11.Request(method=request.method, target="/", headers=[("Host", "model.invalid")]))
         self._connection.send(h11.EndOfMessage())
 

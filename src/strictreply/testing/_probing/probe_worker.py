@@ -25,7 +25,6 @@ from urllib.error import URLError
 from strictreply.testing._probing.client_verdicts import Watch
 from strictreply.testing._steps import named, place_of
 
-MAX_TRACEBACK_CHARS = 4_000
 # The distributions whose versions a report names, when the app has imported them.
 LIBRARIES = (
     *("openai", "strictreply", "instructor", "pydantic-ai-slim", "langchain-core", "langchain-openai"),
@@ -115,7 +114,7 @@ def _trace(error: BaseException) -> str:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
-    return "".join(traceback.format_exception(type(error), error, trace))[-MAX_TRACEBACK_CHARS:]
+    return "".join(traceback.format_exception(type(error), error, trace))[-4_000:]
 
 
 def load(source: str) -> Any:

@@ -23,7 +23,6 @@ from strictreply.values._limits import JSON, JSONObject
 MAX_CHARS = 400  # of a reply, unless told otherwise
 MAX_PLACES = 6
 MAX_MEMBERS = 3  # that may differ before an object is shown as a whole
-_MESSAGE = "choices[0].message."
 _MISSING = object()
 _AROUND = re.compile(r'"id": "[^"]*", "object": "[^"]*", "created": [0-9]+, "model": "[^"]*", ')
 _REPEATED = re.compile(r', "logprobs": null, "finish_reason": null')
@@ -48,7 +47,7 @@ def excerpt(served: Served, clean: JSON = None, limit: int = MAX_CHARS) -> str:
             told = f"reads {printable(abridged(value, limit, wanted))}" if value else "is empty"
         else:
             told = f"= {printable(abridged(json.dumps(value, ensure_ascii=False), limit))}"
-        lines.append(f"{path.removeprefix(_MESSAGE) or 'the response'} {told}")
+        lines.append(f"{path.removeprefix('choices[0].message.') or 'the response'} {told}")
     lines += [f"[more places: {len(found) - MAX_PLACES}]"] if len(found) > MAX_PLACES else []
     return "\n".join(lines) or "a good reply, had the request not forbidden it"
 

@@ -29,7 +29,6 @@ from strictreply.testing.faults._catalogue import Entry
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
 
-DEFAULT_TIMEOUT = 10.0
 MIN_LOOP = 10  # so many requests of a run that ends by its timeout are no hang: the app went on asking
 
 
@@ -164,7 +163,7 @@ class Probe:
     hints: DemandHints = field(default=DemandHints())  # what the app's requests do not state
     kinds: Collection[Kind] = ()  # of faults, all when empty
     names: Collection[str] = ()  # of faults, all when empty
-    timeout: float = DEFAULT_TIMEOUT
+    timeout: float = 10.0
     max_requests: int = MAX_REQUESTS  # after which a run is ended as an endless loop
     jobs: int = 2  # side by side
     port: int = 0  # a free one
