@@ -130,7 +130,7 @@ def test_what_is_no_completion_is_one_event(spoiled: Any) -> None:
     ],
 )
 def test_a_spoiled_value_stays_one(message: Any, delta: Any) -> None:
-    """What is not of its type is in a delta as it was."""
+    """A member of a wrong type is in a delta as it was."""
     assert delta in [chunk["choices"][0].get("delta") for chunk in data(completion(message))]
 
 
@@ -229,7 +229,7 @@ def test_what_was_taken_apart_comes_back(served: dict[str, Any]) -> None:
 
 @given(served=WHOLE_COMPLETIONS)
 def test_the_chunks_as_the_sdk_gives_them_come_back(served: dict[str, Any]) -> None:
-    """What went through the SDK and was spelled again as events is the same reply."""
+    """A stream that the SDK read, written as events again, is the same reply."""
     stream: Any = openai_client(lambda _: served).chat.completions.create(
         model="m", messages=[{"role": "user", "content": "tea"}], stream=True
     )

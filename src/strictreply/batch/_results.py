@@ -1,4 +1,4 @@
-"""What becomes of a row (its columns, its words when it failed), and files of JSON lines, plain or packed."""
+"""Results of rows (columns, words when they failed), and files of JSON lines, plain or packed."""
 
 from __future__ import annotations
 

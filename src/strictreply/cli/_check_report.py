@@ -1,4 +1,4 @@
-"""What ``strictreply check`` found: counts by tool, model and issue code, first replies, and its page."""
+"""The findings of ``strictreply check``: counts by tool, model and issue code, first replies, and its page."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from strictreply.testing._recordings import NO_NAME
 from strictreply.testing._steps import Harm
 from strictreply.values._limits import JSONObject
 
-MAX_CAUSES = 200
-"""So many causes are told apart: of a file of any size no more is kept."""
+MAX_CAUSES = 200  # that are counted apart: of a file of any size no more is kept
 SHOWN_OF_A_CAUSE = 3  # replies
 
 

@@ -1,4 +1,4 @@
-"""What ``@pytest.mark.malformed`` means: which scripts a test runs with, and the report of a failed run."""
+"""The mark ``malformed``: the scripts that a test runs with, and the report of a failed run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a served model returns, how a request is routed to it, and how a response becomes the bytes of HTTP."""
+"""Completions and HTTP responses of a served model, the routes of requests, and the bytes of HTTP."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_ENDLESS_BYTES = 64_000_000  # of an endless body, should the client never le
 EVENT_STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
 _BODILESS = {*range(HTTPStatus.OK), HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}  # RFC 9110 section 6.4.1
 ROUTES: Mapping[str, str] = {"/chat/completions": "POST", "/responses": "POST", "/models": "GET", "/health": "GET"}
-"""What a path ends in that is served, and its method."""
+"""The end of each path that is served, and its method."""
 
 
 class WireEnding(StrEnum):
@@ -75,7 +75,7 @@ Served: TypeAlias = "JSON | HTTPReply"
 # What answers a request: its body in, what is served out. It may be called from several threads at once.
 Responder: TypeAlias = Callable[[JSONObject], Served]
 Control: TypeAlias = Callable[[Responder, str, str, bytes, Mapping[str, str]], HTTPReply]
-"""What answers over HTTP with a responder, but sees more: method, path, body, and headers by lower-case names."""
+"""Answers over HTTP with a responder, but sees more: method, path, body, and headers by lower-case names."""
 
 
 def error_reply(

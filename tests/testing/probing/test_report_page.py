@@ -21,7 +21,7 @@ def test_nothing_runs_and_nothing_is_loaded() -> None:
 
 
 def test_hostile_text_stays_text() -> None:
-    """What was served is shown to the letter, in the text and nowhere else."""
+    """The page shows a served reply to the letter, in the text and nowhere else."""
     page = Page(report_page(FULL))
     assert page.text.count(f"arguments reads {HOSTILE}") == len(FULL.findings)
     assert f"Survival report: shop:app {HOSTILE}" in page.text
@@ -53,7 +53,7 @@ def test_causes_are_ranked_by_harm() -> None:
 
 
 def test_the_survived_are_folded() -> None:
-    """What needs no look is there, but closed; a good report has nothing else."""
+    """Runs that are no findings are folded; a good report has nothing else."""
     page = Page(report_page(SURVIVED))
     assert page.tags.count("details") == 2
     assert ("open", None) not in page.attributes

@@ -1,4 +1,4 @@
-"""What a client did on the way, whatever came of it: how it asked again, and what ran before a reply was refused."""
+"""Verdicts on a client: how it asked again, and what ran before a reply was refused."""
 
 from __future__ import annotations
 

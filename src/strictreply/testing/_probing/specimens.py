@@ -170,7 +170,7 @@ SAMPLES = (
     ),
     Tool.from_json_schema("ping", {"type": "object", "properties": {}}, "Say that you are there."),
 )
-"""What shows the faults that the tools at hand have no rule for."""
+"""Tools for the faults that the tools at hand have no rule for."""
 
 
 @dataclass(frozen=True, slots=True)

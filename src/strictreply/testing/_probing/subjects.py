@@ -124,7 +124,7 @@ class Service:
         self._body, self._timeout = body, timeout
 
     async def start(self, _base_url: str) -> Service:
-        """Return the service itself: it runs already, and was told the base URL by its user."""
+        """Return the service itself: it runs already, and its user set the base URL."""
         return self
 
     async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:  # noqa: ARG002 - it tells nothing
