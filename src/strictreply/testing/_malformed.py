@@ -73,8 +73,7 @@ def scripts_of(
     wanted = {entry_named(name).name for name in _several(names)}
     chooses = kinds is not None or bool(wanted)
     usual = BY_THE_MODEL if cassette is None or declared or chooses else ()
-    of_kinds = set() if wanted else set(map(Kind, usual if kinds is None else _several(kinds)))
-    entries = [entry for entry in CATALOGUE.values() if entry.name in wanted or entry.kind in of_kinds]
+    entries = _entries(usual if kinds is None else _several(kinds), wanted)
     after = (then,) if isinstance(then, Step) else tuple(then or ())
     said = dict(request or {})
     asked = _asked(declared, place, said)
@@ -95,8 +94,14 @@ def _listed(tools: Iterable[object]) -> list[object]:
     return list(tools)
 
 
-def _several(given: Iterable[str] | str) -> list[str]:
+def _several(given: Iterable[Kind | str] | str) -> list[str]:
     return [given] if isinstance(given, str) else list(given)
+
+
+def _entries(kinds: Iterable[Kind | str], names: set[str]) -> list[Entry]:
+    """Choose from the catalogue, by name if any is given."""
+    wanted = set() if names else set(map(Kind, kinds))
+    return [entry for entry in CATALOGUE.values() if entry.name in names or entry.kind in wanted]
 
 
 def _urgency(run: Malformed) -> tuple[bool, bool, int]:

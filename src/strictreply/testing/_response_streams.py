@@ -58,10 +58,7 @@ def as_response(completion: JSON, request: JSONObject) -> JSON:
     if not (isinstance(completion, dict) and isinstance(message, dict)):
         return completion
     mark = hashlib.sha256(json.dumps(completion, default=str).encode()).hexdigest()[:24]
-    native = choice.get("native_finish_reason")
-    reason = (native if reason_code(native) else None) or choice.get("finish_reason")
-    why = "max_output_tokens" if reason == "length" else reason if reason_code(reason) else None
-    status: JSON = "incomplete" if why else reason if not isinstance(reason, str | None) else "completed"
+    status, why = _ending(choice)
     echoed = ("instructions", "metadata", "parallel_tool_calls", "previous_response_id", "reasoning", "store", "text")
     return {
         "id": f"resp_{mark}",
@@ -74,9 +71,18 @@ def as_response(completion: JSON, request: JSONObject) -> JSON:
         **{name: request.get(name) for name in echoed},
         "tools": request.get("tools") or [],
         "tool_choice": request.get("tool_choice") or "auto",
-        "output": list(_items(message, mark, "incomplete" if reason == "length" else "completed")),
+        "output": list(_items(message, mark, "incomplete" if why == "max_output_tokens" else "completed")),
         "usage": _usage(completion.get("usage")),
     }
+
+
+def _ending(choice: JSONObject) -> tuple[JSON, JSON]:
+    """Return the status of a response, and why it is incomplete; a finish reason that is no text is its status."""
+    native = choice.get("native_finish_reason")
+    reason = (native if reason_code(native) else None) or choice.get("finish_reason")
+    if reason_code(reason):
+        return "incomplete", "max_output_tokens" if reason == "length" else reason
+    return "completed" if isinstance(reason, str | None) else reason, None
 
 
 def _usage(usage: JSON) -> JSON:

@@ -153,13 +153,14 @@ def wire(
     ``close`` announces that the connection ends; ``bodiless`` leaves the body out, as for HEAD. Where the ending is not
     whole, the declared length is one more than the body's, so that clients see the cut.
     """
-    raw = reply.framing == "raw"
-    if not (raw or reply.parts or reply.ending is WireEnding.WHOLE):
+    if reply.framing == "raw":
+        yield from () if bodiless else _parts(reply, most)
         return
-    chunked = not raw and (reply.framing == "chunked" or reply.endless)
-    bodiless_status = not raw and reply.status in _BODILESS
-    if not raw:
-        yield _head(reply, close=close, chunked=chunked, bodiless=bodiless_status)
+    if not reply.parts and reply.ending is not WireEnding.WHOLE:
+        return
+    chunked = reply.framing == "chunked" or reply.endless
+    bodiless_status = reply.status in _BODILESS
+    yield _head(reply, close=close, chunked=chunked, bodiless=bodiless_status)
     if bodiless or bodiless_status:
         return
     for part in _parts(reply, most):
