@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import strictreply as sr
 from scripted import USER, Client, call, completion
 from strictreply.coordination import Topology, ValidationProcessor
-from strictreply.testing._probing.report_page import report_page
-from strictreply.testing._probing.survival_report import ProbeOutcome, junit_xml
+from strictreply.testing._probing.report_page import junit_xml, report_page
+from strictreply.testing._probing.survival_report import ProbeOutcome
 from strictreply.values._errors import explained
 from strictreply.values._issues import Code, Issue, pointer, pointer_tokens, printable_json, printable_lines, quote
 from strictreply.values._replies import Attempt

@@ -64,7 +64,7 @@ def subschemas(value: object) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", ["issue", "attempt"])
 def test_every_member_is_described(name: str) -> None:
-    """What null means, where a path begins: each member of an issue and of an attempt says so."""
+    """Each member of an issue and of an attempt is described: what null means, where a path begins."""
     assert [key for key, part in SCHEMAS[name]["properties"].items() if not part.get("description")] == []
 
 

@@ -270,7 +270,7 @@ def test_what_cannot_be_made_is_a_400_that_says_why(
 
 
 def test_a_fault_of_a_response_alone_is_told_apart(service: Service) -> None:
-    """What a response cannot have is no fault there: a 400, and none of the good replies that it would be."""
+    """A fault that a response cannot have is a 400, and none of the good replies that it would be."""
     assert service.chat(step="user_role")[0] == 200
     assert "user_role" in told(service.ask("POST", "/v1/responses", RESPONSES, "user_role"))
 
@@ -350,7 +350,7 @@ def a_fault_of_each_kind() -> list[str]:
 
 @pytest.mark.parametrize("name", a_fault_of_each_kind())
 def test_the_strict_gate_refuses_what_a_header_chose(service: Service, name: str) -> None:
-    """What comes for a fault's name is refused by the contract with these tools, or is no completion at all."""
+    """A fault chosen by name is refused by the contract with these tools, or is no completion at all."""
     try:
         status, body = service.chat(step=name)
     except (OSError, ValueError, http.client.HTTPException):
@@ -503,6 +503,6 @@ def test_an_odd_tool_is_no_error_of_the_server(service: Service, wrong: JSONObje
 
 @pytest.mark.parametrize("wrong", [{"tools": 7}, {"tools": {"a": 1}}, {"input": 7}, {"input": {"a": 1}}, {"text": 7}])
 def test_a_wrong_responses_request_is_told_so(service: Service, wrong: JSONObject) -> None:
-    """What is no list, or no object, is a 400 that names the member, as the API has it: not an error of the server."""
+    """A member that is no list, or no object, is a 400 that names it, as the API has it: not an error of the server."""
     (name,) = wrong
     assert name in told(service.ask("POST", "/v1/responses", {**RESPONSES, **wrong}))

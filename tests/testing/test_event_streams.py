@@ -13,13 +13,13 @@ from openai.lib.streaming.chat import ChatCompletionStreamState
 import strictreply as sr
 from scripted import USER
 from strictreply.testing import faults
-from strictreply.testing._event_streams import PIECES, assembled, chunks, events, events_in
+from strictreply.testing._event_streams import PIECES, assembled, chunks, events
 from strictreply.testing._steps import Kind
 from strictreply.testing._wire import HTTPReply, assistant, completion, native_call
 from strictreply.testing.faults._catalogue import Entry, FaultNotMade
 from strictreply.testing.mounting import openai_client
 from strictreply.wires._chat_stream import BROKEN_OFF
-from strictreply.wires._events import DONE, event
+from strictreply.wires._events import DONE, EventReader, event
 
 TEXT = st.text(max_size=30)
 CALLS = st.lists(st.builds(native_call, TEXT, TEXT, TEXT), max_size=3)
@@ -130,7 +130,7 @@ def test_what_is_no_completion_is_one_event(spoiled: Any) -> None:
     ],
 )
 def test_a_spoiled_value_stays_one(message: Any, delta: Any) -> None:
-    """What is not of its type is in a delta as it was."""
+    """A member of a wrong type is in a delta as it was."""
     assert delta in [chunk["choices"][0].get("delta") for chunk in data(completion(message))]
 
 
@@ -229,7 +229,7 @@ def test_what_was_taken_apart_comes_back(served: dict[str, Any]) -> None:
 
 @given(served=WHOLE_COMPLETIONS)
 def test_the_chunks_as_the_sdk_gives_them_come_back(served: dict[str, Any]) -> None:
-    """What went through the SDK and was spelled again as events is the same reply."""
+    """A stream that the SDK read, written as events again, is the same reply."""
     stream: Any = openai_client(lambda _: served).chat.completions.create(
         model="m", messages=[{"role": "user", "content": "tea"}], stream=True
     )
@@ -316,8 +316,9 @@ def test_what_follows_the_end_is_not_read() -> None:
 )
 def test_events_are_read_as_the_standard_says(written: bytes) -> None:
     """Comments, other fields, any end of line, data in several lines and a byte order mark are what HTML makes them."""
-    (found,) = events_in(written)
-    assert json.loads(found[1]) == {"choices": []}
+    reader = EventReader()
+    (found,) = (*reader.feed(written), *reader.last())
+    assert json.loads(found.data) == {"choices": []}
 
 
 def test_an_error_stays_beside_what_came() -> None:

@@ -134,7 +134,7 @@ def test_what_has_no_counterpart_is_served_to_no_app(fault: str, name: str) -> N
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_good_stream_is_told_as_events_and_accepted(name: str) -> None:
-    """What the faults are made of is good: the same bytes without a fault come through."""
+    """The same bytes without a fault are good, and come through."""
     tool, place = TARGETS[name]
     good = ok.reply(tool, place=place).served
     assert not isinstance(good, HTTPReply)
@@ -170,7 +170,7 @@ def _told(client: openai.OpenAI, asked: dict[str, Any]) -> list[Any]:
 
 
 def test_a_stream_of_the_api_itself_is_served_as_it_is() -> None:
-    """What was recorded of a server with a ``[DONE]``, or of its errors, is not translated."""
+    """A recorded stream of the API itself, with a ``[DONE]`` or an error, is not translated."""
     parts = (b'data: {"type": "response.created"}\n\n', b'event: error\ndata: {"message": "x"}\n\ndata: [DONE]\n\n')
     served = HTTPReply(200, EVENT_STREAM, parts)
     assert render_response(served, ASK) == served

@@ -289,7 +289,7 @@ def get(url: str) -> None:
 
 
 def test_respx_lets_nothing_out_to_a_real_server() -> None:
-    """What respx cannot patch is refused before it connects, and again at the end of the router."""
+    """A client that respx cannot patch is refused before it connects, and again at the end of the router."""
     real = ScriptedModel(then=ok.answer())
     with LoopbackServer(real) as server:
         for ask in asked_of(server.base_url):
@@ -461,7 +461,7 @@ def test_it_goes_under_the_wrapped_client() -> None:
 
 
 def test_the_wrapped_client_sees_the_fault() -> None:
-    """What a spoiled reply is, it is through this client too."""
+    """A spoiled reply stays spoiled through this client, too."""
     bad = completion(assistant(None, [native_call("f", "{")]))
     tool = sr.Tool.from_json_schema("f", {"type": "object", "properties": {}})
     client = sr.wrap(

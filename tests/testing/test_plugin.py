@@ -472,7 +472,7 @@ def test_all_reports_each_reply(suite: pytest.Pytester) -> None:
 
 
 def test_two_causes_are_two_failing_tests_also_under_xdist(suite: pytest.Pytester) -> None:
-    """What crashes in a function of its own is a cause of its own; the workers' reports are put together."""
+    """A crash in a function of its own is a cause of its own; the workers' reports are put together."""
     crashing = SHOP.replace("def status(order: int) -> None:", "def status(order: int) -> None:\n    1 / (order - 1)")
     crashing = crashing.replace('status(told(args["order"], int))', 'status(args["order"])')
     suite.makepyfile(test_app=crashing)

@@ -58,7 +58,7 @@ def test_steps_are_served_in_order_then_the_last_for_ever() -> None:
 
 
 def test_a_request_too_many_is_a_clear_400() -> None:
-    """What the script has not is an error of the request, and ``assert_spent`` says which request it was."""
+    """A request beyond the script is an error of the request, and ``assert_spent`` names it."""
     model = ScriptedModel(ok.answer())
     ask(model)
     given = ask(model)
@@ -171,7 +171,7 @@ def test_an_echo_of_an_earlier_reply_is_named_by_it() -> None:
 
 
 def test_the_message_of_an_echo_holds_no_word_of_it() -> None:
-    """What failed names the request, the role and the fault; the text itself may be an injection."""
+    """The error names the request, the role and the fault, not the text, which may be an injection."""
     model = ScriptedModel(invented("alpha"), then=ok.answer())
     ask(model)
     model.assert_no_echo()
@@ -220,7 +220,7 @@ def test_the_source_makes_the_script_again(steps: tuple[Step, ...], then: Step |
 
 
 def test_the_story_tells_steps_and_requests_and_no_reply() -> None:
-    """What was scripted, what a strict gate says, what was asked and what was told the model; nothing it wrote."""
+    """A story has the script, the gate's codes, the requests and the corrections, and nothing that the model wrote."""
     model = ScriptedModel(faults.wrong_type(search, "limit"), then=ok.answer())
     ask(model)
     ask(model, {"role": "user", "content": "limit must be a number"})
@@ -236,7 +236,7 @@ def test_the_story_tells_steps_and_requests_and_no_reply() -> None:
 
 
 def test_a_quoted_reply_does_nothing_to_a_terminal_and_does_not_flood_it() -> None:
-    """What an app puts into a correction is escaped and abridged; its lines stay lines."""
+    """A correction is escaped and abridged; its lines stay lines."""
     model = ScriptedModel(then=ok.answer())
     ask(model)
     ask(model, {"role": "user", "content": f"wrong:\n\x1b[31m{'x' * 1_000_000}\u202e"})

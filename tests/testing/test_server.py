@@ -61,7 +61,7 @@ def client_of(server: LoopbackServer) -> OpenAI:
 
 
 def test_the_real_client_reads_the_completion(server: LoopbackServer) -> None:
-    """What the responder gives is what the SDK parses, usage included."""
+    """The SDK parses what the responder returns, usage included."""
     with client_of(server) as client:
         answer = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "naïve ✓"}])
         assert answer.choices[0].message.content == "naïve ✓"
@@ -156,7 +156,7 @@ def over_the_wire(reply: HTTPReply, **options: Any) -> bytes:
     ],
 )
 def test_the_bytes_on_the_wire(reply: HTTPReply) -> None:
-    """What the reply says is what a client gets, byte by byte; then the connection ends."""
+    """A client gets exactly the bytes of the reply; then the connection ends."""
     wanted = b"".join(part for part in wire(reply, close=True) if isinstance(part, bytes))
     assert over_the_wire(reply) == wanted
 

@@ -59,7 +59,7 @@ def schema_of(tool: Any) -> Any:
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("place", ["call", "union"])
 def test_the_gate_of_a_tool_takes_its_clean_reply(tool: object, place: ReplyPlace) -> None:
-    """Faults are made on a good reply in its place."""
+    """The reply that faults are made of is good in its place."""
     target = Target.of(tool, place=place)
     verdict = target.contract.check(target.clean)
     assert isinstance(verdict, sr.Valid)

@@ -80,7 +80,7 @@ def test_async_tenacity_retries_at_once() -> None:
 
 
 def test_afterwards_everything_waits_again() -> None:
-    """What was replaced is put back, also when the test inside failed."""
+    """The patched waits are put back, also when the test inside failed."""
     before = tenacity.DoSleep
     with pytest.raises(KeyError), no_backoff():
         raise KeyError

@@ -1,4 +1,4 @@
-"""What is served: completions and HTTP responses, how requests are routed, and the bytes that leave a server."""
+"""Completions and HTTP responses, how requests are routed, and the bytes that leave a server."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_completion_is_streamed_when_asked_for(options: dict[str, Any], usage:
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_response_passes(stream: bool) -> None:
-    """What is a response already is sent as it is, whatever was asked for."""
+    """A value that is a response already is sent as it is, whatever was asked for."""
     reply = HTTPReply(500)
     assert render(reply, {"stream": stream}) is reply
 
@@ -286,7 +286,7 @@ def test_a_wrong_method_is_told_the_right_one() -> None:
     ],
 )
 def test_a_bad_body_is_refused(body: bytes, param: str | None) -> None:
-    """What is no request gets a 400 in OpenAI's shape that names the member at fault, and reaches no responder."""
+    """A body that is no request is a 400 in OpenAI's shape with the member at fault, and reaches no responder."""
     refused = respond(lambda _: pytest.fail("it was asked"), "POST", "/v1/chat/completions", body)
     assert refused.status == 400
     error = json.loads(refused.body)["error"]
@@ -295,7 +295,7 @@ def test_a_bad_body_is_refused(body: bytes, param: str | None) -> None:
 
 @pytest.mark.parametrize("member", [{"text": "x"}, {"background": True}])
 def test_a_request_that_no_response_answers_is_refused(member: dict[str, Any]) -> None:
-    """What no reply of the Responses API could honour is a 400, which no SDK sends again, and reaches no responder."""
+    """A request of the Responses API that no reply could honour is a 400, and reaches no responder."""
     body = json.dumps({"model": "m", "input": "hi", **member}).encode()
     refused = respond(lambda _: pytest.fail("it was asked"), "POST", "/v1/responses", body)
     assert refused.status == 400
@@ -315,7 +315,7 @@ def test_streams_are_served() -> None:
 
 
 def test_a_failing_responder_is_a_500() -> None:
-    """What a responder raises becomes a server error that names the type and nothing else."""
+    """An exception of a responder becomes a server error that names its type and nothing else."""
 
     def crash(request: JSONObject) -> HTTPReply:
         raise KeyError("secret")

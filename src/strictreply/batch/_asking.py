@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import isawaitable, isclass
 from itertools import count
 from typing import Any, NamedTuple, TypeAlias
@@ -28,23 +29,19 @@ from strictreply.values._replies import Attempt
 from strictreply.wires._wire import Api
 
 _OVERLOADED = re.compile(r"\(HTTP (?:429|503|529)\)")
-_BACKOFF = 2
 
 
 class Gate:
     """Bounds how many rows are under way: additive increase, multiplicative decrease (as TCP, RFC 5681 §3.1).
 
-    ``most`` is the highest bound and the first one; ``limit`` the bound of now. A 429, 503 or 529 halves it, once for
-    all requests that were under way together; as many successes as the bound raise it by one. For one event loop.
+    ``limit`` is the bound of now, at first the ``most``. A 429, 503 or 529 halves it, once for all requests that were
+    under way together; as many successes as the bound raise it by one. For one event loop.
     """
 
     __slots__ = ("_clock", "_good", "_halved_at", "_waiting", "limit", "most", "running")
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self.most: int = most
-        self.limit: int = most
-        self.running: int = 0
-        self._good = 0
+        self.most, self.limit, self.running, self._good = most, most, 0, 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._halved_at, self._clock = float("-inf"), clock
 
@@ -81,16 +78,14 @@ class Gate:
                 self._admit()
         elif _OVERLOADED.search(attempt.failure) and self._clock() - attempt.seconds >= self._halved_at:
             self._halved_at, self._good = self._clock(), 0
-            self.limit = max(1, self.limit // _BACKOFF)
+            self.limit = max(1, self.limit // 2)
 
 
+# Where a row has its text or messages: the name of a column, or a function of the row.
 Messages: TypeAlias = str | Callable[[Any], Any]
-"""Where a row has its messages: the name of a column, or a function of the row; either gives a text or messages."""
-
 Source: TypeAlias = Iterable[Any] | AsyncIterable[Any]
-
+# Called with each result, and with how many rows may be under way at the moment.
 Take: TypeAlias = Callable[[RowResult, int], Awaitable[None] | None]
-"""Called with each result, and with how many rows may be under way at the moment; awaited where it gives something."""
 
 
 class Session(NamedTuple):
@@ -154,6 +149,7 @@ class Asking:
     def _messages_of(self, index: int, row: Any) -> Any:
         """Return a row's messages, or its result where it has none."""
         found: Any
+        refused = partial(unasked, index, "row.messages")
         if callable(self.messages):
             try:
                 found = self.messages(row)
@@ -161,25 +157,20 @@ class Asking:
                 raise  # it says itself what is wrong with the row
             except Exception as error:  # noqa: BLE001 - the user's own code
                 words = f"the function of messages= raised {type(error).__name__} for this row"
-                return unasked(index, "row.messages", words, "Call it with this row to see why.")
+                return refused(words, "Call it with this row to see why.")
             where = "the function of messages= returned none"
         elif not isinstance(row, Mapping):
             words = f"the row is of type {type(row).__name__}, not a mapping of columns"
-            return unasked(index, "row.messages", words, "Give each row as a mapping, or messages= as a function.")
+            return refused(words, "Give each row as a mapping, or messages= as a function.")
         else:
             found, where = row.get(self.messages), f"its column {self.messages!r} is absent or empty"
         if hasattr(found, "tolist"):  # an array of numpy, or one value of it
             found = found.tolist()
-        if _is_missing(found) or (isinstance(found, str | list) and not found):
-            words = f"the row has no messages: {where}"
-            return unasked(index, "row.messages", words, "Say with messages= where its text or messages are.")
+        # what a frame has in the place of None: NaN, NA, NaT
+        is_absent = (isinstance(found, float) and math.isnan(found)) or type(found).__name__ in {"NAType", "NaTType"}
+        if found is None or is_absent or (isinstance(found, str | list) and not found):
+            return refused(f"the row has no messages: {where}", "Say with messages= where its text or messages are.")
         return found
-
-
-def _is_missing(value: object) -> bool:
-    """Return whether a value stands for none: None, or what a frame has in its place (NaN, NA, NaT)."""
-    is_nan = isinstance(value, float) and math.isnan(value)
-    return value is None or is_nan or type(value).__name__ in {"NAType", "NaTType"}
 
 
 def is_ready(client: Any) -> bool:
@@ -195,9 +186,8 @@ def asynchronous(strict: object) -> AsyncStrictClient[Any]:
 
 
 async def ask_each(asking: Asking, session: Session, source: Source, take: Take, most: int | None = None) -> None:
-    """Ask about each row, and hand over its result as soon as it is there; a row keeps its place until it is taken.
+    """Ask about each row, and call ``take`` with its result at once; a row keeps its place until that is awaited.
 
-    As many tasks as rows may be under way take from the same rows, so that a free connection is used again at once.
     ``most`` is how many rows there are, where that is known. An exception of the source is raised when the rows before
     it have their results; one of ``take`` ends all of it.
     """

@@ -58,9 +58,9 @@ def with_results(batch: Any, results: Sequence[RowResult], prefix: str) -> Any:
         rows = zip(batch, results, strict=True)
         return [{**(row if isinstance(row, Mapping) else {}), **prefixed(result, prefix)} for row, result in rows]
     found = [result.columns for result in results]
-    columns: dict[str, Any] = {
-        prefix + name: [_cell(row[name], is_text=name in AS_TEXT) for row in found] for name in COLUMNS
-    }
+    columns: dict[str, Any] = {}
+    for name in COLUMNS:
+        columns[prefix + name] = [_cell(row[name], is_text=name in AS_TEXT) for row in found]
     if isinstance(batch, Mapping):
         return {**batch, **columns}
     if _is_arrow(batch):
@@ -92,12 +92,10 @@ def arrow_types() -> dict[str, Any]:
     return {"reply": text, "status": text, "issues": text, "attempts": number, "usage": usage}
 
 
-_GROUP_BYTES = 8_000_000  # of JSON lines, that are held at a time
-_INT64 = 2**63
 _EXACT = 2**53  # up to which a double holds every whole number
 _TEXT = "json"
+# As what a column is written whose values are of these kinds; as text, where it has none.
 _COMMON = {"str": {"str"}, "bool": {"bool"}, "int": {"int", "long"}, "float": {"int", "float"}}
-"""As what a column is written whose values are of these kinds; as text, where it has none."""
 
 
 def write_parquet(lines: Path, target: Path, prefix: str) -> None:
@@ -131,7 +129,7 @@ def _kinds(lines: Path) -> dict[str, str]:
 def _kind(value: Any) -> str:
     kind = type(value).__name__
     if kind == "int" and abs(value) > _EXACT:
-        return "long" if -_INT64 <= value < _INT64 else _TEXT
+        return "long" if -(2**63) <= value < 2**63 else _TEXT
     return _TEXT if kind in {"dict", "list"} or (kind == "str" and value != _spelled(value)) else kind
 
 
@@ -141,5 +139,5 @@ def _spelled(text: str) -> str:
 
 def _groups(lines: Path) -> Iterator[Sequence[JSONObject]]:
     with lines.open("rb") as file:
-        while lines_read := file.readlines(_GROUP_BYTES):
+        while lines_read := file.readlines(8_000_000):  # bytes, that are held at a time
             yield [json.loads(line) for line in lines_read]

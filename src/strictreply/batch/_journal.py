@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
 from dataclasses import fields
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -23,12 +24,7 @@ from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
 from strictreply.values._replies import OUR_NAMES
 
-INDEX = "index"
-"""The column that says which row of the input a result is of, counted from 0: results come in the order they end."""
-
-SYNC_SECONDS = 5.0
-"""How often what was written is forced to disk."""
-
+INDEX = "index"  # the column with the row of the input that a result is of, from 0: results come in the order they end
 _FORMAT = 2
 
 
@@ -53,9 +49,8 @@ class DoneRows:
 
 
 class Journal:
-    """The results of one run, which ``run`` identifies, in a file.
+    """The results of one run, which ``run`` identifies, in a file, those of earlier starts too.
 
-    ``done`` are the rows that have a result, ``statuses`` and ``tokens`` count them all, those of earlier starts too.
     Rows at which the API failed are taken out when it is opened, to be asked again; ``api_failed`` counts those since.
     Raises ContractError when the file belongs to another run or another process writes it, OSError as files do.
     """
@@ -129,23 +124,18 @@ class Journal:
         # else the machine lost power, and the file lost its end: it is counted from its beginning
         with self._path.open("rb") as written:
             written.seek(self._bytes)
-            for line in written:
-                if not line.endswith(b"\n"):  # cut off, if only before its end
-                    break
-                try:
-                    told = json.loads(line)
-                except ValueError:  # a part that the machine had not written when it lost power
-                    break
-                self._count(told, len(line))
+            with suppress(ValueError):  # a part that the machine had not written when it lost power
+                for line in takewhile(lambda line: line.endswith(b"\n"), written):
+                    self._count(json.loads(line), len(line))
 
     def _count(self, line: Any, size: int) -> None:
         self._bytes += size
         self.done.add(line[self._prefix + INDEX])
         self.statuses[line[f"{self._prefix}status"]] += 1
         self.tokens.update(line[f"{self._prefix}usage"])
-        self.api_failed += self._is_to_ask_again(line)
+        self.api_failed += self._has_failed(line)
 
-    def _is_to_ask_again(self, line: Any) -> bool:
+    def _has_failed(self, line: Any) -> bool:
         return bool(line[f"{self._prefix}status"] == "failed" and line[f"{self._prefix}attempts"])
 
     def _ask_again(self) -> None:
@@ -157,7 +147,7 @@ class Journal:
                 with self._path.open("rb") as written:
                     for line in written:
                         told = json.loads(line)
-                        if not self._is_to_ask_again(told):
+                        if not self._has_failed(told):
                             kept.write(line)
                             self._count(told, len(line))
                 if os.name == "nt":  # where what is open cannot be replaced
@@ -192,7 +182,7 @@ class Journal:
         }
         with written_whole(self.manifest) as file:
             file.write(json.dumps(told, indent=1).encode())
-        self._next_save = self._clock() + SYNC_SECONDS
+        self._next_save = self._clock() + 5.0  # seconds
 
     def close(self) -> None:
         """Save, and let the file go."""
@@ -212,9 +202,7 @@ def _lock(file: BinaryIO, path: Path) -> None:
             if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 raise BlockingIOError
         except OSError:
-            raise ContractError(
-                f"{path} is being written by another process: wait for it, or pass another --out"
-            ) from None
+            raise ContractError(f"{path} is written by another process: wait for it, or pass another --out") from None
 
 
 def fingerprint(contract: Contract[Any]) -> str:

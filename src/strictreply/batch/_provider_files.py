@@ -1,8 +1,7 @@
 """The batch files of a provider, in passes: outputs judged, the rejected asked for again in a file of their own.
 
 A request is ``{"custom_id", "method", "url", "body"}``, an output ``{"id", "custom_id", "response": {"status_code",
-"body"}, "error"}``, in any order. Nothing is kept between two passes: the loop of a call is played again, from the
-first request of a row and all its outputs.
+"body"}, "error"}``. Nothing is kept between passes: the loop of a call is played again from all outputs of a row.
 """
 
 from __future__ import annotations
@@ -14,48 +13,30 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from http import HTTPStatus
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self, TypeAlias
 
-from strictreply.batch._results import (
-    LINE_LIMITS,
-    RowResult,
-    accepted,
-    broken,
-    ended,
-    entry,
-    issues_of,
-    open_lines,
-    unasked,
-    written_whole,
-)
+from strictreply.batch._results import LINE_LIMITS, RowResult, broken, open_lines, so_far, unasked, written_whole
 from strictreply.contract._contract import Contract
 from strictreply.reading._decoding import decode
 from strictreply.retry._failures import ExchangeStopped, Failure
 from strictreply.retry._policy import RetryPolicy, is_transport_fault
 from strictreply.retry._steering import Steering
-from strictreply.retry._stepping import NextRequest
 from strictreply.values._limits import JSONObject
-from strictreply.values._replies import Valid, total_usage
 from strictreply.wires._opening import peek
 
 AnyPath: TypeAlias = str | PathLike[str]
 
-AGAIN = "batch.again"
-"""The code of the last issue of a row that is not at its end: its next request stands in the re-ask file."""
-
-_OK = 200
-_WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
-
 
 @dataclass(frozen=True, slots=True)
 class FileCounts:
-    """The outcome of the requests of a provider's batch.
+    """The counts of a provider's batch: ``statuses`` the rows by their present status.
 
-    ``statuses`` counts the rows by their present status; ``again`` those whose next request is in the re-ask file,
-    ``missing`` those without any output. ``unknown`` counts the outputs of no request, ``surplus`` those that came
-    after the end of their row or twice; ``unreadable`` are the lines of output files that are no output, and why.
+    ``again`` are the rows whose next request is in the re-ask file, ``missing`` those without any output; ``unknown``
+    the outputs of no request, ``surplus`` those that came after the end of their row or twice; ``unreadable`` are the
+    lines of output files that are no output, and why.
     """
 
     statuses: Mapping[str, int]
@@ -151,28 +132,14 @@ def _judged(
         step = contract.next_request(row.request["body"], **settings)
         for number, response in enumerate(came):
             if step.request is None:
-                return _result(row.number, step), None, len(came) - number
+                return so_far(row.number, step), None, len(came) - number
             step = contract.next_request(step.request, response, **settings)
     except Exception as error:  # noqa: BLE001 - as with rows that are asked: no row ends the run
         return broken(row.number, error), None, 0
     # as it was until a reply has been corrected: what a client of ours adds to it is not the caller's
     is_as_it_was = all(map(is_transport_fault, step.attempts))
     following = None if step.request is None else row.request["body"] if is_as_it_was else step.request
-    return _result(row.number, step), following, 0
-
-
-def _result(index: int, step: NextRequest[Any]) -> RowResult:
-    if step.error is not None:
-        return ended(index, step.error)
-    if isinstance(step.verdict, Valid):
-        return accepted(index, step.verdict.reply, step.attempts)
-    if not step.attempts:
-        return unasked(index, "batch.missing", "no output has its custom_id", "Its request is in the re-ask file.")
-    failed, number = is_transport_fault(step.attempts[-1]), len(step.attempts)
-    words = "the API failed" if failed else "the last reply did not fit"
-    again = entry(number, AGAIN, words, "The next request is in the re-ask file.")
-    issues, usage = (*issues_of(step.attempts), again), total_usage(step.attempts)
-    return RowResult(index, None, "failed" if failed else "rejected", issues, number, usage)
+    return so_far(row.number, step), following, 0
 
 
 class _Outputs:
@@ -185,20 +152,16 @@ class _Outputs:
         self.unreadable: list[str] = []
 
     def read(self, paths: Iterable[Path]) -> None:
+        expected = "no output line: those have a custom_id, and a response or an error"
         for path in paths:
-            self._base.executemany("INSERT INTO output VALUES (?, ?)", self._records(path))
+            for number, line, _ in open_lines(path):
+                record = _loaded(line)
+                custom_id = peek(record, "custom_id")
+                if isinstance(custom_id, str) and ("response" in record or "error" in record):
+                    self._base.execute("INSERT INTO output VALUES (?, ?)", (_key(custom_id), line.strip()))
+                else:
+                    self.unreadable.append(f"{path.name}:{number}: {expected}")
         self._base.execute("CREATE INDEX by_id ON output (custom_id)")
-
-    def _records(self, path: Path) -> Iterator[tuple[bytes, bytes]]:
-        for number, line, _ in open_lines(path):
-            record = _loaded(line)
-            custom_id = peek(record, "custom_id")
-            if isinstance(custom_id, str) and ("response" in record or "error" in record):
-                yield _key(custom_id), line.strip()
-            else:
-                self.unreadable.append(
-                    f"{path.name}:{number}: no output line: those have a custom_id, and a response or an error"
-                )
 
     def ask(self, custom_id: str) -> bool:
         """Note that there is a request with an id; return whether it is the first one."""
@@ -252,12 +215,12 @@ def _loaded(line: bytes) -> Any:
 def _response(record: Any) -> Any:
     response = peek(record, "response")
     status = peek(response, "status_code")
-    if isinstance(response, dict) and (status is None or status == _OK):
+    if isinstance(response, dict) and (status is None or status == HTTPStatus.OK):
         return response.get("body")
     if isinstance(status, int):
         return ProviderFailed(status, peek(response, "body"))
     code = peek(peek(record, "error"), "code")
-    kind = code if isinstance(code, str) and _WORD.fullmatch(code) else "api_error"
+    kind = code if isinstance(code, str) and re.fullmatch(r"[a-z][a-z0-9_]{0,39}", code) else "api_error"
     return ExchangeStopped(Failure(kind, retryable=True))  # batch_expired, batch_cancelled: it was not asked
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a row (its columns, its words when it failed), and files of JSON lines, plain or packed."""
+"""Results of rows (columns, words when they failed), and files of JSON lines, plain or packed."""
 
 from __future__ import annotations
 
@@ -15,23 +15,20 @@ from types import MappingProxyType
 from typing import Any, BinaryIO, Final, Literal, TypeAlias, cast
 
 from strictreply.retry._policy import LATE_KINDS, is_transport_fault
+from strictreply.retry._stepping import NextRequest
 from strictreply.values._errors import CallFailed, ContractError, ReplyHalted, TransportFailed, without_exception
 from strictreply.values._issues import printable
 from strictreply.values._limits import MAX_JSON_DEPTH, JSONObject, Limits
-from strictreply.values._replies import AssistantReply, Attempt, Usage, total_usage
+from strictreply.values._replies import AssistantReply, Attempt, Usage, Valid, total_usage
 
-LINE_LIMITS = Limits(reply_bytes=64_000_000, depth=MAX_JSON_DEPTH, nodes=4_000_000)
-"""What is read of one line."""
-
-_GZIP_MAGIC = b"\x1f\x8b"
+LINE_LIMITS = Limits(reply_bytes=64_000_000, depth=MAX_JSON_DEPTH, nodes=4_000_000)  # of one line
 STDIN = Path("-")
+Line: TypeAlias = tuple[int, bytes, int]  # the number of a line, its bytes, and the position in the file behind it
+_GZIP_MAGIC = b"\x1f\x8b"
 
 
-def open_lines(path: Path) -> Iterator[tuple[int, bytes, int]]:
-    """Read a JSONL file, plain or gzip, ``-`` for stdin: each line's number, its bytes, and the position in the file.
-
-    Blank lines are passed over. Raises OSError when the file cannot be read, gzip.BadGzipFile when it is damaged.
-    """
+def open_lines(path: Path) -> Iterator[Line]:
+    """Read a JSONL file but for blank lines, plain or gzip, ``-`` for stdin; gzip.BadGzipFile when it is damaged."""
     with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as opened:
         file = cast("BufferedReader", opened)
         packed = file.peek(len(_GZIP_MAGIC))[: len(_GZIP_MAGIC)] == _GZIP_MAGIC
@@ -58,7 +55,6 @@ def written_whole(path: Path) -> Generator[BinaryIO]:
 
 
 Status: TypeAlias = Literal["ok", "mended", "rejected", "halted", "failed"]
-
 STATUSES: Final[Mapping[Status, str]] = MappingProxyType(
     {
         "ok": "the first reply fit",
@@ -116,13 +112,7 @@ class RowResult:
     @property
     def columns(self) -> JSONObject:
         """The result columns by name, as plain JSON."""
-        return {
-            "reply": self.reply,
-            "status": self.status,
-            "issues": list(self.issues),
-            "attempts": self.attempts,
-            "usage": asdict(self.usage),
-        }
+        return {name: getattr(self, name) for name in COLUMNS} | {"issues": [*self.issues], "usage": asdict(self.usage)}
 
 
 def prefixed(result: RowResult, prefix: str) -> JSONObject:
@@ -131,10 +121,7 @@ def prefixed(result: RowResult, prefix: str) -> JSONObject:
 
 
 class RowFault(ContractError):
-    """A row cannot be asked: raise it in a function of ``messages=`` to say why, in words of your own.
-
-    ``code``, ``message`` and ``hint`` are those of the row's issue; the code is one of ``ROW_CODES``.
-    """
+    """A row cannot be asked: raise it in a function of ``messages=``, with a code of ``ROW_CODES`` and your words."""
 
     def __init__(self, code: RowCode, message: str, hint: str) -> None:
         super().__init__(message)
@@ -150,9 +137,8 @@ def accepted(index: int, reply: AssistantReply[Any], attempts: tuple[Attempt, ..
 
 def ended(index: int, error: CallFailed) -> RowResult:
     """Return the result of a row that no reply fit; the last entry of its issues says why asking ended."""
-    status: Status = "rejected"
-    if isinstance(error, ReplyHalted | TransportFailed):
-        status = "halted" if isinstance(error, ReplyHalted) else "failed"
+    halted, failed = isinstance(error, ReplyHalted), isinstance(error, TransportFailed)
+    status: Status = "halted" if halted else "failed" if failed else "rejected"
     attempts, words = error.attempts, str(error).splitlines()
     advice = next((line.partition("What to do: ")[2] for line in reversed(words) if "What to do: " in line), "")
     message, advice = words[0], without_exception(advice)
@@ -168,6 +154,21 @@ def ended(index: int, error: CallFailed) -> RowResult:
 def unasked(index: int, code: RowCode, message: str, hint: str) -> RowResult:
     """Return the result of a row that could not be asked, in words of ours."""
     return RowResult(index, None, "failed", (entry(0, code, message, hint),))
+
+
+def so_far(index: int, step: NextRequest[Any]) -> RowResult:
+    """Return the result of a row whose outputs were judged, at its end or not."""
+    if step.error is not None:
+        return ended(index, step.error)
+    if isinstance(step.verdict, Valid):
+        return accepted(index, step.verdict.reply, step.attempts)
+    if not step.attempts:
+        return unasked(index, "batch.missing", "no output has its custom_id", "Its request is in the re-ask file.")
+    failed, number = is_transport_fault(step.attempts[-1]), len(step.attempts)
+    words = "the API failed" if failed else "the last reply did not fit"
+    again = entry(number, "batch.again", words, "The next request is in the re-ask file.")
+    issues, usage = (*issues_of(step.attempts), again), total_usage(step.attempts)
+    return RowResult(index, None, "failed" if failed else "rejected", issues, number, usage)
 
 
 def broken(index: int, error: BaseException) -> RowResult:

@@ -32,9 +32,8 @@ from strictreply.wires._wire import Api, wire_named
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-
+B = TypeVar("B")
 R = TypeVar("R")
-
 Job: TypeAlias = Callable[[Session], Coroutine[Any, Any, R]]
 
 
@@ -147,8 +146,6 @@ class _Line:
             self._portal.call(self._opening.__aexit__, None, None, None)
         self._thread.__exit__(None, None, None)
 
-
-B = TypeVar("B")
 
 PATIENT = RetryPolicy(transport_retries=6, quota=500)
 """The policy of rows where none is given: a batch may wait for an API that is busy."""
@@ -280,19 +277,11 @@ def rows(
         raise ContractError("client must be an async client, or a function or class that makes one")
     same: dict[str, Any] = {**keywords}
     api: Api = same.pop("api", None) or "chat"
-    _refuse_keywords(contract, same, api)
-    return Rows(Asking(contract, same, messages, client, policy, steering, api, concurrency), prefix)
-
-
-def _refuse_keywords(contract: Contract[Any], keywords: Mapping[str, Any], api: Api) -> None:
-    wire = wire_named(api)
-    known = ApiKeywords.__annotations__.keys() - {"stream", "stream_options"}
-    for name in keywords:
-        if name not in known:
-            raise ContractError(
-                f"rows() has no keyword {name!r}: what the API takes beside {', '.join(sorted(known))} "
-                "goes into extra_body={…}"
-            )
-    if not isinstance(keywords.get("model"), str):
+    wire, known = wire_named(api), ApiKeywords.__annotations__.keys() - {"stream", "stream_options"}
+    if unknown := [name for name in same if name not in known]:
+        beside = f"what the API takes beside {', '.join(sorted(known))} goes into extra_body={{…}}"
+        raise ContractError(f"rows() has no keyword {unknown[0]!r}: {beside}")
+    if not isinstance(same.get("model"), str):
         raise ContractError("rows() needs model=…, the name of the model to ask")
-    shape(contract, {**keywords, "messages" if api == "chat" else "input": "…"}, wire)
+    shape(contract, {**same, "messages" if api == "chat" else "input": "…"}, wire)
+    return Rows(Asking(contract, same, messages, client, policy, steering, api, concurrency), prefix)

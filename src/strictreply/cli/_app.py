@@ -49,13 +49,11 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
+Version = Annotated[bool, Option("--version", callback=_print_version, is_eager=True, help="Show the version.")]
+
+
 @app.callback()
-def options(
-    *,
-    version: Annotated[
-        bool, Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
+def options(*, version: Version = False) -> None:
     """Take what stands before a command."""
 
 
@@ -80,11 +78,11 @@ def demo(
     from strictreply.cli._demo_command import run_demo, tell  # noqa: PLC0415 - what only this command needs
     from strictreply.cli._serve_commands import Endpoint  # noqa: PLC0415
 
-    real = base_url is not None or model is not None
-    if not (questions or real):
+    is_real = base_url is not None or model is not None
+    if not (questions or is_real):
         tell()
         return
-    endpoint = Endpoint(base_url, api_key, model, timeout) if real else None
+    endpoint = Endpoint(base_url, api_key, model, timeout) if is_real else None
     run_demo(endpoint, channel=channel, seed=seed, failure_rate=failure_rate, max_retries=max_retries)
 
 
@@ -222,7 +220,8 @@ def judge_outputs(
     from strictreply.cli._serve_commands import declare_one  # noqa: PLC0415
 
     contract = declare_one(tools or [], answer, parallel=True) if tools or answer else None
-    run_judge(outputs, requests, contract=contract, retries=max_retries, out=out, reask=reask)
+    policy = RetryPolicy(max_retries=max_retries)
+    run_judge(outputs, requests, out=out, reask=reask, contract=contract, policy=policy)
 
 
 @app.command(short_help="Validate recorded replies offline.")
@@ -284,16 +283,15 @@ def probe(  # noqa: PLR0913 - one parameter an option
     from strictreply.testing._demands import DemandHints  # noqa: PLC0415
     from strictreply.testing._probing.survival_probe import Probe  # noqa: PLC0415
 
-    hints = DemandHints(
-        tools=tuple(load_all(tools or [])),
-        answer=None if answer is None else load_tools(answer, "--answer")[0],
-        args=None if good is None else read_json(good, "--good"),
-    )
     subject = app or endpoint or ""
     prober = Probe(
         subject,
         connection(app, clean or [], endpoint, body=body, timeout=timeout, port=listen or 0),
-        hints=hints,
+        hints=DemandHints(
+            tools=tuple(load_all(tools or [])),
+            answer=None if answer is None else load_tools(answer, "--answer")[0],
+            args=None if good is None else read_json(good, "--good"),
+        ),
         kinds=kinds_of(kind or []),
         names=[named(name).name for name in fault or []],
         timeout=timeout,
@@ -301,8 +299,7 @@ def probe(  # noqa: PLR0913 - one parameter an option
         jobs=1 if app is None else jobs,
         port=listen or 0,
     )
-    reports = {"json": as_json, "junit": junit, "html": html}
-    run_probe(subject, prober, {form: path for form, path in reports.items() if path is not None}, baseline)
+    run_probe(subject, prober, {"json": as_json, "junit": junit, "html": html}, baseline)
 
 
 @app.command(name="faults", short_help="List the catalogue of malformed replies.")

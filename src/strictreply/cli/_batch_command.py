@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from inspect import signature
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -23,21 +23,18 @@ from strictreply import Contract, ContractError, RetryPolicy
 from strictreply.batch import COLUMNS, STATUSES, RowFault, RowResult, Rows, judge_files, rows
 from strictreply.batch._batches import arrow, write_parquet
 from strictreply.batch._journal import INDEX, Journal, fingerprint
-from strictreply.batch._results import STDIN, open_lines
+from strictreply.batch._results import STDIN, Line, open_lines
 from strictreply.cli._serve_commands import Endpoint
-from strictreply.cli._terminal import Status, console, counted, fail, interruptible, read_json
+from strictreply.cli._terminal import Status, console, counted, fail, interruptible, read_json, refuse_paths
 from strictreply.values._issues import capped, printable
 from strictreply.values._limits import JSONObject
 from strictreply.wires._wire import Api
 
 MAX_LISTED = 20  # lines that cannot be read
-MAX_REASONS = 1_000  # that are told apart
+MAX_REASONS = 1_000  # that are counted apart
 _GOOD = frozenset({"ok", "mended"})
 _TOLD_SECONDS = 10.0  # between two lines, where there is no terminal
-_SHOWN_SECONDS = 0.1
 _BRACES = "write a literal brace twice: {{ or }}"
-
-Line: TypeAlias = tuple[int, bytes, int]
 
 
 class NumberedRow(NamedTuple):
@@ -52,16 +49,12 @@ class NumberedRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRun:
-    """A run over one file of rows: ``source`` may be stdin, ``out`` ends in .jsonl or .parquet.
+    """A run over one file of rows."""
 
-    ``column`` holds a row's messages, or ``template`` is filled with its columns; ``system`` stands before them.
-    ``prices`` are what a million tokens cost, of prompts and of replies.
-    """
-
-    source: Path
-    out: Path
-    column: str
-    template: str | None
+    source: Path  # - is stdin
+    out: Path  # ends in .jsonl or .parquet
+    column: str  # with a row's messages
+    template: str | None  # filled with a row's columns instead
     system: str | None
     contract: Contract[Any]
     endpoint: Endpoint
@@ -70,7 +63,7 @@ class FileRun:
     keywords: JSONObject
     concurrency: int
     prefix: str
-    prices: tuple[float, float] | None
+    prices: tuple[float, float] | None  # of a million tokens, of prompts and of replies
     give_up_after: int
 
     @property
@@ -96,20 +89,19 @@ class FileRun:
     def row(self, index: int, line: Line) -> NumberedRow:
         """Read a row."""
         number, read, position = line
-        mend = f"Mend line {number} of {self.source}."
-        taken = [self.prefix + name for name in (INDEX, *COLUMNS)]
+        fault, hint = "", f"Mend line {number} of {self.source}."
         try:
             row = json.loads(read)
         except (ValueError, RecursionError):
-            return NumberedRow(index, {}, position, "the line is not JSON", mend)
+            row, fault = {}, "the line is not JSON"
         if not isinstance(row, dict):
-            return NumberedRow(index, {}, position, "the line is not a JSON object", mend)
-        for name in taken:
-            if name in row:
-                kept = {own: value for own, value in row.items() if own not in taken}
-                fault = f"the row has a column {name!r}, as the results have"
-                return NumberedRow(index, kept, position, fault, f"Give --prefix, or rename it in line {number}.")
-        return NumberedRow(index, row, position)
+            row, fault = {}, "the line is not a JSON object"
+        ours = [self.prefix + name for name in (INDEX, *COLUMNS)]
+        if taken := [name for name in ours if name in row]:
+            row = {name: value for name, value in row.items() if name not in ours}
+            fault = f"the row has a column {taken[0]!r}, as the results have"
+            hint = f"Give --prefix, or rename it in line {number}."
+        return NumberedRow(index, row, position, fault, hint)
 
     def needed_columns(self) -> list[str]:
         """Return the columns that messages are made of; ends the command when the template is none."""
@@ -184,8 +176,7 @@ def run_batch(run: FileRun, *, restart: bool) -> None:
     lines = enumerate(open_lines(run.source))
     first = list(islice(lines, 1))
     for item in (run.row(*one) for one in first):
-        missing = [name for name in needed if name not in item.row and not item.fault]
-        if missing:
+        if missing := [name for name in needed if name not in item.row and not item.fault]:
             option, more = ("--messages", "") if run.template is None else ("--prompt", f"; {_BRACES}")
             fail(f"{option}: the first row has no column {missing[0]!r} ({_columns(item.row)}){more}")
     client, model = run.endpoint.connect()
@@ -235,7 +226,7 @@ class _Results:
         self._size = None if run.source == STDIN else run.source.stat().st_size
         self._screen = console(stderr=True)
         words = TextColumn("{task.description}", markup=False)
-        columns = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), words)
+        columns = BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), words
         self._bar = Progress(*columns, console=self._screen, disable=not self._screen.is_terminal)
         self._next_shown = self._began + (_TOLD_SECONDS if self._bar.disable else 0)
 
@@ -248,8 +239,7 @@ class _Results:
             self._write_kept_back()
             self._journal.save(complete=True)
         out, lines = self._run.out, self._run.lines
-        is_newer = out.exists() and out.stat().st_mtime_ns > lines.stat().st_mtime_ns
-        if out != lines and not is_newer:
+        if out != lines and not (out.exists() and out.stat().st_mtime_ns > lines.stat().st_mtime_ns):
             write_parquet(lines, out, self._run.prefix)
 
     def _unwritten(self) -> Iterator[NumberedRow]:
@@ -265,8 +255,8 @@ class _Results:
             self._write_kept_back()
             if result.status == "failed":
                 reason = result.issues[-1]["message"]
-                is_told_apart = reason in self._unasked or len(self._unasked) < MAX_REASONS
-                self._unasked[reason if is_told_apart else "others"] += 1
+                is_counted = reason in self._unasked or len(self._unasked) < MAX_REASONS
+                self._unasked[reason if is_counted else "others"] += 1
             self._show(limit)
         elif len(self._kept_back) >= self._run.give_up_after:
             raise OSError(f"{len(self._kept_back)} rows in a row failed: {result.issues[-1]['message']}")
@@ -281,7 +271,7 @@ class _Results:
         now = time.monotonic()
         if now < self._next_shown:
             return
-        self._next_shown = now + (_TOLD_SECONDS if self._bar.disable else _SHOWN_SECONDS)
+        self._next_shown = now + (_TOLD_SECONDS if self._bar.disable else 0.1)
         done, left = len(self._journal.done), ""
         if self._size and self._position:
             unread = self._read * (self._size - self._position) / self._position
@@ -299,12 +289,11 @@ class _Results:
 
     def summary(self) -> list[str]:
         told = [f"{self.rows}{self._counts()}; {self._run.out}"]
-        if self._journal.api_failed:
-            failed = counted(self._journal.api_failed, "row", "rows")
-            told.append(f"{failed} failed at the API: the same command asks them again")
-        if self._unasked:
+        if failed := self._journal.api_failed:
+            told.append(f"{counted(failed, 'row', 'rows')} failed at the API: the same command asks them again")
+        for reason, _ in self._unasked.most_common(1):
             unasked = counted(self._unasked.total(), "row", "rows")
-            told.append(f"{unasked} could not be asked, most often since {self._unasked.most_common(1)[0][0]}")
+            told.append(f"{unasked} could not be asked, most often since {reason}")
         return list(map(printable, told))
 
     def _counts(self) -> str:
@@ -319,31 +308,23 @@ class _Results:
 
 
 def run_judge(
-    outputs: Sequence[Path],
-    requests: Sequence[Path],
-    *,
-    contract: Contract[Any] | None,
-    retries: int,
-    out: Path | None,
-    reask: Path | None,
+    outputs: Sequence[Path], requests: Sequence[Path], *, out: Path | None, reask: Path | None, **settings: Any
 ) -> None:
     """Judge a provider's batch files, and print the counts; outputs of no request and unreadable lines are failures."""
-    _refuse_paths((*outputs, *requests), out=out, reask=reask)
-    policy = RetryPolicy(max_retries=retries)
+    refuse_paths((*outputs, *requests), out=out, reask=reask)
     try:
         with interruptible():
-            counts = judge_files(outputs, requests=requests, contract=contract, policy=policy, out=out, reask=reask)
+            counts = judge_files(outputs, requests=requests, out=out, reask=reask, **settings)
     except OSError as error:
         fail(str(error), Status.FAILED)
     told = ", ".join(f"{counts.statuses[name]} {name}" for name in STATUSES if name in counts.statuses)
     typer.echo(f"{counted(counts.requests, 'request', 'requests')}: {told or 'none'}")
-    amiss = {
-        "to ask again": counts.again,
-        "without any output": counts.missing,
-        "outputs of no request": counts.unknown,
-        "outputs left over: they are there twice, or came after the end of their row": counts.surplus,
-    }
-    for words, count in amiss.items():
+    for count, words in (
+        (counts.again, "to ask again"),
+        (counts.missing, "without any output"),
+        (counts.unknown, "outputs of no request"),
+        (counts.surplus, "outputs left over: they are there twice, or came after the end of their row"),
+    ):
         if count:
             typer.echo(f"{count} {words}")
     for line in counts.unreadable[:MAX_LISTED]:
@@ -352,14 +333,3 @@ def run_judge(
         raise typer.Exit(Status.FAILED)
     if not _GOOD.issuperset(counts.statuses):
         raise typer.Exit(Status.INVALID)
-
-
-def _refuse_paths(files: Sequence[Path], **written: Path | None) -> None:
-    for path in files:
-        if path != STDIN and not path.is_file():
-            fail(f"{path} is not a file: pass files of JSON lines, .gz too")
-    others = {path.resolve() for path in files}
-    for name, target in written.items():
-        if target is not None and target.resolve() in others:
-            fail(f"--{name} {target} is another of the files: give it another name")
-        others |= {target.resolve()} if target is not None else set()

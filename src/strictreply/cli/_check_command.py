@@ -7,7 +7,7 @@ import signal
 import sys
 import warnings
 from collections import Counter, deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from functools import partial
@@ -21,17 +21,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from strictreply import ContractWarning, Invalid
-from strictreply.batch._results import STDIN, open_lines
-from strictreply.cli._check_report import (
-    MAX_CAUSES,
-    SHOWN_OF_A_CAUSE,
-    JudgedLine,
-    ReplyCause,
-    ReplyTally,
-    check_page,
-)
+from strictreply.batch._results import STDIN, Line, open_lines
+from strictreply.cli._check_report import MAX_CAUSES, SHOWN_OF_A_CAUSE, JudgedLine, ReplyCause, ReplyTally, check_page
 from strictreply.cli._serve_commands import declare
-from strictreply.cli._terminal import Status, console, counted, excerpt, fail, titled_table
+from strictreply.cli._terminal import Status, console, counted, excerpt, fail, refuse_paths, titled_table
 from strictreply.testing._recordings import NO_NAME, RecordedVerdict, RecordingJudge, UnreadableLine
 from strictreply.testing._response_streams import as_chat_request, is_of_responses
 from strictreply.testing._scripts import Asked
@@ -41,27 +34,9 @@ from strictreply.wires._wire import wire_of
 
 MAX_ROWS = 20
 MAX_SHOWN_CHARS = 800  # of a reply
-MIN_SHARED_BYTES = 8_000_000
-"""Files smaller than this, all together, are judged in this process: another needs a second to begin."""
-
+MIN_SHARED_BYTES = 8_000_000  # of all files: smaller ones are judged here, as another process needs a second to begin
 _BATCH = 200  # lines that go to a worker at once
 _WAITING = 2  # batches that wait for each worker, so that a file is not read far ahead
-
-
-class InvalidReplies:
-    """Writes invalid replies into the JSON object on stdout as they are found, and its other members at the end."""
-
-    def __init__(self) -> None:
-        self._before = '{"invalid_replies": ['
-
-    def __call__(self, reply: JSONObject) -> None:
-        typer.echo(self._before + printable_json(json.dumps(reply)), nl=False)
-        self._before = ", "
-
-    def close(self, members: JSONObject) -> None:
-        """Write the end of the list, and what else the object holds."""
-        rest = printable_json(json.dumps(members)).removeprefix("{")
-        typer.echo(f"{self._before if self._before != ', ' else ''}], {rest}")
 
 
 def run_check(
@@ -69,9 +44,16 @@ def run_check(
 ) -> None:
     """Judge every reply in the files by sources of ``tools``; after Ctrl-C the counts so far are shown."""
     declare(tools)  # a wrong declaration ends the command before any file is opened
-    _refuse_paths(files, page)
-    written = InvalidReplies()
-    tally = ReplyTally(written if as_json else lambda _: None)
+    refuse_paths(files, html=page)
+    if page is not None and not page.absolute().parent.is_dir():
+        fail(f"{page}: the folder {page.parent} does not exist")
+    begun = '{"invalid_replies": ['
+
+    def tell(reply: JSONObject) -> None:  # as it is found, so that none is held
+        if as_json:
+            typer.echo((begun if tally.invalid == 1 else ", ") + printable_json(json.dumps(reply)), nl=False)
+
+    tally = ReplyTally(tell)
     with (
         suppress(KeyboardInterrupt),
         warnings.catch_warnings(action="ignore", category=ContractWarning),  # of tools that others declared once
@@ -81,7 +63,8 @@ def run_check(
             tally.add(path, judged)
         tally.complete = True
     if as_json:
-        written.close(tally.to_dict())
+        rest = printable_json(json.dumps(tally.to_dict())).removeprefix("{")
+        typer.echo(f"{'' if tally.invalid else begun}], {rest}")
     else:
         _print(tally, console())
     if page is not None:
@@ -95,16 +78,6 @@ def run_check(
         raise typer.Exit(Status.INVALID)
     if tally.unreadable or not tally.replies or (fail_on_empty and tally.empty):
         raise typer.Exit(Status.FAILED)
-
-
-def _refuse_paths(files: Sequence[Path], page: Path | None) -> None:
-    for path in files:
-        if path != STDIN and not path.is_file():
-            fail(f"{path} is not a file: pass files of JSON lines, or - for stdin")
-    if page is not None and not page.absolute().parent.is_dir():
-        fail(f"{page}: the folder {page.parent} does not exist")
-    if page is not None and page.resolve() in {path.resolve() for path in files}:
-        fail(f"{page} is one of the files to check, and the page would take its place: give --html another name")
 
 
 class LineJudge:
@@ -149,17 +122,13 @@ def _judged(
     files: Sequence[Path], judge: LineJudge, jobs: int, tally: ReplyTally
 ) -> Generator[tuple[Path, JudgedLine], None, None]:
     """Judge file after file, with a progress bar on stderr; a damaged file is reported where it breaks."""
-    named = TextColumn("{task.description}", markup=False)
-    columns = (named, BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     screen = console(stderr=True)
+    bar = Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
     sizes = [None if path == STDIN else path.stat().st_size for path in files]
-    is_large = None in sizes or sum(filter(None, sizes)) >= MIN_SHARED_BYTES
-    with (
-        Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress,
-        ExitStack() as stack,
-    ):
+    with bar as progress, ExitStack() as stack:
         found = partial(_judged_here, judge)
-        if jobs > 1 and is_large:
+        if jobs > 1 and (None in sizes or sum(filter(None, sizes)) >= MIN_SHARED_BYTES):
             pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_begin, initargs=judge.settings)
             stack.callback(pool.shutdown, cancel_futures=True)
             found = partial(_judged_by_workers, pool, jobs * _WAITING)
@@ -177,18 +146,14 @@ def _judged(
                 tally.empty.append(str(path))
 
 
-Lines: TypeAlias = Iterable[tuple[int, bytes, int]]
-Found: TypeAlias = tuple[JudgedLine, int]
-"""What was found in a line, and how far its file had been read."""
+Found: TypeAlias = tuple[JudgedLine, int]  # what was found in a line, and how far its file had been read
 
 
-def _judged_here(judge: LineJudge, lines: Lines) -> Iterator[Found]:
+def _judged_here(judge: LineJudge, lines: Iterator[Line]) -> Iterator[Found]:
     return ((judge.judge(number, line), position) for number, line, position in lines)
 
 
-def _judged_by_workers(
-    pool: ProcessPoolExecutor, most: int, lines: Iterator[tuple[int, bytes, int]]
-) -> Iterator[Found]:
+def _judged_by_workers(pool: ProcessPoolExecutor, most: int, lines: Iterator[Line]) -> Iterator[Found]:
     """Judge lines in their order, holding at most as many batches."""
     waiting: deque[Future[list[Found]]] = deque()
     try:
@@ -202,8 +167,7 @@ def _judged_by_workers(
                 yield from waiting.popleft().result()
 
 
-_own: list[LineJudge] = []
-"""The judge of a worker process."""
+_own: list[LineJudge] = []  # the judge of a worker process
 
 
 def _begin(sources: Sequence[str], is_paged: bool) -> None:
@@ -212,8 +176,8 @@ def _begin(sources: Sequence[str], is_paged: bool) -> None:
     _own.append(LineJudge(sources, is_paged))
 
 
-def _judge_batch(batch: Lines) -> list[Found]:
-    return list(_judged_here(_own[0], batch))
+def _judge_batch(batch: list[Line]) -> list[Found]:
+    return list(_judged_here(_own[0], iter(batch)))
 
 
 def _print(tally: ReplyTally, screen: Console) -> None:
@@ -232,9 +196,8 @@ def _print(tally: ReplyTally, screen: Console) -> None:
             shown = f"(no {kind})" if name == NO_NAME else printable(name)
             table.add_row(shown, str(rate["replies"]), str(rate["invalid"]), share)
         screen.print(table)
-        screen.print(
-            f"and {len(rates) - MAX_ROWS} more; --json lists all\n" if len(rates) > MAX_ROWS else "", style="dim"
-        )
+        more = f"and {len(rates) - MAX_ROWS} more; --json lists all\n" if len(rates) > MAX_ROWS else ""
+        screen.print(more, style="dim")
     for entry in tally.unreadable[:MAX_ROWS]:
         screen.print(printable(f"unreadable: {entry['file']}:{entry['line']}: {entry['reason']}"), style="red")
     if len(tally.unreadable) > MAX_ROWS:

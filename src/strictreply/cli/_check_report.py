@@ -1,4 +1,4 @@
-"""What ``strictreply check`` found: counts by tool, model and issue code, first replies, and its page."""
+"""The findings of ``strictreply check``: counts by tool, model and issue code, first replies, and its page."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
 from strictreply.cli._terminal import counted
-from strictreply.testing._html import anchor, choices, element, facts, linked, page, row, shares
+from strictreply.testing import _html as html
+from strictreply.testing._html import anchor, element, row, slug
 from strictreply.testing._recordings import NO_NAME
 from strictreply.testing._steps import Harm
 from strictreply.values._limits import JSONObject
 
-MAX_CAUSES = 200
-"""So many causes are told apart: of a file of any size no more is kept."""
+MAX_CAUSES = 200  # that are counted apart: of a file of any size no more is kept
 SHOWN_OF_A_CAUSE = 3  # replies
 
 
@@ -48,23 +48,9 @@ class ReplyCause(NamedTuple):
         return min((Harm.accepting(code) for code in self.codes), key=lambda harm: harm.rank)
 
 
-class ShownReply(NamedTuple):
-    """An invalid reply on a page: where it was recorded, what was wrong, an excerpt, and what would have been asked."""
-
-    where: str
-    model: str
-    faults: Sequence[str]
-    reply: str
-    asked: str
-
-
 @dataclass
 class ReplyTally:
-    """Counts of what was found in the files read so far.
-
-    ``first`` is where each code was seen first, ``empty`` the files that held no reply, ``shown`` the first invalid
-    replies of each cause. ``tell`` is called with every invalid reply.
-    """
+    """Counts of what was found in the files read so far; ``tell`` is called with every invalid reply."""
 
     tell: Callable[[JSONObject], None]
     complete: bool = False
@@ -74,10 +60,10 @@ class ReplyTally:
     by_model: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     by_tool: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     unreadable: list[JSONObject] = field(default_factory=list[JSONObject])
-    first: dict[str, str] = field(default_factory=dict[str, str])
-    empty: list[str] = field(default_factory=list[str])
+    first: dict[str, str] = field(default_factory=dict[str, str])  # where each code was seen first
+    empty: list[str] = field(default_factory=list[str])  # the files that held no reply
     causes: Counter[ReplyCause] = field(default_factory=Counter[ReplyCause])
-    shown: dict[ReplyCause, list[ShownReply]] = field(default_factory=dict[ReplyCause, list[ShownReply]])
+    shown: dict[ReplyCause, list[tuple[str, JudgedLine]]] = field(default_factory=dict[Any, Any])  # the first of each
 
     def add(self, path: Path, judged: JudgedLine) -> None:
         """Count one line; a code counts once a reply."""
@@ -102,8 +88,7 @@ class ReplyTally:
             self.causes[cause] += 1
             shown = self.shown.setdefault(cause, [])
             if judged.shown is not None and len(shown) < SHOWN_OF_A_CAUSE:
-                faults = [f"{issue['path'] or 'the whole'}: {issue['message']}" for issue in judged.issues]
-                shown.append(ShownReply(f"{path.name}:{judged.line}", judged.model, faults, *judged.shown))
+                shown.append((f"{path.name}:{judged.line}", judged))
 
     def rates(self) -> Iterator[tuple[str, dict[str, dict[str, int]]]]:
         """Yield the rates by model and by tool, sorted by the invalid replies, then by all replies, then by name."""
@@ -132,15 +117,15 @@ def check_page(tally: ReplyTally, files: Sequence[str]) -> str:
     """Write what was found in files as one HTML page for a person."""
     taken: set[str] = set()
     causes = sorted(tally.causes.items(), key=lambda item: (item[0].harm.rank, -item[1]))
-    harms = {_slug(harm): harm.value for harm in Harm if any(cause.harm is harm for cause, _ in causes)}
-    shown, style = choices("harm", harms) if len(harms) > 1 else (element("p"), "")
+    harms = {slug(harm): harm.value for harm in Harm if any(cause.harm is harm for cause, _ in causes)}
+    shown, style = html.choices("harm", harms) if len(harms) > 1 else (element("p"), "")
     invalid, replies = tally.invalid, counted(tally.replies, "recorded reply", "recorded replies")
     part = "" if tally.complete else " Interrupted: this covers what was read so far."
     fits = not invalid and tally.replies
-    return page(
+    return html.page(
         "Recorded replies",
         element("p", f"{invalid} of {replies} did not fit.{part}", kind="verdict good" if fits else "verdict bad"),
-        facts(
+        html.facts(
             {
                 "Files": ", ".join(files),
                 "Without a reply": ", ".join(tally.empty),
@@ -160,18 +145,14 @@ def _charts(tally: ReplyTally) -> Iterator[ET.Element]:
     if tally.by_code:
         yield element("h2", "By issue code")
         codes = [(code, number, tally.replies) for code, number in tally.by_code.most_common()]
-        yield shares(codes, ("with it", "of all", "share"))
+        yield html.shares(codes, ("with it", "of all", "share"))
     for kind, rates in tally.rates():
         named = [(f"(no {kind})" if name == NO_NAME else name, n["invalid"], n["replies"]) for name, n in rates.items()]
         if named:
             yield element("h2", f"By {kind}")
-            yield shares(named[:MAX_CHARTED], ("invalid", "replies", "share"))
+            yield html.shares(named[:MAX_CHARTED], ("invalid", "replies", "share"))
         if len(named) > MAX_CHARTED:
             yield element("p", f"and {len(named) - MAX_CHARTED} more; --json lists all", kind="soft")
-
-
-def _slug(harm: Harm) -> str:
-    return f"harm-{harm.name.lower()}"
 
 
 def _words(cause: ReplyCause) -> str:
@@ -180,32 +161,20 @@ def _words(cause: ReplyCause) -> str:
 
 
 def _cause(tally: ReplyTally, cause: ReplyCause, place: str) -> ET.Element:
-    rows = (
-        element(
-            "tr",
-            element(
-                "td",
-                element("div", reply.where, kind="name"),
-                *([element("p", reply.model, kind="soft")] if reply.model != NO_NAME else []),
-                *(element("p", fault) for fault in reply.faults),
-            ),
-            element("td", element("pre", reply.reply)),
-            element("td", element("pre", reply.asked) if reply.asked else "nothing: the call would have failed"),
-            kind=f"finding {_slug(cause.harm)}",
-        )
-        for reply in tally.shown[cause]
-    )
-    dot = element("span", kind=f"dot {_slug(cause.harm)}")
-    replies = counted(tally.causes[cause], "reply", "replies")
+    rows: list[ET.Element] = []
+    for where, judged in tally.shown[cause]:
+        reply, asked = judged.shown or ("", "")
+        model = [element("p", judged.model, kind="soft")] if judged.model != NO_NAME else []
+        faults = (element("p", f"{issue['path'] or 'the whole'}: {issue['message']}") for issue in judged.issues)
+        left = element("td", element("div", where, kind="name"), *model, *faults)
+        following = element("pre", asked) if asked else "nothing: the call would have failed"
+        cells = element("td", element("pre", reply)), element("td", following)
+        rows.append(element("tr", left, *cells, kind=f"finding {slug(cause.harm)}"))
+    title = f" · {counted(tally.causes[cause], 'reply', 'replies')} · an app that takes it {cause.harm}"
     return element(
         "section",
-        linked("h3", place, dot, element("code", _words(cause)), f" · {replies} · an app that takes it {cause.harm}"),
-        element(
-            "table",
-            element("thead", row("th", "Where", "What came", "What would have been asked")),
-            element("tbody", *rows),
-            kind="findings",
-        ),
+        html.linked("h3", place, html.dot(slug(cause.harm)), element("code", _words(cause)), title),
+        html.findings(("Where", "What came", "What would have been asked"), rows),
         kind="cause",
         id=place,
     )
@@ -215,11 +184,7 @@ def _others(tally: ReplyTally) -> Iterator[ET.Element]:
     others = tally.invalid - tally.causes.total()
     if others:
         yield element("p", f"and {counted(others, 'reply', 'replies')} of other causes; --json lists all", kind="soft")
-
     if tally.unreadable:
-        rows = (
-            row("td", f"{entry['file']}:{entry['line']}", str(entry["reason"]))
-            for entry in tally.unreadable[:MAX_LISTED]
-        )
-        title = element("summary", counted(len(tally.unreadable), "unreadable line", "unreadable lines"))
-        yield element("details", title, element("table", element("tbody", *rows)))
+        listed = tally.unreadable[:MAX_LISTED]
+        rows = (row("td", f"{entry['file']}:{entry['line']}", str(entry["reason"])) for entry in listed)
+        yield html.folded(counted(len(tally.unreadable), "unreadable line", "unreadable lines"), rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from itertools import chain, repeat
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from rich import box
 from rich.console import Console
@@ -47,14 +47,16 @@ GOOD, OTHER = '{"order": 1042, "amount": 29.9}', '{"order": 1077, "amount": 12.5
 NOTED = '{"order": 1077, "amount": 12.5, "note": "late"}'
 STORIES: tuple[tuple[str, str, tuple[tuple[str, ...], ...]], ...] = (
     ("mended", "A wrong call is asked for again", (('{"order": "1042", "amount": 29.9}',), (GOOD,))),
-    ("kept and mended", "Of two calls only the wrong one is asked for again", ((GOOD, NOTED), (OTHER,))),
+    (
+        "kept and mended",
+        "Of two calls only the wrong one is asked for again",
+        ((GOOD, OTHER[:-1] + ', "note": "late"}'), (OTHER,)),
+    ),
     ("refused", "A call that stays wrong raises, and runs nothing", (('{"order": 1042}',),)),
 )
 """The outcome, what it shows, and the arguments of the calls in each reply; the last reply stays."""
 
 _STORY_STYLES = {"came": "default", "wrong": "yellow", "asked": "cyan", "ran": "green", "raised": "red"}
-_MEANINGS = "came: from the model · wrong: its faults · asked: the correction · ran: code"
-_NEXT = "strictreply probe --app yourmodule:function"
 
 
 def tell(screen: Console | None = None) -> None:
@@ -62,19 +64,20 @@ def tell(screen: Console | None = None) -> None:
     screen = screen or console()
     for line in PROGRAM.strip().splitlines():
         _line(screen, Text(f"    {line}" if line else ""))
-    _line(screen, Text(f"\n{_MEANINGS}", style="italic"))
+    meanings = "came: from the model · wrong: its faults · asked: the correction · ran: code"
+    _line(screen, Text(f"\n{meanings}", style="italic"))
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), show_edge=False)
     for name in ("story", "outcome", "asks", "what was wrong", "tokens", "ran"):
         table.add_column(name, no_wrap=True, justify="right" if name in {"asks", "tokens", "ran"} else "left")
     for number, (outcome, title, replies) in enumerate(STORIES, 1):
         _line(screen, Text(f"{number}  {title}", style="bold"))
         attempts, ran = _told(screen, replies)
-        wrong = dict.fromkeys(issue.code for attempt in attempts for issue in attempt.issues)
+        wrong = ", ".join(dict.fromkeys(issue.code for attempt in attempts for issue in attempt.issues))
         tokens = str(total_usage(attempts).total_tokens)
-        table.add_row(str(number), outcome, str(len(attempts)), ", ".join(wrong), tokens, str(len(ran)))
+        table.add_row(str(number), outcome, str(len(attempts)), wrong, tokens, str(len(ran)))
     screen.print()
     screen.print(table)
-    _line(screen, Text.assemble("\nTry it on your own app: ", (_NEXT, "bold")))
+    _line(screen, Text.assemble("\nTry it on your own app: ", ("strictreply probe --app yourmodule:function", "bold")))
 
 
 def _told(screen: Console, replies: tuple[tuple[str, ...], ...]) -> tuple[tuple[Attempt, ...], list[str]]:
@@ -121,18 +124,11 @@ def _line(screen: Console, text: Text) -> None:
 SYSTEM = "You are the assistant of a small shop. Use the tools when they help; otherwise answer in one sentence."
 # failures that the next question would meet too
 _LOST = frozenset({"connection", "timeout", "authentication_failed", "permission_denied", "not_found"})
+# ``sent again`` is a reply that came when the transport had failed before
 _STYLES = {"valid at once": "green", "mended": "yellow", "sent again": "yellow", "rejected": "red", "failed": "red"}
-"""The colours of the outcomes; ``sent again`` is a reply that came when the transport had failed before."""
-
-_ALWAYS_COUNTED = ("valid at once", "mended", "rejected")
 
 
-class AskedQuestion(NamedTuple):
-    """One question's row in the summary."""
-
-    question: str
-    outcome: str
-    attempts: tuple[Attempt, ...]
+Asked: TypeAlias = tuple[str, str, tuple[Attempt, ...]]  # a question, its outcome, and the attempts
 
 
 def run_demo(endpoint: Endpoint | None, *, channel: Channel, seed: int, failure_rate: float, max_retries: int) -> None:
@@ -140,7 +136,7 @@ def run_demo(endpoint: Endpoint | None, *, channel: Channel, seed: int, failure_
     screen = console()
     contract = Contract(tools=SCENARIO.tools, channel=channel, parallel=channel == "native")
     policy = RetryPolicy(max_retries=max_retries)
-    asked: list[AskedQuestion] = []
+    asked: list[Asked] = []
     ended: tuple[str, Status] | None = None
     with contextlib.ExitStack() as stack:
         if endpoint is None:
@@ -163,13 +159,13 @@ def run_demo(endpoint: Endpoint | None, *, channel: Channel, seed: int, failure_
             ended = "interrupted", Status.INTERRUPTED
     if asked:
         _print_summary(screen, asked)
-        if all(line.outcome == "failed" for line in asked):
+        if all(outcome == "failed" for _, outcome, _ in asked):
             ended = ended or ("no question got a reply", Status.FAILED)
     if ended is not None:
         fail(*ended)
 
 
-def _asked(screen: Console, client: StrictClient, endpoint: Endpoint, model: str, question: str) -> AskedQuestion:
+def _asked(screen: Console, client: StrictClient, endpoint: Endpoint, model: str, question: str) -> Asked:
     """Ask one question and run what was called; raises TransportFailed when the next question would fail alike."""
     screen.print(Text(f"\n{question}", style="bold"))
     messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
@@ -180,10 +176,10 @@ def _asked(screen: Console, client: StrictClient, endpoint: Endpoint, model: str
         if error.reason in _LOST:
             raise
         live.line("ended", printable(endpoint.told(error)), "bold red")
-        return AskedQuestion(question, "failed", error.attempts)
+        return question, "failed", error.attempts
     except CallFailed as error:
         live.line("ended", f"{type(error).__name__}: {str(error).splitlines()[0]}", "bold red")
-        return AskedQuestion(question, "rejected", error.attempts)
+        return question, "rejected", error.attempts
     if isinstance(exchange.reply, DirectAnswer):
         live.line("said", shortened(printable(str(exchange.reply.answer))))
     for call in exchange.reply.calls:
@@ -194,24 +190,23 @@ def _asked(screen: Console, client: StrictClient, endpoint: Endpoint, model: str
         live.line("ran", f"{call.tool} gave {result}")
     mended = any(attempt.issues for attempt in exchange.attempts)
     outcome = "mended" if mended else "valid at once" if len(exchange.attempts) == 1 else "sent again"
-    return AskedQuestion(question, outcome, exchange.attempts)
+    return question, outcome, exchange.attempts
 
 
-def _print_summary(screen: Console, asked: list[AskedQuestion]) -> None:
+def _print_summary(screen: Console, asked: list[Asked]) -> None:
     table = Table("question", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     for name in ("outcome", "asks", "what was wrong", "tokens"):
         table.add_column(name, no_wrap=True, justify="right" if name in {"asks", "tokens"} else "left")
-    for line in asked:
-        wrong = dict.fromkeys(issue.code for attempt in line.attempts for issue in attempt.issues)
-        tokens = total_usage(line.attempts).total_tokens
-        outcome = Text(line.outcome, style=_STYLES[line.outcome])
-        question = Text(line.question, no_wrap=True, overflow="ellipsis")
-        table.add_row(question, outcome, str(len(line.attempts)), "\n".join(wrong), str(tokens))
+    for question, outcome, attempts in asked:
+        wrong = dict.fromkeys(issue.code for attempt in attempts for issue in attempt.issues)
+        tokens, shown = str(total_usage(attempts).total_tokens), Text(question, no_wrap=True, overflow="ellipsis")
+        table.add_row(shown, Text(outcome, style=_STYLES[outcome]), str(len(attempts)), "\n".join(wrong), tokens)
     screen.print()
     screen.print(table, "")
-    outcomes = [line.outcome for line in asked]
-    attempts = [attempt for line in asked for attempt in line.attempts]
-    counts = [f"{outcomes.count(kind)} {kind}" for kind in _STYLES if kind in {*_ALWAYS_COUNTED, *outcomes}]
-    screen.print(f"{len(asked)} questions, {len(attempts)} asks: {', '.join(counts)}.")
-    bad = sum(bool(attempt.issues) for attempt in attempts)
+    outcomes = [outcome for _, outcome, _ in asked]
+    all_attempts = [attempt for _, _, attempts in asked for attempt in attempts]
+    counted = {"valid at once", "mended", "rejected", *outcomes}
+    counts = [f"{outcomes.count(kind)} {kind}" for kind in _STYLES if kind in counted]
+    screen.print(f"{len(asked)} questions, {len(all_attempts)} asks: {', '.join(counts)}.")
+    bad = sum(bool(attempt.issues) for attempt in all_attempts)
     screen.print(f"{bad} of the replies did not fit; none of them ran a tool or passed for an answer.")

@@ -11,39 +11,18 @@ from pathlib import Path
 from typing import cast
 
 import typer
-from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 from rich.text import Text
 
-from strictreply.cli._terminal import (
-    Live,
-    Status,
-    console,
-    counted,
-    described,
-    echo_json,
-    fail,
-    read_json,
-    titled_table,
-)
+from strictreply.cli._terminal import Live, Status, console, counted, echo_json, fail, read_json, titled_table
 from strictreply.testing._demands import Demand
 from strictreply.testing._probing.probe_worker import Unusable
-from strictreply.testing._probing.report_page import report_page
+from strictreply.testing._probing.report_page import junit_xml, report_json, report_page
 from strictreply.testing._probing.specimens import specimen, specimens
 from strictreply.testing._probing.subjects import Connect, ProbeWorker, Service
 from strictreply.testing._probing.survival_probe import Probe
-from strictreply.testing._probing.survival_report import (
-    FINDINGS,
-    OUTCOMES,
-    Baseline,
-    Cause,
-    ProbeRun,
-    Report,
-    junit_xml,
-    report_json,
-)
+from strictreply.testing._probing.survival_report import FINDINGS, OUTCOMES, Baseline, Cause, ProbeRun, Report
 from strictreply.testing._steps import Kind
 from strictreply.testing.faults import CATALOGUE, entry_named
 from strictreply.testing.faults._catalogue import ANYWHERE, Entry
@@ -61,10 +40,11 @@ _WRITERS: Mapping[str, Callable[[Report], str]] = {
 }
 
 
-def run_probe(app: str, prober: Probe, reports: Mapping[str, Path], baseline: Path | None) -> None:
+def run_probe(app: str, prober: Probe, reports: Mapping[str, Path | None], baseline: Path | None) -> None:
     """Probe an app, print the report, and write it to ``reports`` by format; only what the ``baseline`` lacks fails."""
     known = None if baseline is None else _read_baseline(baseline, app)
-    for path in reports.values():  # before the work: what cannot be written after it
+    written = {form: path for form, path in reports.items() if path is not None}
+    for path in written.values():  # before the work: what cannot be written after it
         if not path.absolute().parent.is_dir():
             fail(f"{path}: the folder {path.parent} does not exist")
     watcher = Watcher(console(stderr=True), app)
@@ -81,7 +61,7 @@ def run_probe(app: str, prober: Probe, reports: Mapping[str, Path], baseline: Pa
     if report is not None:
         report = replace(report, baseline=known)
         _print_report(report, console())
-        for form, path in reports.items():
+        for form, path in written.items():
             try:
                 path.write_text(_WRITERS[form](report), encoding="utf-8")
             except OSError as error:
@@ -148,10 +128,10 @@ class Watcher:
 
 
 def _print_report(report: Report, screen: Console) -> None:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, show_footer=True)
-    table.add_column("kind", footer="all")
-    for outcome, words in OUTCOMES.items():
-        table.add_column(words.title, footer=str(len(report.of(outcome))), justify="right")
+    table = titled_table(None, "kind", *(words.title for words in OUTCOMES.values()))
+    table.show_footer = True
+    for column, footer in zip(table.columns, ("all", *(str(len(report.of(one))) for one in OUTCOMES)), strict=True):
+        column.footer = footer
     for kind in Kind:
         outcomes = Counter(run.outcome for run in report.runs if run.kind is kind)
         cells = [Text(str(outcomes[one]), words.style if outcomes[one] else "dim") for one, words in OUTCOMES.items()]
@@ -162,21 +142,19 @@ def _print_report(report: Report, screen: Console) -> None:
     screen.print(Text(report.verdict, style="bold green" if report.survived else "bold red"))
     if report.applicable:
         screen.print(f"It recovered from {report.recovered}, once good replies followed.")
-    if report.baseline is not None and (gone := report.baseline.gone(report.runs)):
-        screen.print(f"Against the baseline {counted(len(gone), 'finding is', 'findings are')} gone.")
+    if report.gone:
+        screen.print(f"Against the baseline {counted(len(report.gone), 'finding is', 'findings are')} gone.")
 
 
 def _print_causes(report: Report, screen: Console) -> None:
-    live = Live(screen)
-    new = {run.source for run in report.new}
+    live, new = Live(screen), {run.source for run in report.new}
     for cause, runs in report.causes.items():
         fresh = sum(run.source in new for run in runs)
         compared = f", {fresh} new" if report.baseline is not None and fresh else ""
         title = f": {printable(cause.words)}: {counted(len(runs), 'reply', 'replies')}{compared}"
         screen.print(Text(cause.harm.value, style=OUTCOMES[cause.outcome].style).append(title, "bold default"))
-        names = [run.id for run in runs[:MAX_NAMED]]
         more = [f"and {len(runs) - MAX_NAMED} more"] if len(runs) > MAX_NAMED else []
-        live.line("by", ", ".join(names + more))
+        live.line("by", ", ".join([*(run.id for run in runs[:MAX_NAMED]), *more]))
         live.line("look", f"strictreply faults --show {runs[0].fault}")
         live.line("test", f"llm.script({runs[0].source})")
         screen.print()
@@ -226,10 +204,9 @@ def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
     for one in found[:MAX_SHOWN]:
         screen.print(f"\n{printable(one.fault.source)}", style="bold")
         live.line("came", one.shown())
-        served = cast("JSON", one.fault.served)
-        wrong = [one.fault.code] if one.issues is None else [described(issue, served) for issue in one.issues]
-        for line in wrong:
-            live.line("wrong", line, "yellow")
+        if one.issues is None:
+            live.line("wrong", one.fault.code, "yellow")
+        live.wrong(one.issues or (), cast("JSON", one.fault.served))
         if one.fault.needs:
             live.line("needs", f"a request with {json.dumps(dict(one.fault.needs))}")
     if len(found) > MAX_SHOWN:
@@ -238,9 +215,8 @@ def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
 
 def kinds_of(words: Sequence[str]) -> list[Kind]:
     """Read kinds of faults; ends the command at a word that is none."""
-    for word in words:
-        if word not in list(Kind):
-            fail(f"no kind {word}; the kinds are {', '.join(Kind)}")
+    if unknown := [word for word in words if word not in list(Kind)]:
+        fail(f"no kind {unknown[0]}; the kinds are {', '.join(Kind)}")
     return [Kind(word) for word in words]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -83,7 +83,7 @@ def published_schemas() -> dict[str, JSONObject]:
 
 
 def _described(kind: type[Any]) -> JSONObject:
-    """Describe a value as its ``to_dict`` spells it, which has no member beside these."""
+    """Describe a value as its ``to_dict`` writes it, which has no member beside these."""
     schema = TypeAdapter(kind).json_schema(mode="serialization")
     parts = {name: _object_of(name, part) for name, part in schema.pop("$defs", {}).items()}
     described = _object_of(kind.__name__, schema)
@@ -100,9 +100,13 @@ def _object_of(name: str, schema: JSONObject) -> JSONObject:
     return _object(properties, optional=_ON_REQUEST)
 
 
+def _open_object(properties: JSONObject, required: Iterable[str]) -> JSONObject:
+    return {"type": "object", "properties": properties, "required": [*required]}
+
+
 def _object(properties: JSONObject, *, optional: frozenset[str] = frozenset()) -> JSONObject:
     required = [name for name in properties if name not in optional]
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return _open_object(properties, required) | {"additionalProperties": False}
 
 
 _CALL = _object({"tool": {"type": "string"}, "args": {}, "id": {"type": "string"}}, optional=frozenset({"id"}))
@@ -112,7 +116,7 @@ _GIVEN_REPLY: JSONObject = {
     "anyOf": [{"$ref": "#/$defs/call"}, _object({"calls": _CALLS}), _object({"answer": _ANSWER})],
     "$defs": {"call": _CALL},
 }
-"""The typed union as ``to_dict`` spells it; only native calls have an id."""
+"""The typed union as ``to_dict`` writes it; only native calls have an id."""
 
 _TOOL_NAME: JSONObject = {"type": "string", "minLength": 1, "description": "The name of a declared tool."}
 _ARGS: JSONObject = {"type": "object", "description": "Arguments that are valid for that tool."}
@@ -125,16 +129,9 @@ _ARGUMENTS: JSONObject = {
     "contentMediaType": "application/json",
     "description": "The JSON text of an object that is valid for the tool.",
 }
-_FUNCTION: JSONObject = {
-    "type": "object",
-    "properties": {"name": _TOOL_NAME, "arguments": _ARGUMENTS},
-    "required": ["name", "arguments"],
-}
-_NATIVE_CALL: JSONObject = {
-    "type": "object",
-    "properties": {"id": _SAYS_SOMETHING, "type": {"const": "function"}, "function": _FUNCTION},
-    "required": ["id", "function"],
-}
+_FUNCTION = _open_object({"name": _TOOL_NAME, "arguments": _ARGUMENTS}, ("name", "arguments"))
+_CALL_MEMBERS: JSONObject = {"id": _SAYS_SOMETHING, "type": {"const": "function"}, "function": _FUNCTION}
+_NATIVE_CALL = _open_object(_CALL_MEMBERS, ("id", "function"))
 _NATIVE_CALLS: JSONObject = {"type": "array", "items": _NATIVE_CALL, "minItems": 1}
 _NO_CALLS: JSONObject = {"anyOf": [{"type": "null"}, {"type": "array", "maxItems": 0}]}
 _NATIVE_REPLY: JSONObject = {

@@ -31,12 +31,6 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
 
 
-NO_KEY = "none"  # for a local server without a key: the SDK insists on one
-PUBLIC = "the OpenAI API"
-MAX_SAID_CHARS = 300
-_USERINFO = re.compile(r"(?<=://)[^/?#]*@")
-
-
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """Where calls go; None for options that were not given."""
@@ -49,24 +43,27 @@ class Endpoint:
     @property
     def name(self) -> str:
         """The address of the endpoint, without a password."""
-        return _USERINFO.sub("", self.base_url or PUBLIC)
+        return re.sub(r"(?<=://)[^/?#]*@", "", self.base_url or "the OpenAI API")
 
-    def connect(self) -> tuple[OpenAI, str]:
-        """Make the SDK's client and choose the model; a key is only demanded by the public API."""
-        from openai import OpenAI, OpenAIError  # noqa: PLC0415 - a second of import, for the commands that call
-
-        if self.base_url is None:
-            if self.api_key is None:
-                fail("set OPENAI_API_KEY, or pass --base-url (or OPENAI_BASE_URL) of a server that needs no key")
-            if self.model is None:
-                fail("pass --model")
-        elif not self.base_url.startswith(("http://", "https://")):
+    def _refuse_options(self) -> None:
+        """End the command at options that no client can be made of; only the public API demands a key."""
+        if self.base_url is None and self.api_key is None:
+            fail("set OPENAI_API_KEY, or pass --base-url (or OPENAI_BASE_URL) of a server that needs no key")
+        if self.base_url is None and self.model is None:
+            fail("pass --model")
+        if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
             fail(f"--base-url {self.name}: it must begin with http:// or https://")
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
             fail("the API key (--api-key or OPENAI_API_KEY) holds a character that no HTTP header can carry")
         refuse_broken(self.model or "", "--model")
+
+    def connect(self) -> tuple[OpenAI, str]:
+        """Make the SDK's client and choose the model."""
+        from openai import OpenAI, OpenAIError  # noqa: PLC0415 - a second of import, for the commands that call
+
+        self._refuse_options()
         try:
-            client = OpenAI(base_url=self.base_url, api_key=self.api_key or NO_KEY, timeout=self.timeout, max_retries=0)
+            client = OpenAI(**self._options())
         except Exception as error:  # noqa: BLE001 - the SDK's HTTP library, which may be one of two, reads the address
             fail(f"--base-url {self.name}: {error if self.name == self.base_url else type(error).__name__}")
         if self.model:
@@ -83,8 +80,11 @@ class Endpoint:
         """Make the SDK's async client of an endpoint that :meth:`connect` has tried."""
         from openai import AsyncOpenAI  # noqa: PLC0415 - as in connect
 
-        key = self.api_key or NO_KEY
-        return AsyncOpenAI(base_url=self.base_url, api_key=key, timeout=self.timeout, max_retries=0)
+        return AsyncOpenAI(**self._options())
+
+    def _options(self) -> dict[str, Any]:
+        key = self.api_key or "none"  # for a local server without a key: the SDK insists on one
+        return {"base_url": self.base_url, "api_key": key, "timeout": self.timeout, "max_retries": 0}
 
     def told(self, error: TransportFailed) -> str:
         """Report in one line what became of the calls."""
@@ -101,7 +101,7 @@ def _said(cause: BaseException) -> str:
         while first.__cause__ is not None:
             first = first.__cause__
         message = str(first) or type(first).__name__
-    return without_credentials(message, cause)[:MAX_SAID_CHARS]
+    return without_credentials(message, cause)[:300]
 
 
 def declare(sources: Sequence[str], **declared: Any) -> Contract:
@@ -166,12 +166,9 @@ def run_ask(text: str, *, endpoint: Endpoint, contract: Contract, policy: RetryP
     echo_json(reply.to_dict())
 
 
-QUESTIONS_SHOWN = 4
-
-
 def run_serve_demo(port: int, *, seed: int, failure_rate: float) -> None:
     """Serve an unreliable model on loopback until Ctrl-C."""
-    questions = "\n".join(f"  {question.text}" for question in SCENARIO.questions[:QUESTIONS_SHOWN])
+    questions = "\n".join(f"  {question.text}" for question in SCENARIO.questions[:4])
     first = SCENARIO.questions[0]
     tool = next(tool for tool in map(Tool.of, SCENARIO.tools) if tool.name == first.calls[0].tool)
     messages = [{"role": "user", "content": first.text}]

@@ -6,9 +6,10 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Sequence
 from enum import IntEnum
 from functools import partial
+from pathlib import Path
 from typing import NoReturn
 
 import typer
@@ -17,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from strictreply.batch._results import STDIN
 from strictreply.values._issues import Issue, capped, printable, printable_json, printable_lines
 from strictreply.values._limits import JSON
 from strictreply.values._replies import Attempt
@@ -24,7 +26,6 @@ from strictreply.wires._opening import peek
 from strictreply.wires._wire import wire_of
 
 MAX_SHOWN_CHARS = 240
-UNWRAPPED = 10_000
 HANGING = 8  # columns before the words: two spaces and a label
 shortened = partial(capped, limit=MAX_SHOWN_CHARS)
 _IN_CALL = re.compile(r"/tool_calls/(?P<index>\d+)/function/(?P<member>arguments|name)(?P<rest>/.*)?")
@@ -33,24 +34,17 @@ _IN_CALL = re.compile(r"/tool_calls/(?P<index>\d+)/function/(?P<member>arguments
 class Status(IntEnum):
     """The exit statuses of all commands; 0 is the shell's word for success."""
 
-    INVALID = 1
-    """What was judged did not hold: a reply was invalid, or an app did not survive one."""
-
-    USAGE = 2
-    """The command was given something it cannot work with; nothing was done."""
-
-    FAILED = 3
-    """What was to be judged could not be had: an endpoint did not answer, a line could not be read, none was there."""
-
-    INTERRUPTED = 130
-    """Ctrl-C, as shells report it: 128 + SIGINT."""
+    INVALID = 1  # a reply was invalid, or an app did not survive one
+    USAGE = 2  # the command cannot work with what it was given; nothing was done
+    FAILED = 3  # there was nothing to judge: an endpoint did not answer, a line could not be read, none was there
+    INTERRUPTED = 130  # Ctrl-C, as shells report it: 128 + SIGINT
 
 
 def console(*, stderr: bool = False) -> Console:
     """Open a console without markup, as models write square brackets and colons."""
     screen = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
     if not screen.is_terminal and "COLUMNS" not in os.environ:
-        screen.width = UNWRAPPED  # what goes into a file or a pipe is searched by lines
+        screen.width = 10_000  # what goes into a file or a pipe is searched by lines
     return screen
 
 
@@ -65,8 +59,8 @@ def counted(number: int, one: str, several: str) -> str:
     return f"{number} {one if number == 1 else several}"
 
 
-def titled_table(title: str, name: str, *numbers: str) -> Table:
-    """Begin a table under a title: a column of names, and columns of numbers."""
+def titled_table(title: str | None, name: str, *numbers: str) -> Table:
+    """Begin a table: a column of names, and columns of numbers."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.show_edge = False
     table.add_column(name, overflow="fold")
@@ -90,11 +84,23 @@ def read_json(text: str, option: str) -> JSON:
 
 
 def refuse_broken(words: str, name: str) -> None:
-    """End the command when an argument holds what UTF-8 cannot spell: bytes of another encoding."""
+    """End the command when an argument holds bytes that are not UTF-8."""
     try:
         words.encode()
     except UnicodeEncodeError:
         fail(f"{name} is not valid UTF-8: {words}")
+
+
+def refuse_paths(files: Sequence[Path], **written: Path | None) -> None:
+    """End the command when a file is none, or what an option is ``written`` to is another of the files."""
+    for path in files:
+        if path != STDIN and not path.is_file():
+            fail(f"{path} is not a file: pass files of JSON lines, .gz too, or - for stdin")
+    others = {path.resolve() for path in files}
+    for name, target in written.items():
+        if target is not None and target.resolve() in others:
+            fail(f"--{name} {target} is another of the files: give it another name")
+        others |= {target.resolve()} if target is not None else set()
 
 
 @contextlib.contextmanager
@@ -120,10 +126,14 @@ class Live:
             self.line("error", attempt.failure, "red")
             return
         self.line("came", shortened(excerpt(attempt.raw)))
-        for issue in attempt.issues:
-            self.line("wrong", described(issue, attempt.raw), "yellow")
+        self.wrong(attempt.issues, attempt.raw)
         if attempt.accepted:
             self.line("valid", f"at attempt {attempt.number}, {attempt.usage.total_tokens} tokens", "green")
+
+    def wrong(self, issues: Iterable[Issue], raw: JSON) -> None:
+        """Print the faults of a reply."""
+        for issue in issues:
+            self.line("wrong", described(issue, raw), "yellow")
 
     def line(self, label: str, words: str, style: str = "default") -> None:
         """Print ``words`` beside their label, hanging when they take several lines; no control character acts."""
@@ -145,10 +155,8 @@ def described(issue: Issue, raw: JSON) -> str:
 def place(path: str, raw: JSON) -> str:
     """Describe a place in a reply: ``search /limit`` instead of ``/tool_calls/0/function/arguments/limit``."""
     inside = _IN_CALL.fullmatch(path)
-    if inside is None:
-        return path
-    if inside["member"] == "name":
-        return ""  # the code says that it is about the tool
+    if inside is None or inside["member"] == "name":
+        return "" if inside else path  # the code of a fault in a name says that it is about the tool
     calls = peek(wire_of(raw).message_in(raw), "tool_calls")
     index = int(inside["index"])
     name = peek(peek(calls[index], "function"), "name") if isinstance(calls, list) and index < len(calls) else None

@@ -31,12 +31,7 @@ from strictreply.values._limits import JSON, JSONObject
 HEADER = "x-strictreply-fault"
 GOOD = "good"  # the step that is whatever good reply the request asks for
 EXAMPLE_SCRIPT = '{"steps": ["missing_required", {"call": "search"}], "then": "good"}'
-
 _CONTROLS: Mapping[str, str] = {"/script": "POST", "/journal": "GET", "/faults": "GET"}
-_EXAMPLE_STEP = '"missing_required", {"fault": "wrong_type", "tool": "search", "at": "/limit"}, {"call": "search"}'
-
-_TOLD_DEPTH = 200  # levels: a request that is nested deeper is null in the journal
-
 _NAME: JSON = {"type": "string", "maxLength": 200}
 
 
@@ -55,8 +50,7 @@ _STEP: JSON = {
 _STEP_SCHEMA = Schema.compile(_STEP)
 _SCRIPT_SCHEMA = Schema.compile(_closed("steps", steps={"type": "array", "items": _STEP}, then=_STEP))
 
-_Plan: TypeAlias = "str | JSONObject"
-"""A step that was read: ``good``, or an object with ``fault``, ``call`` or ``answer``."""
+_Plan: TypeAlias = "str | JSONObject"  # a step that was read: ``good``, or an object with what a step may be
 
 
 @dataclass(slots=True)
@@ -73,7 +67,7 @@ class _Record:
 
 
 def _told(body: bytes) -> JSON:
-    """Return a request as whoever reads the journal can read it: no NaN, no number beyond a double, no abyss."""
+    """Return a request as any parser can read it: no NaN, no number beyond a double; None if nested over 200 levels."""
 
     def finite(text: str) -> float | str:
         return number if isfinite(number := float(text)) else text
@@ -83,7 +77,7 @@ def _told(body: bytes) -> JSON:
     except RecursionError:
         return None
     level: list[Any] = [read]
-    for _ in range(_TOLD_DEPTH):
+    for _ in range(200):
         lists = [[*value.values()] if isinstance(value, dict) else value for value in level]
         level = [one for members in lists if isinstance(members, list) for one in members]
     return None if level else read
@@ -91,7 +85,7 @@ def _told(body: bytes) -> JSON:
 
 @dataclass(slots=True)
 class _Run:
-    """One script and what was asked since it began; ``taken`` counts the requests that no header spoke for."""
+    """One script and its requests; ``taken`` counts those whose step no header chose."""
 
     steps: tuple[_Plan, ...] = ()
     then: _Plan | None = GOOD
@@ -114,10 +108,7 @@ class _Run:
 
 
 class ScriptControl:
-    """The control of a :class:`LoopbackServer` whose script is set over HTTP; ``docs/testing.md`` describes it.
-
-    The responder gives the good replies: to every request until a script is set, and for the steps ``good``.
-    """
+    """The control of a server whose script is set over HTTP (``docs/testing.md``); the responder makes good replies."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._lock = threading.Lock()
@@ -136,8 +127,7 @@ class ScriptControl:
             return respond(serve, method, target, body)
         for sent in (headers.get("host"), headers.get("origin")):  # so that no web page sets a script
             if sent is not None and not is_loopback(urlsplit(sent if "//" in sent else f"//{sent}").hostname or ""):
-                told = "the control serves this machine only: Host and Origin must be loopback addresses"
-                return error_reply(403, told)
+                return error_reply(403, "the control serves this machine only: Host and Origin must be of loopback")
         if route == "/script":
             return self._begin(body)
         if route == "/journal":
@@ -221,16 +211,15 @@ def _chosen(header: str) -> _Plan:
         said: JSON = json.loads(header) if header.startswith("{") else header
         return _read(_checked(_STEP_SCHEMA, said, "step"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{HEADER}: {_words(error)}; write for example {_EXAMPLE_STEP}") from None
+        example = '"missing_required", {"fault": "wrong_type", "tool": "search", "at": "/limit"}, {"call": "search"}'
+        raise ValueError(f"{HEADER}: {_words(error)}; write for example {example}") from None
 
 
 def _checked(schema: Schema, said: JSON, what: str) -> Any:
-    issues = schema.check(said, place=what)
-    if not issues:
-        return said
-    issue = issues[0]
-    found = f" (found {issue.found})" if issue.found else ""
-    raise ValueError(f"{issue.dotted}{found}{f', {issue.hint}' if issue.hint else ''}")
+    for issue in schema.check(said, place=what):
+        found = f" (found {issue.found})" if issue.found else ""
+        raise ValueError(f"{issue.dotted}{found}{f', {issue.hint}' if issue.hint else ''}")
+    return said
 
 
 def _read(said: Any, where: str = "") -> _Plan:
@@ -249,7 +238,7 @@ def _read(said: Any, where: str = "") -> _Plan:
 
 
 def _made(plan: JSONObject, demand: Demand) -> tuple[Step, JSON]:
-    """Make a step for a request, and tell it as JSON; ContractError and ValueError say why it cannot be made."""
+    """Make a step for a request, with its JSON; ContractError and ValueError say why it cannot be made."""
     if "fault" in plan:
         return _fault(plan, demand)
     told: JSONObject = plan
@@ -272,17 +261,17 @@ def _made(plan: JSONObject, demand: Demand) -> tuple[Step, JSON]:
 def _fault(plan: JSONObject, demand: Demand) -> tuple[Step, JSONObject]:
     entry = entry_named(plan["fault"])
     what = f"faults.{entry.name} ({entry.summary})"
-    usual: list[ReplyPlace] = [one for one in _places(demand, plan.get("tool")) if one in entry.places]
-    place: ReplyPlace | None = plan.get("place") or (usual[0] if usual else None)
+    usual = (one for one in _places(demand, plan.get("tool")) if one in entry.places)
+    place: ReplyPlace | None = plan.get("place") or next(usual, None)
     if place is None:
         written = ", ".join(entry.places)
         raise FaultNotMade(f"{what} is written as {written}, and this request asks for {demand.words}")
     if missing := demand.missing(entry.needs):
         raise FaultNotMade(f"{what} needs a request with {json.dumps(missing)}")
     tool = _tool(demand, plan.get("tool")) if place in {"call", "union"} else None
-    if place == "json" and demand.answer_schema is None:
-        raise FaultNotMade(f"{what} as json needs a response_format with a schema, and the request has none")
     declared = demand.answer_schema if place == "json" else tool
+    if place == "json" and declared is None:
+        raise FaultNotMade(f"{what} as json needs a response_format with a schema, and the request has none")
     fault = entry(declared, plan.get("at", ""), place=place, args=plan.get("args"))
     if not demand.refuses(fault):
         needs = f"; it needs one with {json.dumps(dict(entry.needs))}" if entry.needs else ""
@@ -292,11 +281,11 @@ def _fault(plan: JSONObject, demand: Demand) -> tuple[Step, JSONObject]:
 
 
 def _places(demand: Demand, tool: JSON) -> list[ReplyPlace]:
-    """State where this request's replies are written, the most natural place first; a named tool is called."""
+    """Return where this request's replies are written, the most natural place first; a named tool is called."""
     if tool is not None:
         return ["call", "union"]
     answer: list[ReplyPlace] = ["prose"] if demand.answer_schema is None else ["json", "prose"]
-    call: list[ReplyPlace] = ["call"] if demand.contract.tools else []
+    call: list[ReplyPlace] = ["call"] * bool(demand.contract.tools)
     return [*call, *answer] if demand.callable_tools else [*answer, *call]
 
 
@@ -309,6 +298,5 @@ def _tool(demand: Demand, name: JSON) -> Tool:
         return tools[str(name)]
     if not tools:
         raise FaultNotMade("the request declares no tools")
-    near = get_close_matches(str(name), tools)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    hint = "".join(f"; did you mean {near}?" for near in get_close_matches(str(name), tools, 1))
     raise FaultNotMade(f"the request declares no tool {name}, but {', '.join(tools)}{hint}")

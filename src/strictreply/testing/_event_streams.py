@@ -16,32 +16,27 @@ PIECES = 4  # of a text at most, however long it is
 
 
 def events(completion: JSON, *, usage: bool = False) -> tuple[bytes, ...]:
-    """Write a completion as the events of a stream; what is no completion is one event as it is.
-
-    ``usage`` adds the chunk that ``stream_options.include_usage`` asks for.
-    """
+    """Write a completion, or what is none, as the events of a stream; ``usage`` as ``include_usage`` asks for it."""
     return (*map(event, chunks(completion, usage=usage)), DONE)
 
 
 def chunks(completion: JSON, *, usage: bool = False) -> Iterator[JSON]:
     """Take a completion apart into ``chat.completion.chunk`` objects; see :func:`events`."""
-    whole: JSONObject = completion if isinstance(completion, dict) else {}
-    choices: Any = whole.get("choices")
-    streamed = isinstance(choices, list) and bool(choices)
-    if not streamed or not all(isinstance(peek(one, "message"), dict) for one in choices):
+    choices: Any = peek(completion, "choices")
+    listed = choices if isinstance(choices, list) else []
+    if not (isinstance(completion, dict) and listed and all(isinstance(peek(one, "message"), dict) for one in listed)):
         yield completion
         return
-    around: JSONObject = {name: value for name, value in whole.items() if name not in {"choices", "usage"}}
+    around: JSONObject = {name: value for name, value in completion.items() if name not in {"choices", "usage"}}
     around |= {"object": "chat.completion.chunk"} | ({"usage": None} if usage else {})
-    for choice in choices:
+    for choice in listed:
         index: JSONObject = {"index": choice["index"]} if "index" in choice else {}
-        parts: list[JSON] = [
-            index | {"delta": delta, "logprobs": None, "finish_reason": None} for delta in _deltas(choice["message"])
-        ]
-        parts.append({name: value for name, value in choice.items() if name != "message"} | {"delta": {}})
-        yield from (around | {"choices": [part]} for part in parts)
-    if usage and "usage" in whole:
-        yield around | {"choices": [], "usage": whole["usage"]}
+        for delta in _deltas(choice["message"]):
+            yield around | {"choices": [{**index, "delta": delta, "logprobs": None, "finish_reason": None}]}
+        ended: JSONObject = {name: value for name, value in choice.items() if name != "message"} | {"delta": {}}
+        yield around | {"choices": [ended]}
+    if usage and "usage" in completion:
+        yield around | {"choices": [], "usage": completion["usage"]}
 
 
 def _deltas(message: JSONObject) -> Iterator[JSONObject]:
@@ -69,15 +64,13 @@ def pieces_of(text: str) -> Iterator[str]:
 
 
 def assembled(body: bytes) -> JSON:
-    """Put the chunks of a recorded event stream together; None when it holds none.
-
-    A stream that the API would not send keeps what it holds, with a finish reason that no gate lets through.
-    """
-    told = events_in(body)
-    is_typed = bool(told) and told[0][0].startswith("response.")
+    """Put a recorded stream together, None when it is empty; a faulty one gets a finish reason that no gate accepts."""
+    reader = EventReader()
+    told = [*reader.feed(body), *reader.last()]
+    is_typed = bool(told) and told[0].name.startswith("response.")
     assembly = WIRES["responses" if is_typed else "chat"].assembly()
     is_empty = True
-    for name, data in told:
+    for name, data, _ in told:
         if data == DONE_DATA:
             assembly.is_done = True
         if assembly.is_done:
@@ -88,9 +81,3 @@ def assembled(body: bytes) -> JSON:
         assembly.add(chunk)
         is_empty = False
     return None if is_empty else assembly.response(is_whole=assembly.fault is None)
-
-
-def events_in(body: bytes) -> list[tuple[str, bytes]]:
-    """Read the type and the data of each event; a last one may lack its blank line."""
-    reader = EventReader()
-    return [(one.name, one.data) for one in (*reader.feed(body), *reader.last())]

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
 from importlib.resources import files
 from xml.etree import ElementTree as ET
 
 from strictreply.values._issues import printable_lines
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-
 
 def page(title: str, *content: ET.Element, css: str = "") -> str:
     """Write a page of its content; ``css`` is added to the style that all pages have."""
     style = files("strictreply.testing").joinpath("_html.css").read_text("utf-8")
+    policy = {"http-equiv": "Content-Security-Policy", "content": "default-src 'none'; style-src 'unsafe-inline'"}
     head = element(
         "head",
         element("meta", charset="utf-8"),
-        element("meta", **{"http-equiv": "Content-Security-Policy"}, content=_POLICY),
+        element("meta", **policy),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("title", title),
         element("style", style + css),
@@ -43,6 +43,26 @@ def element(tag: str, *content: str | ET.Element, kind: str = "", **attributes: 
 def row(tag: str, *cells: str | ET.Element) -> ET.Element:
     """Make a row of a table."""
     return element("tr", *(element(tag, cell) for cell in cells))
+
+
+def findings(heads: Sequence[str], rows: Iterable[ET.Element]) -> ET.Element:
+    """Make a table of findings."""
+    return element("table", element("thead", row("th", *heads)), element("tbody", *rows), kind="findings")
+
+
+def folded(title: str, rows: Iterable[ET.Element]) -> ET.Element:
+    """Make a table that is shown on request."""
+    return element("details", element("summary", title), element("table", element("tbody", *rows)))
+
+
+def slug(value: Enum) -> str:
+    """Return the class of what has a member of an enumeration: ``harm-leaks``."""
+    return f"{type(value).__name__}-{value.name}".lower()
+
+
+def dot(name: str) -> ET.Element:
+    """Make a dot in the colour of a class."""
+    return element("span", kind=f"dot {name}")
 
 
 def facts(told: Mapping[str, str]) -> ET.Element:

@@ -1,4 +1,4 @@
-"""What ``@pytest.mark.malformed`` means: which scripts a test runs with, and how a failed run is told."""
+"""The mark ``malformed``: the scripts that a test runs with, and the report of a failed run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from strictreply.values._limits import JSON, JSONObject
 
 # What a model, or the server around it, gets wrong in a response that arrives whole: the arguments first.
 BY_THE_MODEL = (Kind.ARGS, Kind.TOOL, Kind.SHAPE, Kind.JSON, Kind.FINISH, Kind.ENVELOPE)
-MAX_SERVED_CHARS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,27 +64,24 @@ def scripts_of(
 ) -> list[Malformed]:
     """Read the arguments of the mark, and make its runs; those come first whose data an app that accepts them acts on.
 
-    ``tools`` are declared in one request: a good call of any is no fault. ``kinds`` None is what a model gets wrong
-    that an app might act on, made of one tool where it is the same for each, unless ``names`` or ``everything`` are
-    asked for. ``request`` holds what the app's requests have beyond the API's defaults: some replies are faults only
-    then. ``then`` are the steps after the fault, the last of which stays; None is a good reply, and a text after its
-    call's result. ``cassette`` adds the replies recorded there that do not fit; without tools, kinds and names there is
-    nothing else.
-
+    ``kinds`` None is what a model gets wrong that an app might act on, made of one tool where it is the same for each,
+    unless ``names`` or ``everything`` are asked for. ``then`` None is a good reply, and a text after its call's result.
     Raises ValueError when nothing is left, or a fault that was named cannot be made of any tool, ContractError (a
     ValueError) for tools and a request that no contract can be made of, TypeError when ``tools`` is no list.
     """
-    declared, wanted = _listed(tools), _several(names)
+    declared = _listed(tools)
+    wanted = {entry_named(name).name for name in _several(names)}
     chooses = kinds is not None or bool(wanted)
     usual = BY_THE_MODEL if cassette is None or declared or chooses else ()
-    chosen = _entries(usual if kinds is None else kinds, wanted)
+    entries = _entries(usual if kinds is None else _several(kinds), wanted)
     after = (then,) if isinstance(then, Step) else tuple(then or ())
     said = dict(request or {})
     asked = _asked(declared, place, said)
-    runs = list(_runs(chosen, asked, place, after, gentle=bool(declared) and not (chooses or everything)))
-    _refuse_unmade({*wanted} - {run.fault.name for run in runs}, declared, place, said)
+    runs = list(_runs(entries, asked, place, after, gentle=bool(declared) and not (chooses or everything)))
+    _refuse_unmade(wanted - {run.fault.name for run in runs}, declared, place, said)
     if cassette is not None:
-        runs += _recorded(Cassette(cassette), declared, after or (ok.answer(),))
+        steps = after or (ok.answer(),)
+        runs += [Malformed("", one, steps[:-1], steps[-1]) for one in Cassette(cassette).failures(declared or None)]
     if not runs:
         raise ValueError("@pytest.mark.malformed: no fault can be made from these tools, kinds, place and cassette")
     return sorted(runs, key=_urgency)
@@ -98,19 +94,14 @@ def _listed(tools: Iterable[object]) -> list[object]:
     return list(tools)
 
 
-def _several(given: Iterable[str] | str) -> list[str]:
+def _several(given: Iterable[Kind | str] | str) -> list[str]:
     return [given] if isinstance(given, str) else list(given)
 
 
-def _recorded(cassette: Cassette, declared: list[object], after: tuple[Step, ...]) -> list[Malformed]:
-    return [Malformed("", fault, after[:-1], after[-1]) for fault in cassette.failures(declared or None)]
-
-
-def _entries(kinds: Iterable[Kind | str] | str, names: Sequence[str]) -> list[Entry]:
+def _entries(kinds: Iterable[Kind | str], names: set[str]) -> list[Entry]:
     """Choose from the catalogue, by name if any is given."""
-    named = [entry_named(name) for name in names]
-    wanted = set() if names else set(map(Kind, _several(kinds)))
-    return [entry for entry in CATALOGUE.values() if entry in named or entry.kind in wanted]
+    wanted = set() if names else set(map(Kind, kinds))
+    return [entry for entry in CATALOGUE.values() if entry.name in names or entry.kind in wanted]
 
 
 def _urgency(run: Malformed) -> tuple[bool, bool, int]:
@@ -170,9 +161,9 @@ def _asked(declared: list[object], place: ReplyPlace | None, request: JSONObject
 
 def _good(tool: object, demand: Demand, place: ReplyPlace) -> tuple[Step, ...]:
     """Choose a good reply in the fault's place, else a call, else text; after a result a text where one fits."""
-    places: tuple[ReplyPlace, ...] = (place, "call", "prose")
     end = ok.answer()
     after = end if demand.admits(end.served) else None
+    places: tuple[ReplyPlace, ...] = (place, "call", "prose")
     steps = (ok.reply(tool, place=one, after=after if one == "call" else None) for one in places)
     return next(((step,) for step in steps if demand.admits(step.served)), ())
 
@@ -207,13 +198,17 @@ def retold(model: ScriptedModel, error: BaseException | None, nodeid: str) -> st
     for step in (*model.steps, model.then):
         if isinstance(step, Fault):
             lines.append(f"{step.name} is served as:")
-            lines += [f"  {line}" for line in excerpt(step.served, step.clean, MAX_SERVED_CHARS).splitlines()]
+            lines += [f"  {line}" for line in excerpt(step.served, step.clean, 1_000).splitlines()]
     cause = Cause.of(model, error)
-    lines.append(f"what the app did: {cause.harm}: {cause.words}")
-    names = ["faults", "ok", *(["Cassette"] if "Cassette(" in model.source else [])]
+    names = "faults, ok, Cassette" if "Cassette(" in model.source else "faults, ok"
     tools = "; from strictreply import Tool" if "Tool." in model.source else ""
-    lines.append(f"reproduce it in a test of its own (from strictreply.testing import {', '.join(names)}{tools}):")
-    lines += ["    def test_reproduced(llm):", f"        {model.source}"]
-    lines.append(f"        …  # as in {nodeid.partition('[')[0]}")
-    told = error.explain() if isinstance(error, StrictReplyError) else ""
-    return "\n".join([*lines, "", told] if told else lines)
+    lines += [
+        f"what the app did: {cause.harm}: {cause.words}",
+        f"reproduce it in a test of its own (from strictreply.testing import {names}{tools}):",
+        "    def test_reproduced(llm):",
+        f"        {model.source}",
+        f"        …  # as in {nodeid.partition('[')[0]}",
+    ]
+    if isinstance(error, StrictReplyError) and (explained := error.explain()):
+        lines += ["", explained]
+    return "\n".join(lines)

@@ -1,7 +1,4 @@
-"""What is served to the Responses API: completions, requests and streams of chat completions, translated.
-
-What is wrong in a completion is wrong in the same place of the response; bytes that cannot be read stay as they are.
-"""
+"""Completions, requests and streams of chat completions as the Responses API has them, with the same faults in them."""
 
 from __future__ import annotations
 
@@ -18,10 +15,7 @@ from strictreply.wires._opening import peek, reason_code
 from strictreply.wires._responses import RESPONSES
 from strictreply.wires._responses_stream import ResponsesSent
 
-_ECHOED = ("instructions", "metadata", "parallel_tool_calls", "previous_response_id", "reasoning", "store", "text")
 _DELTAS = frozenset({"response.output_text.delta", "response.function_call_arguments.delta"})
-_CUT: JSONObject = {"reason": "max_output_tokens"}
-_CALL_MEMBERS = frozenset({"id", "type", "function"})
 
 
 def as_chat_request(request: JSONObject) -> JSONObject:
@@ -31,7 +25,22 @@ def as_chat_request(request: JSONObject) -> JSONObject:
     if isinstance(read.get("instructions"), str):
         messages.append({"role": "system", "content": read["instructions"]})
     for item in read["messages"]:
-        _add(messages, item)
+        match item:
+            case {"type": "function_call"}:
+                if not messages or messages[-1]["role"] != "assistant":
+                    messages.append({"role": "assistant", "content": None})
+                function = {name: item.get(name) for name in ("name", "arguments")}
+                made = {"id": item.get("call_id"), "type": "function", "function": function}
+                messages[-1].setdefault("tool_calls", []).append(made)
+            case {"type": "function_call_output"}:
+                messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")})
+            case {"role": role} if role is not None:
+                content = item.get("content")
+                parts = content if isinstance(content, list) else []
+                texts = [part.get("text", "") for part in parts if isinstance(part, dict)]
+                messages.append({"role": role, "content": "".join(texts) if texts else content})
+            case _:
+                pass
     kept = {name: value for name, value in read.items() if name not in {"server_tools", "server_choice"}}
     return kept | {"input": request.get("input"), "messages": messages}
 
@@ -39,23 +48,6 @@ def as_chat_request(request: JSONObject) -> JSONObject:
 def is_of_responses(request: JSONObject) -> bool:
     """Report whether a request that a model was asked came by this API."""
     return "input" in request
-
-
-def _add(messages: list[JSONObject], item: Any) -> None:
-    kind = peek(item, "type")
-    if kind == "function_call":
-        if not messages or messages[-1]["role"] != "assistant":
-            messages.append({"role": "assistant", "content": None})
-        function = {"name": item.get("name"), "arguments": item.get("arguments")}
-        made = {"id": item.get("call_id"), "type": "function", "function": function}
-        messages[-1].setdefault("tool_calls", []).append(made)
-    elif kind == "function_call_output":
-        messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")})
-    elif peek(item, "role") is not None:
-        content = item.get("content")
-        parts = content if isinstance(content, list) else []
-        texts = [part.get("text", "") for part in parts if isinstance(part, dict)]
-        messages.append({"role": item["role"], "content": "".join(texts) if texts else content})
 
 
 def as_response(completion: JSON, request: JSONObject) -> JSON:
@@ -66,41 +58,43 @@ def as_response(completion: JSON, request: JSONObject) -> JSON:
     if not (isinstance(completion, dict) and isinstance(message, dict)):
         return completion
     mark = hashlib.sha256(json.dumps(completion, default=str).encode()).hexdigest()[:24]
-    status, details = _ending(choice)
-    usage: Any = completion.get("usage")
-    if isinstance(usage, dict):
-        usage = {
-            "input_tokens": usage.get("prompt_tokens"),
-            "input_tokens_details": {"cached_tokens": 0},
-            "output_tokens": usage.get("completion_tokens"),
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": usage.get("total_tokens"),
-        }
+    status, why = _ending(choice)
+    echoed = ("instructions", "metadata", "parallel_tool_calls", "previous_response_id", "reasoning", "store", "text")
     return {
         "id": f"resp_{mark}",
         "object": "response",
         "created_at": completion.get("created", 0),
         "status": status,
         "error": completion.get("error") or choice.get("error"),
-        "incomplete_details": details,
+        "incomplete_details": {"reason": why} if why else None,
         "model": completion.get("model"),
-        **{name: request.get(name) for name in _ECHOED},
+        **{name: request.get(name) for name in echoed},
         "tools": request.get("tools") or [],
         "tool_choice": request.get("tool_choice") or "auto",
-        "output": list(_items(message, mark, "incomplete" if details == _CUT else "completed")),
-        "usage": usage,
+        "output": list(_items(message, mark, "incomplete" if why == "max_output_tokens" else "completed")),
+        "usage": _usage(completion.get("usage")),
     }
 
 
 def _ending(choice: JSONObject) -> tuple[JSON, JSON]:
-    """Return the status of a response and the details of an incomplete one; a reason that is bad is its reason."""
+    """Return the status of a response, and why it is incomplete; a finish reason that is no text is its status."""
     native = choice.get("native_finish_reason")
     reason = (native if reason_code(native) else None) or choice.get("finish_reason")
-    if reason is not None and not isinstance(reason, str):
-        return reason, None
-    if reason == "length":
-        return "incomplete", _CUT
-    return ("incomplete", {"reason": reason}) if reason_code(reason) else ("completed", None)
+    if reason_code(reason):
+        return "incomplete", "max_output_tokens" if reason == "length" else reason
+    return "completed" if isinstance(reason, str | None) else reason, None
+
+
+def _usage(usage: JSON) -> JSON:
+    if not isinstance(usage, dict):
+        return usage
+    return {
+        "input_tokens": usage.get("prompt_tokens"),
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": usage.get("completion_tokens"),
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": usage.get("total_tokens"),
+    }
 
 
 def _items(message: JSONObject, mark: str, status: str) -> Iterator[JSON]:
@@ -110,7 +104,11 @@ def _items(message: JSONObject, mark: str, status: str) -> Iterator[JSON]:
     content, refusal, calls = message.get("content"), message.get("refusal"), message.get("tool_calls")
     legacy = message.get("function_call")
     if refusal or content is not None or not (calls or legacy):
-        role, parts = message.get("role"), _content(content, refusal)
+        if refusal:
+            content = [{"type": "refusal", "refusal": refusal}]
+        elif isinstance(content, str):
+            content = [{"type": "output_text", "text": content, "annotations": []}]
+        parts, role = [] if content is None else content, message.get("role")
         yield {"id": f"msg_{mark}", "type": "message", "role": role, "status": status, "content": parts}
     odd: JSONObject = {"id": f"fc_{mark}", "type": "function_call", "status": status}
     if legacy:
@@ -121,13 +119,6 @@ def _items(message: JSONObject, mark: str, status: str) -> Iterator[JSON]:
         yield _call(call, f"fc_{mark}{index}", status)
 
 
-def _content(content: JSON, refusal: JSON) -> JSON:
-    if refusal:
-        return [{"type": "refusal", "refusal": refusal}]
-    text: JSON = [{"type": "output_text", "text": content, "annotations": []}]
-    return text if isinstance(content, str) else [] if content is None else content
-
-
 def _call(call: JSON, id_: str, status: str) -> JSON:
     if not isinstance(call, dict):
         return call
@@ -135,7 +126,7 @@ def _call(call: JSON, id_: str, status: str) -> JSON:
     named: JSONObject = dict(function) if isinstance(function, dict) else {"function": function}
     kind = "function_call" if call.get("type") == "function" else f"{call.get('type')}_call"
     told = {"call_id": call["id"]} if "id" in call else {}
-    beside = {name: call[name] for name in call if name not in _CALL_MEMBERS}
+    beside = {name: call[name] for name in call if name not in {"id", "type", "function"}}
     return {"id": id_, "type": kind, "status": status, **beside, **told, **named}
 
 
@@ -156,12 +147,9 @@ def response_events(response: JSON) -> tuple[bytes, ...]:
 
 
 Part = TypeVar("Part")
-
-_CHUNK = "chat.completion.chunk"
 _OBJECT = re.compile(rb'\{"(?:id|error|message)": ')
 _OWN = re.compile(rb'"type": ?"response\.')
 _DONE = re.compile(rb"data: \[DONE\]\s*")
-_ENDED = {"length": ("incomplete", "max_output_tokens"), "content_filter": ("incomplete", "content_filter")}
 
 
 def retold(parts: tuple[bytes | Part, ...], request: JSONObject, *, endless: bool = False) -> tuple[bytes | Part, ...]:
@@ -180,7 +168,7 @@ def _retold(part: bytes, request: JSONObject, stream: _Translation) -> bytes:
         value, end = _read(part, found.start())
         before, read = part[at : found.start()], part[found.start() : end]
         kind = peek(value, "object")
-        if kind == _CHUNK and read.decode("utf-8", "ignore").encode() == read:
+        if kind == "chat.completion.chunk" and read.decode("utf-8", "ignore").encode() == read:
             return out + _written(stream.events(value), before, part[end:])
         if kind == "chat.completion":
             read = _bytes_of(as_response(value, request))
@@ -242,7 +230,8 @@ class _Translation:
     def ended(self) -> Iterator[JSON]:
         """Yield the end; a stream that gave no reason for it leaves its items and itself in progress."""
         yield from self._begun({})
-        status, why = _ENDED.get(str(self._reason), ("completed" if self._reason else "in_progress", None))
+        why = {"length": "max_output_tokens", "content_filter": "content_filter"}.get(str(self._reason))
+        status = "incomplete" if why else "completed" if self._reason else "in_progress"
         told: JSONObject = {"status": status, "incomplete_details": {"reason": why} if why else None}
         told |= {"output": [item for _, item in self._items.values()]}
         yield self._event({"type": f"response.{status if why else 'completed'}", "response": self._response | told})

@@ -18,21 +18,18 @@ from strictreply.testing._steps import Fault, Step
 from strictreply.testing._wire import CallIds, HTTPReply, Served, error_reply
 from strictreply.testing.mounting import AsyncScriptedClient, ScriptedClient, async_openai_client, openai_client
 from strictreply.values._issues import printable
-from strictreply.values._limits import JSON, JSONObject
+from strictreply.values._limits import JSONObject
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
 
 # How often a fault is served for ever, and how many turns a conversation may have, before an endless loop is ended.
 MAX_REQUESTS = 64
-MAX_QUOTED = 2_000  # characters of a correction in a story
-_HEAD_SHARE = 0.7
-_CONTEXT = 20  # characters of what is good beside what is not, in an abridged text
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request, counted from 1, as it was then, and what was served for it: None for the script's 400.
+    """One request, counted from 1, and what was served for it: None for the script's 400.
 
     ``first`` is the script's first request, None for that one; ``at`` are the seconds of a monotonic clock.
     """
@@ -74,12 +71,11 @@ class Asked:
 
 
 class ScriptedModel:
-    """Serves the steps of a script in order, one a request, and records every request.
+    """Serves the steps of a script in order, one a request, and records every request; safe to share between threads.
 
-    It is a responder: a scripted client, a mock transport and a loopback server all serve it. ``then`` is served when
-    the steps are spent; without it a further request is an HTTP 400 that says so, and so is one of an app that never
-    ends: when a fault in ``then`` was served ``max_requests`` times, or the conversation has as many turns of the
-    model; ``looped`` is true from then on. The ids of calls are new in every reply. Safe to share between threads.
+    ``then`` is served when the steps are spent; without it a further request is an HTTP 400. So is one of an app that
+    never ends: when a fault in ``then`` was served ``max_requests`` times, or the conversation has as many turns of the
+    model; ``looped`` is true from then on. The ids of calls are new in every reply.
     """
 
     def __init__(self, *steps: Step, then: Step | None = None, max_requests: int = MAX_REQUESTS) -> None:
@@ -117,9 +113,10 @@ class ScriptedModel:
             loops = beyond > 0 and again >= self._max_requests
             self.looped |= loops
             step = None if loops else self._steps[number - 1] if beyond <= 0 else self._then
-            if step and step.after and _is_answered(step, self._requests, request):
-                step = step.after
-            first = self._requests[0] if self._requests else None
+            if step and step.after and last_results(request) and any(one.step is step for one in self._requests):
+                asked = {"choices": [{"message": [{}, *turns][-1]}]}
+                step = step.after if _called(step.served) == _called(asked) else step
+            first = next(iter(self._requests), None)
             self._requests.append(Asked(number, deepcopy(request), step, first, time.monotonic()))
             ids = self._ids
         if loops:
@@ -172,23 +169,20 @@ class ScriptedModel:
         asked, steps = len(self.requests), len(self._steps)
         if asked < steps:
             raise AssertionError(f"{steps - asked} of {steps} steps were never asked for")
-        over = [request.number for request in self.requests if request.step is None]
-        if over:
+        if over := [request.number for request in self.requests if request.step is None]:
             raise AssertionError(f"the script has {steps} steps; request {over[0]} came after them")
 
     def assert_no_echo(self) -> None:
         """Raise AssertionError when a text that only the model wrote came back in a system, user or tool turn.
 
-        The message names the request, the role and the fault, never the text. A text that stood in a prompt before it
-        was served is the app's own.
+        The message never quotes the text. A text that stood in a prompt before it was served is the app's own.
         """
-        leaks = [f"request {number}, {role} turn: {name}" for number, role, name in self.echoes()]
-        if leaks:
+        if leaks := [f"request {number}, {role} turn: {name}" for number, role, name in self.echoes()]:
             raise AssertionError(f"what the model wrote came back in a prompt: {'; '.join(leaks)}")
 
     def echoes(self) -> Iterator[tuple[int, str, str]]:
         """Yield each echo as the number of the request, the role of the turn and the name of the fault."""
-        own = list[str]()
+        own: list[str] = []
         served: list[tuple[str, set[str]]] = []
         for request in self.requests:
             for name, spellings in served:
@@ -210,7 +204,7 @@ class ScriptedModel:
         for request in self.requests:
             served = request.step.name if request.step else "HTTP 400, as the script was over"
             lines.append(f"request {request.number}: {plural(len(request.messages), 'message')} -> {served}")
-            said = abridged(request.correction, MAX_QUOTED).splitlines()
+            said = abridged(request.correction, 2_000).splitlines()
             quoted = "\n".join(map(printable, said))  # an app may quote a hostile reply
             lines += [f"  correction: {quoted}"] if said else []
         return "\n".join(lines)
@@ -224,14 +218,14 @@ class ScriptedModel:
 
 def script_looped(most: int, number: int) -> HTTPReply:
     """Make the 400 that ends an endless loop: ``most`` is how often the same was served, ``number`` the request's."""
-    told = f"an endless loop: {most} times the same reply was served, and this is request {number}"
-    return error_reply(400, told, code="script_looped")
+    words = f"an endless loop: {most} times the same reply was served, and this is request {number}"
+    return error_reply(400, words, code="script_looped")
 
 
 def script_spent(steps: int, number: int) -> HTTPReply:
     """Make the 400 for a request that comes after the last of so many steps; ``number`` is the request's."""
-    told = f"the script has {plural(steps, 'step')}, and this is request {number}"
-    return error_reply(400, told, code="script_spent")
+    words = f"the script has {plural(steps, 'step')}, and this is request {number}"
+    return error_reply(400, words, code="script_spent")
 
 
 def as_served(step: Step, request: JSONObject, ids: CallIds) -> Served:
@@ -245,13 +239,6 @@ def last_results(request: JSONObject) -> list[JSONObject]:
     """Return the tool turns that a conversation ends with, the last one first."""
     turns = reversed(objects(request.get("messages")))
     return list(takewhile(lambda turn: turn.get("role") == "tool", turns))
-
-
-def _is_answered(step: Step, before: list[Asked], request: JSONObject) -> bool:
-    """Report whether a step was served, and the conversation ends with the result of its call."""
-    asked: JSON = {"choices": [{"message": (turns_of_model(request) or [{}])[-1]}]}
-    was_served = any(one.step is step for one in before)
-    return was_served and bool(last_results(request)) and _called(step.served) == _called(asked)
 
 
 def _called(served: Any) -> list[tuple[object, object]]:
@@ -297,16 +284,14 @@ def abridged(text: str, limit: int, good: str = "") -> str:
     if len(text) <= limit:
         return text
 
-    def in_common(one: str, other: str) -> int:
-        return max(0, len(commonprefix([one, other])) - _CONTEXT)  # noqa: RUF071 - characters are what is compared
+    def in_common(one: str, other: str) -> int:  # but for 20 characters, which are shown beside what differs
+        return max(0, len(commonprefix([one, other])) - 20)  # noqa: RUF071 - characters are what is compared
 
     total = f"({len(text):,} characters)"
     start = in_common(good, text)
-    rest = text[start:]
-    after = in_common(good[start:][::-1], rest[::-1])
-    shown = rest[: len(rest) - after]
-    lead, trail = "… " * bool(start), f" … {total}" * bool(after or start)
+    shown = text[start : len(text) - in_common(good[start:][::-1], text[start:][::-1])]
+    lead, trail = "… " * bool(start), f" … {total}" * (shown != text)
     if len(shown) <= limit:
         return f"{lead}{shown}{trail}"
-    head = int(limit * _HEAD_SHARE)
+    head = int(limit * 0.7)
     return f"{lead}{shown[:head]} … {total} … {shown[head - limit :]}"

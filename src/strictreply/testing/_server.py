@@ -15,22 +15,11 @@ from ipaddress import ip_address
 from socketserver import ThreadingTCPServer
 from typing import Any, Self, cast
 
-from strictreply.testing._wire import (
-    Control,
-    HTTPReply,
-    Pause,
-    Responder,
-    WireEnding,
-    ending_of,
-    error_reply,
-    respond,
-    wire,
-)
+from strictreply.testing._wire import Control, HTTPReply, Responder, WireEnding, ending_of, error_reply, respond, wire
 
 MAX_BODY_BYTES = 8_000_000
 POLL_SECONDS = 0.05
 IDLE_SECONDS = 60.0
-PATIENCE_SECONDS = 30.0
 _READ_BYTES = 65_536
 
 
@@ -41,9 +30,8 @@ class LoopbackServer:
     one. ``log`` gets one line a request. ``patience`` is how many seconds a response that hangs, pauses or never ends
     may keep its connection. ``control`` also sees the path and the headers of a request; None is the responder alone.
 
-    Raises ValueError when ``host`` is not loopback, OSError when the port cannot be bound: that is done at once, and
-    connections are refused until the server is opened. Closed, it breaks off what is being served and does not open
-    again.
+    Raises ValueError when ``host`` is not loopback, OSError when the port cannot be bound. The port is bound at once,
+    connections are refused until the server is opened; closing breaks off what is being served, for good.
     """
 
     def __init__(
@@ -53,7 +41,7 @@ class LoopbackServer:
         host: str = "127.0.0.1",
         port: int = 0,
         log: Callable[[str], None] | None = None,
-        patience: float = PATIENCE_SECONDS,
+        patience: float = 30.0,
         control: Control | None = None,
     ) -> None:
         if not is_loopback(host):
@@ -75,8 +63,8 @@ class LoopbackServer:
 
     def __enter__(self) -> Self:
         self._server.server_activate()
-        serve = self._server.serve_forever
-        self._thread = threading.Thread(target=serve, args=(POLL_SECONDS,), name="strictreply-loopback", daemon=True)
+        serve = partial(self._server.serve_forever, POLL_SECONDS)
+        self._thread = threading.Thread(target=serve, name="strictreply-loopback", daemon=True)
         self._thread.start()
         return self
 
@@ -120,9 +108,7 @@ class _Server(ThreadingTCPServer):
         patience: float,
     ) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self.answer = answer
-        self.log = log
-        self.patience = patience
+        self.answer, self.log, self.patience = answer, log, patience
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         super().__init__(address, _Handler, bind_and_activate=False)
@@ -161,10 +147,11 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
-        body = self._read_body()
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        answer = partial(self._owner.answer, self.command, self.path)
-        self._send(body if isinstance(body, HTTPReply) else answer(body, headers))
+        reply = self._read_body()
+        if not isinstance(reply, HTTPReply):
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            reply = self._owner.answer(self.command, self.path, reply, headers)
+        self._send(reply)
 
     do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = do_GET  # noqa: N815 - http.server's names
 
@@ -200,12 +187,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Send a response until the client leaves or patience ends; only a whole one without pauses keeps it open."""
         self.log_request(reply.status)
         ending = ending_of(reply)
-        if ending is not WireEnding.WHOLE or any(isinstance(part, Pause) for part in reply.parts):
+        if ending is not WireEnding.WHOLE or not all(isinstance(part, bytes) for part in reply.parts):
             self.close_connection = True
         until = time.monotonic() + self._owner.patience
         for part in wire(reply, close=self.close_connection, bodiless=self.command == "HEAD"):
             left = until - time.monotonic()
-            if left <= 0 or (isinstance(part, Pause) and not self._wait(min(part.seconds, left))):
+            if left <= 0 or not (isinstance(part, bytes) or self._wait(min(part.seconds, left))):
                 self.close_connection = True
                 return
             if isinstance(part, bytes):

@@ -1,4 +1,4 @@
-"""What a served model returns, how a request is routed to it, and how a response becomes the bytes of HTTP."""
+"""Completions and HTTP responses of a served model, the routes of requests, and the bytes of HTTP."""
 
 from __future__ import annotations
 
@@ -20,14 +20,11 @@ from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._opening import ids_in, peek
 
-CREATED = 1_767_225_600  # of every completion: what is scripted has no clock
-# How the client learns where a body ends: by its length, by chunks, or not at all, as ``parts`` are the raw bytes.
-Framing: TypeAlias = Literal["length", "chunked", "raw"]
 MAX_ENDLESS_BYTES = 64_000_000  # of an endless body, should the client never leave
 EVENT_STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
-_BODILESS = {HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}  # and those below 200 (RFC 9110 section 6.4.1)
+_BODILESS = {*range(HTTPStatus.OK), HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}  # RFC 9110 section 6.4.1
 ROUTES: Mapping[str, str] = {"/chat/completions": "POST", "/responses": "POST", "/models": "GET", "/health": "GET"}
-"""What a path ends in that is served, and its method."""
+"""The end of each path that is served, and its method."""
 
 
 class WireEnding(StrEnum):
@@ -59,7 +56,7 @@ class HTTPReply:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     parts: tuple[bytes | Pause, ...] = ()
     ending: WireEnding = WireEnding.WHOLE
-    framing: Framing = "length"
+    framing: Literal["length", "chunked", "raw"] = "length"
     endless: bool = False
 
     @classmethod
@@ -78,7 +75,7 @@ Served: TypeAlias = "JSON | HTTPReply"
 # What answers a request: its body in, what is served out. It may be called from several threads at once.
 Responder: TypeAlias = Callable[[JSONObject], Served]
 Control: TypeAlias = Callable[[Responder, str, str, bytes, Mapping[str, str]], HTTPReply]
-"""What answers over HTTP with a responder, but sees more: method, path, body, and headers by lower-case names."""
+"""Answers over HTTP with a responder, but sees more: method, path, body, and headers by lower-case names."""
 
 
 def error_reply(
@@ -109,7 +106,7 @@ def completion(
     return {
         "id": id,
         "object": "chat.completion",
-        "created": CREATED,
+        "created": 1_767_225_600,  # of every completion: what is scripted has no clock
         "model": model,
         "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": reason}],
         "usage": {"prompt_tokens": prompt, "completion_tokens": answer, "total_tokens": prompt + answer},
@@ -151,23 +148,23 @@ def render_response(served: Served, request: JSONObject) -> HTTPReply:
 def wire(
     reply: HTTPReply, *, close: bool = False, bodiless: bool = False, most: int = MAX_ENDLESS_BYTES
 ) -> Iterator[bytes | Pause]:
-    """Yield a response as the bytes that leave a server; :func:`ending_of` is what follows the last of them.
+    """Yield a response as the bytes that leave a server, at most about ``most`` of an endless body.
 
-    ``close`` announces that the connection ends, ``bodiless`` leaves the body out, as for HEAD; about ``most`` bytes of
-    an endless body come. Where the ending is not whole, the length is one more than the body's, so that it is seen to
-    be cut.
+    ``close`` announces that the connection ends; ``bodiless`` leaves the body out, as for HEAD. Where the ending is not
+    whole, the declared length is one more than the body's, so that clients see the cut.
     """
-    raw = reply.framing == "raw"
-    if not (raw or reply.parts or reply.ending is WireEnding.WHOLE):
+    if reply.framing == "raw":
+        yield from () if bodiless else _parts(reply, most)
         return
-    chunked = not raw and (reply.framing == "chunked" or reply.endless)
-    bodiless_status = not raw and (reply.status < HTTPStatus.OK or reply.status in _BODILESS)
-    if not raw:
-        yield _head(reply, close=close, chunked=chunked, bodiless=bodiless_status)
+    if not reply.parts and reply.ending is not WireEnding.WHOLE:
+        return
+    chunked = reply.framing == "chunked" or reply.endless
+    bodiless_status = reply.status in _BODILESS
+    yield _head(reply, close=close, chunked=chunked, bodiless=bodiless_status)
     if bodiless or bodiless_status:
         return
-    parts = _parts(reply, most)
-    yield from _chunked(parts) if chunked else parts
+    for part in _parts(reply, most):
+        yield b"%x\r\n%b\r\n" % (len(part), part) if chunked and isinstance(part, bytes) else part
     if chunked and not reply.endless and reply.ending is WireEnding.WHOLE:
         yield b"0\r\n\r\n"
 
@@ -176,11 +173,6 @@ def _parts(reply: HTTPReply, most: int) -> Iterator[bytes | Pause]:
     parts = [part for part in reply.parts if part]
     last = next((part for part in reversed(parts) if isinstance(part, bytes)), b"")
     return chain(parts, repeat(last, most // len(last)) if reply.endless and last else ())
-
-
-def _chunked(parts: Iterator[bytes | Pause]) -> Iterator[bytes | Pause]:
-    for part in parts:
-        yield part if isinstance(part, Pause) else b"%x\r\n%b\r\n" % (len(part), part)
 
 
 def _head(reply: HTTPReply, *, close: bool, chunked: bool, bodiless: bool) -> bytes:
@@ -210,10 +202,7 @@ def respond(
     body: bytes,
     headers: Mapping[str, str] | None = None,  # noqa: ARG001 - it is a Control
 ) -> HTTPReply:
-    """Answer one request; the path may stand under any prefix, of which ``/v1`` is the usual one.
-
-    A 400 names the member at fault of what is no request of the API; what the responder raises becomes a 500.
-    """
+    """Answer one request, under any prefix of the path; what the responder raises becomes a 500."""
     route = routed(method, target, ROUTES)
     if isinstance(route, HTTPReply):
         return route
@@ -250,7 +239,7 @@ def routed(method: str, target: str, routes: Mapping[str, str]) -> str | HTTPRep
 
 
 def read_request(body: bytes, *, of_responses: bool = False) -> JSONObject | HTTPReply:
-    """Read the body of a request, or give the 400 that says what is wrong with it."""
+    """Read the body of a request, or return the 400 that says what is wrong with it."""
     try:
         value: object = json.loads(body)
     except (ValueError, RecursionError):
@@ -284,38 +273,32 @@ class CallIds:
     def fresh(self, served: Served, request: JSONObject) -> Served:
         """Return a copy whose ids neither this run gave out nor the conversation has; equal ids stay equal."""
         copied: Served = served if isinstance(served, HTTPReply) else deepcopy(served)
-        own = dict.fromkeys(_ids(copied))
+        calls = list(_calls(copied))
+        written = _WRITTEN_ID.findall(served.body) if isinstance(served, HTTPReply) else []
+        ids = [id_.decode() for id_ in written] + [call["id"] for call in calls if isinstance(call.get("id"), str)]
+        own = dict.fromkeys(filter(None, ids))
         messages: Any = request.get("messages")
         with self._lock:
             taken = self._given.union(ids_in(messages if isinstance(messages, list) else ()))
             free = (id_ for number in count(1) if (id_ := f"call_{number}") not in taken and id_ not in own)
             renamed = {id_: next(free) for id_ in own if id_ in taken}
             self._given.update(own, renamed.values())
-        if isinstance(copied, HTTPReply):
-            return _rewritten(copied, renamed) if renamed else copied
-        for call in _calls(copied):
+        for call in calls:
             if call.get("id") in own:
                 call["id"] = renamed.get(str(call["id"]), call["id"])
-        return copied
+        if not (renamed and isinstance(copied, HTTPReply)):
+            return copied
+
+        def other(found: re.Match[bytes]) -> bytes:
+            return renamed.get(found[0].decode(), found[0].decode()).encode()
+
+        parts = (_WRITTEN_ID.sub(other, part) if isinstance(part, bytes) else part for part in copied.parts)
+        return replace(copied, parts=tuple(parts))
 
 
 def _calls(served: Served) -> Iterator[JSONObject]:
-    """Return the calls in every choice of a completion, however odd it is."""
+    """Yield the calls in every choice of a completion, however odd it is; none of a response."""
     choices = peek(served, "choices")
     for choice in choices if isinstance(choices, list) else ():
         calls = peek(peek(choice, "message"), "tool_calls")
         yield from (call for call in (calls if isinstance(calls, list) else [calls]) if isinstance(call, dict))
-
-
-def _ids(served: Served) -> list[str]:
-    if isinstance(served, HTTPReply):
-        return [id_.decode() for id_ in _WRITTEN_ID.findall(served.body)]
-    return [id_ for call in _calls(served) if isinstance(id_ := call.get("id"), str) and id_]
-
-
-def _rewritten(reply: HTTPReply, renamed: dict[str, str]) -> HTTPReply:
-    def other(found: re.Match[bytes]) -> bytes:
-        return renamed.get(found[0].decode(), found[0].decode()).encode()
-
-    parts = (_WRITTEN_ID.sub(other, part) if isinstance(part, bytes) else part for part in reply.parts)
-    return replace(reply, parts=tuple(cast("Iterator[bytes]", parts)))

@@ -1,10 +1,6 @@
 """Serving in memory: transports for the HTTP library under the SDK, SDK clients over them, and a respx router.
 
-The client side of a connection is h11, as in those libraries. Nothing sleeps; where a client would wait longer than its
-read timeout, the timeout is raised at once.
-
-While a mock answers, no connection leaves: the interpreter reports each connection and each look-up of a name (PEP
-578), but for event loops written in C (uvloop), C libraries that open sockets (curl), and older connections.
+Nothing sleeps: where a client would wait longer than its read timeout, the timeout is raised at once.
 """
 
 from __future__ import annotations
@@ -31,16 +27,18 @@ from strictreply.wires._opening import as_json
 if TYPE_CHECKING:
     from respx import MockRouter
 
-
 _CONNECTS = {"socket.connect", "socket.sendto", "socket.sendmsg"}  # the address is the second argument
 _LOOKS_UP = {"socket.getaddrinfo", "socket.gethostbyname"}  # the name is the first
-
 _guards: list[ConnectionGuard] = []
 _lock = Lock()
 
 
 class ConnectionGuard:
-    """Refuses connections of this process to hosts that are not allowed, from its making until it is closed."""
+    """Refuses connections of this process to hosts that are not allowed, until it is closed.
+
+    It sees what the interpreter audits (PEP 578): not the sockets of event loops or libraries written in C, such as
+    uvloop and curl, nor connections that were open before.
+    """
 
     def __init__(self, allowed: frozenset[str]) -> None:
         self._allowed = allowed
@@ -90,11 +88,7 @@ def _audited(event: str, args: tuple[Any, ...]) -> None:
 BASE_URL = "http://model.invalid/v1"  # known to no name server (RFC 2606): what is not mounted cannot get out
 _DEFAULTS: dict[str, Any] = {"api_key": "made-up", "base_url": BASE_URL, "max_retries": 0}
 MAX_ENDLESS_BYTES = 20_000_000  # more than the gate reads, less than over a socket, as no clock ends it before
-MAX_HEAD_BYTES = 100 * 1024  # as in httpcore
-_LIBRARIES = ("httpx", "httpx2")
-
 _SIGNATURE = signature(Completions.create)
-_NOT_IN_BODY = ("extra_headers", "extra_query", "extra_body", "timeout")
 
 
 def openai_client(responder: Responder, **options: Any) -> openai.OpenAI:
@@ -126,9 +120,7 @@ def respx_router(responder: Responder, *, base_url: str = BASE_URL, allowed_host
     respx patches httpx only: give openai 3 ``http_client=httpx.Client()``. While the router is on, a connection of this
     process to any host but the ``allowed_hosts`` (``"127.0.0.1"`` for a database) is refused before a name is looked
     up, with a RuntimeError that the end of the router raises again, should the app have caught it. Unix sockets stay
-    open.
-
-    Raises ImportError when respx is not installed.
+    open, and so do those of libraries written in C. Raises ImportError when respx is not installed.
     """
     try:
         import respx  # noqa: PLC0415 - an extra
@@ -153,14 +145,10 @@ def respx_router(responder: Responder, *, base_url: str = BASE_URL, allowed_host
 
 
 def library_of(client: object) -> ModuleType:
-    """Return the library of a client or a class of clients, ``httpx`` or ``httpx2``; TypeError for another one.
-
-    ``openai.DefaultHttpxClient`` is of the one under the installed SDK: httpx2 under openai 3, httpx under openai 2.
-    """
+    """Return the library of a client or a class of clients, ``httpx`` or ``httpx2``; TypeError for another one."""
     kind = client if isinstance(client, type) else type(client)
     for base in kind.__mro__:
-        name = base.__module__.partition(".")[0]
-        if name in _LIBRARIES:
+        if (name := base.__module__.partition(".")[0]) in {"httpx", "httpx2"}:
             return import_module(name)
     raise TypeError(f"{kind.__name__} is not a client of httpx or httpx2")
 
@@ -169,7 +157,8 @@ def _response(http: Any, responder: Responder, request: Any) -> Any:
     target = request.url.raw_path.decode("ascii")
     reply = respond(responder, request.method, target, request.read())
     stream = type("MountedBody", (_Inbound, http.SyncByteStream, http.AsyncByteStream), {})(http, request, reply)
-    head = stream.head()
+    while not isinstance(head := stream.next(), h11.Response):
+        pass  # interim responses
     return http.Response(head.status_code, headers=head.headers.raw_items(), stream=stream, request=request)
 
 
@@ -182,25 +171,20 @@ class _Inbound:
         self._reply = reply
         self._wire = wire(reply, bodiless=request.method == "HEAD", most=MAX_ENDLESS_BYTES)
         self._read_timeout = request.extensions.get("timeout", {}).get("read")
-        self._connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
+        self._connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=100 * 1024)  # as in httpcore
         self._connection.send(h11.Request(method=request.method, target="/", headers=[("Host", "model.invalid")]))
         self._connection.send(h11.EndOfMessage())
 
-    def head(self) -> h11.Response:
-        """Read up to the response's head; interim ones are passed over."""
-        while not isinstance(event := self._next(), h11.Response):
-            pass
-        return event
-
     def __iter__(self) -> Iterator[bytes]:
-        while isinstance(event := self._next(), h11.Data):
+        while isinstance(event := self.next(), h11.Data):
             yield bytes(event.data)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         for piece in self:
             yield piece
 
-    def _next(self) -> Any:
+    def next(self) -> Any:
+        """Return the next event of h11."""
         try:
             while (event := self._connection.next_event()) is h11.NEED_DATA:
                 self._receive()
@@ -252,8 +236,9 @@ class _ClientOfResponder:
         """Return what the SDK's ``create`` returns; only what takes HTTP to say passes through a client."""
         _SIGNATURE.bind(None, **keywords)  # TypeError for a keyword that the SDK's method does not take
         # The body that the SDK would send; TypeError when a value of it is no JSON.
-        given = {name: value for name, value in keywords.items() if name not in _NOT_IN_BODY}
-        body = {name: as_json(value) for name, value in given.items() if not isinstance(value, NotGiven | Omit)}
+        given = {name: value for name, value in keywords.items() if not isinstance(value, NotGiven | Omit)}
+        beside = {"extra_headers", "extra_query", "extra_body", "timeout"}
+        body = {name: as_json(value) for name, value in given.items() if name not in beside}
         served = self._responder(body | dict(keywords.get("extra_body") or {}))
         if isinstance(served, HTTPReply) or keywords.get("stream"):
             return self._client(lambda _: served).chat.completions.create(**keywords)

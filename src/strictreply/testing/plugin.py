@@ -23,7 +23,7 @@ _USED: pytest.StashKey[Any] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that tells every malformed reply apart."""
+    """Add the option that reports every malformed reply by itself."""
     parser.getgroup("strictreply").addoption(
         "--malformed",
         choices=["causes", "all"],

@@ -131,7 +131,7 @@ def test_a_watch_sees_tools_of_the_app_alone() -> None:
         watch.begin(["search", "dumps"])
         json.dumps({})  # of a library, though it is named as a tool
         search()
-        assert (watch.skipped, told) == (0.0, ["search"])
+        assert (watch.skipped.seconds, told) == (0.0, ["search"])
         watch.begin([])
         search()
     assert told == ["search"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from browser import Page, measured, needs_chromium, numbers, opened, picture
 from strictreply.testing._probing.report_page import report_page
-from strictreply.testing._probing.survival_report import FINDINGS, OUTCOMES, Baseline, ProbeOutcome
+from strictreply.testing._probing.survival_report import FINDINGS, Baseline, ProbeOutcome
 from testing.probing.reports import FULL, HOSTILE, SURVIVED
 
 
@@ -21,7 +21,7 @@ def test_nothing_runs_and_nothing_is_loaded() -> None:
 
 
 def test_hostile_text_stays_text() -> None:
-    """What was served is shown to the letter, in the text and nowhere else."""
+    """The page shows a served reply to the letter, in the text and nowhere else."""
     page = Page(report_page(FULL))
     assert page.text.count(f"arguments reads {HOSTILE}") == len(FULL.findings)
     assert f"Survival report: shop:app {HOSTILE}" in page.text
@@ -32,7 +32,7 @@ def test_every_finding_is_told_with_what_to_do() -> None:
     text = Page(report_page(FULL)).text
     for run in FULL.findings:
         assert all(word in text for word in (run.id, run.detail, f"llm.script({run.source})", f"--show {run.fault}"))
-    assert {outcome for outcome in FINDINGS if OUTCOMES[outcome].remedy in text} == set(FINDINGS)
+    assert {outcome for outcome, (_, remedy) in FINDINGS.items() if remedy in text} == set(FINDINGS)
     assert all(name in text for name in FULL.versions)
     assert FULL.verdict in text
 
@@ -53,7 +53,7 @@ def test_causes_are_ranked_by_harm() -> None:
 
 
 def test_the_survived_are_folded() -> None:
-    """What needs no look is there, but closed; a good report has nothing else."""
+    """Runs that are no findings are folded; a good report has nothing else."""
     page = Page(report_page(SURVIVED))
     assert page.tags.count("details") == 2
     assert ("open", None) not in page.attributes

@@ -122,7 +122,7 @@ def test_a_worker_that_hangs_can_be_killed() -> None:
         await asyncio.to_thread(asked.wait, 60)
         call.cancel()
         await worker.close()
-        return worker.status
+        return worker.process.returncode
 
     assert with_worker("hanging", Noticing(then=FAULT), given_up) not in {None, 0}
 

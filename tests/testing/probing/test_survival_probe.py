@@ -53,7 +53,7 @@ DEMANDS = {
 
 @pytest.mark.parametrize("asked", DEMANDS.values(), ids=DEMANDS)
 def test_every_trial_is_refused_by_the_apps_own_contract(asked: Demand) -> None:
-    """What is served is no completion, or one that the contract of that very request does not let through."""
+    """Each served fault is no completion, or one that the contract of that very request refuses."""
     trials, _ = planned(asked)
     assert {trial.fault.kind for trial in trials} >= {Kind.ENVELOPE, Kind.FINISH, Kind.TRANSPORT, Kind.HTTP}
     for trial in trials:
@@ -158,7 +158,7 @@ def asking_for_the_impossible(base_url: str) -> object:
 
 
 def test_the_first_request_is_learnt() -> None:
-    """What the app asks for and what it gives for good replies are known afterwards."""
+    """A rehearsal knows what the app asks for, and what it returns for good replies."""
     rehearsal = rehearsed(sample_apps.strict)
     assert [target.name for target in rehearsal.demand.targets] == ["refund"]
     assert rehearsal.good is not None

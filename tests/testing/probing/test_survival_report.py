@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from strictreply.testing._probing.report_page import junit_xml, report_json
 from strictreply.testing._probing.survival_report import (
     FINDINGS,
     OUTCOMES,
@@ -20,8 +21,6 @@ from strictreply.testing._probing.survival_report import (
     ProbeRun,
     Report,
     judged,
-    junit_xml,
-    report_json,
 )
 from strictreply.testing._steps import Harm, Kind
 from testing.probing import reports
@@ -75,10 +74,11 @@ def test_a_detail_tells_the_place() -> None:
 
 
 def test_every_finding_has_its_words() -> None:
-    """Each outcome has a meaning, and each finding something to do."""
+    """Each outcome has a title, and each finding a meaning, something to do, and a place in the verdict."""
     assert [*OUTCOMES] == [*ProbeOutcome]
-    assert all(words.title and words.meaning for words in OUTCOMES.values())
-    assert {one for one, words in OUTCOMES.items() if words.remedy and words.counted} == set(FINDINGS)
+    assert all(words.title for words in OUTCOMES.values())
+    assert all(meaning and remedy for meaning, remedy in FINDINGS.values())
+    assert {one for one, words in OUTCOMES.items() if words.counted} == set(FINDINGS)
 
 
 def test_a_report_counts_what_it_holds() -> None:

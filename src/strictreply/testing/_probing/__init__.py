@@ -1,3 +1,3 @@
-"""The survival report: an app is run once per fault of the catalogue, and what it did is judged and told."""
+"""The survival report: an app is run once per fault of the catalogue, and what it did is judged and reported."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a client did on the way, whatever came of it: how it asked again, and what ran before a reply was refused."""
+"""Verdicts on a client: how it asked again, and what ran before a reply was refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from strictreply.contract._driving import skipped
 from strictreply.retry._failures import retry_after
 from strictreply.testing._scripts import Asked
 from strictreply.testing._steps import Fault, Harm, Kind, is_of_a_library
-from strictreply.testing._wire import HTTPReply
+from strictreply.testing._wire import HTTPReply, Served
 from strictreply.values._limits import JSONObject
 
 _SDK_WAIT = "_calculate_retry_timeout"
@@ -43,9 +43,8 @@ class Skipped:
 def no_backoff() -> Generator[Skipped, None, None]:
     """Let retries come at once: ours, the openai SDK's own and those of anything built on tenacity.
 
-    It holds for the whole process while it is open, and gives what was skipped. Neither ``time.sleep`` nor an event
-    loop is touched: an app that waits by itself waits. Raises RuntimeError when the installed SDK keeps its waits where
-    they are not known.
+    It holds for the whole process while it is open, and yields what was skipped. Neither ``time.sleep`` nor an event
+    loop is touched: an app that waits by itself waits. Raises RuntimeError where the installed SDK is not known.
     """
     client: Any = import_module("openai._base_client").BaseClient  # late: a second of import, for tests that use it
     told = Skipped()
@@ -73,7 +72,6 @@ def no_backoff() -> Generator[Skipped, None, None]:
 
 STORM = 5  # so many repeats of one request are a storm, when no time is left between them
 STORM_PAUSE = 0.1  # seconds between two asks that make it none
-_ROUNDING = 1e-6
 LONGEST_WAIT = 60.0  # seconds: what asks for more, no client has to obey
 
 
@@ -107,15 +105,15 @@ def verdict_on(
 ) -> tuple[ClientVerdict, str] | None:
     """Judge what a client did that was served one fault for every request, with a sentence; None where all was well.
 
-    ``skipped`` are the seconds of waits that did not take place, None when unknown; ``ran`` are the tools that ran;
-    ``usual`` is how often the app asks each :func:`question` when the replies are good, once when not given.
+    ``skipped`` are the seconds of waits that did not take place, None when unknown; ``usual`` is how often the app asks
+    each :func:`question` when the replies are good, once when not given.
     """
     if accepted:
         cut = fault.kind is Kind.STREAM and fault.code == "reply.broken_off"
         return (ClientVerdict.TRUNCATED_STREAM_ACCEPTED, "took a stream that was cut for a whole one") if cut else None
     if ran:
-        words = f"ran {', '.join(dict.fromkeys(ran))} with a reply that it refused later"
-        return ClientVerdict.TOOL_RUN_ON_REFUSED_REPLY, words
+        tools = ", ".join(dict.fromkeys(ran))
+        return ClientVerdict.TOOL_RUN_ON_REFUSED_REPLY, f"ran {tools} with a reply that it refused later"
     same: dict[str, list[Asked]] = {}
     for one in asked:
         same.setdefault(question(one.body), []).append(one)
@@ -124,17 +122,19 @@ def verdict_on(
     if skipped is None or repeats < 1:
         return None
     waited = alike[-1].at - alike[0].at + skipped
-    headers = fault.served.headers if isinstance(fault.served, HTTPReply) else {}
-    # A date is read by each client's own clock, which need not be the server's: only a number of seconds binds.
-    numbers = {name.lower(): value for name, value in headers.items() if value.replace(".", "", 1).isdigit()}
-    wanted = retry_after(numbers) or 0.0
-    asked_for = wanted * repeats
-    if 0 < wanted <= LONGEST_WAIT and waited < asked_for - _ROUNDING:
-        words = f"waited {waited:.1f} s of the {asked_for:.1f} s that Retry-After asked for"
+    wanted = _wait_asked_for(fault.served)
+    if 0 < wanted <= LONGEST_WAIT and waited < wanted * repeats - 1e-6:  # but for rounding
+        words = f"waited {waited:.1f} s of the {wanted * repeats:.1f} s that Retry-After asked for"
         return ClientVerdict.RETRY_AFTER_IGNORED, f"{words}, before {repeats} repeats"
     if repeats >= STORM and waited < STORM_PAUSE * repeats:
         return ClientVerdict.RETRY_STORM, f"repeated one request {repeats} times without a pause"
     return None
+
+
+def _wait_asked_for(served: Served) -> float:
+    """Return the seconds of Retry-After, 0 for a date: a client reads it by its own clock, not by the server's."""
+    headers = served.headers.items() if isinstance(served, HTTPReply) else ()
+    return retry_after({name.lower(): text for name, text in headers if text.replace(".", "", 1).isdigit()}) or 0.0
 
 
 class Watch:
@@ -142,23 +142,18 @@ class Watch:
 
     def __init__(self, tell: Callable[[str, float], object]) -> None:
         self._tell = tell
-        self._waits = Skipped()
+        self.skipped = Skipped()
         self._names: frozenset[str] = frozenset()
 
     def begin(self, names: Collection[str]) -> None:
         """Begin to count anew; ``names`` are those of the tools."""
         self._names = frozenset(names)
-        self._waits.seconds = 0.0
-
-    @property
-    def skipped(self) -> float:
-        """The seconds of the waits since then."""
-        return self._waits.seconds
+        self.skipped.seconds = 0.0
 
     @contextmanager
     def open(self) -> Generator[None, None, None]:
         """Watch this process, in threads that begin from now on as well."""
-        with no_backoff() as self._waits:
+        with no_backoff() as self.skipped:
             threading.setprofile(self._look)
             sys.setprofile(self._look)
             try:

@@ -1,7 +1,4 @@
-"""The program that runs the app under test in a process of its own: one line in, one call of the app, one line out.
-
-Run with ``module:callable BASE_URL [module:ExceptionClass …]``; the JSON lines hold nothing of a reply.
-"""
+"""The program that runs the app under test in a process of its own: one line in, one call of the app, one line out."""
 
 from __future__ import annotations
 
@@ -28,7 +25,6 @@ from urllib.error import URLError
 from strictreply.testing._probing.client_verdicts import Watch
 from strictreply.testing._steps import named, place_of
 
-MAX_TRACEBACK_CHARS = 4_000
 # The distributions whose versions a report names, when the app has imported them.
 LIBRARIES = (
     *("openai", "strictreply", "instructor", "pydantic-ai-slim", "langchain-core", "langchain-openai"),
@@ -36,8 +32,8 @@ LIBRARIES = (
 )
 # Exceptions of Python's own that do say what happened between an app and a model.
 _TELLING = (TimeoutError, ConnectionError, HTTPException, URLError, SSLError)
+# What differs from run to run: where objects stand in memory, and the ids of the calls that were served.
 _PASSING = re.compile(r" at 0x[0-9a-fA-F]+|\bcall_[0-9]+\b")
-"""What differs from run to run: where objects stand in memory, and the ids of the calls that were served."""
 
 
 class Unusable(Exception):
@@ -93,10 +89,9 @@ async def _finished(value: Any) -> Any:
 
 
 def is_clean(error: BaseException, clean: tuple[type[BaseException], ...]) -> bool:
-    """Report whether an exception was made to state that a call failed, as time-outs and broken connections are.
+    """Report whether an exception was made to state that a call failed, or is ``clean``, as the user vouches.
 
-    Other exceptions of the standard library state nothing of the reply; ``clean`` are classes that the user vouches
-    for.
+    Of the exceptions of the standard library only time-outs and broken connections were.
     """
     if isinstance(error, clean or ()):
         return True
@@ -119,7 +114,7 @@ def _trace(error: BaseException) -> str:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
-    return "".join(traceback.format_exception(type(error), error, trace))[-MAX_TRACEBACK_CHARS:]
+    return "".join(traceback.format_exception(type(error), error, trace))[-4_000:]
 
 
 def load(source: str) -> Any:
@@ -147,8 +142,7 @@ def versions() -> dict[str, str]:
 def _answers(commands: TextIO, watch: Watch, source: str, base_url: str, clean: list[str]) -> Iterator[dict[str, Any]]:
     """Answer each command as it comes, first whether the app can be called; their end ends the process."""
     try:
-        classes = tuple(load(name) for name in clean)
-        app = App(load(source), base_url, classes)
+        app = App(load(source), base_url, tuple(map(load, clean)))
     except Unusable as unusable:
         yield {"unusable": str(unusable)}
         return
@@ -166,7 +160,7 @@ def _answers(commands: TextIO, watch: Watch, source: str, base_url: str, clean: 
         told = bool(command["told"])
         watch.begin(command["tools"])
         behaviour = app.behaviour(told=told)
-        yield behaviour | {"skipped": watch.skipped} | ({"versions": versions()} if told else {})
+        yield behaviour | {"skipped": watch.skipped.seconds} | ({"versions": versions()} if told else {})
 
 
 def main() -> None:

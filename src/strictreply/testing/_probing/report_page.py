@@ -1,29 +1,23 @@
-"""The survival report as a page: causes ranked by harm, each with what was served and how to see it again."""
+"""The survival report as JSON, as JUnit XML, and as a page of causes ranked by harm."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import groupby
+from typing import Any
 from xml.etree import ElementTree as ET
 
-from strictreply.testing._html import anchor, bar, choices, element, facts, linked, numbers, page, row
-from strictreply.testing._probing.survival_report import (
-    FINDINGS,
-    KIND_WORDS,
-    OUTCOMES,
-    Cause,
-    ProbeOutcome,
-    ProbeRun,
-    Report,
-)
+from strictreply.testing import _html as html
+from strictreply.testing._html import anchor, element, linked, numbers, row, slug
+from strictreply.testing._probing.survival_report import FINDINGS, KIND_WORDS, OUTCOMES, ProbeOutcome, ProbeRun, Report
 from strictreply.testing._steps import Harm, Kind
+from strictreply.values._issues import printable, printable_lines
+from strictreply.values._limits import JSONObject
 
 SHOWN_OF_A_CAUSE = 4  # findings; the others are folded
 MAX_LISTED = 6  # names of folded findings
 _RAN = tuple(one for one in OUTCOMES if one is not ProbeOutcome.NOT_APPLICABLE)
-_METHOD = (
-    "Each fault was served for every request of a run; where the app asked again, once more with good replies after it."
-)
 
 
 def report_page(report: Report) -> str:
@@ -31,14 +25,15 @@ def report_page(report: Report) -> str:
     taken: set[str] = set()
     places = {cause: anchor(f"{cause.harm} {cause.words}", taken) for cause in report.causes}
     filters = list(_filters(report))
+    again = "where the app asked again, once more with good replies after it"
     compared = ""
     if report.baseline is not None:
-        new, gone = len(report.new), len(report.baseline.gone(report.runs))
-        compared = f"{new} new, {len(report.findings) - new} known, {gone} gone"
-    return page(
+        new = len(report.new)
+        compared = f"{new} new, {len(report.findings) - new} known, {len(report.gone)} gone"
+    return html.page(
         f"Survival report: {report.app}",
         element("p", report.verdict, kind="verdict good" if report.survived else "verdict bad"),
-        facts(
+        html.facts(
             {
                 "Asks for": report.asks,
                 "Probed": f"{report.started:%Y-%m-%d %H:%M} UTC, {report.seconds:.0f} s",
@@ -54,28 +49,19 @@ def report_page(report: Report) -> str:
         *_others(report.of(ProbeOutcome.NOTHING), "answered with nothing"),
         *_others(report.of(ProbeOutcome.CLEAN), "refused cleanly"),
         *_others(report.of(ProbeOutcome.NOT_APPLICABLE), "not applicable to this app"),
-        element("footer", _METHOD),
+        element("footer", f"Each fault was served for every request of a run; {again}."),
         css="".join(style for _, style in filters),
     )
 
 
 def _filters(report: Report) -> Iterator[tuple[ET.Element, str]]:
-    found = report.findings
-    harms = {_slug(harm): harm.value for harm in Harm if any(run.harm is harm for run in found)}
-    kinds = {_slug(kind): kind.value for kind in Kind if any(run.kind is kind for run in found)}
-    for name, words in (("harm", harms), ("kind", kinds)):
+    seen: set[Harm | Kind] = {one for run in report.findings for one in (run.harm, run.kind)}
+    for kind in (Harm, Kind):
+        words = {slug(one): one.value for one in kind if one in seen}
         if len(words) > 1:
-            yield choices(name, words)
-    if report.baseline is not None and found:
-        yield choices("since", {"new": "new"})
-
-
-def _slug(value: Harm | Kind) -> str:
-    return f"{type(value).__name__}-{value.name}".lower()
-
-
-def _dot(name: str) -> ET.Element:
-    return element("span", kind=f"dot {name}")
+            yield html.choices(kind.__name__.lower(), words)
+    if report.baseline is not None and seen:
+        yield html.choices("since", {"new": "new"})
 
 
 def _counts(report: Report) -> ET.Element:
@@ -83,10 +69,10 @@ def _counts(report: Report) -> ET.Element:
         seen = {outcome: sum(run.outcome is outcome for run in runs) for outcome in _RAN}
         about = [element("span", f" · {words}", kind="soft")] if words else []
         cells = numbers((OUTCOMES[outcome].title, number) for outcome, number in seen.items())
-        drawn = bar({outcome.value: number for outcome, number in seen.items()}, len(runs))
+        drawn = html.bar({outcome.value: number for outcome, number in seen.items()}, len(runs))
         return element("tr", element("td", name, *about), element("td", drawn), *cells)
 
-    titles = (element("th", _dot(outcome), OUTCOMES[outcome].title, kind="number") for outcome in _RAN)
+    titles = (element("th", html.dot(outcome), OUTCOMES[outcome].title, kind="number") for outcome in _RAN)
     kinds = {kind: [run for run in report.applicable if run.kind is kind] for kind in Kind}
     return element(
         "table",
@@ -97,33 +83,31 @@ def _counts(report: Report) -> ET.Element:
     )
 
 
-def _contents(report: Report, places: dict[Cause, str]) -> Iterator[ET.Element]:
-    if not places:
-        return
+def _contents(report: Report, places: Mapping[Any, str]) -> Iterator[ET.Element]:
     entries: list[ET.Element] = []
     for cause, runs in report.causes.items():
         link = element("a", f"{cause.harm}: {cause.words}", href=f"#{places[cause]}")
-        entries.append(element("li", _dot(_slug(cause.harm)), link, f" · {_replies(runs)}"))
-    yield element("h2", "Causes, the most harmful first")
-    yield element("ol", *entries, kind="contents")
+        entries.append(element("li", html.dot(slug(cause.harm)), link, f" · {_replies(runs)}"))
+    if entries:
+        yield element("h2", "Causes, the most harmful first")
+        yield element("ol", *entries, kind="contents")
 
 
 def _replies(runs: Sequence[ProbeRun]) -> str:
     return f"{len(runs)} {'reply' if len(runs) == 1 else 'replies'}"
 
 
-def _findings(report: Report, places: dict[Cause, str], taken: set[str]) -> Iterator[ET.Element]:
+def _findings(report: Report, places: Mapping[Any, str], taken: set[str]) -> Iterator[ET.Element]:
     """Lay out the findings by harm and by what one change would mend; of a cause all but the first are folded."""
     new = {run.source for run in report.new} if report.baseline is not None else set[str]()
     for harm, causes in groupby(report.causes.items(), key=lambda item: item[0].harm):
         of_it = list(causes)
         number = sum(len(runs) for _, runs in of_it)
-        yield element("h2", _dot(_slug(harm)), f"{harm.value.capitalize()}: {number}")
-        for outcome in FINDINGS:
+        yield element("h2", html.dot(slug(harm)), f"{harm.value.capitalize()}: {number}")
+        for outcome, (meaning, remedy) in FINDINGS.items():
             if any(cause.outcome is outcome for cause, _ in of_it):
-                words = OUTCOMES[outcome]
-                yield element("p", words.meaning)
-                yield element("p", element("strong", "What to do: "), words.remedy, kind="todo")
+                yield element("p", meaning)
+                yield element("p", element("strong", "What to do: "), remedy, kind="todo")
         for cause, runs in of_it:
             more = runs[SHOWN_OF_A_CAUSE:]
             listed = [*(run.id for run in more[:MAX_LISTED]), *["…"] * (len(more) > MAX_LISTED)]
@@ -138,23 +122,76 @@ def _findings(report: Report, places: dict[Cause, str], taken: set[str]) -> Iter
             )
 
 
-def _found(runs: Iterable[ProbeRun], new: set[str], taken: set[str]) -> ET.Element:
+def _found(runs: Sequence[ProbeRun], new: Collection[str], taken: set[str]) -> ET.Element:
     rows: list[ET.Element] = []
     for run in runs:
         place = anchor(run.source, taken)
-        classes = ["finding", _slug(run.harm), _slug(run.kind), *["new"] * (run.source in new)]
+        classes = ["finding", slug(run.harm), slug(run.kind), *["new"] * (run.source in new)]
         named = linked("div", place, element("span", run.id, kind="name"), *[" · new"] * (run.source in new))
         told = element("p", "A strict gate says ", element("code", run.code), kind="soft")
         again = (f"llm.script({run.source})", f"strictreply faults --show {run.fault}")
         left = element("td", named, element("p", run.summary), told)
         right = element("td", element("pre", run.served), *(element("code", line, kind="again") for line in again))
         rows.append(element("tr", left, right, kind=" ".join(classes), id=place))
-    head = element("thead", row("th", "Fault", "What was served"))
-    return element("table", head, element("tbody", *rows), kind="findings")
+    return html.findings(("Fault", "What was served"), rows)
 
 
 def _others(runs: Sequence[ProbeRun], words: str) -> Iterator[ET.Element]:
     if runs:
         rows = (row("td", run.id, run.detail + " · recovered" * run.recovered) for run in runs)
-        title = element("summary", f"{len(runs)} {words}")
-        yield element("details", title, element("table", element("tbody", *rows)))
+        yield html.folded(f"{len(runs)} {words}", rows)
+
+
+def report_json(report: Report) -> JSONObject:
+    """Return the report as JSON-safe values; ``served`` of a run is an excerpt of hostile text, made printable."""
+    outcomes: JSONObject = {outcome.value: len(report.of(outcome)) for outcome in ProbeOutcome}
+    runs: list[JSONObject] = []
+    for run in report.runs:
+        harm = run.harm.value if run.outcome in FINDINGS else None
+        told = {name: value for name, value in asdict(run).items() if name != "summary"}
+        runs.append(told | {"harm": harm, "seconds": round(run.seconds, 3)})
+    compared: JSONObject = {"new": [run.source for run in report.new], "gone": [*report.gone]}
+    return {
+        "app": report.app,
+        "asks": report.asks,
+        "started": report.started.isoformat(timespec="seconds"),
+        "seconds": round(report.seconds, 3),
+        "versions": dict(report.versions),
+        "complete": report.complete,
+        "survived": report.survived,
+        "outcomes": outcomes | {"recovered": report.recovered},
+        "runs": runs,
+        "baseline": None if report.baseline is None else compared,
+    }
+
+
+def junit_xml(report: Report) -> str:
+    """Write a test suite with a test case a run; what the baseline knows is skipped; every text is printable."""
+    new = report.new
+    root = ET.Element("testsuites", name="strictreply probe")
+    suite = ET.SubElement(
+        root,
+        "testsuite",
+        name=f"strictreply probe {printable(report.app)}",
+        errors="0",
+        failures=str(len(new)),
+        skipped=str(len(report.of(ProbeOutcome.NOT_APPLICABLE)) + len(report.findings) - len(new)),
+        tests=str(len(report.runs)),
+        time=f"{report.seconds:.3f}",
+        timestamp=report.started.isoformat(timespec="seconds"),
+    )
+    for run in report.runs:
+        told = {"classname": f"{report.app}.{run.kind}", "name": run.id, "time": f"{run.seconds:.3f}"}
+        case = ET.SubElement(suite, "testcase", {name: printable(text) for name, text in told.items()})
+        if run in new:
+            message = printable(f"{run.harm}: {run.detail}")
+            failure = ET.SubElement(case, "failure", type=run.outcome.value, message=message)
+            failure.text = printable_lines(
+                f"{run.summary}\n{run.served}\nA strict gate says {run.code}. {FINDINGS[run.outcome][1]}\n"
+                f"Look: strictreply faults --show {run.fault}\nIn a test: llm.script({run.source})"
+            )
+        elif run.outcome in FINDINGS or run.outcome is ProbeOutcome.NOT_APPLICABLE:
+            why = f"known in the baseline: {run.detail}" if run.outcome in FINDINGS else run.detail
+            ET.SubElement(case, "skipped", type="pytest.skip", message=printable(why))
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"

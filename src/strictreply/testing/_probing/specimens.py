@@ -23,7 +23,6 @@ from strictreply.values._limits import JSON, JSONObject
 MAX_CHARS = 400  # of a reply, unless told otherwise
 MAX_PLACES = 6
 MAX_MEMBERS = 3  # that may differ before an object is shown as a whole
-_MESSAGE = "choices[0].message."
 _MISSING = object()
 _AROUND = re.compile(r'"id": "[^"]*", "object": "[^"]*", "created": [0-9]+, "model": "[^"]*", ')
 _REPEATED = re.compile(r', "logprobs": null, "finish_reason": null')
@@ -35,14 +34,11 @@ _ENDINGS = {
 
 
 def excerpt(served: Served, clean: JSON = None, limit: int = MAX_CHARS) -> str:
-    """Show what is served, one line a place, each of at most some ``limit`` characters.
-
-    Of a completion only what differs from the ``clean`` one is shown, of an HTTP response the status, headers and body.
-    """
+    """Show what is served, of a completion only what differs from ``clean``: ``limit`` characters a place at most."""
     if isinstance(served, HTTPReply):
         return "\n".join(_response(served, clean, limit))
     found = list(_differences(clean, served, ""))
-    lines = list[str]()
+    lines: list[str] = []
     for path, good, value in found[:MAX_PLACES]:
         if value is _MISSING:
             told = "is missing"
@@ -51,7 +47,7 @@ def excerpt(served: Served, clean: JSON = None, limit: int = MAX_CHARS) -> str:
             told = f"reads {printable(abridged(value, limit, wanted))}" if value else "is empty"
         else:
             told = f"= {printable(abridged(json.dumps(value, ensure_ascii=False), limit))}"
-        lines.append(f"{path.removeprefix(_MESSAGE) or 'the response'} {told}")
+        lines.append(f"{path.removeprefix('choices[0].message.') or 'the response'} {told}")
     lines += [f"[more places: {len(found) - MAX_PLACES}]"] if len(found) > MAX_PLACES else []
     return "\n".join(lines) or "a good reply, had the request not forbidden it"
 
@@ -60,7 +56,7 @@ def _differences(clean: object, served: object, path: str) -> Iterator[tuple[str
     """Find the smallest parts in which what is served differs: the path, what would be good there, and what is."""
     if _equal(clean, served):
         return
-    parts = list[tuple[str, object, object]]()
+    parts: list[tuple[str, object, object]] = []
     if isinstance(clean, dict) and isinstance(served, dict):
         pairs = {name: (clean.get(name, _MISSING), served.get(name, _MISSING)) for name in {**clean, **served}}
         if sum(not _equal(*pair) for pair in pairs.values()) <= MAX_MEMBERS:
@@ -118,6 +114,10 @@ def _changes(good: list[str], lines: list[str]) -> Iterator[str]:
 
 _TEXT: JSONObject = {"type": "string"}
 _SIZE: JSONObject = {"type": "integer", "minimum": 1}
+_NAMES: JSONObject = {"propertyNames": {"pattern": "^[a-z]+$"}, "additionalProperties": _TEXT}
+_LABEL_RULES: JSONObject = _NAMES | {"minProperties": 1, "maxProperties": 2}
+_IF_WANTED: JSONObject = {"if": {"properties": {"wanted": {"const": True}}}, "then": {"required": ["name"]}}
+_INSURANCE_RULES: JSONObject = {"required": ["wanted", "name", "age"]} | _IF_WANTED
 
 
 def _object(properties: JSONObject, **more: Any) -> JSONObject:
@@ -152,24 +152,14 @@ SAMPLES = (
         days={"type": "array", "items": _SIZE, "uniqueItems": True, "minItems": 1},
         legs={"type": "array", "prefixItems": [_TEXT, _TEXT], "items": False},
         guests={"type": "array", "contains": {"const": "driver"}, "maxContains": 1},
-        labels=_object(
-            {"main": _TEXT},
-            propertyNames={"pattern": "^[a-z]+$"},
-            additionalProperties=_TEXT,
-            minProperties=1,
-            maxProperties=2,
-        ),
+        labels=_object({"main": _TEXT}, **_LABEL_RULES),
         room=_object({"beds": _SIZE, "sea_view": False}, required=["beds"]),
         options={"type": "object", "additionalProperties": False},
         seat={"anyOf": [{"type": "string", "pattern": "^a"}, {"type": "string", "pattern": "^A"}]},
         refund={"oneOf": [{"type": "boolean"}, {"type": "number", "minimum": 0}]},
         level={"oneOf": [{"type": "integer", "maximum": 10}, {"type": "integer", "minimum": 5}]},
         payment={"oneOf": [_kind("card", number=_TEXT), _kind("cash", amount=_SIZE)]},
-        insurance=_object(
-            {"wanted": {"type": "boolean"}, "name": _TEXT, "age": _SIZE},
-            required=["wanted", "name", "age"],
-            **{"if": {"properties": {"wanted": {"const": True}}}, "then": {"required": ["name"]}},
-        ),
+        insurance=_object({"wanted": {"type": "boolean"}, "name": _TEXT, "age": _SIZE}, **_INSURANCE_RULES),
         driver=_object({"licence": _TEXT, "country": _TEXT}, dependentRequired={"licence": ["country"]}),
         file={"type": "string", "contentEncoding": "base64"},
     ),
@@ -180,7 +170,7 @@ SAMPLES = (
     ),
     Tool.from_json_schema("ping", {"type": "object", "properties": {}}, "Say that you are there."),
 )
-"""What shows the faults that the tools at hand have no rule for."""
+"""Tools for the faults that the tools at hand have no rule for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ from strictreply.testing._wire import Responder, Served
 from strictreply.values._limits import JSONObject
 
 START_SECONDS = 60.0
-KEY = "sk-made-up-for-the-probe"
 MAX_BODY_BYTES = 1_000_000
 
 
@@ -50,19 +49,14 @@ class ProbeWorker:
     """A callable in a process of its own, which is killed when it is closed."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
+        self.process = process
         self.ran: list[tuple[str, float]] = []
-
-    @property
-    def status(self) -> int | None:
-        """The exit status of the process, negative when a signal ended it; None while it runs."""
-        return self._process.returncode
 
     @classmethod
     async def start(cls, source: str, base_url: str, clean: tuple[str, ...]) -> ProbeWorker:
         """Start a process and import the app; raises Unusable when that does not work within a minute."""
-        model = {"OPENAI_BASE_URL": base_url, "OPENAI_API_BASE": base_url, "OPENAI_API_KEY": KEY}
-        local = "127.0.0.1,localhost"
+        key, local = "sk-made-up-for-the-probe", "127.0.0.1,localhost"
+        model = {"OPENAI_BASE_URL": base_url, "OPENAI_API_BASE": base_url, "OPENAI_API_KEY": key}
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", probe_worker.__name__, source, base_url, *clean),
             stdin=asyncio.subprocess.PIPE,
@@ -84,7 +78,7 @@ class ProbeWorker:
     async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
         """Call the app once; with ``told`` its behaviour holds a traceback and the versions it uses."""
         self.ran = []
-        commands = cast("asyncio.StreamWriter", self._process.stdin)
+        commands = cast("asyncio.StreamWriter", self.process.stdin)
         commands.write(f"{json.dumps({'told': told, 'tools': [*tools]})}\n".encode())
         answer = await self._answer()
         if "died" in answer:
@@ -96,21 +90,21 @@ class ProbeWorker:
         """Kill the process and whatever it started."""
         with contextlib.suppress(ProcessLookupError):
             if hasattr(os, "killpg"):
-                os.killpg(self._process.pid, signal.SIGKILL)
+                os.killpg(self.process.pid, signal.SIGKILL)
             else:
-                self._process.kill()
-        await self._process.wait()
+                self.process.kill()
+        await self.process.wait()
 
     async def _answer(self) -> dict[str, Any]:
-        while line := await cast("asyncio.StreamReader", self._process.stdout).readline():
+        while line := await cast("asyncio.StreamReader", self.process.stdout).readline():
             answer: dict[str, Any] = json.loads(line)
             if "ran" not in answer:
                 return answer
             name, at = answer["ran"]
             self.ran.append((name, at))
-        status = await self._process.wait()
-        signalled = status < 0
-        return {"died": f"was killed by {signal.Signals(-status).name}" if signalled else f"ended with status {status}"}
+        status = await self.process.wait()
+        end = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+        return {"died": end}
 
 
 class Service:
@@ -124,16 +118,13 @@ class Service:
     def __init__(self, url: str, body: bytes, *, timeout: float) -> None:
         parts = urlsplit(url)
         if parts.scheme != "http" or not is_loopback(parts.hostname or ""):
-            raise ValueError(
-                f"the service must be at http:// on loopback, such as http://127.0.0.1:8000/ask; got {url}"
-            )
+            raise ValueError(f"the service must be at http:// on loopback, as http://127.0.0.1:8000/ask; got {url}")
         self._host, self._port = parts.hostname or "", parts.port or http.client.HTTP_PORT
         self._path = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
-        self._body = body
-        self._timeout = timeout
+        self._body, self._timeout = body, timeout
 
     async def start(self, _base_url: str) -> Service:
-        """Return the service itself: it runs already, and was told the base URL by its user."""
+        """Return the service itself: it runs already, and its user set the base URL."""
         return self
 
     async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:  # noqa: ARG002 - it tells nothing
@@ -146,11 +137,10 @@ class Service:
             return Behaviour(ProbeOutcome.CRASHED, "its connection broke, or nobody listens there", lost=True)
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
             return Behaviour(ProbeOutcome.ACCEPTED, f"HTTP {status}", digest(content.decode("utf-8", "replace")))
-        try:
+        said = "without"
+        with contextlib.suppress(ValueError, RecursionError):
             json.loads(content)
             said = "with"
-        except (ValueError, RecursionError):
-            said = "without"
         clean = said == "with" or HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
         return Behaviour(ProbeOutcome.CLEAN if clean else ProbeOutcome.CRASHED, f"HTTP {status} {said} a JSON body")
 
@@ -158,9 +148,8 @@ class Service:
         """Leave the service as it is."""
 
     def _posted(self) -> tuple[int, bytes]:
-        with contextlib.closing(
-            http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
-        ) as connection:
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+        with contextlib.closing(connection):
             connection.request("POST", self._path, self._body, {"Content-Type": "application/json"})
             response = connection.getresponse()
             return response.status, response.read(MAX_BODY_BYTES)
@@ -173,9 +162,7 @@ class ProbeStage:
     """
 
     def __init__(self, connect: Connect, *, timeout: float, port: int = 0) -> None:
-        self._connect = connect
-        self._timeout = timeout
-        self._port = port
+        self._connect, self._timeout, self._port = connect, timeout, port
         self.warm_up: Responder | None = None
         self._server: LoopbackServer | None = None
         self._subject: ProbeSubject | None = None
@@ -190,16 +177,15 @@ class ProbeStage:
                 behaviour = await subject.call(told=told, tools=tools)
         except TimeoutError:
             behaviour = Behaviour(ProbeOutcome.HUNG, f"did not return within {self._timeout:g} s", lost=True)
-        seconds = time.monotonic() - begun
-        behaviour = replace(behaviour, ran=tuple(subject.ran), skipped=None if behaviour.lost else behaviour.skipped)
+        seconds, ran = time.monotonic() - begun, tuple(subject.ran)
         if behaviour.lost:
             await self.close()  # who is still asking must not ask the next run's server
-        return replace(behaviour, seconds=seconds)
+        skipped = None if behaviour.lost else behaviour.skipped
+        return replace(behaviour, ran=ran, skipped=skipped, seconds=seconds)
 
     async def close(self) -> None:
         """End the app and the server; the next run starts them anew."""
-        subject, self._subject = self._subject, None
-        server, self._server = self._server, None
+        (subject, self._subject), (server, self._server) = (self._subject, None), (self._server, None)
         if subject is not None:
             await subject.close()
         if server is not None:
@@ -207,13 +193,12 @@ class ProbeStage:
 
     async def _opened(self) -> ProbeSubject:
         if self._server is None:
-            patience = 2 * self._timeout  # a hanging reply must outlast the app
 
             def answer(request: JSONObject) -> Served:  # by what the present run serves
                 return self._responder(request)
 
-            try:
-                server = LoopbackServer(answer, port=self._port, patience=patience)
+            try:  # a hanging reply must outlast the app
+                server = LoopbackServer(answer, port=self._port, patience=2 * self._timeout)
             except OSError as error:
                 raise Unusable(f"port {self._port} cannot be bound: {error.strerror}") from error
             self._server = server.__enter__()

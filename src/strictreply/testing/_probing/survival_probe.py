@@ -10,18 +10,18 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
 
 from strictreply.testing._demands import Demand, DemandHints
-from strictreply.testing._probing.client_verdicts import ClientVerdict, question, verdict_on
+from strictreply.testing._probing.client_verdicts import question, verdict_on
 from strictreply.testing._probing.probe_worker import Unusable
 from strictreply.testing._probing.specimens import excerpt
 from strictreply.testing._probing.subjects import Connect, ProbeStage
 from strictreply.testing._probing.survival_report import OUTCOMES, Behaviour, ProbeOutcome, ProbeRun, Report, judged
-from strictreply.testing._scripts import MAX_REQUESTS, Asked, ScriptedModel
+from strictreply.testing._scripts import MAX_REQUESTS, ScriptedModel
 from strictreply.testing._steps import Fault, Kind, Target
 from strictreply.testing._wire import CallIds, HTTPReply, Served
 from strictreply.testing.faults import CATALOGUE
@@ -29,7 +29,6 @@ from strictreply.testing.faults._catalogue import Entry
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
 
-DEFAULT_TIMEOUT = 10.0
 MIN_LOOP = 10  # so many requests of a run that ends by its timeout are no hang: the app went on asking
 
 
@@ -44,10 +43,7 @@ class ProbeTrial(NamedTuple):
 def planned(
     demand: Demand, *, kinds: Collection[Kind] = (), names: Collection[str] = ()
 ) -> tuple[list[ProbeTrial], list[ProbeRun]]:
-    """Choose the trials of an app by kinds and names, and report why each other fault does not apply.
-
-    Arguments are spoiled in every tool, everything else in the first one: it is the same for all.
-    """
+    """Choose the trials of an app by kinds and names, and report why each other fault does not apply."""
     trials: list[ProbeTrial] = []
     others: list[ProbeRun] = []
     for entry in CATALOGUE.values():
@@ -72,6 +68,7 @@ def _trials(entry: Entry, demand: Demand, run: ProbeRun) -> Iterator[ProbeTrial]
         names[target.name] = re.sub(r"\W", "_", target.name) or "Answer"
         while len({*names.values()}) < len(names):
             names[target.name] += "_"
+    # arguments are spoiled in every tool, everything else in the first one: it is the same for all
     for target in demand.targets if entry.kind is Kind.ARGS else demand.targets[:1]:
         for fault in _faults(entry, target):
             if fault.source in seen or not demand.refuses(fault):
@@ -81,26 +78,6 @@ def _trials(entry: Entry, demand: Demand, run: ProbeRun) -> Iterator[ProbeTrial]
             source = fault.source.replace(target.source, names[target.name]) if target.source else fault.source
             served = excerpt(fault.served, target.clean)
             yield ProbeTrial(fault, target, replace(run, code=fault.code, at=fault.at, source=source, served=served))
-
-
-def _calls_nothing(fault: Fault, demand: Demand) -> bool:
-    """Report whether a job that needs a tool is served no call of any: none can run with good arguments."""
-    served = fault.served
-    text = served.body.decode("latin-1") if isinstance(served, HTTPReply) else json.dumps(served, ensure_ascii=False)
-    quoted = text.replace("\\", "")
-    return demand.targets[0].tool is not None and not any(f'"{tool.name}"' in quoted for tool in demand.callable_tools)
-
-
-def _ran_later(behaviour: Behaviour, asked: Sequence[Asked]) -> list[str]:
-    """Return the tools that ran after the first request: what ran before it no reply has asked for."""
-    return [name for name, at in behaviour.ran if asked and at > asked[0].at]
-
-
-def _outcome_of(verdict: ClientVerdict, outcome: ProbeOutcome, *, returned: bool) -> ProbeOutcome:
-    """Return MISBEHAVED where what the client did on the way harms more than how the run ended."""
-    worse = outcome is not ProbeOutcome.LEAKED and verdict.harm.rank < OUTCOMES[outcome].harm.rank
-    misbehaved = outcome is ProbeOutcome.CLEAN or (worse and not returned)
-    return ProbeOutcome.MISBEHAVED if misbehaved else outcome
 
 
 def _faults(entry: Entry, target: Target) -> Iterator[Fault]:
@@ -113,8 +90,14 @@ def _faults(entry: Entry, target: Target) -> Iterator[Fault]:
         yield from entry.all_for()
 
 
-@dataclass(frozen=True, slots=True)
-class Rehearsal:
+def _calls_nothing(served: Served, demand: Demand) -> bool:
+    """Report whether a job that needs a tool is served no call of any: none can run with good arguments."""
+    text = served.body.decode("latin-1") if isinstance(served, HTTPReply) else json.dumps(served, ensure_ascii=False)
+    quoted = text.replace("\\", "")
+    return demand.targets[0].tool is not None and not any(f'"{tool.name}"' in quoted for tool in demand.callable_tools)
+
+
+class Rehearsal(NamedTuple):
     """What was learnt from good replies; ``good`` is the result's digest, None when it is never twice the same."""
 
     demand: Demand
@@ -165,30 +148,25 @@ async def _rehearsed(stage: ProbeStage, hints: DemandHints) -> tuple[GoodModel, 
         trace = f"\n{behaviour.traceback}" if behaviour.traceback else ""
         raise Unusable(f"the app failed {when}: {behaviour.told}{hint}{trace}")
     if demand is None:
-        raise Unusable(
-            "it returned without asking the model for a chat completion; does its client use the base URL it is given, "
-            "or OPENAI_BASE_URL?"
-        )
+        asks = "does its client use the base URL it is given, or OPENAI_BASE_URL?"
+        raise Unusable(f"it returned without asking the model for a chat completion; {asks}")
     return model, demand, behaviour
 
 
 @dataclass(slots=True)
 class Probe:
-    """One probe of one app; :meth:`report` returns at any time what was found so far.
-
-    ``hints`` state what the app's requests do not. ``kinds`` and ``names`` choose faults, empty ones all. After
-    ``max_requests`` a run is ended as an endless loop. ``jobs`` run side by side; ``port`` 0 is a free one.
-    """
+    """One probe of one app; :meth:`report` returns at any time what was found so far."""
 
     name: str
     connect: Connect
-    hints: DemandHints = field(default=DemandHints(), kw_only=True)
-    kinds: Collection[Kind] = field(default=(), kw_only=True)
-    names: Collection[str] = field(default=(), kw_only=True)
-    timeout: float = field(default=DEFAULT_TIMEOUT, kw_only=True)
-    max_requests: int = field(default=MAX_REQUESTS, kw_only=True)
-    jobs: int = field(default=2, kw_only=True)
-    port: int = field(default=0, kw_only=True)
+    _: KW_ONLY
+    hints: DemandHints = field(default=DemandHints())  # what the app's requests do not state
+    kinds: Collection[Kind] = ()  # of faults, all when empty
+    names: Collection[str] = ()  # of faults, all when empty
+    timeout: float = 10.0
+    max_requests: int = MAX_REQUESTS  # after which a run is ended as an endless loop
+    jobs: int = 2  # side by side
+    port: int = 0  # a free one
     _started: datetime = field(default_factory=partial(datetime.now, UTC), init=False)
     _begun: float = field(default_factory=time.monotonic, init=False)
     _rehearsal: Rehearsal | None = field(default=None, init=False)
@@ -197,14 +175,10 @@ class Probe:
     _digests: dict[str, str] = field(default_factory=dict[str, str], init=False)
 
     def run(self, *, on_plan: Callable[[Demand, int], None], on_run: Callable[[ProbeRun], None]) -> None:
-        """Probe the app; raises Unusable when good replies do not work, or a fault of ``names`` does not apply.
-
-        ``on_plan`` gets what the app asks for and the number of runs to come, ``on_run`` each run as it ends.
-        """
+        """Probe the app; raises Unusable when good replies do not work, or a fault of ``names`` does not apply."""
 
         async def probed() -> KeyboardInterrupt | SystemExit | None:
-            # What ends the program is returned: asyncio would keep it, unretrieved, with this task.
-            try:
+            try:  # what ends the program is returned: asyncio would keep it, unretrieved, with this task
                 await self._probed(on_plan, on_run)
             except (KeyboardInterrupt, SystemExit) as error:
                 return error
@@ -282,29 +256,26 @@ class Probe:
         if len(always.requests) > 1:
             again = await stage.play(first_then_good)
             recovered = again.returned and good in {None, again.digest}
-        echoes = [(number, role) for model in (always, once) for number, role, _ in model.echoes()]
         self._digests[trial.run.source] = behaviour.digest
-        asked, calls_nothing = always.requests, _calls_nothing(trial.fault, rehearsal.demand)
-        looped = always.looped or (behaviour.outcome is ProbeOutcome.HUNG and len(asked) >= MIN_LOOP)
-        outcome, detail = judged(behaviour, echoes, good, looped=looped, without_tool=calls_nothing)
-        found = None
-        if outcome is ProbeOutcome.ACCEPTED or not behaviour.returned:
-            known: dict[str, Any] = {
-                "accepted": behaviour.returned,
-                "skipped": behaviour.skipped,
-                "usual": rehearsal.usual,
-            }
-            found = verdict_on(trial.fault, asked, ran=[] if calls_nothing else _ran_later(behaviour, asked), **known)
-        if found is not None:
-            detail = f"{found[1]}; then {detail}"
-            outcome = _outcome_of(found[0], outcome, returned=behaviour.returned)
-        return replace(
-            trial.run,
-            outcome=outcome,
-            detail=detail,
-            verdict=None if found is None else found[0],
-            frame=behaviour.frame,
-            seconds=behaviour.seconds,
-            requests=len(asked),
-            recovered=recovered,
-        )
+        return replace(_run_of(trial, behaviour, (always, once), rehearsal), recovered=recovered)
+
+
+def _run_of(trial: ProbeTrial, behaviour: Behaviour, models: Sequence[ScriptedModel], rehearsal: Rehearsal) -> ProbeRun:
+    """Judge how a run ended, and what the app's client did on the way, where that harms more."""
+    asked, calls_nothing = models[0].requests, _calls_nothing(trial.fault.served, rehearsal.demand)
+    echoes = [(number, role) for model in models for number, role, _ in model.echoes()]
+    looped = models[0].looped or (behaviour.outcome is ProbeOutcome.HUNG and len(asked) >= MIN_LOOP)
+    outcome, detail = judged(behaviour, echoes, rehearsal.good, looped=looped, without_tool=calls_nothing)
+    run = replace(trial.run, frame=behaviour.frame, seconds=behaviour.seconds, requests=len(asked))
+    # what ran before the first request no reply has asked for
+    ran = [name for name, at in behaviour.ran if asked and at > asked[0].at and not calls_nothing]
+    seen: dict[str, Any] = {"skipped": behaviour.skipped, "usual": rehearsal.usual, "ran": ran}
+    is_judged = outcome is ProbeOutcome.ACCEPTED or not behaviour.returned
+    found = verdict_on(trial.fault, asked, accepted=behaviour.returned, **seen) if is_judged else None
+    if found is None:
+        return replace(run, outcome=outcome, detail=detail)
+    verdict, words = found
+    worse = outcome is not ProbeOutcome.LEAKED and verdict.harm.rank < OUTCOMES[outcome].harm.rank
+    misbehaved = outcome is ProbeOutcome.CLEAN or (worse and not behaviour.returned)
+    outcome = ProbeOutcome.MISBEHAVED if misbehaved else outcome
+    return replace(run, outcome=outcome, detail=f"{words}; then {detail}", verdict=verdict)

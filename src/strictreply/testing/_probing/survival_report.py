@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple, Self
-from xml.etree import ElementTree as ET
 
 from strictreply.testing._probing.client_verdicts import ClientVerdict
 from strictreply.testing._steps import Harm, Kind
-from strictreply.values._issues import printable, printable_lines
-from strictreply.values._limits import JSONObject
 
 
 class ProbeOutcome(StrEnum):
-    """What an app did with a malformed reply (see ``OUTCOMES``); what it should not have done comes first."""
+    """What an app did with a malformed reply; the ``FINDINGS`` come first."""
 
     ACCEPTED = "accepted"
     CRASHED = "crashed"
@@ -27,85 +24,64 @@ class ProbeOutcome(StrEnum):
     LEAKED = "leaked"
     ANSWERED_WITHOUT_TOOL = "answered_without_tool"
     MISBEHAVED = "misbehaved"
-    NOTHING = "nothing"
-    CLEAN = "clean"
-    NOT_APPLICABLE = "not_applicable"
+    NOTHING = "nothing"  # it returned None: it used nothing of the reply, and told nobody
+    CLEAN = "clean"  # it refused, with an exception made for that
+    NOT_APPLICABLE = "not_applicable"  # its requests do not allow this fault
 
 
 class OutcomeWords(NamedTuple):
-    """The words for an outcome; only a finding has a ``remedy``, is ``counted`` in a verdict, and does ``harm``."""
+    """The words for an outcome; a finding is also ``counted`` in a verdict, and does ``harm``."""
 
     title: str
     style: str
-    meaning: str
     counted: str = ""
-    remedy: str = ""
     harm: Harm = Harm.ACCEPTS
 
 
 OUTCOMES: Mapping[ProbeOutcome, OutcomeWords] = {
-    ProbeOutcome.ACCEPTED: OutcomeWords(
-        "accepted",
-        "red",
-        "The app went on with a reply that breaks its own contract.",
-        "accepted",
-        "Judge the whole reply before anything of it is used: the arguments against the tool's closed schema, the JSON "
-        "strictly, the response's finish_reason and role.",
-    ),
-    ProbeOutcome.CRASHED: OutcomeWords(
-        "crashed",
-        "yellow",
-        "An exception came out that says nothing of the reply, or the process died.",
-        "crashed it",
-        "Catch it where the reply is read, and raise an exception of your own that says the reply is bad.",
-        Harm.CRASHES,
-    ),
-    ProbeOutcome.HUNG: OutcomeWords(
-        "hung",
-        "magenta",
-        "The app did not return.",
-        "hung it",
-        "Set a timeout on the client, a deadline on the whole call, and a bound on retries.",
-        Harm.DEGRADES,
-    ),
-    ProbeOutcome.LOOPED: OutcomeWords(
-        "looped",
-        "magenta",
-        "The app asked again and again, until the probe ended it.",
-        "sent it into an endless loop",
-        "Limit the turns of the tool loop, and stop when a model makes the same mistake again.",
-        Harm.DEGRADES,
-    ),
-    ProbeOutcome.LEAKED: OutcomeWords(
-        "leaked",
-        "magenta",
-        "What the model wrote came back in a prompt of the app: an injection.",
-        "leaked into its prompts",
-        "Word corrections from your own schema; no error text that quotes the reply may stand in a prompt.",
-        Harm.LEAKS,
-    ),
-    ProbeOutcome.ANSWERED_WITHOUT_TOOL: OutcomeWords(
-        "no tool ran",
-        "yellow",
-        "The app needs its tool, ran none with good arguments, and returned a value as if it were done.",
-        "answered without a tool",
-        "Raise when the job ends without the call that it needs: a caller takes a value for success.",
-    ),
-    ProbeOutcome.MISBEHAVED: OutcomeWords(
-        "misbehaved",
-        "yellow",
-        "The app refused the reply, but before that a tool ran, or it asked again as no client should.",
-        "misbehaved before it refused",
-        "Run tools once the whole reply is judged; wait as long as Retry-After says, and longer from repeat to repeat.",
-    ),
-    ProbeOutcome.NOTHING: OutcomeWords(
-        "nothing", "blue", "The app returned None: it used nothing of the reply, and told nobody."
-    ),
-    ProbeOutcome.CLEAN: OutcomeWords("clean", "green", "The app refused, with an exception made for that."),
-    ProbeOutcome.NOT_APPLICABLE: OutcomeWords("n/a", "default", "The app's requests do not allow this fault."),
+    ProbeOutcome.ACCEPTED: OutcomeWords("accepted", "red", "accepted"),
+    ProbeOutcome.CRASHED: OutcomeWords("crashed", "yellow", "crashed it", Harm.CRASHES),
+    ProbeOutcome.HUNG: OutcomeWords("hung", "magenta", "hung it", Harm.DEGRADES),
+    ProbeOutcome.LOOPED: OutcomeWords("looped", "magenta", "sent it into an endless loop", Harm.DEGRADES),
+    ProbeOutcome.LEAKED: OutcomeWords("leaked", "magenta", "leaked into its prompts", Harm.LEAKS),
+    ProbeOutcome.ANSWERED_WITHOUT_TOOL: OutcomeWords("no tool ran", "yellow", "answered without a tool"),
+    ProbeOutcome.MISBEHAVED: OutcomeWords("misbehaved", "yellow", "misbehaved before it refused"),
+    ProbeOutcome.NOTHING: OutcomeWords("nothing", "blue"),
+    ProbeOutcome.CLEAN: OutcomeWords("clean", "green"),
+    ProbeOutcome.NOT_APPLICABLE: OutcomeWords("n/a", "default"),
 }
 
-FINDINGS = tuple(outcome for outcome, words in OUTCOMES.items() if words.remedy)  # the outcomes that no app should show
+# The outcomes that no app should show: what the app did, and what to do about it.
+FINDINGS: Mapping[ProbeOutcome, tuple[str, str]] = {
+    ProbeOutcome.ACCEPTED: (
+        "The app went on with a reply that breaks its own contract.",
+        "Judge the whole reply before use: arguments by the tool's closed schema, JSON strictly, role, finish_reason.",
+    ),
+    ProbeOutcome.CRASHED: (
+        "An exception came out that says nothing of the reply, or the process died.",
+        "Catch it where the reply is read, and raise an exception of your own that says the reply is bad.",
+    ),
+    ProbeOutcome.HUNG: (
+        "The app did not return.",
+        "Set a timeout on the client, a deadline on the whole call, and a bound on retries.",
+    ),
+    ProbeOutcome.LOOPED: (
+        "The app asked again and again, until the probe ended it.",
+        "Limit the turns of the tool loop, and stop when a model makes the same mistake again.",
+    ),
+    ProbeOutcome.LEAKED: (
+        "What the model wrote came back in a prompt of the app: an injection.",
+        "Word corrections from your own schema; no error text that quotes the reply may stand in a prompt.",
+    ),
+    ProbeOutcome.ANSWERED_WITHOUT_TOOL: (
+        "The app needs its tool, ran none with good arguments, and returned a value as if it were done.",
+        "Raise when the job ends without the call that it needs: a caller takes a value for success.",
+    ),
+    ProbeOutcome.MISBEHAVED: (
+        "The app refused the reply, but before that a tool ran, or it asked again as no client should.",
+        "Run tools once the whole reply is judged; wait as long as Retry-After says, and longer from repeat to repeat.",
+    ),
+}
 
 # What each kind of fault is about.
 KIND_WORDS: Mapping[Kind, str] = {
@@ -119,16 +95,15 @@ KIND_WORDS: Mapping[Kind, str] = {
     Kind.HTTP: "HTTP responses",
     Kind.STREAM: "server-sent events",
 }
-_DECIMALS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What an app did in one run, before that is compared with what it does for good replies.
+    """What an app did in one run; ``told`` is the type of the value it returned, or describes what happened.
 
-    Of a value returned ``told`` is its type and ``digest`` equal for equal ones; else ``told`` describes what happened,
-    and ``frame`` is the innermost one of a library. ``lost`` when the app has to be started anew. ``skipped`` are the
-    seconds of waits that did not take place, None when unknown; ``ran`` are the tools that ran, each with the time.
+    ``digest`` is equal for equal values, ``frame`` the innermost one of a library. ``lost`` when the app has to be
+    started anew. ``skipped`` are the seconds of waits that did not take place, None when unknown; ``ran`` are the tools
+    that ran, each with the time.
     """
 
     outcome: ProbeOutcome
@@ -184,10 +159,9 @@ def judged(
 class ProbeRun:
     """One fault, and what the app did with it, as ``detail`` describes in our words.
 
-    ``at`` is the JSON Pointer of the spoiled place, ``code`` a strict gate's, ``frame`` the innermost one of a library
-    in a crash. ``seconds`` and ``requests`` are those of the run with nothing but faults; ``recovered`` when good
-    replies after the fault gave the good result. ``source`` makes the fault again; ``served`` is hostile text.
-    ``verdict`` is what the app's client should not have done on the way.
+    ``at`` is the JSON Pointer of the spoiled place, ``code`` a strict gate's. ``seconds`` and ``requests`` are those of
+    the run with nothing but faults; ``recovered`` when good replies after the fault led to the good result. ``source``
+    makes the fault again; ``served`` is hostile text.
     """
 
     fault: str
@@ -265,11 +239,6 @@ class Baseline:
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise ValueError("it is no report that `strictreply probe --json FILE` wrote") from error
 
-    def gone(self, runs: Sequence[ProbeRun]) -> list[str]:
-        """Return what makes those again that were findings before, were tried now, and are none any more."""
-        fine = {run.source for run in runs if run.outcome not in {*FINDINGS, ProbeOutcome.NOT_APPLICABLE}}
-        return [source for source in self.found if source in fine]
-
 
 def _finding(run: ProbeRun) -> tuple[ProbeOutcome, ClientVerdict | None, Harm]:
     """Return what makes a finding new when it changes, even where the app harms less than before."""
@@ -278,10 +247,7 @@ def _finding(run: ProbeRun) -> tuple[ProbeOutcome, ClientVerdict | None, Harm]:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that a probe found; ``complete`` is false when it was interrupted.
-
-    ``asks`` is what the app's requests ask for; ``baseline`` holds the findings of an earlier report to compare with.
-    """
+    """Everything that a probe found; ``asks`` is what the app's requests ask for."""
 
     app: str
     asks: str
@@ -307,6 +273,12 @@ class Report:
         """The findings that the baseline does not know; without one, all."""
         known = {} if self.baseline is None else self.baseline.found
         return [run for run in self.findings if known.get(run.source) != _finding(run)]
+
+    @property
+    def gone(self) -> list[str]:
+        """What makes those again that are findings of the baseline, were tried now, and are none any more."""
+        fine = {run.source for run in self.applicable if run.outcome not in FINDINGS}
+        return [] if self.baseline is None else [source for source in self.baseline.found if source in fine]
 
     @property
     def applicable(self) -> list[ProbeRun]:
@@ -337,68 +309,10 @@ class Report:
     @property
     def verdict(self) -> str:
         """Report in one sentence what it came to."""
-        ran = len(self.applicable)
+        ran, found = len(self.applicable), len(self.findings)
         part = "" if self.complete else ", the probe was interrupted"
-        if not ran:
-            return f"Nothing was tried{part}."
-        if not self.findings:
-            return f"Survived all {ran} malformed replies{part}."
+        if not found:
+            return f"Survived all {ran} malformed replies{part}." if ran else f"Nothing was tried{part}."
         told = [f"{len(self.of(one))} {OUTCOMES[one].counted}" for one in FINDINGS if self.of(one)]
         compared = f" Against the baseline {len(self.new)} are new." if self.baseline is not None else ""
-        return f"Did not survive {len(self.findings)} of {ran} malformed replies: {', '.join(told)}{part}.{compared}"
-
-
-def report_json(report: Report) -> JSONObject:
-    """Return the report as JSON-safe values; ``served`` of a run is an excerpt of hostile text, made printable."""
-    outcomes: JSONObject = {outcome.value: len(report.of(outcome)) for outcome in ProbeOutcome}
-    runs: list[JSONObject] = []
-    for run in report.runs:
-        harm = run.harm.value if run.outcome in FINDINGS else None
-        runs.append(asdict(run) | {"harm": harm, "seconds": round(run.seconds, _DECIMALS)})
-        del runs[-1]["summary"]
-    compared: JSONObject = {"new": [run.source for run in report.new]}
-    compared["gone"] = [] if report.baseline is None else [*report.baseline.gone(report.runs)]
-    return {
-        "app": report.app,
-        "asks": report.asks,
-        "started": report.started.isoformat(timespec="seconds"),
-        "seconds": round(report.seconds, _DECIMALS),
-        "versions": dict(report.versions),
-        "complete": report.complete,
-        "survived": report.survived,
-        "outcomes": outcomes | {"recovered": report.recovered},
-        "runs": runs,
-        "baseline": None if report.baseline is None else compared,
-    }
-
-
-def junit_xml(report: Report) -> str:
-    """Write a test suite with a test case a run; what the baseline knows is skipped; every text is printable."""
-    new = report.new
-    root = ET.Element("testsuites", name="strictreply probe")
-    suite = ET.SubElement(
-        root,
-        "testsuite",
-        name=f"strictreply probe {printable(report.app)}",
-        errors="0",
-        failures=str(len(new)),
-        skipped=str(len(report.of(ProbeOutcome.NOT_APPLICABLE)) + len(report.findings) - len(new)),
-        tests=str(len(report.runs)),
-        time=f"{report.seconds:.3f}",
-        timestamp=report.started.isoformat(timespec="seconds"),
-    )
-    for run in report.runs:
-        told = {"classname": f"{report.app}.{run.kind}", "name": run.id, "time": f"{run.seconds:.3f}"}
-        case = ET.SubElement(suite, "testcase", {name: printable(text) for name, text in told.items()})
-        if run in new:
-            message = printable(f"{run.harm}: {run.detail}")
-            failure = ET.SubElement(case, "failure", type=run.outcome.value, message=message)
-            failure.text = printable_lines(
-                f"{run.summary}\n{run.served}\nA strict gate says {run.code}. {OUTCOMES[run.outcome].remedy}\n"
-                f"Look: strictreply faults --show {run.fault}\nIn a test: llm.script({run.source})"
-            )
-        elif run.outcome in FINDINGS or run.outcome is ProbeOutcome.NOT_APPLICABLE:
-            why = f"known in the baseline: {run.detail}" if run.outcome in FINDINGS else run.detail
-            ET.SubElement(case, "skipped", type="pytest.skip", message=printable(why))
-    ET.indent(root)
-    return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+        return f"Did not survive {found} of {ran} malformed replies: {', '.join(told)}{part}.{compared}"
