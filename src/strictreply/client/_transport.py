@@ -102,18 +102,17 @@ class Transport:
         """The client's own namespace of the API, as it is now."""
         return self._resource_of(self.client)
 
-    def owned_retries(self) -> int | None:
-        """Return how often a request that failed may be repeated by the client's own word; None when it has none.
+    def retries(self) -> tuple[int | None, bool]:
+        """Return how often a failed request may be repeated by the client's own word, None when it has none.
 
-        0 where the client repeats it by itself.
+        And whether it repeats by itself, as its ``create`` cannot be made to send once: 0 is left for us then.
         """
         said = getattr(self.client, "max_retries", None)
-        return None if type(said) is not int else 0 if self.repeats_itself() else said
-
-    def repeats_itself(self) -> bool:
-        """Return whether the client repeats what failed, and has a ``create`` that cannot be told to send once."""
-        completions, said = self.resource, getattr(self.client, "max_retries", None)
-        return type(said) is int and said > 0 and self._sender_of(completions) is completions
+        if type(said) is not int:
+            return None, False
+        completions = self.resource
+        is_repeating = said > 0 and self._sender_of(completions) is completions
+        return 0 if is_repeating else said, is_repeating
 
     def is_seen(self, way: Way) -> bool:
         """Return whether somebody stands between us and the SDK: a tracer, as far as we know, which sees each ask."""
