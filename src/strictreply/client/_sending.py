@@ -1,7 +1,4 @@
-"""The requests of one call within its bounds, answered whole or by a stream; and errors that are the SDK's, too.
-
-Programs that catch ``openai.RateLimitError`` go on catching it.
-"""
+"""The requests of one call within its bounds, answered whole or by a stream; and errors that are the SDK's, too."""
 
 from __future__ import annotations
 
@@ -250,8 +247,6 @@ def _followed(source: Any, sending: Sending, relay: Relay) -> Generator[Io | lis
         for came in several:
             if pieces := relay.feed(came):
                 yield pieces  # before the next is read: the part of an answer that is in them grows with that
-            if relay.is_over:
-                break
     sending.incoming = None
     yield Io(incoming.aclose if sending.is_async else incoming.close)
     return failure
