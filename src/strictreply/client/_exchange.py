@@ -43,7 +43,7 @@ _PORTS = {"http": 80, "https": 443}
 
 @dataclass(slots=True)
 class Bounds:
-    """The bounds of one request, and what was seen of it: ``until`` by ``time.monotonic``, bytes after decompression."""
+    """The bounds of one request, and what was seen of it: ``until`` in ``time.monotonic``, the body decompressed."""
 
     until: float | None
     max_body_bytes: int

@@ -10,7 +10,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Generic, Self, TypeVar
 
-from strictreply.client._posting import body_over, is_http, is_raw, is_sdks_own, raw_stream, sdk_type
+from strictreply.client._posting import body_over, is_http, is_raw, is_sdks_own, raw_over, sdk_type
 from strictreply.client._relay import Came, StreamEvent
 from strictreply.client._sending import Sending
 from strictreply.client._wrapped import Exchange
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def as_sdks_stream(source: Any, rest: Any, sending: Sending) -> Any:
-    """Return what the SDK returns for a stream, over ``rest``, in the form asked for; plain chunks where it has none."""
+    """Return what the SDK returns for a stream, over ``rest``, in the form asked for; else plain chunks."""
     http, is_async = source.http_response if is_raw(source) else getattr(source, "response", None), sending.is_async
     if not is_http(http):
         return AsyncChunks(rest) if is_async else Chunks(rest)
@@ -32,7 +32,8 @@ def as_sdks_stream(source: Any, rest: Any, sending: Sending) -> Any:
     library = import_module("openai")
     kind = library.AsyncStream if is_async else library.Stream
     if is_raw(source):
-        made = raw_stream(source, body, sending.way.form)
+        made = raw_over(source, body, sending.way.form, source._stream_cls)  # noqa: SLF001
+        made = made.parse() if sending.way.form is None else made
         decoder = getattr(made, "_decoder", None)
         reading = [getattr(type(decoder), name, None) for name in ("iter_bytes", "aiter_bytes", "decode")]
         if type(made) is kind and all(map(is_sdks_own, (kind.__stream__, kind._iter_events, *reading))):  # noqa: SLF001
