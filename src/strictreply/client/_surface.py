@@ -15,15 +15,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import BaseModel
 
 from strictreply.client._posting import is_sdks, sent_by
-from strictreply.client._transport import (
-    RAW_RESPONSE,
-    Transport,
-    Way,
-    is_async_openai,
-    is_openai,
-    is_patched,
-    passing,
-)
+from strictreply.client._transport import RAW_RESPONSE, Transport, Way, is_async_openai, is_openai, is_patched, passing
 from strictreply.values._limits import JSONObject
 from strictreply.values._replies import AssistantReply, DirectAnswer
 from strictreply.wires._chat import CHAT

@@ -130,7 +130,7 @@ class Turn:
 
 def first_turn(ask: Ask) -> Turn:
     """Make the first request."""
-    request, added = dressed(ask.contract, ask.contract, ask.base, ask.base["messages"], ask.unwanted, wire=ask.wire)
+    request, added = dressed(ask.contract, ask.base, ask.base["messages"], ask.unwanted, wire=ask.wire)
     return Turn(request, added=added, unwanted=ask.unwanted)
 
 

@@ -12,13 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, cast
 
 from strictreply.contract._contract import Check, Checked, Contract, check_of
-from strictreply.contract._judge import (
-    counts_anew,
-    judge_opened,
-    opened_for,
-    with_fresh_ids,
-    with_numbered_ids,
-)
+from strictreply.contract._judge import counts_anew, judge_opened, opened_for, with_fresh_ids, with_numbered_ids
 from strictreply.retry._asking import (
     Ask,
     Bad,
