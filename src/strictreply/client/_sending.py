@@ -330,8 +330,7 @@ def as_sdks_too(error: CallFailed, transport: Transport, last: Sent | None, rais
     if halted == "content_filter" or (is_cut and last is not None and halted != "deadline"):
         kind = sdk.LengthFinishReasonError if is_cut else sdk.ContentFilterFinishReasonError
         return _both(error, kind, {"completion": _completion(last, transport)})
-    source: Any = None if last is None else last.source
-    response, of_id = (source.http_response, "request_id") if is_raw(source) else (None, "_request_id")
+    response, request_id = _http_of(last)
     request = getattr(response, "request", None)
     request = request or client._client.build_request("POST", f"{client.base_url}{transport.wire.path}")  # noqa: SLF001
     message = str(error).partition("\n")[0]
@@ -341,7 +340,15 @@ def as_sdks_too(error: CallFailed, transport: Transport, last: Sent | None, rais
     if last is None:
         return error
     fields |= {"body": last.plain, "response": response, "status_code": getattr(response, "status_code", 200)}
-    return _both(error, sdk.APIResponseValidationError, fields | {"request_id": getattr(source, of_id, None)})
+    return _both(error, sdk.APIResponseValidationError, fields | {"request_id": request_id})
+
+
+def _http_of(last: Sent | None) -> tuple[Any, str | None]:
+    """Return the HTTP response that came last, None where another program read it; and the id of its request."""
+    source: Any = None if last is None else last.source
+    if is_raw(source):
+        return source.http_response, getattr(source, "request_id", None)
+    return None, getattr(source, "_request_id", None)
 
 
 def _like_raised(error: CallFailed, raised: Any) -> CallFailed:

@@ -248,14 +248,7 @@ class Wrapped(Generic[A_co]):
         wire = drop_in or wire_named(keywords.pop("api", None) or settings.api)
         own = {name: value for name in ("policy", "steering") if (value := keywords.pop(name, None))}
         settings = replace(settings, **own) if own else settings
-        contract: Contract = keywords.pop("contract", None) or guard.contract
-        must_be("contract", contract, Contract, "a Contract, as in Contract(tools=[…])")
-        for name in _OF_CONTRACTS.intersection(keywords):
-            remedy = f"pass it to wrap(), or pass contract=Contract({name}=…) to this call"
-            raise ContractError(f"{name} belongs to a contract: {remedy}")
-        if drop_in and not contract.parallel and not isinstance(keywords.get("parallel_tool_calls"), bool):
-            contract = contract.replace(parallel=True)
-        contract, base = shape(contract, keywords, wire)
+        contract, base = shape(self._contract_in(keywords, is_drop_in=drop_in is not None), keywords, wire)
         base |= {} if response_format is None else {"response_format": response_format}
         if base.get("stream") and not drop_in:
             raise ContractError("stream=True goes with create(); for a typed stream call client.stream()")
@@ -264,6 +257,16 @@ class Wrapped(Generic[A_co]):
         if is_repeating and policy.transport_retries:
             policy = replace(policy, transport_retries=None)
         return Ask(contract, base, policy, settings.steering, guard.learnt.unwanted(guard.inner, base), owned, wire)
+
+    def _contract_in(self, keywords: JSONObject, *, is_drop_in: bool) -> Contract:
+        contract: Contract = keywords.pop("contract", None) or self._guard.contract
+        must_be("contract", contract, Contract, "a Contract, as in Contract(tools=[…])")
+        for name in _OF_CONTRACTS.intersection(keywords):
+            remedy = f"pass it to wrap(), or pass contract=Contract({name}=…) to this call"
+            raise ContractError(f"{name} belongs to a contract: {remedy}")
+        if is_drop_in and not contract.parallel and not isinstance(keywords.get("parallel_tool_calls"), bool):
+            return contract.replace(parallel=True)
+        return contract
 
     def _to_stream(self, keywords: JSONObject) -> tuple[Ask, Sending, EventRelay]:
         ask = self._ask(keywords)

@@ -164,11 +164,7 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     if step.tier == 0 or bad is None:
         return turn
     scope, messages = bad.scope if _is_narrow(ask, bad) else None, ask.base["messages"]
-    raises, grows = turn.raises, turn.grows
-    if bad.limit_refused:  # it is taken back, and not raised any more: the reply can only become shorter
-        raises, grows = raises - 1, False
-    elif bad.cut and grows and _limits(ask, raises + 1) != _limits(ask, raises):
-        raises += 1
+    raises, grows = _raises(ask, turn, bad)
     words = [step.words] if step.words is not None else corrections(ask.steering, _situations(ask, bad, step.tier))
     seen = None if scope is None else shown(scope, with_content=bad.is_told)
     message = bad.message if seen is None else seen.message
@@ -180,6 +176,15 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     taken = None if not steps else steps[-1] if isinstance(steps[-1], str) else "keywords"
     text = "\n".join(words)
     return Turn(request, text, step.tier, scope, raises, grows, bad, numbers, added, turn.unwanted, taken)
+
+
+def _raises(ask: Ask, turn: Turn, bad: Bad) -> tuple[int, bool]:
+    """Return how often the caller's token limit is raised for the next request, and whether it may be once more."""
+    raises = turn.raises
+    if bad.limit_refused:  # it is taken back, and not raised any more: the reply can only become shorter
+        return raises - 1, False
+    may_grow = bad.cut and turn.grows and _limits(ask, raises + 1) != _limits(ask, raises)
+    return raises + may_grow, turn.grows
 
 
 def consult_for(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Consult | None:
@@ -274,19 +279,24 @@ def cut_at_limit(
     used = Usage.of(response, names).completion_tokens if limits else 0
     if not limits or used < NEAR_LIMIT * min(limits):
         return None
-    # the content where it should be JSON, as the contract's leniencies read it
-    content, calls = peek(message, "content"), peek(message, "tool_calls")
-    is_asked = contract.channel == "text" or not (contract.answer.is_text or calls)
-    text = extract(content, contract.extraction, contract.limits)[0] if is_asked and isinstance(content, str) else None
+    text = _json_content(contract, message)
     # by a bracket, since a number or a word might have gone on
     is_closed = text is not None and text.rstrip().endswith(("}", "]")) and is_json(text, contract.limits)
-    texts = [peek(peek(call, "function"), "arguments") for call in calls] if isinstance(calls, list) else []
-    if (used in limits and not is_closed) or _breaks_off(contract, texts or [text]):
+    if (used in limits and not is_closed) or _breaks_off(contract, peek(message, "tool_calls"), text):
         return Invalid((Issue.of(Code.REPLY_TRUNCATED, "/usage/completion_tokens", found=quote(used)),))
     return None
 
 
-def _breaks_off(contract: Contract, texts: list[object]) -> bool:
+def _json_content(contract: Contract, message: object) -> str | None:
+    """Return the content where it should be JSON, as the contract's leniencies read it; None where it need not be."""
+    content = peek(message, "content")
+    is_reply = contract.channel == "text" or not (contract.answer.is_text or peek(message, "tool_calls"))
+    return extract(content, contract.extraction, contract.limits)[0] if is_reply and isinstance(content, str) else None
+
+
+def _breaks_off(contract: Contract, calls: object, text: str | None) -> bool:
+    texts = [peek(peek(call, "function"), "arguments") for call in calls] if isinstance(calls, list) else []
+    texts = texts or [text]
     if len(texts) > contract.limits.calls or sum(map(utf8_size, texts)) > contract.limits.reply_bytes:
         return False  # refused for its size
     work = Work()  # one for all texts
