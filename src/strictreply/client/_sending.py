@@ -321,26 +321,37 @@ def as_sdks_too(error: CallFailed, transport: Transport, last: Sent | None, rais
     """
     client = transport.client
     sdk: Any = sys.modules.get("openai")
-    if sdk is None or not is_sdks(client):
+    kind = None if sdk is None or not is_sdks(client) else _sdks_kind(sdk, error, last, raised)
+    if kind is None:
         return error
-    halted = error.reason if isinstance(error, ReplyHalted) else ""
-    is_cut = {issue.remedy for issue in error.issues} == {Remedy.SHORTEN}
-    if isinstance(raised, sdk.OpenAIError) and not (halted == "deadline" or is_cut):
+    if kind is type(raised) and error.reason != "deadline":
         return _like_raised(error, raised)
-    if halted == "content_filter" or (is_cut and last is not None and halted != "deadline"):
-        kind = sdk.LengthFinishReasonError if is_cut else sdk.ContentFilterFinishReasonError
+    if kind in (sdk.LengthFinishReasonError, sdk.ContentFilterFinishReasonError):
         return _both(error, kind, {"completion": _completion(last, transport)})
     response, request_id = _http_of(last)
     request = getattr(response, "request", None)
     request = request or client._client.build_request("POST", f"{client.base_url}{transport.wire.path}")  # noqa: SLF001
     message = str(error).partition("\n")[0]
     fields = {"message": message, "request": request, "body": None, "code": None, "param": None, "type": None}
-    if halted == "deadline" or raised is not None:
-        return _both(error, sdk.APITimeoutError if halted == "deadline" else sdk.APIConnectionError, fields)
-    if last is None:
-        return error
-    fields |= {"body": last.plain, "response": response, "status_code": getattr(response, "status_code", 200)}
-    return _both(error, sdk.APIResponseValidationError, fields | {"request_id": request_id})
+    if kind is sdk.APIResponseValidationError and last is not None:
+        fields |= {"body": last.plain, "response": response, "status_code": getattr(response, "status_code", 200)}
+        fields |= {"request_id": request_id}
+    return _both(error, kind, fields)
+
+
+def _sdks_kind(sdk: Any, error: CallFailed, last: Sent | None, raised: Exception | None) -> Any:
+    halted = error.reason if isinstance(error, ReplyHalted) else ""
+    if halted == "deadline":
+        return sdk.APITimeoutError
+    if last is not None and {issue.remedy for issue in error.issues} == {Remedy.SHORTEN}:
+        return sdk.LengthFinishReasonError
+    if isinstance(raised, sdk.OpenAIError):
+        return type(raised)
+    if halted == "content_filter":
+        return sdk.ContentFilterFinishReasonError
+    if raised is not None:
+        return sdk.APIConnectionError
+    return None if last is None else sdk.APIResponseValidationError
 
 
 def _http_of(last: Sent | None) -> tuple[Any, str | None]:
