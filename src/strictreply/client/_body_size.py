@@ -1,7 +1,4 @@
-"""The size of a response's body, after each of its content codings too, counted while it comes.
-
-The HTTP library expands a whole piece at once, so the same bytes are expanded here before, in steps, and thrown away.
-"""
+"""The size of a response's body, after each content coding too: expanded here in steps, as HTTP libraries do not."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The wrapped client: the SDK's own client, out of which only valid replies come.
-
-The twins differ only in how they perform effects; what they share is in :mod:`strictreply.client._wrapped`.
-"""
+"""The wrapped client: the SDK's own client, out of which only valid replies come, as a sync and an async twin."""
 
 from __future__ import annotations
 

@@ -147,10 +147,7 @@ class ChunkRelay(Relay):
         return [source] if first else []
 
     def passed(self, came: Came, assembly: Assembly) -> list[Any]:
-        """Return the chunk when it holds nothing but live text; wait with the first ones until that is clear.
-
-        It is a ``Came`` where its JSON need not be read a second time, else its bytes.
-        """
+        """Return the chunk (a ``Came``, or its bytes) when it is nothing but live text; the first wait until it is."""
         text: Any = assembly.delta.get("content") or ""
         if self._is_held or not assembly.is_text_alone:
             self._is_held |= bool(text)  # what follows a held piece of the text waits, too

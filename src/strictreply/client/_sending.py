@@ -184,10 +184,7 @@ CallEffect: TypeAlias = Io | Sleep | Check | Consult | Notify
 
 
 def call_flow(ask: Ask, sending: Sending, relay: Relay | None = None) -> Generator[Any, Any, Outcome]:
-    """Run the flow of a call down to its requests: yield a :data:`CallEffect`, or a list for the caller.
-
-    Replies come as streams where there is a relay; without one nothing goes out.
-    """
+    """Run a flow down to its requests: yield a :data:`CallEffect` or, with a relay for streams, a list to pass on."""
     flow = reply_flow(ask)
     try:
         step = advanced(flow)

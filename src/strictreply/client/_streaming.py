@@ -1,7 +1,4 @@
-"""What a caller gets of a streamed call: the SDK's own stream, or the events of a typed one.
-
-The SDK reads its stream, in every form of it, from a response of its own HTTP library, into which we write the events.
-"""
+"""What a streamed call returns: the SDK's own stream over a response into which we write events, or a typed one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The methods of the SDK that are guarded: every way by which a reply can come out of a wrapped client.
-
-The SDK's ``with_raw_response`` and ``with_streaming_response`` call ``create`` or ``parse`` with a header, honoured
-here: so two methods guard all of them, sync and async.
-"""
+"""The guarded methods of the SDK; its raw and streaming forms call ``create`` or ``parse``, so two guard them all."""
 
 from __future__ import annotations
 

@@ -165,10 +165,7 @@ class Transport:
     def completion(
         self, sent: Sent, response: JSONObject, *, spliced: bool, way: Way = Way(), reply: AssistantReply | None = None
     ) -> Any:
-        """Return the SDK's own completion for a response, or the response itself where there is no SDK model.
-
-        ``spliced`` says that the response is not what was sent; ``reply`` is what it was judged to be.
-        """
+        """Return the SDK's own completion for a response, ``spliced`` or as sent; itself where there is none."""
         came, is_form = sent.source, way.form is not None and is_raw(sent.source)
         if isinstance(came, Came):
             came = came.parse()

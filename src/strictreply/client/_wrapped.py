@@ -1,7 +1,4 @@
-"""What both twins of the wrapped client share: one state with the client inside, and the story of a call.
-
-A wrapped client is of the class of the client inside and shares its state: what is set or patched on either side holds.
-"""
+"""What both twins of the wrapped client share: class and state of the client inside, and the story of a call."""
 
 from __future__ import annotations
 

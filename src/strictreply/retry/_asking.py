@@ -1,7 +1,4 @@
-"""What is sent: the first ask of a call, and each ask again: the caller's messages, the bad reply and one correction.
-
-The token limit that was sent also shows whether a reply that calls itself whole was cut.
-"""
+"""What is sent: the first ask of a call; then the caller's messages, the last bad reply and one correction."""
 
 from __future__ import annotations
 

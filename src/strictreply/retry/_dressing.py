@@ -86,10 +86,7 @@ def dressed(
     held: Contract | None = None,
     wire: Wire,
 ) -> tuple[JSONObject, frozenset[str]]:
-    """Put a contract into a request, each channel in its own way; return it and what the caller did not ask for.
-
-    ``held`` is what the reply is held to, where that is another contract than the one that is asked for.
-    """
+    """Put a contract into a request, by its channel, and return our additions; the reply may be ``held`` to another."""
     # the usage of a stream is asked for: an attempt has it like any other
     ours = wire.streamed(base) if base.get("stream") and "stream_options" not in unwanted else {}
     if contract.channel == "text":
@@ -194,8 +191,7 @@ def replayed(
 ) -> list[Message]:
     """Return the bad reply as the assistant's turn, and the words of its correction where the API wants them.
 
-    There are words for each call of the scope, or for the whole reply; ``human`` is sent instead, as the user's turn.
-    ``taken`` are the ids of the calls before it.
+    These are for each call of the scope, or ``human``, as the user's turn; ``taken`` are the ids of the calls before.
     """
     said = {"role": "user", "content": "\n".join(words) if human is None else human}
     if _replayable(contract, message):

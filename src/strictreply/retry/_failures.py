@@ -1,7 +1,4 @@
-"""What went wrong between us and the API: exceptions of any SDK read into one value, without importing one.
-
-They are recognised by the names of their classes and by ``status_code``; any other is a bug of the caller.
-"""
+"""What went wrong between us and the API: exceptions of any SDK read into one value, by class and status."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The loop: ask, judge, correct, until a reply fits or a budget ends it. No I/O happens here.
-
-``reply_flow`` is a generator: it yields each :data:`Effect` that it wants done, and is sent an :data:`Event`.
-"""
+"""The loop: ask, judge, correct, until a reply fits or a budget ends it; no I/O, but effects that it yields."""
 
 from __future__ import annotations
 
@@ -112,10 +109,7 @@ Event: TypeAlias = Replied | Failed | Checked | Noted | Claimed | Consulted
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Outcome: a reply that fits, in its ``response`` (``spliced``: we put it there); ``turn`` is what to send back.
-
-    That is the message as the provider wants it, with what the model thought in it.
-    """
+    """Outcome: a reply that fits, in its ``response`` (``spliced`` by us), and the ``turn`` to replay, thoughts too."""
 
     reply: AssistantReply
     response: JSONObject = field(repr=False)
@@ -339,10 +333,7 @@ _NO_COMPLETION = Invalid((Issue.of(Code.ENVELOPE_MALFORMED, expected="a whole re
 
 
 def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
-    """Return what was wrong, and which calls alone are to be asked for; None when no message came.
-
-    While what was asked for alone is switched, refused or cut, the frozen message stays what it was.
-    """
+    """Return what was wrong, and what alone is to be asked for; None when no message came."""
     if judged.turn is None:
         return None
     before, words = turn.answers, words_of(judged.turn)
@@ -352,6 +343,7 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
     is_told = judged.is_behind_text or (before is not None and before.is_told)
     kept, issues, message = turn.scope, judged.issues, judged.turn
     whole = (before is not None and before.whole) or (kept is not None and kept.place != "")
+    # while what was asked for alone is switched, refused or cut, the frozen message stays what it was
     if kept is None or not (judged.unspliced or any(issue.code in _KEEPING for issue in issues)):
         scope = _scope(ask, message, issues, whole=whole)
     elif not kept.place:

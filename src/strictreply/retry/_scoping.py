@@ -1,7 +1,4 @@
-"""Re-asking a part of a reply: some calls only, or one value of a JSON text; and splicing in what comes.
-
-Of a large document the smallest value that holds all faults is asked for: a correction costs the size of the value.
-"""
+"""Re-asking a part of a reply: some calls, or the smallest value that holds all faults; and splicing it in."""
 
 from __future__ import annotations
 
@@ -167,10 +164,7 @@ class ScopedCall:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What of a message is asked for again: the faulty calls, or one value; everything else stays as it is.
-
-    ``calls`` are none for a fault in an answer; ``at`` points to what ``part`` is in, ``place`` from there to it.
-    """
+    """The calls or the ``part`` of a message to ask for again; ``at`` points to its holder, ``place`` inside that."""
 
     message: JSONObject
     issues: tuple[Issue, ...]
@@ -315,10 +309,7 @@ def with_text(message: JSONObject, text: str) -> JSONObject:
 
 
 def shown(scope: Scope, *, with_content: bool = False) -> Scope:
-    """Return a scope whose message is the frozen one as far as a correction needs it; ``with_content`` keeps the text.
-
-    All of it is needed where a provider has put what is its own into it (thoughts, signatures).
-    """
+    """Return a scope with as much of the frozen message as a correction needs: all where a provider put its own in."""
     calls, part = scope.message.get("tool_calls"), scope.part if scope.place else None
     if not isinstance(calls, list) or not scope.calls:
         return scope if part is None else replace(scope, message=with_text(scope.message, part.written))

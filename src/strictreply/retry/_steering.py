@@ -190,10 +190,8 @@ def example_for(situation: Situation) -> JSON:
 
 
 def _to_show(situation: Situation) -> Iterator[_Places]:
-    """Yield what an example has to show, as pointers from the reply's root: all that was wrong, else the first of it.
-
-    An example need not show what has to be left out, nor the place of a fault that is none of the schema's.
-    """
+    """Yield what an example has to show, as pointers from the reply's root: all that was wrong, else the first."""
+    # it need not show what has to be left out, nor the place of a fault that is none of the schema's
     issues = [issue for issue in situation.issues if issue.remedy is not Remedy.SHORTEN][:MAX_LISTED_FAULTS]
     forbidden = f".{SchemaRule.FORBIDDEN}"
     paths = [issue.path.rpartition("/")[0] if issue.code.endswith(forbidden) else issue.path for issue in issues]

@@ -1,7 +1,4 @@
-"""The chat completions API: its responses opened, and mended messages put back into them.
-
-What ends a reply before its content matters is judged here: a refusal, a filter, a cut, a call nobody could read.
-"""
+"""The chat completions API: its responses opened, bad endings refused, and mended messages put back into them."""
 
 from __future__ import annotations
 
@@ -125,10 +122,8 @@ def _bad_ending(response: object, choice: object, message: object) -> Issue | No
 
 
 def _reasons(choice: object, message: object) -> Iterator[tuple[str, object]]:
-    """Yield each place where a reason stands, as a pointer, and what stands there.
-
-    Not vLLM's ``stop_reason``: the caller's own stop text (vllm-project/vllm#2976).
-    """
+    """Yield each place where a reason stands, as a pointer, and what stands there."""
+    # not vLLM's ``stop_reason``: the caller's own stop text (vllm-project/vllm#2976)
     yield "/choices/0/finish_reason", peek(choice, "finish_reason")
     yield "/choices/0/native_finish_reason", peek(choice, "native_finish_reason")  # OpenRouter's; LiteLLM's as well
     for at, fields in _vendor_fields(choice, message):

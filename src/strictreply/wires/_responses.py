@@ -1,8 +1,4 @@
-"""The Responses API (OpenAI's API reference; openresponses.org): its responses opened, mended messages put back.
-
-What is judged of its items is one message. They stay with it as they came, under ``response``, since a server wants
-them back so: what was thought stands directly before what it led to.
-"""
+"""The Responses API (OpenAI's API reference; openresponses.org): its responses opened, mended messages put back."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Requests and items of the Responses API: read into the form that the library works with, and written back.
-
-``messages`` may mix items of the API, as they came, with messages of ours: a reply that is replayed, the result of a
-tool. Only the latter are rewritten.
-"""
+"""Requests and items of the Responses API, which may stand beside messages of ours, read and written back."""
 
 from __future__ import annotations
 
