@@ -34,8 +34,8 @@ class BodySize:
     def __init__(self, response: Any, max_bytes: int) -> None:
         self._status: int = response.status_code
         self._max_bytes = max_bytes if response.is_success else min(max_bytes, MAX_ERROR_BYTES)
-        codings = [part.strip().lower() for part in response.headers.get("content-encoding", "").split(",")]
-        known = [coding for coding in reversed(codings) if coding in _STEP_BYTES]
+        codings = response.headers.get("content-encoding", "").split(",")
+        known = [coding for part in reversed(codings) if (coding := part.strip().lower()) in _STEP_BYTES]
         if len(known) > _MAX_CODINGS:
             self._stop()
         self._layers = [(_Expander(coding), _STEP_BYTES[coding]) for coding in known]

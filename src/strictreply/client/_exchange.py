@@ -152,15 +152,12 @@ class _StandIn:
         """Close nothing: the SDK's own class would close the connections here, which belong to the client behind."""
 
     def send(self, request: Any, *, stream: bool = False, **options: Any) -> Any:
-        """Send a request within the current bounds; return the response, an awaitable of it from an async client.
-
-        A copy of the client sends it, which looks at it before any hook of the caller; the deadline is added to it.
-        """
+        """Send a request within the current bounds; return the response, an awaitable of it from an async client."""
         outer, client, is_async = _current.get(), self.stood_for, self.is_async
         if outer is None:
             return type(client).send(client, request, stream=stream, **options)
         bounds = Bounds(outer.until, outer.max_body_bytes, stream)
-        sender: Any = object.__new__(type(self))
+        sender: Any = object.__new__(type(self))  # a copy, which looks at the request before any hook of the caller
         sender.__dict__ = dict(vars(self))
         sender.stood_for = client
         hooks: Mapping[str, list[Any]] = sender.event_hooks

@@ -251,7 +251,7 @@ class Posts:
             if len(self._texts) > _MAX_TEXTS:
                 self._texts.pop(next(iter(self._texts)), None)
         written = {name: kept[1] if name == "tools" else _as_text(value) for name, value in body.items()}
-        return f"{{{','.join(f'{_as_text(name)}:{text}' for name, text in written.items())}}}".encode()
+        return f"{{{','.join([f'{_as_text(name)}:{text}' for name, text in written.items()])}}}".encode()
 
 
 class _SentNothing(Exception):
@@ -290,7 +290,8 @@ def _takes_bytes(client: Any, options: JSONObject) -> bool:
     kind = type(client)
     # headers may ask for another encoding
     is_read = "extra_json" in options or not _READING.isdisjoint(vars(client)) or len(options.get("headers", ())) > 1
-    return not is_read and all(is_of_base(getattr(kind, name)) for name in _READING) and _has_content(kind.post)
+    is_sdks = is_of_base(kind._build_request) and is_of_base(kind._build_headers)
+    return not is_read and is_sdks and _has_content(kind.post)
 
 
 _READING = frozenset({"_build_request", "_build_headers"})  # they are given what is sent before it is encoded

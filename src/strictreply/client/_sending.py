@@ -150,11 +150,6 @@ class Sending:
         left = self.left()
         return NOTHING if left is None else bounded(left, self.limits.reply_bytes * ENVELOPE_FACTOR)
 
-    def succeeded(self) -> None:
-        """Return tokens for a call that brought a completion, however it was judged."""
-        self.bucket.give_back(repeated=self.repeats > 0)
-        self.repeats = 0
-
     def receive(self, source: Any) -> JSON:
         """Keep a response, and return it as plain JSON."""
         self.last, self.raised = self.transport.read(source, self.limits), None

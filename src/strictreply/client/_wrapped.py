@@ -272,8 +272,9 @@ class Wrapped(Generic[A_co]):
 
     def _note(self, attempt: Attempt, sending: Sending) -> Awaitable[None] | None:
         """Log an attempt and tell the watcher; raw replies only through the caller's redaction."""
-        if not is_transport_fault(attempt):
-            sending.succeeded()
+        if not is_transport_fault(attempt):  # a completion came, however it was judged: its tokens go back
+            sending.bucket.give_back(repeated=sending.repeats > 0)
+            sending.repeats = 0
         settings = self._guard.settings
         if logger.isEnabledFor(logging.DEBUG):
             codes = ", ".join(issue.code for issue in attempt.issues) or attempt.failure or "accepted"

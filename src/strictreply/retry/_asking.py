@@ -44,17 +44,11 @@ forced ``tool_choice``, servers without constrained decoding a ``response_format
 tools, in words of their own (openai/openai-agents-python#656, vercel/ai#16540).
 """
 
+# OpenRouter answers 404 where no provider takes a ``tool_choice``, llama.cpp has answered 500
 _REFUSALS = frozenset({"invalid_request", "not_found", "api_error", "server_error"})
-"""How refusals come: OpenRouter answers 404 where no provider takes a ``tool_choice``, llama.cpp has answered 500."""
-
-LENGTH_KEYS = ("max_completion_tokens", "max_tokens")
-"""Where a request limits the tokens of its reply; the second is the older name, still the one of most servers."""
-
-NEAR_LIMIT = 0.9
-"""From this share of the limit on, JSON that breaks off counts as cut: gateways count with tokenizers of their own."""
-
-REPLY_TOKENS_FACTOR = 4
-"""How many times the caller's token limit a request may ask for, unless the policy says otherwise."""
+LENGTH_KEYS = ("max_completion_tokens", "max_tokens")  # of a request; the second is older, still that of most servers
+NEAR_LIMIT = 0.9  # of the limit: JSON that breaks off there was cut; gateways count with tokenizers of their own
+REPLY_TOKENS_FACTOR = 4  # times the caller's token limit that a request may ask for, unless the policy has another
 
 
 @dataclass(frozen=True, slots=True)

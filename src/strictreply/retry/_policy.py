@@ -117,11 +117,7 @@ _BUDGETS = (
     *("deadline", "max_tokens_total", "max_cost", "max_retry_after", "max_reply_tokens", "quota"),
 )
 _NEEDED = frozenset({"max_retries", "max_retry_after"})
-_BAD_CALL_PREFIXES = ("tool.", "call.", "args.")
-_CALL_PLACES = ("/tool_calls/", "/args")
-DEFAULT_TRANSPORT_RETRIES = 2
-"""How often a call is repeated after the API failed, where neither the policy nor the client says."""
-
+DEFAULT_TRANSPORT_RETRIES = 2  # of a call after the API failed, where neither the policy nor the client has a number
 _LEAST_SECONDS = 0.001
 _MOST_SECONDS = 1e8  # three years: a socket takes no timeout that is without end
 LATE_KINDS = frozenset({"timeout", "deadline"})
@@ -353,11 +349,9 @@ class RetryPolicy:
 
 def _is_bad_call(attempt: Attempt) -> bool:
     """Return whether an attempt called an unknown tool, or one with arguments that are invalid or unreadable."""
-    return any(
-        issue.code.startswith(_BAD_CALL_PREFIXES) or issue.path.startswith(_CALL_PLACES)
-        for issue in attempt.issues
-        if issue.code != str(Code.TOOL_REQUIRED)  # no call at all
-    )
+    called = [issue for issue in attempt.issues if issue.code != str(Code.TOOL_REQUIRED)]  # that one is no call at all
+    prefixes, places = ("tool.", "call.", "args."), ("/tool_calls/", "/args")
+    return any(issue.code.startswith(prefixes) or issue.path.startswith(places) for issue in called)
 
 
 def is_transport_fault(attempt: Attempt) -> bool:

@@ -92,9 +92,9 @@ def _open_message(
         return refused(Code.REPLY_ROLE, "/role", found=quote(role))
     if not plainly:
         reasons = [said for _, said in _reasons(choice, message)]
-    promised = any(isinstance(said, str) and word_of(said) in PROMISING for said in reasons)
-    came = message if isinstance(message, dict) else None
-    return Opened(read, promised, leniency, came, medium="audio" if peek(message, "audio") else "")
+    words = {word_of(said) for said in reasons if isinstance(said, str)}
+    came, medium = message if isinstance(message, dict) else None, "audio" if peek(message, "audio") else ""
+    return Opened(read, not PROMISING.isdisjoint(words), leniency, came, medium=medium)
 
 
 def ends_plainly(response: Any, choice: Any, message: Any) -> bool:

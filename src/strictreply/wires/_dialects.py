@@ -81,8 +81,9 @@ def text_in(content: object) -> str | None:
 
 def thoughts_in(content: object) -> list[JSONObject]:
     """Return the chunks of a content that hold what the model thought: providers want them back as they were."""
-    chunks = map(object_in, content) if isinstance(content, list | tuple) else ()
-    return [chunk for chunk in chunks if chunk is not None and chunk.get("type") in _THOUGHTS]
+    if not isinstance(content, list | tuple):
+        return []
+    return [chunk for chunk in map(object_in, content) if chunk is not None and chunk.get("type") in _THOUGHTS]
 
 
 _THOUGHTS = ("thinking", "reasoning", "redacted_thinking")  # Mistral; Databricks; Anthropic behind gateways
