@@ -195,7 +195,7 @@ EVENT_FAULTS: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("name", EVENT_FAULTS)
 def test_a_faulty_stream_is_refused(name: str) -> None:
-    """A stream that contradicts itself, or ends badly, is no reply; of its calls nothing gets out, of a good one does."""
+    """A stream that contradicts itself, or ends badly, is no reply: no call of it gets out, those of a good one do."""
     told, error = asked(served(EVENT_FAULTS[name]), policy=ONCE)
     assert isinstance(error, sr.CallFailed)
     assert not {one.type for one in told} & {"response.completed", DELTA, ADDED}
