@@ -255,7 +255,7 @@ def test_a_dialect_is_read_wherever_a_reply_is_judged(
 @both
 @pytest.mark.parametrize(("message", "code"), HARMFUL.values(), ids=HARMFUL)
 def test_what_is_harmful_stays_refused(message: dict[str, Any], code: str, send: Callable[..., Any]) -> None:
-    """What could be read as something else is refused under both settings, through the client and by ``check``."""
+    """A message of two readings is refused under both settings, through the client and by ``check``."""
     contract = sr.Contract(**PARALLEL)
     assert codes(contract.check(message))[0].startswith(code)
     assert codes(contract.replace(dialects="strict").check(message))

@@ -180,7 +180,7 @@ class TestHuman:
         assert [issue.code for one in asked for issue in one.issues] == ["tool.unknown"]
 
     def test_a_scope_is_kept(self) -> None:
-        """What is wrong in one call is asked for alone, in the human's words."""
+        """A fault in one call is asked for alone, in the human's words."""
         wrong = [completion(calls=[call("search", {"query": n})]) for n in range(3)]
         outcome, requests, asked = run(CONTRACT, self.POLICY, *wrong, GOOD)
         assert isinstance(outcome, Settled)

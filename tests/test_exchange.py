@@ -335,7 +335,7 @@ def test_v7_the_callers_http_client_is_not_changed() -> None:
 
 
 def test_v7_an_sdk_behind_a_programs_own_client_is_bounded_too() -> None:
-    """What has the SDK's ``chat`` and nothing else of it sends within the same bounds."""
+    """A client with the SDK's ``chat`` and nothing else of it sends within the same bounds."""
     server = Server(redirect(307, "http://elsewhere.invalid/"))
     client = sr.wrap(SimpleNamespace(chat=server.client(max_retries=5).chat))
     with pytest.raises(sr.TransportFailed) as raised:

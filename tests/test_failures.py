@@ -98,7 +98,7 @@ ERROR = {"code": "tool_use_failed", "failed_generation": "<function=search>"}
     ],
 )
 def test_v9_the_error_in_a_body_is_kept(body: object, error: object) -> None:
-    """What the body says of the error is read as plain JSON, the SDK's way or whole, and stays out of the text."""
+    """The error in the body is read as plain JSON, the SDK's way or whole, and stays out of the text."""
     failure = classify(StatusError(400, body=body))
     assert failure is not None
     assert failure.error == error

@@ -613,7 +613,7 @@ class TestErrorsOfTheModel:
         assert (outcome.end, len(calls(effects))) == (End("rejected", "retries"), 3)
 
     def test_v9_a_call_re_asked_alone_keeps_its_scope(self) -> None:
-        """What was frozen stays frozen when the re-asked call cannot be read."""
+        """The frozen message stays frozen when the re-asked call cannot be read."""
         outcome, _ = finish(flow_of(parallel=True), TWO_WRONG_FIRST, failed(TOOL_USE_FAILED), GOOD)
         assert isinstance(outcome, Settled)
         assert isinstance(outcome.reply, ToolCalls)
@@ -688,7 +688,7 @@ class TestConversation:
         assert outcome.attempts[-1].leniency == ("numbered_id",)
 
     def test_v10_a_numbered_call_is_re_asked_alone(self) -> None:
-        """What is spliced keeps the number, and a good reply without a taken id shows nothing of it."""
+        """A spliced message keeps the number, and a good reply without a taken id shows nothing of it."""
         earlier = [*USER, completion(calls=[call("search", {"query": "a"}, "call_1")])["choices"][0]["message"]]
         ask = Ask(Contract(tools=[SEARCH]), {"messages": earlier}, RetryPolicy(), TieredSteering())
         wrong = completion(calls=[call("search", {"query": 1}, "call_1")])

@@ -164,7 +164,7 @@ class TestSubtree:
     @pytest.mark.parametrize("name", PLACES)
     @pytest.mark.parametrize("cell", range(4))
     def test_one_wrong_field_of_369_costs_200_tokens(self, name: str, cell: int) -> None:
-        """What is sent beyond the caller's own request has at most 800 characters, with schema and bad turn."""
+        """The part of a re-ask beyond the caller's own request has at most 800 characters, with schema and bad turn."""
         contract, write = PLACES[name]
         schema, right, wrong = KINDS[cell]
         place = ("section_3", "group_1", f"cell_{cell}")

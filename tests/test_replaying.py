@@ -147,7 +147,7 @@ def test_a_sibling_without_arguments_is_replayed_as_the_api_spells_it() -> None:
 @pytest.mark.parametrize("api", ["chat", "responses"])
 @pytest.mark.parametrize("written", ["half \ud83d of it", '{"query": "\ud83d"}'])
 def test_half_a_surrogate_pair_does_not_go_back(api: Any, written: str) -> None:
-    """What the SDK read of an escape, no request can carry: it is asked again, and nothing foreign is raised."""
+    """Text that the SDK read of an escape and no request can carry is asked again, and nothing foreign is raised."""
 
     def patched(client: Any) -> Any:
         """Return the SDK's object in place of the bytes, as a tracer that patches ``create`` does."""

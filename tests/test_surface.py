@@ -504,7 +504,7 @@ def test_a_copy_of_a_wrapped_client_is_wrapped() -> None:
 
 @pytest.mark.parametrize("way", ["create", "parse"])
 def test_a_mended_completion_has_its_request_id(way: str) -> None:
-    """What was put together here, and what was parsed, has the id that the SDK puts on its completions."""
+    """A completion that was put together here, or parsed, has the id that the SDK puts on its completions."""
     two = completion(calls=[call("search", {"query": "tea"}), call("search", {"query": 1}, "call_b")])
     answers = [http.Response(200, json=body, headers={"x-request-id": f"r{n}"}) for n, body in enumerate([two, GOOD])]
     client, _ = wrapped(*answers)
@@ -571,7 +571,7 @@ def test_a_patch_that_was_undone_leaves_nothing(side: str) -> None:
 
 
 def test_a_completion_that_is_posted_for_is_refused() -> None:
-    """What goes past the guarded methods by hand is refused by name; any other path passes, sync and async."""
+    """A call past the guarded methods by hand is refused by name; any other path passes, sync and async."""
     client, server = wrapped(GOOD)
     by_hand = type(client.unwrapped.chat.completions)(client)
     for ask in (partial(client.post, "/chat/completions", body=ASK, cast_to=object), partial(by_hand.create, **ASK)):

@@ -74,7 +74,7 @@ MEMBERS = ["tools", "response_format", "temperature", "metadata", "stop", "logit
     members=st.dictionaries(st.sampled_from(MEMBERS), PLAIN),
 )
 def test_plain_json_is_sent_as_the_sdk_sends_it(messages: Any, members: dict[str, Any]) -> None:
-    """What goes past the SDK's transform is the same request, to the byte, but for a header that is never the same."""
+    """A request past the SDK's transform is the same, to the byte, but for a header that is never the same."""
     same_request(messages=messages, **members)
 
 
@@ -315,7 +315,7 @@ def test_deep_values_are_walked_without_recursion() -> None:
 
 
 def test_a_message_that_holds_itself_goes_the_sdks_way() -> None:
-    """What has no end is not walked for ever: the SDK says what is wrong with it."""
+    """A value without an end is not walked for ever: the SDK raises its error for it."""
     endless: dict[str, Any] = {"role": "user"}
     endless["self"] = endless
     assert not _is_plain([endless])
@@ -342,7 +342,7 @@ def test_a_client_without_http_is_read_as_it_is() -> None:
 
 
 def test_sdk_objects_are_read_without_their_defaults() -> None:
-    """What was not in the response is not in its plain form; extras are."""
+    """A member that was not in the response is not in its plain form; extras are."""
     plain = completion("x", vendor=[1])
     assert as_json(ChatCompletion.model_validate(plain)) == plain
     assert as_json({"a": (1, {"b": ChatCompletion.model_validate(plain)})}) == {"a": [1, {"b": plain}]}
@@ -386,7 +386,7 @@ def test_the_sdk_repeats_nothing_that_we_send() -> None:
     transport = Transport(inner)
     with pytest.raises(openai.InternalServerError):
         transport.send({"model": "m", "messages": USER}, None)
-    assert (len(server.requests), inner.max_retries, transport.owned_retries()) == (1, 5, 5)
+    assert (len(server.requests), inner.max_retries, transport.retries()[0]) == (1, 5, 5)
 
 
 @pytest.mark.parametrize(

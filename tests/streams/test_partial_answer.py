@@ -100,7 +100,7 @@ def followed(kind: Any, text: str, dice: random.Random | None = None, **keywords
 
 
 def assert_shown(shown: Any, whole: Any, value: Any, at: str, is_open: set[str]) -> None:
-    """What is open is a part of the whole; what is final is equal, and all that is final is there."""
+    """An open value is a part of the whole; a final one is equal, and all that is final is there."""
     if at not in is_open:
         assert shown == whole
         assert type(shown) is type(whole)
@@ -150,7 +150,7 @@ class Reckoned(BaseModel):
     """A model whose code reckons with members that are there."""
 
     class Summed(BaseModel):
-        """What is reckoned is read like a member."""
+        """A reckoned value is read like a member."""
 
         low: int
         high: int

@@ -94,7 +94,7 @@ def test_a_reply_has_one_verdict(contract: sr.Contract[Any], reply: Spelt) -> No
 
 
 def told(ask: Any) -> object:
-    """What a call comes to: the reply, or the exception with the codes and the words of each attempt."""
+    """Return what a call comes to: the reply, or the exception with the codes and the words of each attempt."""
     try:
         return ask()
     except sr.CallFailed as error:
@@ -103,7 +103,7 @@ def told(ask: Any) -> object:
 
 
 def words(request: dict[str, Any]) -> list[str]:
-    """What a re-ask says, in its last turns: as outputs of calls, or as the user."""
+    """Return the words of a re-ask, in its last turns: as outputs of calls, or as the user."""
     turns = request.get("messages") or request["input"]
     if isinstance(turns, str):
         return [turns]
@@ -124,7 +124,7 @@ def served(api: str, replies: list[dict[str, Any]], *, streamed: bool) -> Server
 
 
 def outcome(api: Any, contract: sr.Contract[Any], replies: list[Spelt], *, streamed: bool) -> object:
-    """What a call comes to by an API, and what was said in its requests."""
+    """Return what a call comes to by an API, and the words of its requests."""
     server = served(api, [getattr(reply, api) for reply in replies], streamed=streamed)
     veto: Any = "always" if streamed else "off"
     policy = sr.RetryPolicy(max_retries=3, transport_retries=0, wait=lambda _: 0.0, veto=veto)

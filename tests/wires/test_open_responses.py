@@ -45,7 +45,7 @@ def asked(server: Server, **keywords: Any) -> Any:
 )
 @pytest.mark.parametrize("streamed", [False, True])
 def test_sparse_items_and_extensions_pass(items: list[Any], streamed: bool) -> None:
-    """What the specification leaves out or lets servers add is no fault, and comes through as it came."""
+    """A member that the specification leaves out or lets servers add is no fault, and comes through as it came."""
     whole = response(*items)
     if not streamed:
         assert [item.to_dict() for item in asked(Server(whole)).output] == items

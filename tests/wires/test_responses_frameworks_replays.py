@@ -27,7 +27,7 @@ def custom_item(text: str, call_id: str) -> JSONObject:
 
 
 def sent_by(server: Server) -> list[Any]:
-    """What was sent, request by request."""
+    """Return what was sent, request by request."""
     return [json.loads(body) for body in server.bodies]
 
 
@@ -60,7 +60,7 @@ def test_a_call_that_goes_back_as_text_leaves_no_item_behind(
 
 @pytest.mark.parametrize("keywords", [{}, {"conversation": "conv_1"}], ids=["sent", "kept by the server"])
 def test_a_call_of_a_custom_tool_goes_back_as_a_call_and_is_answered(keywords: Any) -> None:
-    """What its text is corrected by is the output of a custom tool, also where the server has the call already."""
+    """The correction of its text is the output of a custom tool, also where the server has the call already."""
     server = Server(response(reasoning_item(), custom_item("abc", "call_a")), response(custom_item("12", "call_b")))
     ask(server, tools=[DIGITS], **keywords)
     items = sent_by(server)[1]["input"]

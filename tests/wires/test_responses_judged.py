@@ -231,7 +231,7 @@ def _chat(text: str) -> dict[str, Any]:
 )
 @pytest.mark.parametrize("api", ["chat", "responses"])
 def test_an_image_or_speech_is_no_call_and_no_structured_answer(contract: sr.Contract, code: str, api: Any) -> None:
-    """What has no text answers only where any text would do, and the verdict says that nothing judged it."""
+    """A reply without text answers only where any text would do, and the verdict says that nothing judged it."""
     image = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "cG5n"}
     spoken = completion(None)
     spoken["choices"][0]["message"]["audio"] = {"id": "a", "data": "cG5n", "transcript": "hello", "expires_at": 1}

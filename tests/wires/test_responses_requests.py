@@ -20,7 +20,7 @@ WEB = {"type": "web_search"}
 
 
 def inputs(server: Server) -> list[Any]:
-    """What stood in the input of each request."""
+    """Return what stood in the input of each request."""
     return [json.loads(body)["input"] for body in server.bodies]
 
 
@@ -139,7 +139,7 @@ def test_where_nothing_is_stored_thoughts_need_their_writing() -> None:
 
 
 def test_a_conversation_gets_only_what_it_does_not_have() -> None:
-    """What a conversation of the server's holds already is not sent again."""
+    """An item that a conversation of the server's holds already is not sent again."""
     server = Server(response(call_item("search", {"query": 1})), response(call_item("search", GOOD)))
     wrap(server.client()).responses.create(**ASK, conversation="conv_1")
     assert [item["type"] for item in inputs(server)[1]] == ["function_call_output"]
@@ -235,7 +235,7 @@ def test_what_cannot_be_judged_is_refused_before_anything_is_sent(wrong: dict[st
 
 
 def test_reading_and_writing_a_request_changes_nothing() -> None:
-    """What is read is written back, but for the form of the tools' own members."""
+    """A request that is read is written back, but for the form of the tools' own members."""
     request = {
         "model": "m",
         "input": [{"role": "user", "content": "x"}, {"type": "item_reference", "id": "msg_1"}],

@@ -77,7 +77,7 @@ def well_formed(told: list[Any]) -> dict[str, Any]:
 
 
 def asked(*steps: Any, policy: sr.RetryPolicy | None = None, **ask: Any) -> tuple[list[Any], Exception | None]:
-    """What a stream gives out, and what it raises."""
+    """Return what a stream passes on, and what it raises."""
     told: list[Any] = []
     try:
         for one in wrap(Server(*steps).client(), policy=policy).responses.create(**ASK | ask, stream=True):
@@ -195,7 +195,7 @@ EVENT_FAULTS: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("name", EVENT_FAULTS)
 def test_a_faulty_stream_is_refused(name: str) -> None:
-    """What contradicts itself, or ends badly, is no reply, and nothing of a call gets out; a good one after it does."""
+    """A stream that contradicts itself, or ends badly, is no reply: no call of it gets out, those of a good one do."""
     told, error = asked(served(EVENT_FAULTS[name]), policy=ONCE)
     assert isinstance(error, sr.CallFailed)
     assert not {one.type for one in told} & {"response.completed", DELTA, ADDED}

@@ -1,7 +1,4 @@
-"""How large the body of a response is, after each of its content codings too: counted while it comes, step by step.
-
-The HTTP library expands a whole piece at once, so the same bytes are expanded here before, in steps, and thrown away.
-"""
+"""The size of a response's body, after each content coding too: expanded here in steps, as HTTP libraries do not."""
 
 from __future__ import annotations
 
@@ -28,21 +25,17 @@ _MAX_CODINGS = 5
 """How many content codings one on top of the other are undone; nobody sends more than one."""
 
 _PIECE_BYTES = 65_536
-_BROTLI = ("brotli", "brotlicffi")
-_ZSTD = ("compression.zstd", "backports.zstd", "zstandard")
+_LIBRARIES = {"br": ("brotli", "brotlicffi"), "zstd": ("compression.zstd", "backports.zstd", "zstandard")}
 
 
 class BodySize:
-    """The bytes of a body as it came and after each of its content codings, held to a cap.
-
-    A successful ``response`` may have ``max_bytes``, any other at most a megabyte; beyond that the exchange is stopped.
-    """
+    """The bytes of a body, also after each content coding; beyond the cap (1 MB of an error) the exchange stops."""
 
     def __init__(self, response: Any, max_bytes: int) -> None:
         self._status: int = response.status_code
         self._max_bytes = max_bytes if response.is_success else min(max_bytes, MAX_ERROR_BYTES)
-        codings = [part.strip().lower() for part in response.headers.get("content-encoding", "").split(",")]
-        known = [coding for coding in reversed(codings) if coding in _STEP_BYTES]
+        codings = response.headers.get("content-encoding", "").split(",")
+        known = [coding for part in reversed(codings) if (coding := part.strip().lower()) in _STEP_BYTES]
         if len(known) > _MAX_CODINGS:
             self._stop()
         self._layers = [(_Expander(coding), _STEP_BYTES[coding]) for coding in known]
@@ -88,16 +81,13 @@ class _Expander:
             raise ExchangeStopped(failure) from error
 
     def _expanded(self, data: bytes) -> bytes:
-        begun, self._begun = self._begun, True
+        begun, self._begun, machine = self._begun, True, self._machine
         if self._coding == "br":
-            machine = self._machine
             return bytes((machine.decompress if hasattr(machine, "decompress") else machine.process)(data))
         if self._coding == "zstd":
             return self._frames(data)
-        if self._machine.eof:
-            return b""
         try:
-            return bytes(self._machine.decompress(data))
+            return b"" if machine.eof else bytes(machine.decompress(data))
         except zlib.error:
             if begun or self._coding != "deflate":
                 raise
@@ -117,14 +107,13 @@ class _Expander:
 
 def _machine(coding: str) -> Any:
     """Return a decompressor; None without a library for the coding, as then the HTTP library cannot undo it either."""
-    if coding == "br":
-        library = _first_installed(_BROTLI)
+    if coding not in _LIBRARIES:
+        return zlib.decompressobj(zlib.MAX_WBITS | (16 if coding == "gzip" else 0))
+    library = _first_installed(_LIBRARIES[coding])
+    if library is None or coding == "br":
         return None if library is None else library.Decompressor()
-    if coding == "zstd":
-        library = _first_installed(_ZSTD)
-        machine: Any = None if library is None else library.ZstdDecompressor()
-        return machine.decompressobj() if hasattr(machine, "decompressobj") else machine
-    return zlib.decompressobj(zlib.MAX_WBITS | (16 if coding == "gzip" else 0))
+    machine = library.ZstdDecompressor()
+    return machine.decompressobj() if hasattr(machine, "decompressobj") else machine
 
 
 @cache
@@ -136,10 +125,7 @@ def _first_installed(names: tuple[str, ...]) -> Any:
 
 
 def bounded_body(stream: Any, size: BodySize, check_time: Callable[[], object], *, at_once: bool = False) -> Any:
-    """Return the body of a response that counts itself, and calls ``check_time`` before each piece is given on.
-
-    ``at_once`` gives on each piece as it comes: somebody reads them one by one.
-    """
+    """Return a body that counts itself and calls ``check_time`` before it passes a piece on: ``at_once``, or joined."""
     kind: Any = type(stream)
     return _bounded_class(kind)(stream, size, check_time, 1 if at_once else _PIECE_BYTES)
 
@@ -169,7 +155,7 @@ class _BoundedBody:
             yield bytes(kept)
 
     def _joined(self, kept: bytearray, piece: bytes) -> tuple[bytes, ...]:
-        """Count a piece; return what is long enough to be given on, and keep the rest.
+        """Count a piece; return what is long enough to be passed on, and keep the rest.
 
         The HTTP library keeps each piece as an object: of two bytes each they would take thirty times their size.
         """
@@ -186,11 +172,9 @@ class _BoundedBody:
         return getattr(self._behind, name)
 
     def close(self) -> None:
-        """Close the body behind: of one that was not read to its end, the connection."""
-        self._behind.close()
+        self._behind.close()  # of a body that was not read to its end, the connection
 
     async def aclose(self) -> None:
-        """Close the body behind, like :meth:`close`."""
         await self._behind.aclose()
 
 

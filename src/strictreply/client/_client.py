@@ -1,14 +1,9 @@
-"""The wrapped client: the SDK's own client, out of which only valid replies come.
-
-The sync and the async twin run the same flow and differ only in how its effects are performed; what they share is in
-:mod:`strictreply.client._wrapped`.
-"""
+"""The wrapped client: the SDK's own client, out of which only valid replies come, as a sync and an async twin."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncGenerator, Generator
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
@@ -24,7 +19,7 @@ from strictreply.contract._contract import Check, Contract, aperform_check, perf
 from strictreply.contract._driving import Done, adrive, advanced, apause, drive, pause, unharmed
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import failure_of
-from strictreply.retry._flow import Event, Noted, Notify, Sleep
+from strictreply.retry._flow import Notify, Sleep
 from strictreply.retry._policy import Consult, consulted, perform_consult
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
@@ -91,7 +86,7 @@ class StrictClient(Wrapped[A_co], OpenAI):
         return cast("ChatCompletion", self._guard.namespaces.made(WIRES["chat"], {**keywords}))
 
     def _drop_in(self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
-        ask = self._asked_by_method(wire, keywords, response_format)
+        ask = self._ask(keywords, drop_in=wire, response_format=response_format)
         if not ask.base.get("stream"):
             return self._exchanged(ask, way).completion
         sending = self._sending(ask, way)
@@ -111,16 +106,16 @@ class StrictClient(Wrapped[A_co], OpenAI):
         return self._exchanged(self._ask({**keywords}))
 
     def _exchanged(self, ask: Ask, way: Way | None = None) -> Exchange[A_co]:
-        sending = self._sending(ask, way)
+        sending, ended = self._sending(ask, way), list[Exchange[A_co]]()
         if self._is_streamed_inside(ask, sending):
-            ended: list[Exchange[A_co]] = []
             for _ in self._pieces(ask, sending, Relay(ask.contract, ask.wire), ended):
                 pass  # nobody sees them
-            return ended[0]
-        refuse_async_checks(ask.contract)
-        with self._observing(ask, sending) as sending.observer:
-            outcome = drive(call_flow(ask, sending), partial(self._perform, sending=sending))
-            return self._exchange(ask, outcome, sending)
+        else:
+            refuse_async_checks(ask.contract)
+            with self._observing(ask, sending) as sending.observer:
+                outcome = drive(call_flow(ask, sending), partial(self._perform, sending=sending))
+                self._end(ask, outcome, sending, ended)
+        return ended[0]
 
     def _pieces(self, ask: Ask, sending: Sending, relay: Relay, ended: list[Exchange[A_co]]) -> Generator[Any]:
         """Yield what the relay passes on of a call, and put its exchange into ``ended``."""
@@ -129,15 +124,12 @@ class StrictClient(Wrapped[A_co], OpenAI):
         flow = call_flow(ask, sending, relay)
         try:
             with self._observing(ask, sending) as sending.observer:
-                step = advanced(flow)
-                while not isinstance(step, Done):
+                event = None
+                while not isinstance(step := advanced(flow, event), Done):
                     if type(step) is list:
                         yield from step
-                        step = advanced(flow)
-                    else:
-                        step = advanced(flow, self._perform(step, sending))
-                ended.append(self._exchange(ask, step.result, sending))
-                held = self._released(ask, step.result, relay)
+                    event = None if type(step) is list else self._perform(step, sending)
+                held = self._end(ask, step.result, sending, ended, relay)
         finally:
             flow.close()
             if sending.incoming is not None:
@@ -145,7 +137,7 @@ class StrictClient(Wrapped[A_co], OpenAI):
         yield from held
 
     def _perform(self, effect: CallEffect, sending: Sending) -> Any:
-        """Do what the flow asks for, and time it."""
+        """Do what the flow asks for; None where nothing but its end is to be known."""
         match effect:
             case Io(work=work, bounds=bounds):
                 try:
@@ -153,17 +145,16 @@ class StrictClient(Wrapped[A_co], OpenAI):
                         return work()
                 except Exception as error:  # noqa: BLE001 - what is no failure of the transport is raised again
                     return failure_of(error)
-            case Sleep(seconds=seconds):
-                pause(seconds)
-                return Noted(sending.lap())
-            case Check():
-                return replace(perform_check(effect), seconds=sending.lap())
-            case Consult():
-                return replace(perform_consult(effect), seconds=sending.lap())
             case Notify(attempt=attempt):
                 with unharmed("on_attempt"):
                     self._note(attempt, sending)
-                return Noted(sending.lap())
+            case Sleep(seconds=seconds):
+                pause(seconds)
+            case Check():
+                return perform_check(effect)
+            case Consult():
+                return perform_consult(effect)
+        return None
 
 
 class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
@@ -202,7 +193,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
         return cast("ChatCompletion", await self._guard.namespaces.made(WIRES["chat"], {**keywords}))
 
     async def _drop_in(self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
-        ask = self._asked_by_method(wire, keywords, response_format)
+        ask = self._ask(keywords, drop_in=wire, response_format=response_format)
         if not ask.base.get("stream"):
             return (await self._exchanged(ask, way)).completion
         sending = self._sending(ask, way)
@@ -219,34 +210,29 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
         return await self._exchanged(self._ask({**keywords}))
 
     async def _exchanged(self, ask: Ask, way: Way | None = None) -> Exchange[A_co]:
-        sending = self._sending(ask, way)
+        sending, ended = self._sending(ask, way), list[Exchange[A_co]]()
         if self._is_streamed_inside(ask, sending):
-            ended: list[Exchange[A_co]] = []
             async for _ in self._pieces(ask, sending, Relay(ask.contract, ask.wire), ended):
                 pass
-            return ended[0]
-        with self._observing(ask, sending) as sending.observer:
-            outcome = await adrive(call_flow(ask, sending), partial(self._perform, sending=sending))
-            return self._exchange(ask, outcome, sending)
+        else:
+            with self._observing(ask, sending) as sending.observer:
+                outcome = await adrive(call_flow(ask, sending), partial(self._perform, sending=sending))
+                self._end(ask, outcome, sending, ended)
+        return ended[0]
 
     async def _pieces(
         self, ask: Ask, sending: Sending, relay: Relay, ended: list[Exchange[A_co]]
     ) -> AsyncGenerator[Any]:
-        """Yield as the twin does."""
         sending.lap()
         flow = call_flow(ask, sending, relay)
         try:
             with self._observing(ask, sending) as sending.observer:
-                step = advanced(flow)
-                while not isinstance(step, Done):
-                    if type(step) is list:
-                        for piece in step:
-                            yield piece
-                        step = advanced(flow)
-                    else:
-                        step = advanced(flow, await self._perform(step, sending))
-                ended.append(self._exchange(ask, step.result, sending))
-                held = self._released(ask, step.result, relay)
+                event = None
+                while not isinstance(step := advanced(flow, event), Done):
+                    for piece in step if type(step) is list else ():
+                        yield piece
+                    event = None if type(step) is list else await self._perform(step, sending)
+                held = self._end(ask, step.result, sending, ended, relay)
         finally:
             flow.close()
             if sending.incoming is not None:
@@ -255,7 +241,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
             yield piece
 
     async def _perform(self, effect: CallEffect, sending: Sending) -> Any:
-        """Do what the flow asks for, awaiting; what is still awaited at the deadline is cancelled."""
+        """Do what the flow asks for, awaiting; what is still awaited at the deadline is cancelled, and returns None."""
         left = sending.left()
         if isinstance(effect, Io):
             try:
@@ -263,38 +249,26 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
                     return await effect.work()
             except Exception as error:  # noqa: BLE001 - as in the twin
                 return failure_of(error)
-        if left is None:
-            return await self._performed(effect, sending)
-        with anyio.move_on_after(left):
-            return await self._performed(effect, sending)
-        return Noted(sending.lap())
-
-    async def _performed(self, effect: Sleep | Check | Consult | Notify, sending: Sending) -> Event:
-        match effect:
-            case Sleep(seconds=seconds):
-                await apause(seconds)
-                return Noted(sending.lap())
-            case Check():
-                checked = await aperform_check(effect)
-                return replace(checked, seconds=sending.lap())
-            case Consult():
-                answer = effect.ask(effect.situation)
-                told = consulted(await answer if inspect.isawaitable(answer) else answer)
-                return replace(told, seconds=sending.lap())
-            case Notify(attempt=attempt):
-                with unharmed("on_attempt"):
-                    noted = self._note(attempt, sending)
-                    if inspect.isawaitable(noted):
-                        await noted
-                return Noted(sending.lap())
+        with NOTHING if left is None else anyio.move_on_after(left):
+            match effect:
+                case Notify(attempt=attempt):
+                    with unharmed("on_attempt"):
+                        if inspect.isawaitable(noted := self._note(attempt, sending)):
+                            await noted
+                case Sleep(seconds=seconds):
+                    await apause(seconds)
+                case Check():
+                    return await aperform_check(effect)
+                case Consult():
+                    answer = effect.ask(effect.situation)
+                    return consulted(await answer if inspect.isawaitable(answer) else answer)
+        return None
 
 
 def _only_answers(ask: Ask) -> Ask:
     if ask.contract.tools and ask.contract.choice != "none":
-        message = (
-            "answer() needs replies that are answers: pass tool_choice='none' or a contract without tools, or reply()"
-        )
-        raise ContractError(message)
+        remedy = "pass tool_choice='none' or a contract without tools, or reply()"
+        raise ContractError(f"answer() needs replies that are answers: {remedy}")
     return ask
 
 

@@ -23,7 +23,7 @@ from contextlib import suppress
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, NoReturn
+from typing import Any
 
 from strictreply.client._body_size import BodySize, bounded_body
 from strictreply.retry._failures import ExchangeStopped, Failure
@@ -34,9 +34,7 @@ _CONNECTS = ("connect_tcp.started", "connect_unix_socket.started")
 _CONNECTS_AGAIN = "retry.started"  # before the pause after a connection that failed
 _FIRST_PAUSE = 0.5
 
-_MAX_LAYERS = 4
-"""How many objects are around a network stream (HTTP inside a tunnel inside a proxy), or transports around one."""
-
+_MAX_LAYERS = 4  # around a network stream (HTTP inside a tunnel inside a proxy), or of transports around one
 _READ_BYTES = 4096
 _STREAM_FACTOR = 8  # a chunk of a stream holds some four bytes of the reply in three hundred
 _WRITE_BYTES = 16_384
@@ -45,10 +43,7 @@ _PORTS = {"http": 80, "https": 443}
 
 @dataclass(slots=True)
 class Bounds:
-    """The bounds of one request on its way, and what was seen of it so far.
-
-    ``until`` is a time of ``time.monotonic``, None without a deadline; ``max_body_bytes`` is after decompression.
-    """
+    """The bounds of one request, and what was seen of it: ``until`` in ``time.monotonic``, the body decompressed."""
 
     until: float | None
     max_body_bytes: int
@@ -73,17 +68,14 @@ class Bounds:
         return timeout if left is None else left / share if timeout is None else min(timeout, left / share)
 
     def check_pause(self) -> None:
-        """Stop the exchange when the HTTP library would wait past the deadline before it connects again.
-
-        httpcore waits 0, 0.5, 1, 2, … seconds (``HTTPTransport(retries=…)``).
-        """
+        """Stop when httpcore would wait past the deadline to connect again: it waits 0, 0.5, 1, 2, … seconds."""
         left = self.left()
         if left is not None and left <= self.pause:
             raise ExchangeStopped(Failure("connection", retryable=True, detail="connecting failed until the deadline"))
         self.pause = 2 * self.pause or _FIRST_PAUSE
 
     def check_request(self, request: Any) -> None:
-        """Look at a request before it is sent: what follows a redirect must be the same request to the same origin.
+        """Refuse a request that follows a redirect unless it is the same one to the same origin, and the only one.
 
         RFC 9110 §15.4: 307 and 308 keep the method, the others become a GET. The first request is the caller's own.
         """
@@ -91,24 +83,25 @@ class Bounds:
         if response is None:
             return
         self.redirects += 1
-        if _origin(request) != _origin(response.request):
-            _refuse(request, response, "a redirect to another origin")
-        if request.method != response.request.method:
-            _refuse(request, response, "a redirect that changes the method")
-        if self.redirects > 1:
-            _refuse(request, response, "a second redirect")
+        origin, method = _origin(request), request.method
+        what = "a second redirect" if self.redirects > 1 else ""
+        what = "a redirect that changes the method" if method != response.request.method else what
+        what = "a redirect to another origin" if origin != _origin(response.request) else what
+        if what:
+            scheme, host, port = origin  # the message has neither path nor query
+            shown = f"[{host}]" if ":" in host else host
+            place = ascii(f"{scheme}://{shown}" + ("" if port == _PORTS.get(scheme) else f":{port}"))[1:-1][:300]
+            detail = f"{what} is not followed, it leads to {place}"
+            raise ExchangeStopped(Failure("redirect_refused", False, response.status_code, detail=detail))
 
     def bound_response(self, response: Any) -> None:
         """Look at a response before its body is read: bound the body, and remember a redirect."""
-        most = self.max_body_bytes * (_STREAM_FACTOR if self.is_streamed else 1)
-        size = BodySize(response, most)
+        size = BodySize(response, self.max_body_bytes * (_STREAM_FACTOR if self.is_streamed else 1))
+        if not self.is_streamed and hasattr(response, "_content"):  # in memory from the start, as a mock's is
+            size.add(len(response.content))
         response.stream = bounded_body(response.stream, size, self.left, at_once=self.is_streamed)
         if response.has_redirect_location:
             self.redirected = response
-
-    def check_body(self, response: Any) -> None:
-        """Check the size of a body that was in memory from the start, as a mock's is."""
-        BodySize(response, self.max_body_bytes).add(len(response.content))
 
 
 _current: ContextVar[Bounds | None] = ContextVar("strictreply_exchange", default=None)
@@ -131,10 +124,7 @@ class bounded:  # noqa: N801 - used as contextlib's are, of which it is a lighte
 
 
 def stand_in(client: Any) -> Any | None:
-    """Return a stand-in for an httpx or httpx2 client that bounds what it sends; None for anything else.
-
-    It is of the client's own class, so that an SDK takes it, and shares all of its state.
-    """
+    """Return a stand-in for an httpx or httpx2 client, of its class and state, that bounds; None for anything else."""
     kind: Any = type(client)
     hooks = getattr(client, "event_hooks", None)
     if not callable(getattr(kind, "send", None)) or not isinstance(hooks, dict):
@@ -147,75 +137,40 @@ def stand_in(client: Any) -> Any | None:
 
 @cache
 def _stand_in_class(kind: Any) -> Any:
-    twin = _AsyncStandIn if inspect.iscoroutinefunction(kind.send) else _SyncStandIn
-    return type(kind.__name__, (twin, kind), {"__slots__": ("stood_for",), "__module__": __name__})
+    members = {"__slots__": ("stood_for",), "__module__": __name__, "is_async": hasattr(kind, "aclose")}
+    return type(kind.__name__, (_StandIn, kind), members)
 
 
 class _StandIn:
-    """What both twins share: a client in front of another one of the same class."""
+    """A client in front of another one of the same class."""
 
     __slots__ = ()
     stood_for: Any
+    is_async: bool
 
     def __del__(self) -> None:
         """Close nothing: the SDK's own class would close the connections here, which belong to the client behind."""
 
-    def _bounding(self, outer: Bounds, request: Any, *, is_streamed: bool) -> tuple[Bounds, Any]:
-        """Return the bounds of a request, and a copy of the client that looks at it before any hook of the caller.
-
-        The deadline is added to the request.
-        """
-        bounds = Bounds(outer.until, outer.max_body_bytes, is_streamed)
-        is_async = isinstance(self, _AsyncStandIn)
-        sender: Any = object.__new__(type(self))
+    def send(self, request: Any, *, stream: bool = False, **options: Any) -> Any:
+        """Send a request within the current bounds; return the response, an awaitable of it from an async client."""
+        outer, client, is_async = _current.get(), self.stood_for, self.is_async
+        if outer is None:
+            return type(client).send(client, request, stream=stream, **options)
+        bounds = Bounds(outer.until, outer.max_body_bytes, stream)
+        sender: Any = object.__new__(type(self))  # a copy, which looks at the request before any hook of the caller
         sender.__dict__ = dict(vars(self))
-        sender.stood_for = self.stood_for
+        sender.stood_for = client
         hooks: Mapping[str, list[Any]] = sender.event_hooks
-        checks = bounds.check_request, bounds.bound_response
-        check_request, bound_response = map(_awaitable, checks) if is_async else checks
+        checks = {"request": bounds.check_request, "response": bounds.bound_response}
         sender.event_hooks = {
-            "request": [check_request, *hooks["request"]],
-            "response": [bound_response, *hooks["response"]],
+            name: [_awaitable(check) if is_async else check, *hooks[name]] for name, check in checks.items()
         }
         if bounds.until is not None:
             given: Mapping[str, Any] = request.extensions
-            trace = _traced(bounds, self.stood_for, given.get("trace"), is_async=is_async)
+            trace = _traced(bounds, client, given.get("trace"), is_async=is_async)
             request.extensions = {**given, "timeout": _Timeouts(given.get("timeout", {})), "trace": trace}
-        return bounds, sender
-
-
-# redirects are followed, whatever the client says, and judged by our hook: each ends the call or leads on
-_FOLLOWING = {"follow_redirects": True}
-
-
-class _SyncStandIn(_StandIn):
-    __slots__ = ()
-
-    def send(self, request: Any, *, stream: bool = False, **options: Any) -> Any:
-        """Send a request within the current bounds."""
-        outer, client = _current.get(), type(self.stood_for)
-        if outer is None:
-            return client.send(self.stood_for, request, stream=stream, **options)
-        bounds, sender = self._bounding(outer, request, is_streamed=stream)
-        response = client.send(sender, request, stream=stream, **options | _FOLLOWING)
-        if not stream:
-            bounds.check_body(response)
-        return response
-
-
-class _AsyncStandIn(_StandIn):
-    __slots__ = ()
-
-    async def send(self, request: Any, *, stream: bool = False, **options: Any) -> Any:
-        """Send a request within the current bounds."""
-        outer, client = _current.get(), type(self.stood_for)
-        if outer is None:
-            return await client.send(self.stood_for, request, stream=stream, **options)
-        bounds, sender = self._bounding(outer, request, is_streamed=stream)
-        response = await client.send(sender, request, stream=stream, **options | _FOLLOWING)
-        if not stream:
-            bounds.check_body(response)
-        return response
+        # redirects are followed, whatever the client says, and judged by our hook: each ends the call or leads on
+        return type(client).send(sender, request, stream=stream, **options | {"follow_redirects": True})
 
 
 def _awaitable(check: Callable[[Any], None]) -> Callable[[Any], Awaitable[None]]:
@@ -226,10 +181,9 @@ def _awaitable(check: Callable[[Any], None]) -> Callable[[Any], Awaitable[None]]
 
 
 class _Timeouts(dict[str, Any]):
-    """The timeouts of a request, each shortened to what is left when the HTTP library asks for it."""
+    """The timeouts of a request in seconds, each shortened to what is left when the HTTP library asks for it."""
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the timeout of one phase, in seconds."""
         return _shortened(super().get(name, default))
 
 
@@ -239,12 +193,10 @@ def _shortened(timeout: float | None) -> float | None:
 
 
 def _traced(bounds: Bounds, client: Any, theirs: Callable[..., Any] | None, *, is_async: bool) -> Callable[..., Any]:
-    """Return a trace callback: it times each connection that is opened for a request, or the one that is used again.
+    """Return a trace callback in front of ``theirs``: it times the connection that a request opens or uses again."""
 
-    The caller's own is called behind it.
-    """
-
-    def ours(name: str, info: Mapping[str, Any]) -> None:
+    # httpcore wants a function for a sync request, a coroutine function for an async one
+    def trace(name: str, info: Mapping[str, Any]) -> Any:
         if _time_stream(info.get("return_value")):
             bounds.connected = True
         if name.endswith(_SENDS_HEADERS) and not bounds.connected:
@@ -254,17 +206,11 @@ def _traced(bounds: Bounds, client: Any, theirs: Callable[..., Any] | None, *, i
             info["timeout"] = bounds.shortened(info.get("timeout"), share)  # httpcore uses what is written here
         if name.endswith(_CONNECTS_AGAIN):
             bounds.check_pause()
-
-    # httpcore wants a function for a sync request, a coroutine function for an async one
-    def trace(name: str, info: Mapping[str, Any]) -> None:
-        ours(name, info)
-        if theirs is not None:
-            theirs(name, info)
+        return None if theirs is None else theirs(name, info)
 
     async def atrace(name: str, info: Mapping[str, Any]) -> None:
-        ours(name, info)
-        if theirs is not None:
-            await theirs(name, info)
+        if (traced := trace(name, info)) is not None:
+            await traced
 
     return atrace if is_async else trace
 
@@ -304,7 +250,6 @@ def _timed_class(kind: Any) -> Any:
         timed_by_strictreply = True
 
         def read(self, max_bytes: int, timeout: float | None = None) -> Any:
-            """Read once; see ``httpcore.NetworkStream``."""
             bounds = _current.get()
             if bounds is not None and bounds.until is not None:
                 # what was read is parsed without a look at the clock, so it must be little
@@ -320,7 +265,6 @@ def _timed_class(kind: Any) -> Any:
             return None
 
         def start_tls(self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None) -> Any:
-            """Shake hands; the trace shows the stream that comes of it."""
             return super().start_tls(ssl_context, server_hostname, _shortened(timeout))
 
     return Timed
@@ -352,12 +296,3 @@ def _connections(transport: Any, layers: int) -> Iterator[Any]:
 def _origin(request: Any) -> tuple[str, str, int | None]:
     url = request.url
     return url.scheme, url.raw_host.decode("ascii", "replace"), url.port or _PORTS.get(url.scheme)
-
-
-def _refuse(request: Any, response: Any, what: str) -> NoReturn:
-    """Refuse what a redirect asks for; the message has its origin, neither path nor query."""
-    scheme, host, port = _origin(request)
-    shown = f"[{host}]" if ":" in host else host
-    place = ascii(f"{scheme}://{shown}" + ("" if port == _PORTS.get(scheme) else f":{port}"))[1:-1][:300]
-    detail = f"{what} is not followed, it leads to {place}"
-    raise ExchangeStopped(Failure("redirect_refused", False, response.status_code, detail=detail))

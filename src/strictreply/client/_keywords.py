@@ -17,18 +17,15 @@ if TYPE_CHECKING:
 
 
 class ApiKeywords(TypedDict, total=False):
-    """The keywords of ``create``, but for the messages; ``tools`` as in a contract.
+    """The keywords of ``create``, but for the messages; ``tools`` as in a contract, ``api`` for the API to ask.
 
-    ``api`` says by which API is asked; some of the others are of one of them only.
-
-    A keyword of the API that is not here yet is passed on as any other; type checkers want it in ``extra_body``.
+    One of the API that is not here yet is passed on as any other; type checkers want it in ``extra_body``.
     """
 
     api: Api
     tools: Iterable[object]
     response_format: type | Mapping[str, Any]
     tool_choice: str | Mapping[str, Any]
-
     model: str
     audio: Mapping[str, Any] | None
     frequency_penalty: float | None
@@ -70,7 +67,6 @@ class ApiKeywords(TypedDict, total=False):
     reasoning: Mapping[str, Any] | None
     text: Mapping[str, Any]
     truncation: Literal["auto", "disabled"] | None
-
     extra_headers: Mapping[str, str] | None
     extra_query: Mapping[str, object] | None
     extra_body: object | None
@@ -86,10 +82,7 @@ class RequestKeywords(ApiKeywords, total=False):
 
 
 class CallKeywords(RequestKeywords, total=False):
-    """The keywords of one call.
-
-    ``messages`` may hold the SDK's own message objects, ``input`` its items; either may be the text of a user's turn.
-    """
+    """The keywords of one call: ``messages`` may hold the SDK's objects, ``input`` its items; either may be a text."""
 
     messages: str | Iterable[Mapping[str, Any] | BaseModel]
     input: str | Iterable[Mapping[str, Any] | BaseModel]

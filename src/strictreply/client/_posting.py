@@ -1,7 +1,4 @@
-"""What the SDK's ``create`` would post, made past its type-driven transform, and its response objects made anew.
-
-The body is the same, byte for byte. Nothing is sent here.
-"""
+"""What the SDK's ``create`` would post, byte for byte, made past its type-driven transform; its responses made anew."""
 
 from __future__ import annotations
 
@@ -63,24 +60,19 @@ class Came:
 
     @classmethod
     def of(cls, wire: Wire, source: Any) -> Came | None:
-        """Return what is in a raw response of the SDK; None for anything else, or where it is told how to parse it."""
+        """Return what is in a raw response of the SDK; None for anything else, or where the SDK has to parse it."""
         if type(source) is not _named_in("openai._legacy_response", "LegacyAPIResponse"):
             return None
-        is_told = callable(getattr(source._options, "post_parser", None))
-        is_strict = getattr(source._client, "_strict_response_validation", True)
-        kind = sdk_type(wire)
-        hook = "_process_response_data"  # the SDK's own for subclasses
-        parsing = type(source).parse, getattr(type(source._client), hook)
-        is_sdks = hook not in vars(source._client) and all(map(is_sdks_own, parsing))
-        if is_told or is_strict or source._cast_to is not kind or not is_sdks:
+        client, kind = source._client, sdk_type(wire)
+        is_strict = getattr(client, "_strict_response_validation", True)
+        if is_strict or callable(getattr(source._options, "post_parser", None)) or source._cast_to is not kind:
             return None
-        return cls(kind, source.content, source.request_id)
+        hook = "_process_response_data"  # the SDK's own for subclasses
+        is_sdks = hook not in vars(client) and all(map(is_sdks_own, (type(source).parse, getattr(type(client), hook))))
+        return cls(kind, source.content, source.request_id) if is_sdks else None
 
     def valid(self) -> Any | None:
-        """Return a chat completion that is valid in every type, made by pydantic at once; None for anything else.
-
-        The SDK makes the same object field by field, in many times the time.
-        """
+        """Return a chat completion that is valid in every type, in a fraction of the SDK's time; None for others."""
         if self.kind is _named_in(*CHAT.sdk_types[:2]):
             with suppress(ValueError):
                 made = self.kind.model_validate_json(self.content, strict=True)
@@ -94,9 +86,7 @@ class Came:
     def parse(self) -> Any:
         """Return the SDK's object of a response that is a JSON object."""
         if self.made is None:
-            self.made = self.valid()
-        if self.made is None:
-            self.made = self.kind.construct(**json.loads(self.content))
+            self.made = self.valid() or self.kind.construct(**json.loads(self.content))
             self.made._request_id = self.request_id
         return self.made
 
@@ -110,10 +100,7 @@ def parsed(wire: Wire, source: Any) -> Any:
 
 
 def raw_response(source: Any, replaced: JSONObject | None, form: str, parsed: Any) -> Any:
-    """Return a raw response of the SDK in the form that was asked for: its ``parse()`` returns ``parsed``.
-
-    ``replaced`` is the body where it is another one than what was sent, None where it is that.
-    """
+    """Return a raw response of the SDK in a form, whose ``parse()`` returns ``parsed``; ``replaced``: its new body."""
     http = source.http_response
     if replaced is not None or form == "stream":
         body = http.content if replaced is None else json.dumps(replaced).encode()
@@ -125,26 +112,20 @@ def raw_response(source: Any, replaced: JSONObject | None, form: str, parsed: An
         with suppress(RuntimeError):  # a mock's response took no time
             made.elapsed = http.elapsed
         http = made
-    raw = _raw_over(source, http, form, None)
+    raw = raw_over(source, http, form, None)
     raw._parsed_by_type[source._cast_to] = parsed
     return raw
 
 
-def raw_stream(source: Any, http: Any, form: str | None) -> Any:
-    """Return the SDK's stream over a response, or a raw response of it in the form that was asked for."""
-    raw = _raw_over(source, http, form, source._stream_cls)
-    return raw if form is not None else raw.parse()
-
-
-def _raw_over(source: Any, http: Any, form: str | None, stream: Any) -> Any:
+def raw_over(source: Any, http: Any, form: str | None, stream: Any) -> Any:
+    """Return a raw response of the SDK like ``source`` over another HTTP response, in the form that was asked for."""
     kind = import_module("openai._legacy_response").LegacyAPIResponse
     if form == "stream":
         module = import_module("openai._response")
         is_async = isinstance(source._client, import_module("openai").AsyncOpenAI)
         kind = module.AsyncAPIResponse if is_async else module.APIResponse
-    told = {"cast_to": source._cast_to, "client": source._client, "options": source._options}
-    retries = source.retries_taken
-    return kind(raw=http, stream=stream is not None, stream_cls=stream, retries_taken=retries, **told)
+    kept = {"cast_to": source._cast_to, "client": source._client, "options": source._options}
+    return kind(raw=http, stream=stream is not None, stream_cls=stream, retries_taken=source.retries_taken, **kept)
 
 
 @cache
@@ -211,16 +192,12 @@ _OPTIONS = {"extra_headers": "headers", "extra_query": "params", "extra_body": "
 """The keywords of ``create`` that are no members of the request, and the options of the SDK's ``post`` they become."""
 
 SENT_ONCE = {"max_retries": 0}
-
-_MAX_FORMS = 256
-"""For how many sets of keywords it is kept how ``create`` posts them."""
-
-_MAX_TEXTS = 8
-"""For how many lists of tools their encoded text is kept: those of the contracts in use, and of narrowed requests."""
+_MAX_FORMS = 256  # sets of keywords for which it is kept how ``create`` posts them
+_MAX_TEXTS = 8  # lists of tools whose text is kept: those of the contracts in use, and of narrowed requests
 
 
 class Posts:
-    """What ``create`` gives to ``post``, learnt from it by the names of the keywords, and not by their values."""
+    """What ``create`` passes to ``post``, learnt from it by the names of the keywords, and not by their values."""
 
     __slots__ = ("_forms", "_texts")
 
@@ -229,29 +206,42 @@ class Posts:
         self._texts: dict[tuple[int, ...], tuple[tuple[JSONObject, ...], str]] = {}
 
     def of(self, sender: Any, keywords: JSONObject) -> JSONObject | None:
-        """Return what ``create`` would give to ``post``: plain JSON as it is, anything else as the SDK transforms it.
+        """Return what ``create`` would pass to ``post``: plain JSON as it is, anything else as the SDK transforms it.
 
         None when it refuses the keywords, or posts in a way that is not known to us.
         """
         members = {name: value for name, value in keywords.items() if name not in _OPTIONS}
         plain = {name: value for name, value in members.items() if _is_plain(value)}
-        is_plain, create = len(plain) == len(members), type(sender).create
-        names = (create, *members, bool(members.get("stream"))) if is_plain else None
-        form = None if names is None else self._forms.get(names)
+        form = self._form(sender, members, plain)
         if form is None:
-            form = _form_of(sender.create, members, plain)
-            if form is None:
-                return None
-            if names is not None and len(self._forms) < _MAX_FORMS:
-                self._forms[names] = form
+            return None
         options = form["options"] | SENT_ONCE
         for name in _OPTIONS.keys() & keywords.keys():
             if name == "timeout" or keywords[name] is not None:
                 options[_OPTIONS[name]] = keywords[name]
         body = {name: plain.get(name, value) for name, value in form["body"].items()}
-        if is_plain and type(body.get("tools")) is Definitions and _takes_bytes(sender._client, options):
+        is_ours = type(body.get("tools")) is Definitions and len(plain) == len(members)
+        if is_ours and _takes_bytes(sender._client, options):
             return form | {"body": None, "content": self._encoded(body), "options": options}
         return form | {"body": body, "options": options}
+
+    def _form(self, sender: Any, members: JSONObject, plain: JSONObject) -> JSONObject | None:
+        """Return what ``create`` passes to ``post``, with an empty value for each plain one; None as in ``of``."""
+        is_plain = len(plain) == len(members)
+        names = (type(sender).create, *members, bool(members.get("stream"))) if is_plain else ()
+        if (form := self._forms.get(names)) is not None:
+            return form
+        stubs = {name: value if type(value) in _SCALARS else type(value)() for name, value in plain.items()}
+        try:
+            form = sent_by(sender.create, members | stubs)
+        except Exception:  # noqa: BLE001
+            return None
+        body, options = form.get("body"), form.get("options")
+        if not isinstance(body, dict) or not isinstance(options, dict) or not plain.keys() <= body.keys():
+            return None
+        if is_plain and len(self._forms) < _MAX_FORMS:
+            self._forms[names] = form
+        return form
 
     def _encoded(self, body: JSONObject) -> bytes:
         key = tuple(map(id, body["tools"]))  # what is kept keeps its identity
@@ -261,7 +251,7 @@ class Posts:
             if len(self._texts) > _MAX_TEXTS:
                 self._texts.pop(next(iter(self._texts)), None)
         written = {name: kept[1] if name == "tools" else _as_text(value) for name, value in body.items()}
-        return f"{{{','.join(f'{_as_text(name)}:{text}' for name, text in written.items())}}}".encode()
+        return f"{{{','.join([f'{_as_text(name)}:{text}' for name, text in written.items()])}}}".encode()
 
 
 class _SentNothing(Exception):
@@ -292,28 +282,16 @@ def sent_by(method: Any, keywords: JSONObject) -> JSONObject:
     raise TypeError("this method of the SDK sends its request in a way that cannot be guarded; call create()")
 
 
-def _form_of(create: Any, members: JSONObject, plain: JSONObject) -> JSONObject | None:
-    """Return what the SDK's ``create`` gives to ``post``, with an empty value for each plain one; None as in ``of``."""
-    stubs = {name: value if type(value) in _SCALARS else type(value)() for name, value in plain.items()}
-    try:
-        form = sent_by(create, members | stubs)
-    except Exception:  # noqa: BLE001
-        return None
-    body, options = form.get("body"), form.get("options")
-    return form if isinstance(body, dict) and isinstance(options, dict) and plain.keys() <= body.keys() else None
-
-
 _as_text = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 def _takes_bytes(client: Any, options: JSONObject) -> bool:
-    """Return whether a client sends a body that is encoded, and nothing of the SDK's reads or changes it on the way.
-
-    Azure's makes the address of what is in it; headers may say that it is sent otherwise.
-    """
+    """Return whether a client sends an encoded body, and reads nothing of it on the way, as Azure's does."""
     kind = type(client)
+    # headers may ask for another encoding
     is_read = "extra_json" in options or not _READING.isdisjoint(vars(client)) or len(options.get("headers", ())) > 1
-    return not is_read and all(is_of_base(getattr(kind, name)) for name in _READING) and _has_content(kind.post)
+    is_sdks = is_of_base(kind._build_request) and is_of_base(kind._build_headers)
+    return not is_read and is_sdks and _has_content(kind.post)
 
 
 _READING = frozenset({"_build_request", "_build_headers"})  # they are given what is sent before it is encoded

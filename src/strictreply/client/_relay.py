@@ -1,7 +1,6 @@
 """What becomes of the chunks of a streamed call: each is put together with the others, watched, and passed on or held.
 
-One relay serves all asks of a call. Behind text that went out the reply keeps that text: a later ask may only bring the
-calls beside it, or more text. In the typed stream everything before the end is provisional.
+Behind text that went out the reply keeps that text: a later ask may only bring the calls beside it, or more text.
 """
 
 from __future__ import annotations
@@ -27,10 +26,7 @@ _MOST_FIRST = 1000  # characters that are looked at for the beginning of a call
 
 
 class Came(NamedTuple):
-    """A chunk as plain JSON (None for what is none), and as it is passed on: its bytes, or the client's object.
-
-    ``is_exact`` says that the SDK would read the bytes as that JSON.
-    """
+    """A chunk as JSON, None for what is none, and as it is passed on; ``is_exact``: the SDK reads its bytes as that."""
 
     plain: JSON
     kept: Any
@@ -54,10 +50,7 @@ def came_in(event: Event, limits: Limits) -> Came:
 
 
 class Relay:
-    """Follows the stream of each ask of one call. Nothing is passed on here: see the two kinds of it.
-
-    ``is_over`` says that nothing more of a stream needs to be read.
-    """
+    """Follows the stream of each ask of one call, and passes nothing on; ``is_over``: no more of it is to be read."""
 
     def __init__(self, contract: Contract, wire: Wire, *, vetoes: bool = True) -> None:
         self.contract = contract
@@ -84,29 +77,30 @@ class Relay:
         return []
 
     def feed(self, came: Came) -> list[Any]:
-        """Take one chunk; return what can be passed on."""
-        if came.is_end:
-            self.assembly.is_done = self.is_over = True
-            return []
+        """Take one chunk; return what can be passed on, nothing once the stream is over."""
         assembly = self.assembly
+        if self.is_over:
+            return []
+        if came.is_end:
+            assembly.is_done = self.is_over = True
+            return []
         assembly.add(came.plain)
         if assembly.size > self._most:
             assembly.refuse(Code.REPLY_TOO_LARGE, "/content", limit=str(self._most))
-        self._follow(assembly)
+        if self._is_followed and assembly.fault is None:
+            self._follow(assembly)
         self.is_over = assembly.is_over
         return [] if self.is_over else self.passed(came, assembly)
 
     def _follow(self, assembly: Assembly) -> None:
-        """Show the veto what the last chunk said."""
-        if assembly.fault is not None or not self._is_followed:
-            return
+        """Show the veto what the last chunk added."""
         text = assembly.delta.get("content")
         fault = self.veto.text(text) if text and isinstance(text, str) else None
         for call in assembly.delta.get("tool_calls") or ():
             function = call.get("function") or {}
-            name, arguments = function.get("name"), function.get("arguments")
-            told = name if isinstance(name, str) else "", arguments if isinstance(arguments, str) else ""
-            fault = fault or self.veto.call(call["index"], *told)
+            name, written = function.get("name"), function.get("arguments")
+            texts = name if isinstance(name, str) else "", written if isinstance(written, str) else ""
+            fault = fault or self.veto.call(call["index"], *texts)
         if fault is not None and self._vetoes:
             assembly.fault, assembly.is_over = fault, True
             self.vetoed = self.veto.vetoed()
@@ -116,7 +110,7 @@ class Relay:
         return []
 
     def rejected(self, attempt: Attempt) -> list[Any]:  # noqa: ARG002
-        """Return what is said of an attempt that was not accepted."""
+        """Return what goes out after an attempt that was not accepted."""
         return []
 
     def released(self, reply: AssistantReply, response: JSONObject) -> Iterable[Any]:  # noqa: ARG002
@@ -125,10 +119,7 @@ class Relay:
 
 
 class ChunkRelay(Relay):
-    """Passes chunks on: live text as it came, the rest of an accepted reply as chunks of our own.
-
-    ``wants_usage`` is the caller's own ``stream_options.include_usage``.
-    """
+    """Passes chunks on: live text as it came, the rest of an accepted reply as chunks of our own."""
 
     def __init__(self, contract: Contract, wire: Wire, *, wants_usage: bool, vetoes: bool = True) -> None:
         self._sent = wire.sent(wants_usage)
@@ -138,10 +129,8 @@ class ChunkRelay(Relay):
     def begin(self, asks_for: AsksFor) -> None:
         """Begin with the stream of one ask; a second text is not live: it may stand behind the first."""
         super().begin(asks_for)
-        self._is_open = False
-        contract = (
-            self.contract
-        )  # text may go out before the reply is judged where it is any text, or prose beside calls
+        self._is_open, contract = False, self.contract
+        # text may go out before the reply is judged where it is any text, or prose beside calls
         is_free = contract.channel == "native" and contract.answer.is_text and contract.answer_style == "union"
         self._is_held = bool(self._sent.text) or asks_for != "reply" or not is_free
         self._first = ""
@@ -158,10 +147,7 @@ class ChunkRelay(Relay):
         return [source] if first else []
 
     def passed(self, came: Came, assembly: Assembly) -> list[Any]:
-        """Return the chunk when it holds nothing but live text; wait with the first ones until that is clear.
-
-        It is a ``Came`` where its JSON need not be read a second time, else its bytes.
-        """
+        """Return the chunk (a ``Came``, or its bytes) when it is nothing but live text; the first wait until it is."""
         text: Any = assembly.delta.get("content") or ""
         if self._is_held or not assembly.is_text_alone:
             self._is_held |= bool(text)  # what follows a held piece of the text waits, too
@@ -198,9 +184,9 @@ class Provisional(Generic[A_co]):
 
 @dataclass(frozen=True, slots=True)
 class Retracted:
-    """Everything shown since the last event of this kind is not part of the reply.
+    """Everything shown since the last event of this kind is no part of the reply, by these ``issues``.
 
-    ``issues`` says what was wrong with it; empty when the stream failed on the way.
+    There are none when the stream failed on the way.
     """
 
     issues: tuple[Issue, ...]
@@ -223,8 +209,7 @@ class EventRelay(Relay):
     def begin(self, asks_for: AsksFor) -> None:
         """Begin with the stream of one ask; what is asked for to be put into a message is not shown."""
         super().begin(asks_for)
-        self._is_shown = asks_for == "reply"
-        self._has_shown = False
+        self._is_shown, self._has_shown = asks_for == "reply", False
 
     def passed(self, came: Came, assembly: Assembly) -> list[Provisional[Any]]:  # noqa: ARG002
         """Return the new piece of the content."""
@@ -235,7 +220,7 @@ class EventRelay(Relay):
         return [Provisional(text, self.veto.partial())]
 
     def rejected(self, attempt: Attempt) -> list[Retracted]:
-        """Return that what was shown is taken back."""
+        """Take back what was shown."""
         shown, self._has_shown = self._has_shown, False
         return [Retracted(attempt.issues)] if shown else []
 

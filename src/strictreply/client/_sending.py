@@ -1,15 +1,12 @@
-"""The requests of one call within its bounds, answered whole or by a stream; and errors that are the SDK's, too.
-
-Programs that catch ``openai.RateLimitError`` go on catching it.
-"""
+"""The requests of one call within its bounds, answered whole or by a stream; and errors that are the SDK's, too."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from threading import Lock
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -25,7 +22,7 @@ from strictreply.contract._contract import Check
 from strictreply.contract._driving import Done, advanced
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import ExchangeStopped, Failure
-from strictreply.retry._flow import Call, Claim, Claimed, Event, Failed, Notify, Outcome, Replied, Sleep, reply_flow
+from strictreply.retry._flow import Call, Claim, Claimed, Failed, Noted, Notify, Outcome, Replied, Sleep, reply_flow
 from strictreply.retry._policy import Consult
 from strictreply.values._errors import CallFailed, ReplyHalted
 from strictreply.values._issues import Remedy
@@ -35,13 +32,12 @@ from strictreply.wires._events import EventReader
 from strictreply.wires._opening import ENVELOPE_FACTOR, as_json
 
 NOTHING = nullcontext()
-"""What is entered where nothing is to be done."""
 
 _RETRY_COUNT = "x-stainless-retry-count"  # where the SDK itself counts its repeats
 
 
 class CallObserver(Protocol):
-    """Told of the asks of one call, in order."""
+    """Observes the asks of one call, in order."""
 
     def asking(self, request: JSONObject) -> AbstractContextManager[None]:
         """Return what is entered while a request is sent and its response read."""
@@ -53,13 +49,10 @@ class CallObserver(Protocol):
 
 
 class Telemetry(Protocol):
-    """Told of the calls of a wrapped client."""
+    """Observes the calls of a wrapped client."""
 
     def call(self, ask: Ask, client: Any, *, seen: bool) -> AbstractContextManager[CallObserver | None]:
-        """Return what is entered around a call; what the call raises passes through.
-
-        ``client`` is the client inside; ``seen`` says that somebody else sees each ask of this call.
-        """
+        """Return what is entered around a call of the inner ``client``; ``seen``: somebody else sees each ask of it."""
         ...
 
 
@@ -79,10 +72,9 @@ class RetryBucket:
     def take(self, quota: int) -> bool:
         """Take the tokens of one repeat; return False when more than ``quota`` repeats would be out."""
         with self._lock:
-            if self._taken + _REPEAT_TOKENS > quota * _REPEAT_TOKENS:
-                return False
-            self._taken += _REPEAT_TOKENS
-            return True
+            is_left = self._taken + _REPEAT_TOKENS <= quota * _REPEAT_TOKENS
+            self._taken += _REPEAT_TOKENS if is_left else 0
+            return is_left
 
     def give_back(self, *, repeated: bool) -> None:
         """Return the tokens of a repeat that succeeded, or one token for a call that succeeded at once."""
@@ -97,9 +89,9 @@ _REPEAT_TOKENS = 5
 class Sending:
     """The requests of one call: the transport they take, the caps of the reply, and the response that came last.
 
-    ``raised`` is what came instead of a response after that, None when nothing did. ``clock`` gives seconds. ``at`` is
-    when the last event happened, ``until`` when the deadline passes, None without one. ``repeats`` counts how often the
-    request at hand was repeated. ``incoming`` is a stream that is open: whoever breaks off the call closes it.
+    ``raised`` is the error that came after it, if any. ``at`` is when the last event happened by ``clock``, in seconds,
+    ``until`` when the deadline passes, None without one. ``repeats`` counts how often the request at hand was repeated.
+    ``incoming`` is a stream that is open: whoever breaks off the call closes it.
     """
 
     transport: Transport
@@ -126,8 +118,7 @@ class Sending:
 
     def begin(self, timeout: float | None) -> float:
         """Begin a request that was given ``timeout`` seconds at the last event; return the seconds since then."""
-        before = self.at
-        self.until = None if timeout is None else before + timeout
+        self.until = None if timeout is None else self.at + timeout
         return self.lap()
 
     def left(self) -> float | None:
@@ -143,10 +134,10 @@ class Sending:
         """Bound what is sent inside by the deadline and the caps."""
         within = bounded(self.left(), self.limits.reply_bytes * ENVELOPE_FACTOR)
         is_alone = self.way.through is None and self.observer is None and passing.get() is None
-        return within if is_alone else self._told(request, within)
+        return within if is_alone else self._observed(request, within)
 
     @contextmanager
-    def _told(self, request: JSONObject, within: AbstractContextManager[None]) -> Generator[None]:
+    def _observed(self, request: JSONObject, within: AbstractContextManager[None]) -> Generator[None]:
         token = passing.set(None if self.way.through is None else self.transport)
         try:
             with NOTHING if self.observer is None else self.observer.asking(request), within:
@@ -158,11 +149,6 @@ class Sending:
         """Bound one read of a stream that was opened inside of :meth:`bounds`."""
         left = self.left()
         return NOTHING if left is None else bounded(left, self.limits.reply_bytes * ENVELOPE_FACTOR)
-
-    def succeeded(self) -> None:
-        """Return tokens for a call that brought a completion, however it was judged."""
-        self.bucket.give_back(repeated=self.repeats > 0)
-        self.repeats = 0
 
     def receive(self, source: Any) -> JSON:
         """Keep a response, and return it as plain JSON."""
@@ -183,10 +169,7 @@ class Sending:
 
 
 class Io(NamedTuple):
-    """Effect: do what uses the network, within ``bounds``; the event is what it returns, or its :class:`Failure`.
-
-    ``work`` returns an awaitable where the client is async.
-    """
+    """Effect: do ``work`` (awaited by an async client) within ``bounds``; the event is its result or a Failure."""
 
     work: Callable[[], Any]
     bounds: AbstractContextManager[None] = NOTHING
@@ -196,15 +179,12 @@ CallEffect: TypeAlias = Io | Sleep | Check | Consult | Notify
 
 
 def call_flow(ask: Ask, sending: Sending, relay: Relay | None = None) -> Generator[Any, Any, Outcome]:
-    """Run the flow of a call down to its requests: yield a :data:`CallEffect`, or a list for the caller.
-
-    Replies come as streams where there is a relay; without one nothing goes out.
-    """
+    """Run a flow down to its requests: yield a :data:`CallEffect` or, with a relay for streams, a list to pass on."""
     flow = reply_flow(ask)
     try:
         step = advanced(flow)
         while not isinstance(step, Done):
-            event: Event
+            event: Any
             match step:
                 case Call():
                     event = yield from _called(step, sending, relay)
@@ -213,7 +193,8 @@ def call_flow(ask: Ask, sending: Sending, relay: Relay | None = None) -> Generat
                     sending.repeats += granted
                     event = Claimed(granted, sending.lap())
                 case _:
-                    event = yield step
+                    done = yield step
+                    event = Noted(sending.lap()) if done is None else replace(done, seconds=sending.lap())
                     if relay is not None and isinstance(step, Notify) and not step.attempt.accepted:
                         yield relay.rejected(step.attempt)
             step = advanced(flow, event)
@@ -227,44 +208,40 @@ def _called(effect: Call, sending: Sending, relay: Relay | None) -> Generator[Io
     if relay is not None:
         relay.begin(effect.asks_for)
     source = yield Io(partial(sending.send, effect.request, sending.left()), sending.bounds(effect.request))
-    if isinstance(source, Failure):
-        return _failed(source, sending, relay, before)
+    failure = source if isinstance(source, Failure) else None
+    if failure is None and relay is not None:
+        if isinstance(source, Mapping) or hasattr(source, "choices") or hasattr(source, "output"):
+            yield relay.opened(source)
+            relay = None  # it came whole, as of a client that cannot stream
+        else:
+            failure = yield from _followed(source, sending, relay)
+    if failure is not None:
+        sending.raised = failure.cause
+        return Failed(failure, sending.lap(), before, relay is not None and relay.is_behind_text)
     if relay is None:
         return Replied(sending.receive(source), sending.lap(), before)
-    if isinstance(source, Mapping) or hasattr(source, "choices") or hasattr(source, "output"):
-        yield relay.opened(source)  # whole, as of a client that cannot stream
-        return Replied(sending.receive(source), sending.lap(), before)
-    incoming = sending.incoming = Incoming(source, sending)
-    yield relay.opened(source)
-    failed, read = None, Io(incoming.anext if sending.is_async else incoming.next)
-    while not relay.is_over:
-        several = yield read if sending.until is None else Io(read.work, sending.reading())
-        if several is None:
-            break
-        if isinstance(several, Failure):
-            failed = _failed(several, sending, relay, before)
-            break
-        yield from _passed_on(several, relay)
-    sending.incoming = None
-    yield Io(incoming.aclose if sending.is_async else incoming.close)
-    if failed is not None:
-        return failed
     response = relay.assembly.response()
     sending.last, sending.raised = Sent(response, source, is_stream=True), None
     return Replied(response, sending.lap(), before, relay.assembly.fault, relay.vetoed, relay.is_behind_text)
 
 
-def _passed_on(several: list[Came], relay: Relay) -> Iterator[list[Any]]:
-    for came in several:
-        if pieces := relay.feed(came):
-            yield pieces  # before the next is read: the part of an answer that is in them grows with that
-        if relay.is_over:
-            return
-
-
-def _failed(failure: Failure, sending: Sending, relay: Relay | None, before: float) -> Failed:
-    sending.raised = failure.cause
-    return Failed(failure, sending.lap(), before, relay is not None and relay.is_behind_text)
+def _followed(source: Any, sending: Sending, relay: Relay) -> Generator[Io | list[Any], Any, Failure | None]:
+    """Read a stream as far as its relay follows it, and close it; return the failure that broke it off."""
+    incoming = sending.incoming = Incoming(source, sending)
+    yield relay.opened(source)
+    failure: Failure | None = None
+    read = Io(incoming.anext if sending.is_async else incoming.next)
+    while not relay.is_over:
+        several = yield read if sending.until is None else Io(read.work, sending.reading())
+        if several is None or isinstance(several, Failure):
+            failure = several
+            break
+        for came in several:
+            if pieces := relay.feed(came):
+                yield pieces  # before the next is read: the part of an answer that is in them grows with that
+    sending.incoming = None
+    yield Io(incoming.aclose if sending.is_async else incoming.close)
+    return failure
 
 
 _END: Any = object()
@@ -329,35 +306,44 @@ class Incoming:
 def as_sdks_too(error: CallFailed, transport: Transport, last: Sent | None, raised: Exception | None) -> CallFailed:
     """Return the same error as an instance of what the SDK would have raised, with the fields of that.
 
-    ``last`` is the response that came last, ``raised`` what came instead of one after it: an SDK's own error is of its
-    class. A deadline is ``APITimeoutError``, a content filter and a cut what ``parse`` raises, an exchange that was
-    broken off ``APIConnectionError``, any other refused reply ``APIResponseValidationError``, whose ``response`` is
-    None where another program read that. Without an SDK behind the client the error stays as it is.
+    ``last`` is the response that came last, ``raised`` the error that came after it: an SDK's own is of its class. A
+    deadline is ``APITimeoutError``, a content filter and a cut what ``parse`` raises, an exchange that was broken off
+    ``APIConnectionError``, any other refused reply ``APIResponseValidationError``, whose ``response`` is None where
+    another program read that. Without an SDK behind the client the error stays as it is.
     """
     client = transport.client
     sdk: Any = sys.modules.get("openai")
-    if sdk is None or not is_sdks(client):
+    kind = None if sdk is None or not is_sdks(client) else _sdks_kind(sdk, error, last, raised)
+    if kind is None:
         return error
-    halted = error.reason if isinstance(error, ReplyHalted) else ""
-    is_cut = {issue.remedy for issue in error.issues} == {Remedy.SHORTEN}
-    if isinstance(raised, sdk.OpenAIError) and not (halted == "deadline" or is_cut):
+    if kind is type(raised) and error.reason != "deadline":
         return _like_raised(error, raised)
+    if kind in (sdk.LengthFinishReasonError, sdk.ContentFilterFinishReasonError):
+        return _both(error, kind, {"completion": _completion(last, transport)})
     response, request_id = _http_of(last)
-    request = getattr(response, "request", None) or client._client.build_request(  # noqa: SLF001
-        "POST", f"{client.base_url}{transport.wire.path}"
-    )
+    request = getattr(response, "request", None)
+    request = request or client._client.build_request("POST", f"{client.base_url}{transport.wire.path}")  # noqa: SLF001
+    message = str(error).partition("\n")[0]
+    fields = {"message": message, "request": request, "body": None, "code": None, "param": None, "type": None}
+    if kind is sdk.APIResponseValidationError and last is not None:
+        fields |= {"body": last.plain, "response": response, "status_code": getattr(response, "status_code", 200)}
+        fields |= {"request_id": request_id}
+    return _both(error, kind, fields)
+
+
+def _sdks_kind(sdk: Any, error: CallFailed, last: Sent | None, raised: Exception | None) -> Any:
+    halted = error.reason if isinstance(error, ReplyHalted) else ""
     if halted == "deadline":
-        return _both(error, sdk.APITimeoutError, _told(error, request))
+        return sdk.APITimeoutError
+    if last is not None and {issue.remedy for issue in error.issues} == {Remedy.SHORTEN}:
+        return sdk.LengthFinishReasonError
+    if isinstance(raised, sdk.OpenAIError):
+        return type(raised)
     if halted == "content_filter":
-        return _both(error, sdk.ContentFilterFinishReasonError, {"completion": _completion(last, transport)})
-    if raised is not None and not is_cut:
-        return _both(error, sdk.APIConnectionError, _told(error, request))
-    if last is None:
-        return error
-    if is_cut:
-        return _both(error, sdk.LengthFinishReasonError, {"completion": _completion(last, transport)})
-    fields = {"response": response, "status_code": getattr(response, "status_code", 200), "request_id": request_id}
-    return _both(error, sdk.APIResponseValidationError, _told(error, request, last.plain) | fields)
+        return sdk.ContentFilterFinishReasonError
+    if raised is not None:
+        return sdk.APIConnectionError
+    return None if last is None else sdk.APIResponseValidationError
 
 
 def _http_of(last: Sent | None) -> tuple[Any, str | None]:
@@ -382,11 +368,6 @@ def _completion(last: Sent | None, transport: Transport) -> Any:
     if last.is_stream:
         return sdk_type(transport.wire).model_construct(**last.plain)
     return last.source.parse() if is_raw(last.source) else last.source
-
-
-def _told(error: CallFailed, request: Any, body: Any = None) -> dict[str, Any]:
-    message = str(error).partition("\n")[0]
-    return {"message": message, "request": request, "body": body, "code": None, "param": None, "type": None}
 
 
 def _both(error: CallFailed, kind: Any, fields: dict[str, Any]) -> CallFailed:

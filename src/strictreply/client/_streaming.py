@@ -1,8 +1,4 @@
-"""What a caller gets of a streamed call: the SDK's own stream, or the events of a typed one.
-
-What goes out is written as server-sent events into a response of the SDK's own HTTP library, which the SDK reads as it
-reads any: every form in which it streams is its own object.
-"""
+"""What a streamed call returns: the SDK's own stream over a response into which we write events, or a typed one."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Generic, Self, TypeVar
 
-from strictreply.client._posting import body_over, is_http, is_raw, is_sdks_own, raw_stream, sdk_type
+from strictreply.client._posting import body_over, is_http, is_raw, is_sdks_own, raw_over, sdk_type
 from strictreply.client._relay import Came, StreamEvent
 from strictreply.client._sending import Sending
 from strictreply.client._wrapped import Exchange
@@ -24,10 +20,7 @@ T = TypeVar("T")
 
 
 def as_sdks_stream(source: Any, rest: Any, sending: Sending) -> Any:
-    """Return what the SDK returns for a stream, in the form that was asked for, over the pieces in ``rest``.
-
-    A client that is not the SDK's, or whose stream has no response, gets a plain iterator of chunks.
-    """
+    """Return what the SDK returns for a stream, over ``rest``, in the form asked for; else plain chunks."""
     http, is_async = source.http_response if is_raw(source) else getattr(source, "response", None), sending.is_async
     if not is_http(http):
         return AsyncChunks(rest) if is_async else Chunks(rest)
@@ -36,19 +29,15 @@ def as_sdks_stream(source: Any, rest: Any, sending: Sending) -> Any:
     library = import_module("openai")
     kind = library.AsyncStream if is_async else library.Stream
     if is_raw(source):
-        made = raw_stream(source, body, sending.way.form)
+        made = raw_over(source, body, sending.way.form, source._stream_cls)  # noqa: SLF001
+        made = made.parse() if sending.way.form is None else made
         decoder = getattr(made, "_decoder", None)
-        if type(made) is kind and _is_read_by_sdk(kind, type(decoder)):
-            made._decoder = _Decoder(rest, decoder, is_chat=is_chat)  # noqa: SLF001 - the SDK has no public way to it
+        reading = [getattr(type(decoder), name, None) for name in ("iter_bytes", "aiter_bytes", "decode")]
+        if type(made) is kind and all(map(is_sdks_own, (kind.__stream__, kind._iter_events, *reading))):  # noqa: SLF001
+            made._decoder = _Decoder(rest, decoder, is_chat=is_chat)  # noqa: SLF001 - nothing else reads its events
         return made
     of_event = sdk_type(sending.transport.wire, of_event=True)
     return kind(cast_to=of_event, response=body, client=sending.transport.client)
-
-
-def _is_read_by_sdk(stream: Any, decoder: Any) -> bool:
-    """Return whether nothing but the SDK's own code reads the events of a class of streams."""
-    reading = (getattr(decoder, name, None) for name in ("iter_bytes", "aiter_bytes", "decode"))
-    return all(map(is_sdks_own, (stream.__stream__, stream._iter_events, *reading)))  # noqa: SLF001
 
 
 def _bytes_of(piece: Any, *, is_chat: bool) -> bytes:

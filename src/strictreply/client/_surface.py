@@ -1,30 +1,17 @@
-"""The methods of the SDK that are guarded: every way by which a reply can come out of a wrapped client.
-
-``with_raw_response`` and ``with_streaming_response`` are the SDK's own: they call ``create`` or ``parse`` with a header
-that asks for the raw response, which is honoured here. So two methods guard all of them, sync and async.
-"""
+"""The guarded methods of the SDK; its raw and streaming forms call ``create`` or ``parse``, so two guard them all."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache, cached_property, update_wrapper
+from functools import cache, cached_property, partial, update_wrapper
 from types import FunctionType
 from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel
 
 from strictreply.client._posting import is_sdks, sent_by
-from strictreply.client._transport import (
-    RAW_RESPONSE,
-    Transport,
-    Way,
-    is_async_openai,
-    is_openai,
-    is_patched,
-    passing,
-)
+from strictreply.client._transport import RAW_RESPONSE, Transport, Way, is_async_openai, is_openai, is_patched, passing
 from strictreply.values._limits import JSONObject
 from strictreply.values._replies import AssistantReply, DirectAnswer
 from strictreply.wires._chat import CHAT
@@ -55,24 +42,15 @@ def _post(self: Any, path: str, **given: Any) -> Any:
 
 
 Call: TypeAlias = Callable[[Wire, JSONObject, Way, JSONObject | None], Any]
-"""Makes one guarded call of keywords, and returns its response (an awaitable of it from an async client).
-
-The last is the ``response_format`` to send, None for that of the contract.
-"""
+"""Makes a guarded call of keywords, with a ``response_format`` or the contract's; returns its response or awaitable."""
 
 
 class Namespaces:
     """``chat``, ``beta`` and ``responses`` of a wrapped client: kept, so that what is patched in them stays."""
 
     def __init__(self, client: Any, wrapped: Any, call: Call, origin: Namespaces | None = None) -> None:
-        """``wrapped`` is the client around ``client`` whose namespaces these are.
-
-        ``origin`` holds the namespaces of the wrapped client that this one is a copy of: what was patched there counts.
-        """
-        self._origin = origin
-        self._wrapped = wrapped
-        self._call = call
-        self._client = client
+        """Hold those of ``wrapped`` around ``client``; of a copy, what was patched in ``origin`` counts, too."""
+        self._client, self._wrapped, self._call, self._origin = client, wrapped, call, origin
         self.transports: dict[str, Transport] = {} if origin is None else origin.transports
         self._made: dict[str, tuple[Any, Any]] = {}
 
@@ -90,14 +68,15 @@ class Namespaces:
     @property
     def chat(self) -> Any:
         """The namespace ``chat``; made anew when that of the client inside was replaced."""
-        return self._kept("chat", self._client.chat, self._guarded_chat)
+        return self._kept("chat", self._guarded_chat)
 
     @property
     def responses(self) -> Any:
         """The namespace ``responses``; made anew as ``chat`` is."""
-        return self._kept("responses", self._client.responses, self._guarded_responses)
+        return self._kept("responses", self._guarded_responses)
 
-    def _kept(self, name: str, inner: Any, make: Callable[[Any], Any]) -> Any:
+    def _kept(self, name: str, make: Callable[[Any], Any]) -> Any:
+        inner = getattr(self._client, name)
         made_of, made = self._made.get(name, (None, None))
         if made_of is not inner:
             made = make(inner)
@@ -118,11 +97,7 @@ class Namespaces:
     def _guarded_responses(self, inner: Any) -> Any:
         if is_openai(inner):
             return self._guarded(inner, RESPONSES)
-
-        def create(**keywords: Any) -> Any:
-            return self.made(RESPONSES, keywords)
-
-        return _Namespace("responses", inner, create=create)
+        return _Namespace("responses", inner, create=lambda **keywords: self.made(RESPONSES, keywords))
 
     def _guarded(self, inner: Any, wire: Wire) -> Any:
         mixin = GuardedAsyncMethods if is_async_openai(inner) else GuardedMethods
@@ -197,12 +172,13 @@ class _Guarded:
         sent = sent_by(super().parse, keywords)  # type: ignore[misc]
         asked = transport.wire.read(sent["body"])
         wanted = keywords.pop("text_format", keywords.get("response_format"))
-        keywords |= {"response_format": wanted} if isinstance(wanted, type) else {}
+        is_class = isinstance(wanted, type)
+        keywords |= {"response_format": wanted} if is_class else {}
         keywords |= {"extra_headers": sent["options"].get("headers")} | ours
         keywords.pop("parse_as", None)
-        made = _Parsing(sent["options"]["post_parser"], wanted)
-        format_ = asked.get("response_format") if isinstance(wanted, type) else None
-        return self._strictreply_call(transport.wire, keywords, Way(form, made.finish), format_)
+        finish = partial(_finished, sent["options"]["post_parser"], is_class)
+        format_ = asked.get("response_format") if is_class else None
+        return self._strictreply_call(transport.wire, keywords, Way(form, finish), format_)
 
 
 _TAKEN: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
@@ -265,26 +241,19 @@ class UnguardedResponses:
         return getattr(super(), name)(**keywords)
 
 
-@dataclass(frozen=True, slots=True)
-class _Parsing:
-    """What the SDK's ``parse`` makes of a response, by its own function; ``wanted`` is the type of the answer."""
-
-    parse: Callable[[Any], Any]
-    wanted: Any
-
-    def finish(self, response: Any, reply: AssistantReply) -> Any:
-        """Make a parsed response of a valid one: what is ``parsed`` in it is the answer that was judged."""
-        parsed = self.parse(response)
-        if not isinstance(self.wanted, type) or not isinstance(reply, DirectAnswer):
-            return parsed
-        if hasattr(parsed, "choices"):
-            parsed.choices[0].message.parsed = reply.answer
-        else:  # the one text that answers
-            parts = [part for item in parsed.output if item.type == "message" for part in item.content]
-            answers = [part for part in parts if getattr(part, "parsed", None) is not None]
-            if len(answers) == 1:
-                answers[0].parsed = reply.answer
+def _finished(parse: Callable[[Any], Any], is_class: bool, response: Any, reply: AssistantReply) -> Any:
+    """Return a valid response as the SDK's ``parse`` does: what is ``parsed`` in it is the answer that was judged."""
+    parsed = parse(response)
+    if not is_class or not isinstance(reply, DirectAnswer):
         return parsed
+    if hasattr(parsed, "choices"):
+        parsed.choices[0].message.parsed = reply.answer
+    else:  # the one text that answers
+        parts = [part for item in parsed.output if item.type == "message" for part in item.content]
+        answers = [part for part in parts if getattr(part, "parsed", None) is not None]
+        if len(answers) == 1:
+            answers[0].parsed = reply.answer
+    return parsed
 
 
 def _form(keywords: JSONObject) -> str | None:
@@ -314,8 +283,7 @@ class _Namespace:
 Held: TypeAlias = Literal["guarded", "passes", "refuses"]
 """What becomes of a call of a method: its completion is judged, it reaches the API as it is, or it raises."""
 
-_HELD: Mapping[str, Held] = {"create": "guarded", "parse": "guarded", "stream": "guarded"}
-_GUARDED = tuple(wire.resource for wire in WIRES.values())
+_GUARDED = (*(wire.resource for wire in WIRES.values()), f"beta.{CHAT.resource}")
 _MAX_NESTED = 6
 
 
@@ -327,18 +295,16 @@ def guarded(client: Any) -> dict[str, Held]:
     if not hasattr(type(client), "_guard"):
         raise TypeError("guarded() lists the methods of a wrapped client; wrap it first: strictreply.wrap(client)")
     inner = client.unwrapped
-    found: dict[str, Held] = {}
     if not is_sdks(inner):
-        for name in sorted(_OWN - {"completions"}):
-            found[f"{CHAT.resource}.{name}"] = "guarded" if name == "create" else "refuses"
-        return found
+        names = sorted(_OWN - {"completions"})
+        return {f"{CHAT.resource}.{name}": "guarded" if name == "create" else "refuses" for name in names}
+    found: dict[str, Held] = {}
     for path in _methods(inner, "", 0):
         place, _, name = path.rpartition(".")
-        is_ours = place in _GUARDED or place == f"beta.{CHAT.resource}"
-        held = _HELD.get(name, "passes") if is_ours else "passes"
-        found[path] = held
-        if is_ours and held == "guarded":
-            found |= {f"{place}.{form}.{name}": held for form in ("with_raw_response", "with_streaming_response")}
+        is_guarded = place in _GUARDED and name in {"create", "parse", "stream"}
+        found[path] = "guarded" if is_guarded else "passes"
+        if is_guarded:
+            found |= {f"{place}.{form}.{name}": "guarded" for form in ("with_raw_response", "with_streaming_response")}
     return found
 
 

@@ -1,7 +1,7 @@
 """Sending one request through the wrapped client, and reading what came as plain JSON.
 
-Plain JSON is posted past the SDK's type-driven transform, the same bytes for a fraction of the time, only where nobody
-stands between us and the SDK: what has replaced its ``create`` (a tracer, a cache, a spy of a test) is called as usual.
+It is posted past the SDK's type-driven transform, in a fraction of the time, where nobody has replaced a method of the
+SDK on the way: a tracer, a cache or a spy of a test is called as usual.
 """
 
 from __future__ import annotations
@@ -32,19 +32,15 @@ from strictreply.wires._opening import Wire, as_json, read_body
 from strictreply.wires._wire import WIRES
 
 RAW_RESPONSE = "X-Stainless-Raw-Response"
-"""The header by which methods of the openai SDK are told to return the raw response; it never leaves the SDK."""
+"""The header that has methods of the openai SDK return the raw response; it never leaves the SDK."""
 
 _CALLED = ("post", "request")
 _ON_THE_WAY = (*_CALLED, "_prepare_options", "_build_request", "_process_response_data")
-"""The methods of the SDK's clients that a request or response passes: whoever replaces one must see the real one.
-
-The last three are the SDK's own hooks for subclasses, the first two where tracers stand.
-"""
+"""The SDK's methods that a request passes (tracers stand at the first two): who replaces one sees the real one."""
 
 _passed_by = attrgetter(*_ON_THE_WAY)
 
 _TIMEOUT_PARTS = ("connect", "read", "write", "pool")
-
 
 passing: ContextVar[Transport | None] = ContextVar("strictreply_passing", default=None)
 """Whose request is on its way through a method that somebody has put over ``create``."""
@@ -52,10 +48,7 @@ passing: ContextVar[Transport | None] = ContextVar("strictreply_passing", defaul
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A response: ``plain`` is its JSON, None when its body is not JSON; ``source`` is what the SDK returned.
-
-    ``is_stream`` says that the JSON was put together from the chunks of a stream.
-    """
+    """A response: its JSON (None when it has none), what the SDK returned, and whether that is a stream."""
 
     plain: JSON
     source: Any
@@ -67,8 +60,7 @@ class Way:
     """How a call was made, where not by a method of ours.
 
     ``form``: ``true`` for the SDK's raw response, ``stream`` for that of ``with_streaming_response``, None for a
-    completion. ``finish`` is what its ``parse`` makes of a completion and the reply in it. ``through`` is called
-    instead of the client's ``create``.
+    completion, which ``finish`` parses with the reply in it. ``through`` is called instead of the client's ``create``.
     """
 
     form: str | None = None
@@ -79,8 +71,7 @@ class Way:
 class Transport:
     """The one way to an API: the ``create`` of a client's resource, whose own retries we do not use.
 
-    No state of the client is copied: what is set on it later counts at the next request. Raises TypeError when the
-    object has no such method.
+    No state of the client is copied: what is set on it later counts. Raises TypeError where it has no ``create``.
     """
 
     __slots__ = ("_posts", "_resource_of", "_sender", "client", "wire")
@@ -102,18 +93,14 @@ class Transport:
         """The client's own namespace of the API, as it is now."""
         return self._resource_of(self.client)
 
-    def owned_retries(self) -> int | None:
-        """Return how often a request that failed may be repeated by the client's own word; None when it has none.
-
-        0 where the client repeats it by itself.
-        """
+    def retries(self) -> tuple[int | None, bool]:
+        """Return the client's own ``max_retries``, if any; and whether it repeats by itself: 0 is left for us then."""
         said = getattr(self.client, "max_retries", None)
-        return None if type(said) is not int else 0 if self.repeats_itself() else said
-
-    def repeats_itself(self) -> bool:
-        """Return whether the client repeats what failed, and has a ``create`` that cannot be told to send once."""
-        completions, said = self.resource, getattr(self.client, "max_retries", None)
-        return type(said) is int and said > 0 and self._sender_of(completions) is completions
+        if type(said) is not int:
+            return None, False
+        completions = self.resource
+        is_repeating = said > 0 and self._sender_of(completions) is completions
+        return 0 if is_repeating else said, is_repeating
 
     def is_seen(self, way: Way) -> bool:
         """Return whether somebody stands between us and the SDK: a tracer, as far as we know, which sees each ask."""
@@ -121,17 +108,12 @@ class Transport:
         if way.through is not None or not is_openai(completions):
             return way.through is not None
         sender = self._sender_of(completions)
-        kind, state = type(sender._client), vars(sender._client)
-        passed = type(sender).create, *(getattr(kind, name) for name in _CALLED)
-        if is_patched(completions) or not state.keys().isdisjoint(_CALLED):
+        if is_patched(completions) or not vars(sender._client).keys().isdisjoint(_CALLED):
             return True
-        return not all(map(is_sdks_own, passed))
+        return not all(map(is_sdks_own, (type(sender).create, *attrgetter(*_CALLED)(type(sender._client)))))
 
     def send(self, request: JSONObject, timeout: float | None, way: Way = Way()) -> Any:
-        """Make the call; return what the SDK returns, an awaitable from an async client.
-
-        ``timeout`` shortens the request's own.
-        """
+        """Make the call, its own timeout shortened to ``timeout``; return the SDK's response, or an awaitable of it."""
         keywords = dict(request)
         if timeout is not None:
             keywords["timeout"] = _shortened(keywords.get("timeout", getattr(self.client, "timeout", None)), timeout)
@@ -151,7 +133,10 @@ class Transport:
             return completions
         made_of, sender = self._sender
         if made_of is not completions:
-            alone = _alone(completions._client)
+            kind: Any = type(completions._client)
+            alone: Any = object.__new__(_alone_class(kind))
+            alone.__dict__ = completions._client.__dict__
+            alone._bounded, alone._joined = (None, None), (None, "", None)
             sender = type(completions)(alone)
             sender._post = partial(_post_once, alone, self.wire)
             self._sender = completions, sender
@@ -180,25 +165,20 @@ class Transport:
     def completion(
         self, sent: Sent, response: JSONObject, *, spliced: bool, way: Way = Way(), reply: AssistantReply | None = None
     ) -> Any:
-        """Return the SDK's own completion for a response, or the response itself where there is no SDK model.
-
-        ``spliced`` says that the response is not what was sent; ``reply`` is what it was judged to be.
-        """
-        given = came = source = sent.source
-        if isinstance(source, Came):
-            given = came = source.parse()
-        elif is_raw(source):
-            given = came = parsed(self.wire, source)
-        if spliced:
-            construct = getattr(given, "model_construct", None)  # of the object: a tracer may have put one around it
-            given = construct(**response) if callable(construct) else response
+        """Return the SDK's own completion for a response, ``spliced`` or as sent; itself where there is none."""
+        came, is_form = sent.source, way.form is not None and is_raw(sent.source)
+        if isinstance(came, Came):
+            came = came.parse()
+        elif is_raw(came):
+            came = parsed(self.wire, came)
+        # of the object: a tracer may have put one around it
+        construct = getattr(came, "model_construct", None) if spliced else None
+        given = construct(**response) if callable(construct) else response if spliced else came
         if way.finish is not None and reply is not None:
             given = way.finish(given, reply)
         if given is not came and "_request_id" in getattr(came, "__dict__", ()) and hasattr(given, "__dict__"):
             vars(given)["_request_id"] = came._request_id
-        if way.form is None or not is_raw(source):
-            return given
-        return raw_response(source, response if spliced else None, way.form, given)
+        return raw_response(sent.source, response if spliced else None, way.form or "", given) if is_form else given
 
 
 def is_openai(completions: Any) -> bool:
@@ -228,17 +208,9 @@ def with_header(keywords: JSONObject, name: str, value: str) -> JSONObject:
     return keywords | {"extra_headers": {**(keywords.get("extra_headers") or {}), name: value}}
 
 
-def _alone(client: Any) -> Any:
-    """Return a client of the same class and with the same state, which sends each request once and within bounds."""
-    kind: Any = type(client)
-    alone: Any = object.__new__(_alone_class(kind))
-    alone.__dict__ = client.__dict__
-    alone._bounded, alone._joined = (None, None), (None, "", None)
-    return alone
-
-
 @cache
 def _alone_class(kind: Any) -> Any:
+    """Derive a class of clients that send each request once and within bounds."""
     inherited = getattr(kind, "_client", None)  # the client behind the SDK's module functions has it as a property
     joining = getattr(kind, "_prepare_url", None)
 
@@ -298,7 +270,7 @@ def _shortened(given: Any, left: float) -> Any:
     """Shorten a timeout to what is left of the deadline: a number, or the four parts of an HTTP library's own."""
     if isinstance(given, int | float):
         return min(given, left)
-    parts = {name: getattr(given, name, None) for name in _TIMEOUT_PARTS}
     if not all(hasattr(given, name) for name in _TIMEOUT_PARTS):
         return left
+    parts = {name: getattr(given, name) for name in _TIMEOUT_PARTS}
     return type(given)(**{name: left if part is None else min(part, left) for name, part in parts.items()})

@@ -1,8 +1,4 @@
-"""What both twins of the wrapped client share: one state with the client inside, and the story of a call.
-
-A wrapped client is an instance of the class of the client inside and shares its state, so that nothing which is set on
-either side, or patched, is lost; see :mod:`strictreply.client._surface` for the methods that are guarded in it.
-"""
+"""What both twins of the wrapped client share: class and state of the client inside, and the story of a call."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, Unpack, cast
 
 from strictreply.client._keywords import CallKeywords
 from strictreply.client._posting import is_sdks
@@ -25,7 +21,7 @@ from strictreply.contract._contract import Contract, ContractKeywords
 from strictreply.contract._driving import unharmed
 from strictreply.contract._shaping import shape
 from strictreply.retry._asking import Ask
-from strictreply.retry._flow import Ended, Outcome, Settled
+from strictreply.retry._flow import Ended, Outcome
 from strictreply.retry._policy import RetryPolicy, is_transport_fault
 from strictreply.retry._steering import Steering, TieredSteering
 from strictreply.values._errors import ContractError, must_be, must_have
@@ -43,21 +39,18 @@ MAX_ENDPOINTS = 256
 
 logger = logging.getLogger("strictreply")
 
-A = TypeVar("A")
-
 OnAttempt = Callable[[Attempt], Awaitable[None] | None]
-"""Told of every attempt as soon as it is judged; may be async with an async client.
+"""Called with every attempt as soon as it is judged; may be async with an async client.
 
-What it raises changes nothing of the call: the type is logged as an error, not the words, which may be the model's.
-KeyboardInterrupt, cancellation and other exceptions that are no ``Exception`` pass through.
+An ``Exception`` that it raises changes nothing of the call: its type is logged, not its words, which may be the
+model's. KeyboardInterrupt, cancellation and others that are no ``Exception`` pass through.
 """
 
 Redact = Callable[[str], str]
-"""Given the raw reply as JSON text, gives what may be logged."""
-
+"""Given the raw reply as JSON text, returns what may be logged."""
 
 UsageOf: TypeAlias = Literal["last", "total"]
-"""Whether ``completion.usage`` is what the API said of the last ask, or the sum of all asks of the call."""
+"""Whether ``completion.usage`` is what the API reported of the last ask, or the sum of all asks of the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +101,7 @@ class Settings:
 
 
 class Learnt:
-    """What endpoints refuse of our additions, by address and model; for any thread, and bounded.
-
-    Believed when the same request without it was served.
-    """
+    """What endpoints refuse of our additions, by address and model, once a request without it was served; bounded."""
 
     __slots__ = ("_known",)
 
@@ -167,12 +157,11 @@ class Wrapped(Generic[A_co]):
         """Guard a client by a contract; ``origin`` is what this is a copy of: it shares what that has learnt."""
         if is_sdks(client):
             object.__setattr__(self, "__dict__", client.__dict__)
-        same = origin if origin is not None and origin.inner is client else None
-        namespaces = Namespaces(client, self, self._drop_in, None if same is None else same.namespaces)
+        copied = None if origin is None or origin.inner is not client else origin.namespaces
+        namespaces = Namespaces(client, self, self._drop_in, copied)
         namespaces.transport(WIRES[settings.api])  # a client without this API is refused at once
-        bucket = bucket or (RetryBucket() if origin is None else origin.bucket)
-        learnt = Learnt() if origin is None else origin.learnt
-        guard = Guard(client, contract, settings, bucket, namespaces, learnt)
+        own_bucket, learnt = (RetryBucket(), Learnt()) if origin is None else (origin.bucket, origin.learnt)
+        guard = Guard(client, contract, settings, bucket or own_bucket, namespaces, learnt)
         object.__setattr__(self, "_guard", guard)
 
     @classmethod
@@ -180,8 +169,7 @@ class Wrapped(Generic[A_co]):
         """Wrap a client: the result is an instance of its class, too, where that is the SDK's or derived from it."""
         ours: Any = cls
         theirs: Any = type(client)
-        kind = class_over(ours, theirs) if is_sdks(client) else ours
-        made: Self = kind(client, *held)
+        made: Self = (class_over(ours, theirs) if is_sdks(client) else ours)(client, *held)
         return made
 
     def __getattr__(self, name: str) -> Any:
@@ -229,8 +217,8 @@ class Wrapped(Generic[A_co]):
 
     def watched(self, on_attempt: OnAttempt) -> Self:
         """Return a copy that calls ``on_attempt`` with every attempt too, before the watcher it was wrapped with."""
-        watchers = (on_attempt, self._guard.settings.on_attempt)
-        return self._remade(settings=replace(self._guard.settings, on_attempt=partial(_tell_each, watchers)))
+        settings = self._guard.settings
+        return self._remade(settings=replace(settings, on_attempt=partial(_tell_each, on_attempt, settings.on_attempt)))
 
     def observed_by(self, telemetry: Telemetry | None) -> Self:
         """Return a copy whose calls ``telemetry`` observes; see :func:`strictreply.integrations.otel.instrument`."""
@@ -243,39 +231,39 @@ class Wrapped(Generic[A_co]):
     def _remade(
         self, *, client: Any = None, settings: Settings | None = None, bucket: RetryBucket | None = None
     ) -> Self:
-        guard = self._guard
-        inner = guard.inner if client is None else client
+        guard, inner = self._guard, self._guard.inner if client is None else client
         twin: Any = next(kind for kind in type(self).__mro__ if Wrapped in kind.__bases__)  # sync or async
         made: Self = twin.over(inner, guard.contract, settings or guard.settings, bucket, guard)
         return made
 
-    def _ask(self, keywords: JSONObject, *, drop_in: Wire | None = None) -> Ask:
+    def _ask(self, keywords: JSONObject, drop_in: Wire | None = None, response_format: JSONObject | None = None) -> Ask:
         """Read one call's keywords: ours (``contract``, ``policy``, ``steering``, ``api``) and the API's.
 
         ``drop_in`` is the API whose own method was called: it allows parallel calls unless the request forbids them.
         """
-        settings = self._guard.settings
+        guard, settings = self._guard, self._guard.settings
         wire = drop_in or wire_named(keywords.pop("api", None) or settings.api)
-        transport = self._guard.namespaces.transport(wire)
-        contract: Contract = keywords.pop("contract", None) or self._guard.contract
-        must_be("contract", contract, Contract, "a Contract, as in Contract(tools=[…])")
-        policy: RetryPolicy = keywords.pop("policy", None) or settings.policy
-        must_be("policy", policy, RetryPolicy, "a RetryPolicy, as in RetryPolicy(max_retries=3)")
-        if policy.transport_retries and transport.repeats_itself():
-            policy = replace(policy, transport_retries=None)
-        steering = keywords.pop("steering", None) or settings.steering
-        must_have("steering", steering, "correction", "an object with correction(situation)")
-        for name in _OF_CONTRACTS.intersection(keywords):
-            raise ContractError(
-                f"{name} belongs to a contract: pass it to wrap(), or pass contract=Contract({name}=…) to this call"
-            )
-        if drop_in and not contract.parallel and not isinstance(keywords.get("parallel_tool_calls"), bool):
-            contract = contract.replace(parallel=True)
-        contract, base = shape(contract, keywords, wire)
+        own = {name: value for name in ("policy", "steering") if (value := keywords.pop(name, None))}
+        settings = replace(settings, **own) if own else settings
+        contract, base = shape(self._contract_in(keywords, is_drop_in=drop_in is not None), keywords, wire)
+        base |= {} if response_format is None else {"response_format": response_format}
         if base.get("stream") and not drop_in:
             raise ContractError("stream=True goes with create(); for a typed stream call client.stream()")
-        unwanted = self._guard.learnt.unwanted(self._guard.inner, base)
-        return Ask(contract, base, policy, steering, unwanted, transport.owned_retries(), wire)
+        owned, is_repeating = guard.namespaces.transport(wire).retries()
+        policy = settings.policy
+        if is_repeating and policy.transport_retries:
+            policy = replace(policy, transport_retries=None)
+        return Ask(contract, base, policy, settings.steering, guard.learnt.unwanted(guard.inner, base), owned, wire)
+
+    def _contract_in(self, keywords: JSONObject, *, is_drop_in: bool) -> Contract:
+        contract: Contract = keywords.pop("contract", None) or self._guard.contract
+        must_be("contract", contract, Contract, "a Contract, as in Contract(tools=[…])")
+        for name in _OF_CONTRACTS.intersection(keywords):
+            remedy = f"pass it to wrap(), or pass contract=Contract({name}=…) to this call"
+            raise ContractError(f"{name} belongs to a contract: {remedy}")
+        if is_drop_in and not contract.parallel and not isinstance(keywords.get("parallel_tool_calls"), bool):
+            return contract.replace(parallel=True)
+        return contract
 
     def _to_stream(self, keywords: JSONObject) -> tuple[Ask, Sending, EventRelay]:
         ask = self._ask(keywords)
@@ -284,40 +272,27 @@ class Wrapped(Generic[A_co]):
 
     def _note(self, attempt: Attempt, sending: Sending) -> Awaitable[None] | None:
         """Log an attempt and tell the watcher; raw replies only through the caller's redaction."""
-        if not is_transport_fault(attempt):
-            sending.succeeded()
+        if not is_transport_fault(attempt):  # a completion came, however it was judged: its tokens go back
+            sending.bucket.give_back(repeated=sending.repeats > 0)
+            sending.repeats = 0
+        settings = self._guard.settings
         if logger.isEnabledFor(logging.DEBUG):
-            self._log(attempt)
+            codes = ", ".join(issue.code for issue in attempt.issues) or attempt.failure or "accepted"
+            logger.debug("attempt %d: %s (%.3f s)", attempt.number, codes, attempt.seconds)
+            if settings.log_replies is not None:
+                with unharmed("log_replies"):
+                    shown = printable(settings.log_replies(json.dumps(plain(attempt.raw))))
+                    logger.debug("attempt %d: raw reply %s", attempt.number, shown)
         if sending.observer is not None:
             sending.observer.judged(attempt)
-        watcher = self._guard.settings.on_attempt
-        return None if watcher is None else watcher(attempt)
-
-    def _log(self, attempt: Attempt) -> None:
-        codes = ", ".join(issue.code for issue in attempt.issues) or attempt.failure or "accepted"
-        logger.debug("attempt %d: %s (%.3f s)", attempt.number, codes, attempt.seconds)
-        redact = self._guard.settings.log_replies
-        if redact is not None:
-            with unharmed("log_replies"):
-                shown = printable(redact(json.dumps(plain(attempt.raw))))
-                logger.debug("attempt %d: raw reply %s", attempt.number, shown)
+        return None if settings.on_attempt is None else settings.on_attempt(attempt)
 
     def _drop_in(self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
         """Make the call of a guarded method of the SDK; each twin in its own way."""
         raise NotImplementedError
 
-    def create(self, **keywords: Unpack[CallKeywords]) -> Any:
-        """Make one call; each twin in its own way."""
-        raise NotImplementedError
-
-    def _asked_by_method(self, wire: Wire, keywords: JSONObject, response_format: JSONObject | None) -> Ask:
-        ask = self._ask(keywords, drop_in=wire)
-        if response_format is not None:
-            ask.base["response_format"] = response_format
-        return ask
-
     def _sending(self, ask: Ask, way: Way | None = None) -> Sending:
-        """Open the line for one call: by default through what somebody has put in the place of ``create``."""
+        """Return the sending of one call, by default through what somebody has put in the place of ``create``."""
         guard = self._guard
         way = Way(through=guard.namespaces.patched_create(ask.wire)) if way is None else way
         transport = guard.namespaces.transport(ask.wire)
@@ -328,12 +303,6 @@ class Wrapped(Generic[A_co]):
         if telemetry is None:
             return NOTHING
         return telemetry.call(ask, transport.client, seen=transport.is_seen(sending.way))
-
-    def _with_usage(self, ask: Ask, outcome: Settled) -> JSONObject:
-        response = outcome.response
-        if self._guard.settings.usage != "total" or len(outcome.attempts) == 1:
-            return response
-        return {**response, "usage": summed_usage(outcome.attempts, ask.wire.usage)}
 
     def _is_streamed_inside(self, ask: Ask, sending: Sending) -> bool:
         """Ask for a stream where the policy wants to be able to close it, and no raw response is wanted."""
@@ -347,25 +316,27 @@ class Wrapped(Generic[A_co]):
         wants_usage = isinstance(options, Mapping) and bool(options.get("include_usage"))
         return ChunkRelay(ask.contract, ask.wire, wants_usage=wants_usage, vetoes=ask.policy.veto != "off")
 
-    def _released(self, ask: Ask, outcome: Outcome, relay: Relay) -> Iterable[Any]:
-        return relay.released(outcome.reply, self._with_usage(ask, outcome)) if isinstance(outcome, Settled) else ()
-
-    def _exchange(self, ask: Ask, outcome: Outcome, sending: Sending) -> Exchange[A_co]:
+    def _end(
+        self, ask: Ask, outcome: Outcome, sending: Sending, ended: list[Exchange[A_co]], relay: Relay | None = None
+    ) -> Iterable[Any]:
+        """Put the exchange of a call into ``ended``, and return what its relay still releases; or raise its error."""
         self._guard.learnt.learn(self._guard.inner, ask.base, outcome.attempts)
         if isinstance(outcome, Ended):
             error = outcome.end.error(outcome.attempts, outcome.failure, outcome.tool)
             raise as_sdks_too(error, sending.transport, sending.last, sending.raised)
         sending.settle()
-        response = self._with_usage(ask, outcome)
-        spliced = outcome.spliced or response is not outcome.response
-        complete = partial(sending.completion, response, spliced=spliced, reply=outcome.reply)
-        return Exchange(outcome.reply, outcome.attempts, [*ask.base["messages"], outcome.turn], ask.contract, complete)
+        reply, attempts, response = outcome.reply, outcome.attempts, outcome.response
+        is_summed = self._guard.settings.usage == "total" and len(attempts) > 1
+        response = response | {"usage": summed_usage(attempts, ask.wire.usage)} if is_summed else response
+        complete = partial(sending.completion, response, spliced=outcome.spliced or is_summed, reply=reply)
+        ended.append(Exchange(reply, attempts, [*ask.base["messages"], outcome.turn], ask.contract, complete))
+        return () if relay is None else relay.released(reply, response)
 
 
-def _tell_each(watchers: tuple[OnAttempt | None, ...], attempt: Attempt) -> Awaitable[None] | None:
-    """Call every watcher with an attempt; return what is to be awaited as one awaitable."""
+def _tell_each(first: OnAttempt, second: OnAttempt | None, attempt: Attempt) -> Awaitable[None] | None:
+    """Call both watchers with an attempt; return what is to be awaited as one awaitable."""
     waiting: list[Awaitable[None]] = []
-    for watcher in watchers:
+    for watcher in (first, second):
         with unharmed("on_attempt"):
             told = None if watcher is None else watcher(attempt)
             waiting += [] if told is None else [told]

@@ -1,8 +1,4 @@
-"""What is sent: the first ask of a call, and each ask again with one correction in it.
-
-The caller's messages are never touched; a corrective request is these, the last bad reply and one correction. The token
-limit that was sent also says whether a reply that calls itself whole was cut.
-"""
+"""What is sent: the first ask of a call; then the caller's messages, the last bad reply and one correction."""
 
 from __future__ import annotations
 
@@ -48,25 +44,18 @@ forced ``tool_choice``, servers without constrained decoding a ``response_format
 tools, in words of their own (openai/openai-agents-python#656, vercel/ai#16540).
 """
 
+# OpenRouter answers 404 where no provider takes a ``tool_choice``, llama.cpp has answered 500
 _REFUSALS = frozenset({"invalid_request", "not_found", "api_error", "server_error"})
-"""How refusals come: OpenRouter answers 404 where no provider takes a ``tool_choice``, llama.cpp has answered 500."""
-
-LENGTH_KEYS = ("max_completion_tokens", "max_tokens")
-"""Where a request limits the tokens of its reply; the second is the older name, still the one of most servers."""
-
-NEAR_LIMIT = 0.9
-"""From this share of the limit on, JSON that breaks off counts as cut: gateways count with tokenizers of their own."""
-
-REPLY_TOKENS_FACTOR = 4
-"""How many times the caller's token limit a request may ask for, unless the policy says otherwise."""
+LENGTH_KEYS = ("max_completion_tokens", "max_tokens")  # of a request; the second is older, still that of most servers
+NEAR_LIMIT = 0.9  # of the limit: JSON that breaks off there was cut; gateways count with tokenizers of their own
+REPLY_TOKENS_FACTOR = 4  # times the caller's token limit that a request may ask for, unless the policy has another
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One call to be made: what its reply is held to, the caller's request without that, and how to go on.
+    """One call: its contract, the caller's request without that in the form of every wire, and how to go on.
 
-    ``base`` is in the form that every wire reads; ``unwanted`` names what the endpoint is known to refuse of
-    :data:`ADDITIONS`; ``clients_retries`` is the client's own ``max_retries``, None where it has none.
+    ``unwanted`` is what the endpoint is known to refuse of :data:`ADDITIONS`, ``clients_retries`` its ``max_retries``.
     """
 
     contract: Contract
@@ -108,8 +97,8 @@ class Turn:
     """One request to send: its correction and tier, the scope when a part is re-asked, and the bad reply it answers.
 
     ``raises`` counts how often the caller's token limit was raised for it, ``grows`` whether it may be raised again;
-    ``numbers`` says that an id which is taken was refused before. ``added`` names what the caller did not ask for,
-    ``unwanted`` what was refused of that; ``escalation`` is the step taken last.
+    ``numbers``: an id that is taken was refused before. ``added`` names what the caller did not ask for, ``unwanted``
+    what was refused of that; ``escalation`` is the step taken last.
     """
 
     request: JSONObject
@@ -132,7 +121,7 @@ class Turn:
 
 def first_turn(ask: Ask) -> Turn:
     """Make the first request."""
-    request, added = dressed(ask.contract, ask.contract, ask.base, ask.base["messages"], ask.unwanted, wire=ask.wire)
+    request, added = dressed(ask.contract, ask.base, ask.base["messages"], ask.unwanted, wire=ask.wire)
     return Turn(request, added=added, unwanted=ask.unwanted)
 
 
@@ -144,13 +133,8 @@ def without(ask: Ask, turn: Turn, refused: frozenset[str]) -> Turn:
         contract = ask.contract if alone is None else contract_for(ask.contract, alone, ask.base["messages"])
         request["messages"] = instructed(request["messages"], answer_instructions(contract))
     undone = turn.escalation in refused or (turn.escalation == FORCED_TOOL and "tool_choice" in refused)
-    return replace(
-        turn,
-        request=request,
-        added=turn.added - refused,
-        unwanted=turn.unwanted | refused,
-        escalation=None if undone else turn.escalation,
-    )
+    added, unwanted, escalation = turn.added - refused, turn.unwanted | refused, None if undone else turn.escalation
+    return replace(turn, request=request, added=added, unwanted=unwanted, escalation=escalation)
 
 
 def refused_additions(turn: Turn, failure: Failure | None) -> frozenset[str]:
@@ -170,25 +154,28 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     """Make the request that follows a reply that did not fit; the same again for tier 0."""
     if step.tier == 0 or bad is None:
         return turn
-    issues, about = bad.issues, bad.scope
-    scope = about if _is_narrow(ask, bad) else None
-    raises, grows = turn.raises, turn.grows
-    if bad.limit_refused:  # it is taken back, and not raised any more: the reply can only become shorter
-        raises, grows = raises - 1, False
-    elif bad.cut and grows and _limits(ask, raises + 1) != _limits(ask, raises):
-        raises += 1
-    base = ask.base | _limits(ask, raises)
+    scope, messages = bad.scope if _is_narrow(ask, bad) else None, ask.base["messages"]
+    raises, grows = _raises(ask, turn, bad)
     words = [step.words] if step.words is not None else corrections(ask.steering, _situations(ask, bad, step.tier))
-    steps = _steps(ask, turn, bad, step.tier)
     seen = None if scope is None else shown(scope, with_content=bad.is_told)
     message = bad.message if seen is None else seen.message
-    turns = encodable(replayed(ask.contract, message, words, seen, ids_in(base["messages"]), step.words))
-    request, added = _escalated(ask, base, [*base["messages"], *turns], bad, steps, turn.unwanted)
-    numbers = turn.numbers or any(issue.code == Code.CALL_ID_DUPLICATE.value for issue in issues)
-    last = steps[-1] if steps else None
-    taken = last if last is None or isinstance(last, str) else "keywords"
+    turns = encodable(replayed(ask.contract, message, words, seen, ids_in(messages), step.words))
+    steps = _steps(ask, turn, bad, step.tier)
+    base = ask.base | _limits(ask, raises)
+    request, added = _escalated(ask, base, [*messages, *turns], bad, steps, turn.unwanted)
+    numbers = turn.numbers or Code.CALL_ID_DUPLICATE.value in {issue.code for issue in bad.issues}
+    taken = None if not steps else steps[-1] if isinstance(steps[-1], str) else "keywords"
     text = "\n".join(words)
     return Turn(request, text, step.tier, scope, raises, grows, bad, numbers, added, turn.unwanted, taken)
+
+
+def _raises(ask: Ask, turn: Turn, bad: Bad) -> tuple[int, bool]:
+    """Return how often the caller's token limit is raised for the next request, and whether it may be once more."""
+    raises = turn.raises
+    if bad.limit_refused:  # it is taken back, and not raised any more: the reply can only become shorter
+        return raises - 1, False
+    may_grow = bad.cut and turn.grows and _limits(ask, raises + 1) != _limits(ask, raises)
+    return raises + may_grow, turn.grows
 
 
 def consult_for(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Consult | None:
@@ -204,14 +191,14 @@ def consult_for(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Consult |
 def _steps(ask: Ask, turn: Turn, bad: Bad, tier: int) -> list[Step]:
     """Return the steps of the policy that are in force at a tier, those left out that would change nothing here."""
     contract, about_answer = ask.contract, any(issue.code.startswith("answer.") for issue in bad.issues)
+    in_text, alone = contract.channel == "text", bad.scope is not None and _is_narrow(ask, bad)
     format_ = peek(ask.base.get("response_format"), "type")
-    alone = bad.scope is not None and _is_narrow(ask, bad)
+    answers = None not in (contract.answer.schema, format_) and contract.answer_style == "union"
+    forcible = (in_text or "tool_choice" not in turn.unwanted) and contract.choice == "auto"
     unsent = format_ != "json_schema" and "response_format" not in turn.unwanted
-    answers = contract.answer.schema is not None and format_ is not None and admits_answer(contract)
-    forcible = contract.channel == "text" or "tool_choice" not in turn.unwanted
     usable = {
-        FORCED_TOOL: forcible and bool(contract.tools) and contract.choice == "auto" and not (about_answer or alone),
-        RESPONSE_FORMAT: unsent and (contract.channel == "text" or (answers and contract.answer_style == "union")),
+        FORCED_TOOL: forcible and bool(contract.tools) and not (about_answer or alone),
+        RESPONSE_FORMAT: unsent and (in_text or (answers and admits_answer(contract))),
     }
     return steps_in_force(ask.policy, ask.base.get("model"), tier, lambda step: usable.get(str(step), True))
 
@@ -219,21 +206,18 @@ def _steps(ask: Ask, turn: Turn, bad: Bad, tier: int) -> list[Step]:
 def _escalated(
     ask: Ask, base: JSONObject, messages: list[Message], bad: Bad, steps: list[Step], unwanted: frozenset[str]
 ) -> tuple[JSONObject, frozenset[str]]:
-    scope = bad.scope if _is_narrow(ask, bad) else None
-    contract, cached = ask.contract, ask.policy.scope == "cached"
+    scope, contract, cached = bad.scope if _is_narrow(ask, bad) else None, ask.contract, ask.policy.scope == "cached"
     if FORCED_TOOL in steps and scope is None:
         only = bad.scope.only if bad.scope else None
         contract = contract.with_choice(only.tool if only else "required")
+    format_: JSONObject = {}
     if RESPONSE_FORMAT in steps:
-        base = {name: value for name, value in base.items() if name != "response_format"}
-        base |= {"response_format": {"type": "json_schema"}} if contract.channel == "text" else {}
+        format_ = {"response_format": {"type": "json_schema"}} if contract.channel == "text" else {}
+        base = {name: value for name, value in base.items() if name != "response_format"} | format_
     request, added = narrowed(contract, base, messages, scope, unwanted, cached=cached, wire=ask.wire)
-    if RESPONSE_FORMAT in steps and contract.channel == "text":
-        added |= {"response_format"}
-    if FORCED_TOOL in steps and "tool_choice" in request:
-        added |= {"tool_choice"}
+    forced = {"tool_choice"} & request.keys() if FORCED_TOOL in steps else set[str]()
     keywords = _keywords(steps)
-    return request | keywords, added - keywords.keys()
+    return request | keywords, (added | format_.keys() | forced) - keywords.keys()
 
 
 def _keywords(steps: list[Step]) -> JSONObject:
@@ -247,28 +231,26 @@ def _keywords(steps: list[Step]) -> JSONObject:
 
 def _situations(ask: Ask, bad: Bad, tier: int) -> tuple[Situation, ...]:
     """Return what the corrections are about: each call that is asked for again, with its own faults, or the reply."""
-    issues, about, each = bad.issues, bad.scope, _is_narrow(ask, bad)
+    issues, about = bad.issues, bad.scope
     if about is not None and about.part is not None:
         tool = about.only.tool if about.only else None
         return (Situation(issues, ask.contract, tier, tool, about.at, about.place),)
-    if about is None or not (each or about.only):
+    if about is None or not (about.only or _is_narrow(ask, bad)):
         return (Situation(issues, ask.contract, tier),)
     others = [issue for issue in issues if not any(is_at(issue.path, call.at) for call in about.calls)]
-    told = [(*others, *(issue for issue in issues if is_at(issue.path, call.at))) for call in about.calls]
-    each_call = zip(told, about.calls, strict=True)
-    return tuple(Situation(own, ask.contract, tier, call.tool, call.at) for own, call in each_call)
+    own = {call: [issue for issue in issues if is_at(issue.path, call.at)] for call in about.calls}
+    return tuple(Situation((*others, *own[call]), ask.contract, tier, call.tool, call.at) for call in about.calls)
 
 
 def _limits(ask: Ask, raises: int) -> JSONObject:
     """Return the caller's token limits, doubled ``raises`` times, as far as the policy lets them grow."""
-    said = {key: ask.base[key] for key in LENGTH_KEYS if is_limit(ask.base.get(key))}
+    said = {key: ask.base[key] for key in LENGTH_KEYS if _is_limit(ask.base.get(key))}
     most = ask.policy.max_reply_tokens
     caps = {key: REPLY_TOKENS_FACTOR * limit if most is None else max(limit, most) for key, limit in said.items()}
     return {key: min(limit << raises, caps[key]) for key, limit in said.items()}
 
 
-def is_limit(value: object) -> TypeGuard[int]:
-    """Return whether a value limits tokens: a whole number above zero, and no bool."""
+def _is_limit(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
@@ -284,31 +266,16 @@ def cut_at_limit(
     """
     extra = request.get("extra_body")  # which has the last word, as in the SDK
     sent = {**request, **extra} if isinstance(extra, Mapping) else request
-    limits = [limit for key in LENGTH_KEYS if is_limit(limit := sent.get(key))]
+    limits = [limit for key in LENGTH_KEYS if _is_limit(limit := sent.get(key))]
     used = Usage.of(response, names).completion_tokens if limits else 0
     if not limits or used < NEAR_LIMIT * min(limits):
         return None
-    if (used in limits and not _is_closed(contract, message)) or _breaks_off(contract, message):
+    text = _json_content(contract, message)
+    # by a bracket, since a number or a word might have gone on
+    is_closed = text is not None and text.rstrip().endswith(("}", "]")) and is_json(text, contract.limits)
+    if (used in limits and not is_closed) or _breaks_off(contract, peek(message, "tool_calls"), text):
         return Invalid((Issue.of(Code.REPLY_TRUNCATED, "/usage/completion_tokens", found=quote(used)),))
     return None
-
-
-def _is_closed(contract: Contract, message: object) -> bool:
-    """Return whether content ends where its JSON does: by a bracket, since a number or a word might have gone on."""
-    text = _json_content(contract, message)
-    return text is not None and text.rstrip().endswith(("}", "]")) and is_json(text, contract.limits)
-
-
-def _breaks_off(contract: Contract, message: object) -> bool:
-    calls = peek(message, "tool_calls")
-    written = calls if isinstance(calls, list) else []
-    texts = [peek(peek(call, "function"), "arguments") for call in written] or [_json_content(contract, message)]
-    if len(texts) > contract.limits.calls or sum(map(utf8_size, texts)) > contract.limits.reply_bytes:
-        return False  # refused for its size
-    work = Work()  # one for all texts
-    read = [decode(text, contract.limits, work=work) for text in texts if isinstance(text, str) and text]
-    faults = [issue.code for verdict in read if isinstance(verdict, Invalid) for issue in verdict.issues]
-    return Code.JSON_INCOMPLETE.value in faults
 
 
 def _json_content(contract: Contract, message: object) -> str | None:
@@ -316,3 +283,14 @@ def _json_content(contract: Contract, message: object) -> str | None:
     content = peek(message, "content")
     is_reply = contract.channel == "text" or not (contract.answer.is_text or peek(message, "tool_calls"))
     return extract(content, contract.extraction, contract.limits)[0] if is_reply and isinstance(content, str) else None
+
+
+def _breaks_off(contract: Contract, calls: object, text: str | None) -> bool:
+    texts = [peek(peek(call, "function"), "arguments") for call in calls] if isinstance(calls, list) else []
+    texts = texts or [text]
+    if len(texts) > contract.limits.calls or sum(map(utf8_size, texts)) > contract.limits.reply_bytes:
+        return False  # refused for its size
+    work = Work()  # one for all texts
+    read = [decode(text, contract.limits, work=work) for text in texts if isinstance(text, str) and text]
+    faults = [issue.code for verdict in read if isinstance(verdict, Invalid) for issue in verdict.issues]
+    return Code.JSON_INCOMPLETE.value in faults

@@ -1,7 +1,6 @@
 """How a request says what its reply must be, and how a bad reply is replayed in it.
 
-What the caller did not ask for is told apart: an endpoint may refuse it. What a provider added for itself (reasoning,
-thought signatures) goes back as it came: servers that think in tool loops refuse a turn without it.
+What a provider added for itself (reasoning, thought signatures) goes back as it came: servers refuse a turn without it.
 """
 
 from __future__ import annotations
@@ -45,22 +44,18 @@ def narrowed(
 ) -> tuple[JSONObject, frozenset[str]]:
     """Make the request that asks for a scope alone, or for the whole reply; return it and what we added."""
     native = contract.channel == "native"
-    if scope is None or cached:
-        request, added = dressed(contract, contract, base, messages, unwanted, wire=wire)
-        if scope is not None and native and "tool_choice" not in unwanted:
-            only = _named(contract, scope.tools[0]) if scope.only else None
-            choice = only or _allowed(contract, "required", dict.fromkeys(scope.tools))
-            return request | {"tool_choice": choice}, added | {"tool_choice"}
+    if scope is not None and not cached:
+        if native:  # forced calls are all that is wanted, or an answer by a schema of its own
+            base = {name: value for name, value in base.items() if name != "response_format"}
+        return dressed(
+            contract_for(contract, scope, messages), base, messages, unwanted, scope, held=contract, wire=wire
+        )
+    request, added = dressed(contract, base, messages, unwanted, wire=wire)
+    if scope is None or not native or "tool_choice" in unwanted:
         return request, added
-    if native and not scope.calls:
-        base = {name: value for name, value in base.items() if name != "response_format"}
-    request, added = dressed(
-        contract, contract_for(contract, scope, messages), base, messages, unwanted, scope, wire=wire
-    )
-    if native and scope.calls:
-        request.pop("response_format", None)  # forced calls are all that is wanted
-        added -= {"response_format"}
-    return request, added
+    several = dict.fromkeys(scope.tools)
+    choice = _named(contract, scope.tools[0]) if scope.only else _allowed(contract, "required", several)
+    return request | {"tool_choice": choice}, added | {"tool_choice"}
 
 
 def contract_for(contract: Contract, scope: Scope, messages: list[Message]) -> Contract:
@@ -82,34 +77,24 @@ def _allowed(contract: Contract, mode: str, names: Iterable[str]) -> JSONObject:
 
 
 def dressed(
-    held: Contract,
     contract: Contract,
     base: JSONObject,
     messages: list[Message],
     unwanted: frozenset[str],
     scope: Scope | None = None,
     *,
+    held: Contract | None = None,
     wire: Wire,
 ) -> tuple[JSONObject, frozenset[str]]:
-    """Put a contract into a request, each channel in its own way; return it and what the caller did not ask for.
-
-    ``held`` is what the reply is held to, ``contract`` what is asked for.
-    """
+    """Put a contract into a request, by its channel, and return our additions; the reply may be ``held`` to another."""
     # the usage of a stream is asked for: an attempt has it like any other
     ours = wire.streamed(base) if base.get("stream") and "stream_options" not in unwanted else {}
     if contract.channel == "text":
         return _text_request(contract, base, messages, scope) | ours, frozenset(ours)
     request = base | {"messages": messages}
-    definitions = _definitions(contract)
-    if definitions:
-        choice = _choice(contract)
-        request |= {"tools": definitions}
-        said = held.choice == contract.choice and (contract.choice != "auto" or bool(contract.offered))
-        (request if said else ours).update(choice)
-        # true is the API's own default, and said only where several calls are asked for again
-        several = scope is not None and len(scope.calls) > 1
-        if "parallel_tool_calls" not in request and (several or not contract.parallel):
-            ours["parallel_tool_calls"] = contract.parallel
+    if definitions := _definitions(contract):
+        request["tools"] = definitions
+        _choose(request, ours, contract, is_own=held is None or held.choice == contract.choice, scope=scope)
     else:
         request.pop("parallel_tool_calls", None)
     structured = contract.answer.schema is not None and contract.answer_style == "union"
@@ -119,6 +104,16 @@ def dressed(
     if "response_format" in ours and "response_format" not in added:
         request["messages"] = instructed(messages, answer_instructions(contract))
     return request | {name: ours[name] for name in ours if name in added}, added
+
+
+def _choose(request: JSONObject, ours: JSONObject, contract: Contract, *, is_own: bool, scope: Scope | None) -> None:
+    """Add the choice of tools to a request, or to what is ``ours`` where it is not the caller's own."""
+    said = is_own and (contract.choice != "auto" or bool(contract.offered))
+    (request if said else ours).update(_choice(contract))
+    # true is the API's own default, and said only where several calls are asked for again
+    several = scope is not None and len(scope.calls) > 1
+    if "parallel_tool_calls" not in request and (several or not contract.parallel):
+        ours["parallel_tool_calls"] = contract.parallel
 
 
 def _text_request(contract: Contract, base: JSONObject, messages: list[Message], scope: Scope | None) -> JSONObject:
@@ -196,23 +191,23 @@ def replayed(
 ) -> list[Message]:
     """Return the bad reply as the assistant's turn, and the words of its correction where the API wants them.
 
-    There are words for each call of the scope, or for the whole reply; ``human`` is said instead, as the user's turn.
-    ``taken`` are the ids of the calls before it.
+    These are for each call of the scope, or ``human``, as the user's turn; ``taken`` are the ids of the calls before.
     """
-    calls = message.get("tool_calls")
-    if contract.channel == "native" and isinstance(calls, list) and calls and _replayable(contract, message):
-        told = words if human is None else [_NOT_RUN] * (1 if scope is None else len(scope.calls))
-        # ids of our own have the nine letters and digits that the strictest servers take (Mistral's templates)
-        ids = [id_ if isinstance(id_ := call.get("id"), str) else "" for call in calls]
-        most = contract.limits.id_bytes
-        if len(set(ids)) < len(ids) or not all(
-            len(id_) <= most and _SAFE_ID.fullmatch(id_) and id_ not in taken for id_ in ids
-        ):
-            ids = [f"call{number:05}" for number in range(1, len(ids) + 1)]
-        turns = _native_replay(message, ids, told, scope)
-        return turns if human is None else [*turns, {"role": "user", "content": human}]
+    said = {"role": "user", "content": "\n".join(words) if human is None else human}
+    if _replayable(contract, message):
+        words = words if human is None else [_NOT_RUN] * (1 if scope is None else len(scope.calls))
+        turns = _native_replay(message, _ids(message["tool_calls"], taken, contract.limits.id_bytes), words, scope)
+        return turns if human is None else [*turns, said]
     turn = {"role": "assistant", "content": _content(message, _text_of(message) or _EMPTY), **_state(message, _OURS)}
-    return [turn, {"role": "user", "content": "\n".join(words) if human is None else human}]
+    return [turn, said]
+
+
+def _ids(calls: list[JSONObject], taken: Container[str], most: int) -> list[str]:
+    """Return the ids of calls; our own where one of these is taken, comes twice, or is none that every server takes."""
+    ids = [id_ if isinstance(id_ := call.get("id"), str) else "" for call in calls]
+    is_kept = all(len(id_) <= most and _SAFE_ID.fullmatch(id_) and id_ not in taken for id_ in ids)
+    # ours have the nine letters and digits that the strictest servers take (Mistral's templates)
+    return ids if is_kept and len(set(ids)) == len(ids) else [f"call{number:05}" for number in range(1, len(ids) + 1)]
 
 
 def encodable(turns: list[Message]) -> list[Message]:
@@ -227,7 +222,9 @@ def encodable(turns: list[Message]) -> list[Message]:
 
 def _replayable(contract: Contract, message: JSONObject) -> bool:
     """Return whether servers take the calls back in a history: allowed names, arguments that are JSON objects."""
-    calls = message["tool_calls"]
+    calls = message.get("tool_calls")
+    if contract.channel != "native" or not isinstance(calls, list) or not calls:
+        return False
     if not all(isinstance(call, dict) and _well_formed(contract, call) for call in calls):
         return False
     # long ones are replayed only where they carry what a provider wants back
@@ -258,11 +255,9 @@ def _native_replay(message: JSONObject, ids: list[str], words: Sequence[str], sc
         "tool_calls": [_call(call, id_) for call, id_ in zip(calls, ids, strict=True)],
         **_state(message, _OURS),
     }
-    turns: list[Message] = [assistant]
-    for index, id_ in enumerate(ids):
-        content = told.get(index, _NOT_RUN if scope is None or index > seen else _KEPT)
-        turns.append({"role": "tool", "tool_call_id": id_, "content": content})
-    return turns
+    beside = {index: _NOT_RUN if scope is None or index > seen else _KEPT for index in range(len(ids))}
+    contents = zip(ids, (beside | told).values(), strict=True)
+    return [assistant, *({"role": "tool", "tool_call_id": id_, "content": content} for id_, content in contents)]
 
 
 def _call(call: JSONObject, id_: str) -> JSONObject:
@@ -301,14 +296,9 @@ def words_of(message: JSONObject) -> str:
     """Return what the model itself wrote, however its JSON was spelled and its calls were numbered."""
     calls = message.get("tool_calls")
     functions = [peek(call, "function") for call in calls] if isinstance(calls, list) else []
-    written: list[object] = []
-    for name, text in (
-        ("", text_in(message.get("content"))),
-        *((peek(one, "name"), peek(one, "arguments")) for one in functions),
-    ):
-        value = decode(text) if isinstance(text, str) else text
-        written.append((name, text if isinstance(value, Invalid) else value))
-    return json.dumps(written)
+    texts = [("", text_in(message.get("content"))), *((peek(one, "name"), peek(one, "arguments")) for one in functions)]
+    read = [(name, text, decode(text) if isinstance(text, str) else text) for name, text in texts]
+    return json.dumps([(name, text if isinstance(value, Invalid) else value) for name, text, value in read])
 
 
 def _bare(call: object) -> object:

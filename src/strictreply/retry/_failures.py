@@ -1,8 +1,4 @@
-"""What went wrong between us and the API: exceptions of any SDK read into one value, without importing one.
-
-SDKs of the openai family are recognised by the names of their exception classes and by ``status_code``; any other
-exception is a bug of the caller and is not caught.
-"""
+"""What went wrong between us and the API: exceptions of any SDK read into one value, by class and status."""
 
 from __future__ import annotations
 
@@ -31,17 +27,23 @@ _KINDS = {
     422: "invalid_request",
     429: "rate_limit",
 }
+_CLASSES: tuple[tuple[str, set[str], type[Exception] | tuple[()]], ...] = (
+    ("timeout", {"APITimeoutError", "TimeoutException"}, TimeoutError),
+    # httpcore's own last two are let out, at times, by the library above it
+    ("connection", {"APIConnectionError", "TransportError", "NetworkError", "ProtocolError"}, ConnectionError),
+    ("unreadable_response", set(), JSONDecodeError),  # let out by some SDKs when a server sends a page instead of JSON
+    ("api_error", {"OpenAIError", "HTTPError", "InvalidURL"}, ()),
+)
 _MOST_WORDS = 4000  # of an error that is a text, as LM Studio's
 _SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call that brought no response to judge.
+    """A call that brought no response to judge, by a stable word (``timeout``, ``rate_limit``, ``server_error``, …).
 
-    ``kind`` is a stable word (``timeout``, ``connection``, ``rate_limit``, ``server_error``, …), ``retryable`` whether
-    the same request may succeed later, ``retry_after`` the seconds the server asked to wait, or None. ``error`` is what
-    the body of the response holds: it may carry what the model wrote. ``detail`` is in our own words, safe to log.
+    ``retryable``: the same request may succeed later; ``retry_after`` are the seconds the server asked to wait.
+    ``error`` is the body of the response, and may carry what the model wrote; ``detail`` is our own, safe to log.
     """
 
     kind: str
@@ -75,16 +77,9 @@ def classify(error: Exception) -> Failure | None:
     if isinstance(status, int):
         return _by_status(error, status)
     names = {base.__name__ for base in type(error).__mro__}
-    if "APITimeoutError" in names or "TimeoutException" in names or isinstance(error, TimeoutError):
-        return Failure("timeout", retryable=True, cause=error)
-    # httpcore's own two are let out, at times, by the library above it
-    broken = {"APIConnectionError", "TransportError", "NetworkError", "ProtocolError"}
-    if names & broken or isinstance(error, ConnectionError):
-        return Failure("connection", retryable=True, cause=error)
-    if isinstance(error, JSONDecodeError):  # some SDKs let it out when a server sends a page instead of JSON
-        return Failure("unreadable_response", retryable=True, cause=error)
-    if names & {"OpenAIError", "HTTPError", "InvalidURL"}:
-        return Failure("api_error", retryable=False, cause=error)
+    for kind, known, own in _CLASSES:
+        if names & known or isinstance(error, own):
+            return Failure(kind, retryable=kind != "api_error", cause=error)
     return None
 
 
@@ -117,21 +112,18 @@ def _by_status(error: Exception, status: int) -> Failure:
 
 
 def retry_after(headers: Mapping[str, str], *, clock: Callable[[], float] = time.time) -> float | None:
-    """Read how many seconds to wait: ``retry-after-ms``, or ``Retry-After`` as seconds or a date (RFC 9110 §10.2.3).
+    """Read the seconds to wait: ``retry-after-ms``, or ``Retry-After`` as seconds or a date (RFC 9110 §10.2.3).
 
-    A date counts from the response's own ``Date``, else from ``clock`` (seconds since the epoch). What is absent,
-    malformed, negative or not finite gives None.
+    A date counts from the response's own ``Date``, else from ``clock`` (seconds since the epoch). None for what is
+    absent, malformed, negative or not finite.
     """
     milliseconds = _seconds(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
-    value = headers.get("retry-after")
-    seconds = _seconds(value)
-    if seconds is not None or not value:
+    value = headers.get("retry-after", "")
+    seconds, until = _seconds(value), _date(value)
+    if seconds is not None or until is None:
         return seconds
-    until = _date(value)
-    if until is None:
-        return None
     sent = _date(headers.get("date", "")) or datetime.fromtimestamp(clock(), UTC)
     return max(0.0, (until - sent).total_seconds())
 

@@ -1,9 +1,4 @@
-"""The loop: ask, judge, correct, until a reply fits or a budget ends it. No I/O happens here.
-
-``reply_flow`` is a generator: it yields what it wants done (``Call``, ``Sleep``, ``Check``, ``Notify``, ``Claim``,
-``Consult``) and is sent what happened (``Replied``, ``Failed``, ``Checked``, ``Noted``, ``Claimed``, ``Consulted``).
-Any driver serves it: sync, async, a test.
-"""
+"""The loop: ask, judge, correct, until a reply fits or a budget ends it; no I/O, but effects that it yields."""
 
 from __future__ import annotations
 
@@ -12,13 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, cast
 
 from strictreply.contract._contract import Check, Checked, Contract, check_of
-from strictreply.contract._judge import (
-    counts_anew,
-    judge_opened,
-    opened_for,
-    with_fresh_ids,
-    with_numbered_ids,
-)
+from strictreply.contract._judge import counts_anew, judge_opened, opened_for, with_fresh_ids, with_numbered_ids
 from strictreply.retry._asking import (
     Ask,
     Bad,
@@ -61,7 +50,7 @@ class Sleep:
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """Effect: tell whoever watches that an attempt is over."""
+    """Effect: call whoever watches with an attempt that is over."""
 
     attempt: Attempt
 
@@ -77,8 +66,8 @@ class Claim:
 class Replied:
     """Event: the response as plain JSON, the seconds the call took, and those between the last event and the call.
 
-    Of a stream, ``fault`` is what ended its reading before its own end (``vetoed`` says where, if we did), and
-    ``is_behind_text`` says that text of the reply has gone out to the caller: only calls beside it can still be mended.
+    Of a stream, ``fault`` is what ended its reading before its own end (``vetoed``: where, if we did);
+    ``is_behind_text``: text of the reply has gone out to the caller, and only calls beside it can still be mended.
     """
 
     response: JSON = field(repr=False)
@@ -101,7 +90,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Event: the wait is over, or the watchers were told; ``seconds`` is how long it took."""
+    """Event: the wait is over, or the watchers were called; ``seconds`` is how long it took."""
 
     seconds: float = 0.0
 
@@ -120,10 +109,7 @@ Event: TypeAlias = Replied | Failed | Checked | Noted | Claimed | Consulted
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Outcome: a reply that fits; ``response`` is the completion it stands in, ``spliced`` says we put it there.
-
-    ``turn`` is the assistant's turn as the provider wants it back: the message, with what the model thought in it.
-    """
+    """Outcome: a reply that fits, in its ``response`` (``spliced`` by us), and the ``turn`` to replay, thoughts too."""
 
     reply: AssistantReply
     response: JSONObject = field(repr=False)
@@ -134,10 +120,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Outcome: no reply fits, and ``end`` says why asking stopped.
-
-    ``failure`` is there when the transport was the reason; ``tool`` when nothing but its arguments was wrong.
-    """
+    """Outcome: no reply fits; ``failure`` is the transport's, ``tool`` the one whose arguments alone were wrong."""
 
     end: End
     attempts: tuple[Attempt, ...]
@@ -153,8 +136,8 @@ class Judged:
     """The judgement of one event: the verdict, and the message it is about, spliced when some calls were re-asked.
 
     The message is in the API's own form; ``content`` is its content as it came where that holds what the model thought,
-    ``came`` the message as it came. ``limit_refused`` says that the server refused a token limit that we had raised,
-    ``unspliced`` that what came for a part of the message could not be put into it.
+    ``came`` the message as it came. ``limit_refused``: the server refused a token limit that we had raised;
+    ``unspliced``: what came for a part of the message could not be put into it.
     """
 
     verdict: Verdict | None
@@ -210,16 +193,16 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
 
 
 def _decided(ask: Ask, attempts: tuple[Attempt, ...], spent: float, judged: Judged, bad: Bad | None) -> NextStep:
-    scope = None if bad is None else bad.scope
-    step = ask.policy.next_step(
-        attempts,
-        spent,
-        judged.failure,
-        scoped=scope is not None and bool(scope.calls) and not ask.policy.allow_tool_switch,
-        clients_retries=ask.clients_retries,
-        repeats=0 if bad is None else bad.repeats,
-    )
-    return _behind_text(judged, step) if isinstance(step, Again) and judged.is_behind_text else step
+    scoped = bad is not None and bad.scope is not None and bool(bad.scope.calls) and not ask.policy.allow_tool_switch
+    repeats, own = 0 if bad is None else bad.repeats, ask.clients_retries
+    step = ask.policy.next_step(attempts, spent, judged.failure, scoped=scoped, clients_retries=own, repeats=repeats)
+    if isinstance(step, End) or not judged.is_behind_text:
+        return step
+    # behind text that went out nothing can be mended but the calls beside it
+    if step.tier == 0:
+        return End("failed", "malformed_response" if judged.failure is None else judged.failure.kind)
+    in_calls = all(issue.path.startswith("/tool_calls") for issue in judged.issues)
+    return step if in_calls else End("rejected", "streamed")
 
 
 def _called(
@@ -227,13 +210,12 @@ def _called(
 ) -> Generator[Effect, Event, tuple[Judged, float, float]]:
     """Make one call and judge what it brought; return the judgement, the seconds of the call, and all that is spent."""
     scope = turn.scope
-    asks_for: AsksFor = "reply"
-    if scope is not None:
-        asks_for = "calls" if scope.calls and scope.part is None and ask.contract.channel == "native" else "part"
-    event = yield Call(sent, ask.policy.time_left(spent), asks_for)
-    spent += event.seconds + (event.before if isinstance(event, Replied | Failed) else 0.0)
+    of_calls = scope is not None and scope.calls and scope.part is None and ask.contract.channel == "native"
+    asks_for: AsksFor = "calls" if of_calls else "reply" if scope is None else "part"
+    event: Any = yield Call(sent, ask.policy.time_left(spent), asks_for)
+    spent += event.seconds + event.before
     judged = _judge_event(ask, turn, event)
-    if isinstance(event, Replied | Failed) and event.is_behind_text:
+    if event.is_behind_text:
         judged = replace(judged, is_behind_text=True)
     check = None if judged.verdict is None else check_of(ask.contract, judged.verdict)
     if check is not None:
@@ -244,15 +226,6 @@ def _called(
     if isinstance(judged.verdict, Valid) and ask.policy.time_left(spent) == 0:
         judged = Judged(None, failure=_TOO_LATE, response=judged.response)
     return judged, event.seconds, spent
-
-
-def _behind_text(judged: Judged, step: Again) -> NextStep:
-    """Go on behind text that went out only where the faults lie in the calls beside it: nothing else can be mended."""
-    if step.tier == 0:
-        return End("failed", "malformed_response" if judged.failure is None else judged.failure.kind)
-    if all(issue.path.startswith("/tool_calls") for issue in judged.issues):
-        return step
-    return End("rejected", "streamed")
 
 
 def _prepared(
@@ -281,24 +254,25 @@ _TOO_LATE = Failure("deadline", retryable=False)
 """A reply that fits, and came or was found to fit after the deadline: nothing is accepted then."""
 
 
-def _judge_event(ask: Ask, turn: Turn, event: Event) -> Judged:
+def _judge_event(ask: Ask, turn: Turn, event: Replied | Failed) -> Judged:
     """Judge what a call brought; the reply to a scoped ask is spliced into the frozen message first."""
-    if isinstance(event, Failed) and error_code(event.failure.error) is Code.ENVELOPE_ERROR:
-        return _judge_failure(turn, event.failure)
-    response: JSON = {"error": event.failure.error} if isinstance(event, Failed) else None
-    response = event.response if isinstance(event, Replied) else response
-    if isinstance(event, Replied) and event.fault is not None:
-        came = ask.wire.message_in(response)
-        return Judged(Invalid((event.fault,)), came, response=response, vetoed=event.vetoed)
+    if isinstance(event, Failed):
+        if error_code(event.failure.error) is Code.ENVELOPE_ERROR:
+            return _judge_failure(turn, event.failure)
+        response: JSON = {"error": event.failure.error}
+    else:
+        response = event.response
+        if event.fault is not None:
+            came = ask.wire.message_in(response)
+            return Judged(Invalid((event.fault,)), came, response=response, vetoed=event.vetoed)
     opened = opened_for(ask.contract, response, ask.wire)
     if isinstance(opened, Invalid):
         came = ask.wire.message_in(response) or _written_in(response, opened)
         return Judged(opened, came, response=response)
-    came = opened.came
-    if came is None or response is came or not isinstance(opened.message, dict):
+    came, message = opened.came, opened.message
+    if came is None or response is came or not isinstance(message, dict):
         return Judged(_NO_COMPLETION, response=response)
-    message, content = opened.message, came.get("content")
-    content = content if thoughts_in(content) else None
+    content = came.get("content") if thoughts_in(came.get("content")) else None
     refused = cut_at_limit(ask.contract, message, turn.request, response, ask.wire.usage)
     whole = refused or _spliced(ask.contract, turn.scope, opened, content)
     if isinstance(whole, Invalid):
@@ -359,10 +333,7 @@ _NO_COMPLETION = Invalid((Issue.of(Code.ENVELOPE_MALFORMED, expected="a whole re
 
 
 def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
-    """Return what was wrong, and which calls alone are to be asked for; None when no message came.
-
-    While what was asked for alone is switched, refused or cut, the frozen message stays what it was.
-    """
+    """Return what was wrong, and what alone is to be asked for; None when no message came."""
     if judged.turn is None:
         return None
     before, words = turn.answers, words_of(judged.turn)
@@ -370,21 +341,18 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
     # there may have been calls behind the one that was stopped
     may_miss = judged.vetoed is not None and ask.contract.parallel
     is_told = judged.is_behind_text or (before is not None and before.is_told)
-    kept = _kept(ask, turn, judged, judged.turn)
-    return replace(kept, may_miss=may_miss, words=words, repeats=repeats, is_told=is_told)
-
-
-def _kept(ask: Ask, turn: Turn, judged: Judged, message: JSONObject) -> Bad:
-    kept, issues = turn.scope, judged.issues
-    whole = (turn.answers is not None and turn.answers.whole) or (kept is not None and kept.place != "")
-    if kept is not None and (judged.unspliced or any(issue.code in _KEEPING for issue in issues)):
-        if not kept.place:
-            return Bad(kept.message, tuple(dict.fromkeys((*issues, *kept.issues))), kept, judged.limit_refused, whole)
-        # a value that was asked for alone in vain: what is wrong with the document is asked for as before
-        cuts = tuple(issue for issue in issues if issue.remedy is Remedy.SHORTEN)
+    kept, issues, message = turn.scope, judged.issues, judged.turn
+    whole = (before is not None and before.whole) or (kept is not None and kept.place != "")
+    # while what was asked for alone is switched, refused or cut, the frozen message stays what it was
+    if kept is None or not (judged.unspliced or any(issue.code in _KEEPING for issue in issues)):
+        scope = _scope(ask, message, issues, whole=whole)
+    elif not kept.place:
+        message, issues, scope = kept.message, tuple(dict.fromkeys((*issues, *kept.issues))), kept
+    else:  # a value that was asked for alone in vain: what is wrong with the document is asked for as before
+        cuts = (issue for issue in issues if issue.remedy is Remedy.SHORTEN)
         scope = _scope(ask, kept.message, kept.issues, whole=True)
-        return Bad(kept.message, (*cuts, *kept.issues), scope, judged.limit_refused, whole)
-    return Bad(message, issues, _scope(ask, message, issues, whole=whole), judged.limit_refused, whole)
+        message, issues = kept.message, (*cuts, *kept.issues)
+    return Bad(message, issues, scope, judged.limit_refused, whole, may_miss, words, repeats, is_told)
 
 
 def _scope(ask: Ask, message: JSONObject, issues: tuple[Issue, ...], *, whole: bool) -> Scope | None:

@@ -1,7 +1,4 @@
-"""When to ask again, after which wait, with which step of escalation, when to stop, and with which error.
-
-The steps are taken one after another from the third tier on, and stay in force; the last one stays the last.
-"""
+"""When to ask again, after which wait, with which step of escalation, when to stop, and with which error."""
 
 from __future__ import annotations
 
@@ -72,9 +69,9 @@ def consulted(answer: object) -> Consulted:
 
 
 def steps_in_force(policy: RetryPolicy, model: object, tier: int, is_usable: Callable[[Step], bool]) -> list[Step]:
-    """Return the steps that count at a tier, the one taken last at the end; ``model`` is the request's own.
+    """Return the steps in force at a tier, the one taken last at the end; ``model`` is the request's own.
 
-    Where the policy names keywords and no steps, these count at every tier from the first step on.
+    From the third tier on one more is taken each time, and stays. Keywords alone count at each of these tiers.
     """
     if tier < ESCALATION_TIER:
         return []
@@ -83,11 +80,10 @@ def steps_in_force(policy: RetryPolicy, model: object, tier: int, is_usable: Cal
 
 
 def _ladder(policy: RetryPolicy, model: object) -> Iterator[Step]:
-    named = [] if isinstance(policy.escalation, Mapping) else list(policy.escalation)
-    behind = [step for step, has in ((MODEL, policy.models), (HUMAN, policy.ask_human)) if has and step not in named]
+    steps = [] if isinstance(policy.escalation, Mapping) else list(policy.escalation)
+    steps += [step for step, has in ((MODEL, policy.models), (HUMAN, policy.ask_human)) if has and step not in steps]
     rungs = list(policy.models)
     left = iter(rungs[rungs.index(model) + 1 :] if isinstance(model, str) and model in rungs else rungs)
-    steps = [*named, *behind]
     for number, step in enumerate(steps):
         if step == MODEL:  # one rung for each time it is named, the last time all that are left
             more = MODEL in steps[number + 1 :]
@@ -96,21 +92,18 @@ def _ladder(policy: RetryPolicy, model: object) -> Iterator[Step]:
             yield step
 
 
-def refuse_escalation(policy: RetryPolicy) -> None:
-    """Raise ValueError for steps that are none, and for those that lack what they need."""
+def _wrong_escalation(policy: RetryPolicy) -> str:
+    """Return what is wrong with the steps: that they are none, or lack what they need; empty for nothing."""
     given = policy.escalation
     steps = [] if isinstance(given, Mapping) else list(given)
-    wrong = ""
     if isinstance(given, str) or not all(isinstance(step, Mapping) or step in STEPS for step in steps):
-        wrong = f"escalation is keywords of a request, or a list of them and of {', '.join(STEPS)}"
-    elif isinstance(policy.models, str):
-        wrong = "models is a list of names; put the one model into a list"
-    elif MODEL in steps and not policy.models:
-        wrong = f"escalation names {MODEL!r}, which needs models"
-    elif HUMAN in steps and policy.ask_human is None:
-        wrong = f"escalation names {HUMAN!r}, which needs ask_human"
-    if wrong:
-        raise ValueError(f"RetryPolicy.{wrong}")
+        return f"escalation is keywords of a request, or a list of them and of {', '.join(STEPS)}"
+    if isinstance(policy.models, str):
+        return "models is a list of names; put the one model into a list"
+    if MODEL in steps and not policy.models:
+        return f"escalation names {MODEL!r}, which needs models"
+    is_lacking = HUMAN in steps and policy.ask_human is None
+    return f"escalation names {HUMAN!r}, which needs ask_human" if is_lacking else ""
 
 
 Stop: TypeAlias = Callable[[RetryCallState], bool]
@@ -124,11 +117,7 @@ _BUDGETS = (
     *("deadline", "max_tokens_total", "max_cost", "max_retry_after", "max_reply_tokens", "quota"),
 )
 _NEEDED = frozenset({"max_retries", "max_retry_after"})
-_BAD_CALL_PREFIXES = ("tool.", "call.", "args.")
-_CALL_PLACES = ("/tool_calls/", "/args")
-DEFAULT_TRANSPORT_RETRIES = 2
-"""How often a call is repeated after the API failed, where neither the policy nor the client says."""
-
+DEFAULT_TRANSPORT_RETRIES = 2  # of a call after the API failed, where neither the policy nor the client has a number
 _LEAST_SECONDS = 0.001
 _MOST_SECONDS = 1e8  # three years: a socket takes no timeout that is without end
 LATE_KINDS = frozenset({"timeout", "deadline"})
@@ -147,10 +136,7 @@ _REJECTED_WORDS = {  # requirement T35 has the words for bad calls
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Ask once more, after ``wait`` seconds: with a correction at ``tier`` (1 is the first), or for 0 without one.
-
-    ``words`` are a human's own for the correction.
-    """
+    """Ask once more after ``wait`` seconds, with a correction at ``tier`` from 1 or in ``words``; 0: without one."""
 
     tier: int
     wait: float = 0.0
@@ -165,28 +151,21 @@ class End:
     reason: str
 
     def error(self, attempts: tuple[Attempt, ...], failure: Failure | None, tool: str | None) -> CallFailed:
-        """Return the error that a call without a reply is raised as.
-
-        ``failure`` is there when the transport was the reason, ``tool`` when nothing but its arguments was wrong.
-        """
-        asks = f"{len(attempts)} attempt{'s' if len(attempts) > 1 else ''}"
+        """Return the error to raise; ``failure`` is the transport's, ``tool`` the one of invalid arguments alone."""
+        asks, reason = f"{len(attempts)} attempt{'s' if len(attempts) > 1 else ''}", self.reason
         if self.how == "halted":
-            return ReplyHalted(f"halted after {asks}: {self.reason}", reason=self.reason, attempts=attempts)
+            return ReplyHalted(f"halted after {asks}: {reason}", reason=reason, attempts=attempts)
         if self.how == "failed":
             # Not chained to its cause: a traceback would print the server's words, which may hold the model's.
-            return TransportFailed(
-                f"the API call failed after {asks}: {failure or self.reason}",
-                reason=self.reason,
-                attempts=attempts,
-                cause=failure.cause if failure else None,
-                retry_after=failure.retry_after if failure else None,
-                status_code=failure.status_code if failure else None,
-            )
-        why = _REJECTED_WORDS.get(self.reason, "stopped by the policy")
+            names = ("cause", "retry_after", "status_code")
+            known: dict[str, Any] = {name: getattr(failure, name, None) for name in names}
+            message = f"the API call failed after {asks}: {failure or reason}"
+            return TransportFailed(message, reason=reason, attempts=attempts, **known)
+        why = _REJECTED_WORDS.get(reason, "stopped by the policy")
         if tool is not None:
             message = f"the arguments of tool {tool} stayed invalid after {asks} ({why})"
-            return ToolArgumentsError(message, reason=self.reason, attempts=attempts, tool=tool)
-        return ReplyRejected(f"no valid reply after {asks} ({why})", reason=self.reason, attempts=attempts)
+            return ToolArgumentsError(message, reason=reason, attempts=attempts, tool=tool)
+        return ReplyRejected(f"no valid reply after {asks} ({why})", reason=reason, attempts=attempts)
 
 
 NextStep: TypeAlias = Again | End
@@ -267,18 +246,19 @@ class RetryPolicy:
                 must_be(f"RetryPolicy.{name}", value, (int, float), "a number")
                 if not value >= 0:  # NaN is no budget either
                     raise ValueError(f"RetryPolicy.{name} must not be negative")
-        for name, words in (("max_reply_tokens", "tokens, or None"), ("quota", "repeats, or None for no quota")):
-            if type(getattr(self, name)) not in {int, type(None)}:
-                raise ValueError(f"RetryPolicy.{name} must be a whole number of {words}")
-        if self.veto not in ("off", "streams", "always"):
-            raise ValueError("RetryPolicy.veto must be 'off', 'streams' or 'always'")
-        if self.scope not in {"narrow", "cached"}:
-            raise ValueError("RetryPolicy.scope must be 'narrow' or 'cached'")
-        if self.max_cost is not None and self.price is None:
-            raise ValueError("RetryPolicy.max_cost needs price, a function from Usage to a cost")
-        if not set(self.stop_on) <= set(Category):
-            raise ValueError(f"RetryPolicy.stop_on may contain only the categories {', '.join(Category)}")
-        refuse_escalation(self)
+        whole, escalation = {int, type(None)}, _wrong_escalation(self)
+        rules = {
+            "max_reply_tokens must be a whole number of tokens, or None": type(self.max_reply_tokens) in whole,
+            "quota must be a whole number of repeats, or None for no quota": type(self.quota) in whole,
+            "veto must be 'off', 'streams' or 'always'": self.veto in ("off", "streams", "always"),
+            "scope must be 'narrow' or 'cached'": self.scope in ("narrow", "cached"),
+            "max_cost needs price, a function from Usage to a cost": self.max_cost is None or self.price is not None,
+            f"stop_on may contain only the categories {', '.join(Category)}": set(self.stop_on) <= set(Category),
+            escalation: not escalation,
+        }
+        for rule, is_kept in rules.items():
+            if not is_kept:
+                raise ValueError(f"RetryPolicy.{rule}")
         object.__setattr__(self, "stop_on", frozenset(map(Category, self.stop_on)))
 
     @property
@@ -306,11 +286,10 @@ class RetryPolicy:
         clients_retries: int | None = None,
         repeats: int = 0,
     ) -> NextStep:
-        """Decide what follows the last attempt, which was not accepted.
+        """Decide what follows the last attempt, which was not accepted, after so many seconds.
 
-        ``spent`` is in seconds; ``failure`` is None when a response came; ``scoped``: nothing but the arguments of
-        calls is wrong; ``clients_retries`` is the client's own ``max_retries``; ``repeats`` counts how often the same
-        bad reply came again: each takes the tier up by one more.
+        ``failure`` is None when a response came; ``scoped``: nothing but the arguments of calls is wrong;
+        ``clients_retries`` is the client's own ``max_retries``; each of ``repeats`` of a reply raises the tier by 1.
         """
         if is_transport_fault(attempts[-1]):
             # the client's own number is of failures: a response that is no completion it would not repeat, but return
@@ -326,8 +305,7 @@ class RetryPolicy:
 
     def _after_fault(self, attempts: tuple[Attempt, ...], spent: float, repeats: int, *, scoped: bool) -> NextStep:
         # a correction that the transport lost, or the endpoint refused, was never answered, and does not count
-        answered = [attempt for attempt in attempts if not (attempt.refused or is_transport_fault(attempt))]
-        corrections = [attempt for attempt in answered if attempt.tier]
+        corrections = [one for one in attempts if one.tier and not (one.refused or is_transport_fault(one))]
         if len(corrections) >= self.max_retries:
             return End("rejected", "retries")
         arg_corrections = sum(1 for attempt in corrections if (attempt.scope or "/")[0] != "/")
@@ -336,35 +314,26 @@ class RetryPolicy:
         if self.max_bad_calls is not None and sum(map(_is_bad_call, attempts)) >= self.max_bad_calls:
             return End("rejected", "bad_calls")
         wait = 0.0 if self.wait is None else self.wait(_call_state(attempts, spent, None))
-        return self._within_budgets(
-            Again(len(corrections) + 1 + repeats, wait), attempts, spent, None, spent_up="rejected"
-        )
+        return self._within_budgets(Again(len(corrections) + 1 + repeats, wait), attempts, spent)
 
     def _after_transport(
         self, attempts: tuple[Attempt, ...], spent: float, failure: Failure | None, repeats: int
     ) -> NextStep:
-        reason = "malformed_response" if failure is None else failure.kind
-        failed = sum(1 for attempt in attempts if is_transport_fault(attempt))
-        retryable = (failure is None or failure.retryable) and Category.API_TRANSIENT not in self.stop_on
+        failure = failure or Failure("malformed_response", retryable=True)
+        reason, wait = failure.kind, failure.retry_after
         if reason in LATE_KINDS and self.time_left(spent) == 0:
             return End("halted", "deadline")
-        if not retryable or failed > repeats:
+        retryable = failure.retryable and Category.API_TRANSIENT not in self.stop_on
+        if not retryable or sum(map(is_transport_fault, attempts)) > repeats:
             return End("failed", reason)
-        wait = None if failure is None else failure.retry_after
         if wait is None:
             wait = (self.wait or _TRANSPORT_WAIT)(_call_state(attempts, spent, failure))
         elif wait > self.max_retry_after or (self.deadline is not None and spent + wait >= self.deadline):
             return End("failed", reason)  # the server asked for a longer pause than the policy allows
-        return self._within_budgets(Again(0, wait), attempts, spent, failure, spent_up="failed")
+        return self._within_budgets(Again(0, wait), attempts, spent, failure)
 
     def _within_budgets(
-        self,
-        step: Again,
-        attempts: tuple[Attempt, ...],
-        spent: float,
-        failure: Failure | None,
-        *,
-        spent_up: Literal["rejected", "failed"],
+        self, step: Again, attempts: tuple[Attempt, ...], spent: float, failure: Failure | None = None
     ) -> NextStep:
         usage = total_usage(attempts)
         if self.deadline is not None and spent + step.wait >= self.deadline:
@@ -374,17 +343,15 @@ class RetryPolicy:
         if self.max_cost is not None and self.price is not None and self.price(usage) >= self.max_cost:
             return End("halted", "cost")
         if self.stop is not None and self.stop(_call_state(attempts, spent, failure, step.wait)):
-            return End(spent_up, "stop")
+            return End("rejected" if step.tier else "failed", "stop")
         return step
 
 
 def _is_bad_call(attempt: Attempt) -> bool:
     """Return whether an attempt called an unknown tool, or one with arguments that are invalid or unreadable."""
-    return any(
-        issue.code.startswith(_BAD_CALL_PREFIXES) or issue.path.startswith(_CALL_PLACES)
-        for issue in attempt.issues
-        if issue.code != str(Code.TOOL_REQUIRED)  # no call at all
-    )
+    called = [issue for issue in attempt.issues if issue.code != str(Code.TOOL_REQUIRED)]  # that one is no call at all
+    prefixes, places = ("tool.", "call.", "args."), ("/tool_calls/", "/args")
+    return any(issue.code.startswith(prefixes) or issue.path.startswith(places) for issue in called)
 
 
 def is_transport_fault(attempt: Attempt) -> bool:
@@ -399,10 +366,8 @@ def _call_state(
 ) -> RetryCallState:
     """Return the call as a tenacity stop or wait expects it: attempts, seconds since the start, pause, last outcome."""
     state = RetryCallState(retry_object=None, fn=None, args=(), kwargs={})  # type: ignore[arg-type]  # no Retrying runs
-    state.attempt_number = len(attempts)
-    state.start_time = 0.0
-    state.outcome_timestamp = spent
-    state.upcoming_sleep = wait
-    cause = failure.cause if failure is not None else None
+    state.attempt_number, state.start_time = len(attempts), 0.0
+    state.outcome_timestamp, state.upcoming_sleep = spent, wait
+    cause = None if failure is None else failure.cause
     state.outcome = Future.construct(len(attempts), cause, has_exception=cause is not None)
     return state

@@ -1,8 +1,4 @@
-"""Re-asking a part of a reply: some calls only, or one value of a JSON text; and splicing in what comes.
-
-Valid siblings of faulty calls are kept as they are. Of a large document, in any channel, the smallest value that holds
-all faults is asked for: a correction costs the size of the value, not that of the document.
-"""
+"""Re-asking a part of a reply: some calls, or the smallest value that holds all faults; and splicing it in."""
 
 from __future__ import annotations
 
@@ -25,26 +21,15 @@ from strictreply.values._replies import Invalid
 from strictreply.wires._dialects import text_in, thoughts_in
 from strictreply.wires._opening import peek
 
-MIN_DOCUMENT_CHARS = 300
-"""A shorter document is asked for as a whole: what is said about one value of it costs as much."""
-
-MIN_SAVING = 4
-"""How many times as long as the value alone a document has to be."""
-
-MAX_KEPT = 64
-"""How many places of one schema are remembered: those inside of arrays have no end."""
-
-WRAPPED = "value"
-"""The member under which a value that is no object is asked for: endpoints take only objects."""
+MIN_DOCUMENT_CHARS = 300  # a shorter document is asked for as a whole: words about one value of it cost as much
+MIN_SAVING = 4  # times as long as the value alone a document has to be
+MAX_KEPT = 64  # places of one schema that are remembered: those inside of arrays have no end
+WRAPPED = "value"  # the member under which a value that is no object is asked for: endpoints take only objects
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One value of a JSON text that is asked for alone.
-
-    ``root`` is what the text holds, ``place`` the pointer to the value, ``schema`` what is asked for, an object: the
-    value itself or ``{"value": …}`` where ``wrapped``.
-    """
+    """The value at a place of a JSON text that is asked for alone, by a schema of itself or of ``{"value": …}``."""
 
     root: JSON
     place: str
@@ -68,22 +53,19 @@ def part_words(tool: str | None, place: str, *, wrapped: bool) -> str:
 
 
 def part_of(root: JSON, base: str, schema: Schema, issues: Sequence[tuple[str, str]]) -> Part | None:
-    """Find the value of a document that holds all faults; None when that is the document, or not worth an ask.
+    """Find the value of a document that holds all faults, or is missing; None for all of it, or not worth an ask.
 
-    Where the one fault is a missing key, this is its value. ``base`` is the pointer to the document in ``root``,
-    ``schema`` what it has to fit; ``issues`` are codes, and places counted from the document.
+    ``base`` is the pointer to the document in ``root``; ``issues`` are codes, and places counted from the document.
     """
     document = value_at(root, pointer_tokens(base))
     tokens, is_missing = _common_place(document, issues)
-    place = pointer("", *tokens)
-    value = value_at(document, tokens)
+    place, value = pointer("", *tokens), value_at(document, tokens)
     size = len(_compact(document)) if tokens else 0
     if size < MIN_DOCUMENT_CHARS or (not is_missing and MIN_SAVING * len(_compact(value)) > size):
         return None
-    asked = _asked_for(schema, place)
-    if asked is None:
+    own, wrapped = _asked_for(schema, place) or (None, None)
+    if own is None:
         return None
-    own, wrapped = asked
     if not is_missing and any(code.partition(".")[2] in _RULES for code, _ in issues) and not own.check(value):
         return None  # the sub-schema of another branch: this one does not refuse the value
     return Part(root, base + place, wrapped or own, wrapped=wrapped is not None)
@@ -182,11 +164,7 @@ class ScopedCall:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What of a message is asked for again; everything else in the message stays as it is.
-
-    ``calls`` are those with faulty arguments, none where the fault is in an answer. ``part`` is the one value that is
-    asked for alone, ``at`` the pointer to what it is in, and ``place`` that of the value in there.
-    """
+    """The calls or the ``part`` of a message to ask for again; ``at`` points to its holder, ``place`` inside that."""
 
     message: JSONObject
     issues: tuple[Issue, ...]
@@ -223,7 +201,7 @@ def scope_of(
     calls = [None if at is None else _scoped_call(contract, message, at) for at in places]
     found = sorted((call for call in calls if call is not None), key=lambda call: call.index)
     scope = Scope(message, issues, tuple(found)) if found and len(found) == len(calls) else None
-    smaller = _part_scope(contract, Scope(message, issues) if scope is None else scope) if parts else None
+    smaller = _part_scope(contract, scope or Scope(message, issues)) if parts else None
     if smaller is None and scope is not None and payload and contract.channel == "text":
         part = Part(_content(contract, message), "/args", contract.by_name[found[0].tool].parameters)
         return replace(scope, part=part, at="/args")
@@ -234,30 +212,25 @@ def _part_scope(contract: Contract, scope: Scope) -> Scope | None:
     if len(scope.calls) > 1 or not scope.issues:
         return None
     call, native = scope.only, contract.channel == "native"
-    schema = _schema_of(contract, call)
-    if schema is None:
-        return None
-    at = call.at if call is not None else "/content" if native else "/answer"
-    places = [issue.path.removeprefix(at) for issue in scope.issues if issue.path.startswith(f"{at}/")]
-    if len(places) < len(scope.issues):
+    schema, at = _judging(contract, call)
+    if schema is None or not all(issue.path.startswith(f"{at}/") for issue in scope.issues):
         return None
     if call is not None and native:
         root = decode(scope.message["tool_calls"][call.index]["function"]["arguments"], contract.limits)
     else:
         root = _content(contract, scope.message)
-    told = [(issue.code, place) for issue, place in zip(scope.issues, places, strict=True)]
-    part = None if isinstance(root, Invalid) else part_of(root, "" if native else at, schema, told)
-    if part is None:
-        return None
-    return replace(scope, part=part, at=at, place=part.place if native else part.place.removeprefix(at))
+    faults = [(issue.code, issue.path.removeprefix(at)) for issue in scope.issues]
+    part = None if isinstance(root, Invalid) else part_of(root, "" if native else at, schema, faults)
+    place = "" if part is None else part.place if native else part.place.removeprefix(at)
+    return None if part is None else replace(scope, part=part, at=at, place=place)
 
 
-def _schema_of(contract: Contract, call: ScopedCall | None) -> Schema | None:
-    """Return the schema of a call's arguments, or of an answer; None where not the schema alone judges that."""
+def _judging(contract: Contract, call: ScopedCall | None) -> tuple[Schema | None, str]:
+    """Return the schema of a call's arguments, or of an answer that it alone judges, and the pointer to these."""
     if call is not None:
-        return contract.by_name[call.tool].parameters
+        return contract.by_name[call.tool].parameters, call.at
     is_answer = type(contract.answer) is Answer and contract.answer_style != "tool"
-    return contract.answer.schema if is_answer else None
+    return contract.answer.schema if is_answer else None, "/content" if contract.channel == "native" else "/answer"
 
 
 def _content(contract: Contract, message: JSONObject) -> Any:
@@ -276,6 +249,11 @@ def splice(contract: Contract, scope: Scope, message: JSONObject) -> tuple[JSONO
     if contract.channel == "text":
         named = named_tool(contract, message)
         return (message, ()) if named in {None, scope.calls[0].tool} else _switched(scope, named)
+    spliced = _calls_with(contract, scope, message)
+    return spliced if isinstance(spliced, Invalid) else (scope.message | {"tool_calls": spliced}, ())
+
+
+def _calls_with(contract: Contract, scope: Scope, message: JSONObject) -> list[JSONObject] | Invalid:
     calls = peek(message, "tool_calls")
     functions = [peek(call, "function") for call in calls] if isinstance(calls, list) else []
     names = [name if isinstance(name := peek(function, "name"), str) else "" for function in functions]
@@ -289,7 +267,7 @@ def splice(contract: Contract, scope: Scope, message: JSONObject) -> tuple[JSONO
         if isinstance(written, Invalid):
             return written
         frozen[call.index] |= {"function": {"name": call.tool, "arguments": written}}
-    return scope.message | {"tool_calls": frozen}, ()
+    return frozen
 
 
 def _content_with(
@@ -331,25 +309,19 @@ def with_text(message: JSONObject, text: str) -> JSONObject:
 
 
 def shown(scope: Scope, *, with_content: bool = False) -> Scope:
-    """Return a scope whose message is the frozen one as far as a correction needs it; ``with_content`` keeps the text.
-
-    All of it is needed where a provider has put what is its own into it (thoughts, signatures).
-    """
-    calls = scope.message.get("tool_calls")
+    """Return a scope with as much of the frozen message as a correction needs: all where a provider put its own in."""
+    calls, part = scope.message.get("tool_calls"), scope.part if scope.place else None
     if not isinstance(calls, list) or not scope.calls:
-        if scope.part is None or not scope.place:
-            return scope
-        return replace(scope, message=with_text(scope.message, scope.part.written))
-    if scope.part is not None and scope.place and scope.only:
-        function = calls[scope.only.index]["function"] | {"arguments": scope.part.written}
-        changed = calls[scope.only.index] | {"function": function}
-        calls = [changed if index == scope.only.index else call for index, call in enumerate(calls)]
+        return scope if part is None else replace(scope, message=with_text(scope.message, part.written))
+    if part is not None and scope.only:
+        calls, index = list(calls), scope.only.index
+        function = calls[index]["function"] | {"arguments": part.written}
+        calls[index] = calls[index] | {"function": function}
     if not _is_plain(scope.message):
         return replace(scope, message=scope.message | {"tool_calls": calls})
     asked = tuple(replace(call, index=index) for index, call in enumerate(scope.calls))
-    told = [calls[call.index] for call in scope.calls]
-    content = scope.message.get("content") if with_content else None
-    return replace(scope, message={"role": "assistant", "content": content, "tool_calls": told}, calls=asked)
+    content, again = scope.message.get("content") if with_content else None, [calls[call.index] for call in scope.calls]
+    return replace(scope, message={"role": "assistant", "content": content, "tool_calls": again}, calls=asked)
 
 
 def _is_plain(message: JSONObject) -> bool:

@@ -1,7 +1,6 @@
-"""What a model is told about its bad reply: our words and the schema's, never its own, at most 2 KB.
+"""The corrections of a bad reply, in our words and the schema's, never the model's, of at most 2 KB.
 
-Each further correction says more than the one before: the list of faults; then the sub-schema that was broken; then
-also a minimal valid example. A steering is any object with ``correction``; :class:`TieredSteering` is ours.
+Each holds more than the one before: the faults; then the sub-schema that was broken; then a minimal valid example.
 """
 
 from __future__ import annotations
@@ -105,10 +104,7 @@ def fault_lines(issues: Iterable[Issue], at: str = "") -> list[str]:
 
 
 def fitted(parts: list[str], limit: int) -> str:
-    """Return the parts, one per line, that fit whole into so many bytes of UTF-8; only the first two are ever cut.
-
-    These are the headline and the first fault, so that a model always reads of one; they are cut between words.
-    """
+    """Return the parts, one per line, that fit whole into so many bytes; only the first two are ever cut."""
     lines = [printable_json(part) for part in parts]  # names in a stranger's schema may forge lines of their own
     text = _cut(lines[0], limit)
     for index, part in enumerate(lines[1:]):
@@ -189,19 +185,13 @@ def _parameters(tool: Tool) -> list[str]:
 
 
 def example_for(situation: Situation) -> JSON:
-    """Return the smallest reply that is valid and shows what was wrong; None when none can be made.
-
-    For one native call, ``final_answer`` included, that is its arguments, for a fault in a structured answer the
-    answer; in the text channel it is the whole JSON object.
-    """
+    """Return the smallest valid arguments, answer or reply as a text that show what was wrong; None for none."""
     return next((example for places in _to_show(situation) for example in _examples(situation, places)), None)
 
 
 def _to_show(situation: Situation) -> Iterator[_Places]:
-    """Yield what an example has to show, as pointers from the reply's root: all that was wrong, else the first of it.
-
-    An example need not show what has to be left out, nor the place of a fault that is none of the schema's.
-    """
+    """Yield what an example has to show, as pointers from the reply's root: all that was wrong, else the first."""
+    # it need not show what has to be left out, nor the place of a fault that is none of the schema's
     issues = [issue for issue in situation.issues if issue.remedy is not Remedy.SHORTEN][:MAX_LISTED_FAULTS]
     forbidden = f".{SchemaRule.FORBIDDEN}"
     paths = [issue.path.rpartition("/")[0] if issue.code.endswith(forbidden) else issue.path for issue in issues]
@@ -213,24 +203,28 @@ def _to_show(situation: Situation) -> Iterator[_Places]:
 
 def _examples(situation: Situation, places: _Places) -> Iterator[JSON]:
     contract, tool = situation.contract, situation.tool
-    by_tool = contract.answer_style == "tool"
     if situation.part:
         return
     if contract.channel == "text":
-        tools = callable_tools(contract) if tool is None else [contract.by_name[tool]]
-        for each in tools:
-            for args in _args_examples(each, _all_inside(places, "/args", "/tool")):
-                yield args if situation.part is not None else {"tool": each.name, "args": args}
-        if tool is None and admits_answer(contract):
-            beside = ("/tool", "/args") if by_tool else ()
-            for answer in _answer_examples(contract.answer, _all_inside(places, _answer_place(contract, ""), *beside)):
-                yield {"tool": FINAL_ANSWER, "args": {"answer": answer}} if by_tool else {"answer": answer}
+        yield from _text_examples(situation, places)
     elif tool is not None:
         yield from _args_examples(contract.by_name[tool], _all_inside(places, situation.at))
     elif _is_about_answer(situation):
         at = _answer_place(contract, situation.issues[0].path)
         for answer in _answer_examples(contract.answer, _all_inside(places, at)):
-            yield {"answer": answer} if by_tool else answer
+            yield {"answer": answer} if contract.answer_style == "tool" else answer
+
+
+def _text_examples(situation: Situation, places: _Places) -> Iterator[JSON]:
+    contract, tool = situation.contract, situation.tool
+    for each in callable_tools(contract) if tool is None else [contract.by_name[tool]]:
+        for args in _args_examples(each, _all_inside(places, "/args", "/tool")):
+            yield args if situation.part is not None else {"tool": each.name, "args": args}
+    if tool is None and admits_answer(contract):
+        by_tool = contract.answer_style == "tool"
+        inside = _all_inside(places, _answer_place(contract, ""), *(("/tool", "/args") if by_tool else ()))
+        for answer in _answer_examples(contract.answer, inside):
+            yield {"tool": FINAL_ANSWER, "args": {"answer": answer}} if by_tool else {"answer": answer}
 
 
 def _args_examples(tool: Tool, places: _Places | None) -> Iterator[JSON]:

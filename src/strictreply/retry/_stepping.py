@@ -1,7 +1,4 @@
-"""Re-asking as data: the same flow as the client's, one step at a time, for those who send requests themselves.
-
-The flow is played again from its beginning with every response so far: any program can store these.
-"""
+"""Re-asking as data, for those who send requests themselves: the flow is played again with every response so far."""
 
 from __future__ import annotations
 
@@ -42,11 +39,11 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True)
 class NextRequest(Generic[A_co]):
-    """The verdict on the responses so far, and the next request.
+    """The verdict on the last response, as spliced, and the next request.
 
-    ``verdict`` is on the last one, as spliced; None before the first, and when no reply came. ``request`` is what to
-    send next, after ``wait`` seconds; None when the call has ended: then ``completion`` is the response that holds the
-    valid reply, or ``error`` is what a wrapped client would raise. ``attempts`` has all attempts so far.
+    ``verdict`` is None before the first response, and when no reply came. ``request`` is what to send next, after
+    ``wait`` seconds; None when the call has ended: then ``completion`` is the response that holds the valid reply, or
+    ``error`` is what a wrapped client would raise. ``attempts`` has all attempts so far.
     """
 
     verdict: Verdict[A_co] | None

@@ -1,8 +1,4 @@
-"""The chat completions API: its responses opened, and mended messages put back into them.
-
-What ends a reply before its content matters is judged here: a refusal, a content filter, a cut at the token limit, a
-call that the provider itself could not read.
-"""
+"""The chat completions API: its responses opened, bad endings refused, and mended messages put back into them."""
 
 from __future__ import annotations
 
@@ -23,7 +19,7 @@ def _unchanged(request: JSONObject) -> JSONObject:
 
 
 def _keeps_nothing(_request: JSONObject) -> bool:
-    return False  # what was said is sent with each request
+    return False  # the conversation is sent with each request
 
 
 def _streamed(request: JSONObject) -> JSONObject:
@@ -51,21 +47,16 @@ def _finish_reasons(response: JSON) -> list[str]:
 
 
 def open_envelope(response: object, needs_nothing: NeedsNothing | None = None) -> Opened | Invalid:
-    """Find the one message to judge, or say why the response holds none fit to be judged.
-
-    ``needs_nothing`` says which tools can be called without arguments; with None the ways of servers are not read.
-    """
+    """Find the one message to judge, or report why there is none; None as ``needs_nothing`` reads no dialect."""
     if is_message(response):
         return _open_message(None, None, response, needs_nothing)
     if response is None or isinstance(response, str | bytes | int | float | list | tuple):
         return refused(Code.ENVELOPE_MALFORMED, "", expected="an object", found=quote(response))
     choices = peek(response, "choices")
-    if not isinstance(choices, list | tuple) or len(choices) != 1:
-        ending = _bad_ending(response, None, None)
-        return (
-            refused(Code.ENVELOPE_CHOICES, "/choices", found=quote(choices)) if ending is None else Invalid((ending,))
-        )
-    return _open_message(response, choices[0], peek(choices[0], "message"), needs_nothing)
+    if isinstance(choices, list | tuple) and len(choices) == 1:
+        return _open_message(response, choices[0], peek(choices[0], "message"), needs_nothing)
+    ending = _bad_ending(response, None, None)
+    return Invalid((ending,)) if ending else refused(Code.ENVELOPE_CHOICES, "/choices", found=quote(choices))
 
 
 def is_message(value: object) -> bool:
@@ -91,19 +82,19 @@ def _open_message(
     if not is_message(message):
         expected = "an object with an assistant message"
         return refused(Code.ENVELOPE_MALFORMED, "/choices/0/message", expected=expected, found=quote(message))
-    reason = peek(choice, "finish_reason")
-    if reason is not None and not isinstance(reason, str):
+    reasons = [peek(choice, "finish_reason")]
+    if not isinstance(reasons[0], str | None):
         return refused(Code.ENVELOPE_MALFORMED, "/choices/0/finish_reason", expected="one with a finish_reason of text")
-    told, leniency = (
-        (message, ()) if needs_nothing is None else in_api_form(message, needs_nothing, bare=choice is None)
-    )
-    role = peek(told, "role")
-    if role != "assistant" and not (role is None and choice is None):  # whoever gives a bare message need not say whose
+    is_bare = choice is None
+    read, leniency = (message, ()) if needs_nothing is None else in_api_form(message, needs_nothing, bare=is_bare)
+    role = peek(read, "role")
+    if role != "assistant" and not (role is None and is_bare):  # whoever passes a bare message need not say whose
         return refused(Code.REPLY_ROLE, "/role", found=quote(role))
-    reasons = [reason] if plainly else [said for _, said in _reasons(choice, message)]
-    promised = any(isinstance(said, str) and word_of(said) in PROMISING for said in reasons)
-    came = message if isinstance(message, dict) else None
-    return Opened(told, promised, leniency, came, medium="audio" if peek(message, "audio") else "")
+    if not plainly:
+        reasons = [said for _, said in _reasons(choice, message)]
+    words = {word_of(said) for said in reasons if isinstance(said, str)}
+    came, medium = message if isinstance(message, dict) else None, "audio" if peek(message, "audio") else ""
+    return Opened(read, not PROMISING.isdisjoint(words), leniency, came, medium=medium)
 
 
 def ends_plainly(response: Any, choice: Any, message: Any) -> bool:
@@ -121,24 +112,20 @@ _SAYING = frozenset({"error", "native_finish_reason", "provider_specific_fields"
 
 
 def _bad_ending(response: object, choice: object, message: object) -> Issue | None:
-    found: list[tuple[Code, str, object]] = []
-    found += [(Code.REPLY_REFUSAL, "/refusal", refusal)] if (refusal := peek(message, "refusal")) else []
-    vendors = _vendor_fields(choice, message)
+    refusal = peek(message, "refusal")
     errors = [("/error", peek(response, "error")), ("/choices/0/error", peek(choice, "error"))]
-    errors += [(f"{at}/error", peek(fields, "error")) for at, fields in vendors]
+    errors += [(f"{at}/error", peek(fields, "error")) for at, fields in _vendor_fields(choice, message)]
+    found = [(Code.REPLY_REFUSAL, "/refusal", refusal)] if refusal else []
     found += [(error_code(error), at, error) for at, error in errors if error]
     found += [(code, at, reason) for at, reason in _reasons(choice, message) if (code := reason_code(reason))]
     return worst_of(found)
 
 
 def _reasons(choice: object, message: object) -> Iterator[tuple[str, object]]:
-    """Yield each place where a reason stands, as a pointer, and what stands there.
-
-    The translated one; OpenRouter's ``native_finish_reason`` beside it; LiteLLM's, kept when the translation changed it
-    (docs.litellm.ai). Not vLLM's ``stop_reason``: the caller's own stop text (vllm-project/vllm#2976).
-    """
+    """Yield each place where a reason stands, as a pointer, and what stands there."""
+    # not vLLM's ``stop_reason``: the caller's own stop text (vllm-project/vllm#2976)
     yield "/choices/0/finish_reason", peek(choice, "finish_reason")
-    yield "/choices/0/native_finish_reason", peek(choice, "native_finish_reason")
+    yield "/choices/0/native_finish_reason", peek(choice, "native_finish_reason")  # OpenRouter's; LiteLLM's as well
     for at, fields in _vendor_fields(choice, message):
         yield f"{at}/native_finish_reason", peek(fields, "native_finish_reason")
 

@@ -1,7 +1,6 @@
 """A streamed chat completion: its chunks put together into one completion, and a completion taken apart into chunks.
 
-Deltas are joined as the API means them: texts in order, calls by their index. What is not what the API sends (an event
-that is no chunk, calls that contradict themselves, words after the end) is a fault, whatever the rest says.
+What the API does not send (an event that is no chunk, calls that contradict themselves, more after the end) is a fault.
 """
 
 from __future__ import annotations
@@ -26,10 +25,7 @@ _NO_TEXT = ("tool_calls", "function_call", "refusal")
 
 
 class ChatAssembly:
-    """The chunks of one stream so far; see :class:`~strictreply.wires._opening.Assembly`.
-
-    ``chunks`` counts them.
-    """
+    """The chunks of one stream so far, and their number; see :class:`~strictreply.wires._opening.Assembly`."""
 
     def __init__(self) -> None:
         self.fault: Issue | None = None
@@ -60,26 +56,22 @@ class ChatAssembly:
         delta = part.get("delta")
         if part.get("finish_reason") is not None or part.get("logprobs") is not None or type(delta) is not dict:
             return False
-        size = first.goes_on(delta)
-        if not size:
-            return False
-        self.delta, self.is_text_alone = delta, "content" in delta
-        self.size += size
-        return True
+        if size := first.goes_on(delta):
+            self.delta, self.is_text_alone = delta, "content" in delta
+            self.size += size
+        return size > 0
 
     def _add(self, chunk: JSON) -> None:
         self.delta, self.is_text_alone = {}, False
-        self.is_over = isinstance(chunk, dict) and bool(chunk.get("error"))
         if not isinstance(chunk, dict):
             self.refuse(Code.ENVELOPE_MALFORMED, "", expected="a chunk of a stream, an object", found=quote(chunk))
             return
+        self.is_over = bool(chunk.get("error"))
         _keep(self._around, chunk)
         parts: Any = chunk.get("choices")
-        if not isinstance(parts, list):
-            if not chunk.get("error"):
-                self.refuse(Code.ENVELOPE_CHOICES, "/choices", found=quote(parts))
-            return
-        for part in parts:
+        if not isinstance(parts, list) and not self.is_over:
+            self.refuse(Code.ENVELOPE_CHOICES, "/choices", found=quote(parts))
+        for part in parts if isinstance(parts, list) else ():
             index = _index_in({"index": 0} | part) if isinstance(part, dict) else None
             if index is None:
                 self.refuse(Code.ENVELOPE_MALFORMED, "/choices", expected="a choice with its index", found=quote(part))
@@ -124,10 +116,8 @@ def _texts(delta: JSONObject) -> Iterator[str]:
 
 
 def _keep(around: JSONObject, given: JSONObject) -> None:
-    """Keep what every chunk says anew, the last word of it; null overwrites nothing."""
-    for name, value in given.items():
-        if value is not None or name not in around:
-            around[name] = value
+    """Keep the last word on what every chunk repeats; null overwrites nothing."""
+    around |= {name: value for name, value in given.items() if value is not None or name not in around}
 
 
 @dataclass(slots=True)
@@ -157,7 +147,7 @@ class _Member:
 
 @dataclass(slots=True)
 class _Pieces:
-    """An object so far: members that are said once, and members that come in pieces."""
+    """An object so far: members that stand once, and members that come in pieces."""
 
     said: JSONObject = field(default_factory=dict[str, JSON])
     pieces: defaultdict[str, _Member] = field(default_factory=lambda: defaultdict(_Member))
@@ -214,11 +204,12 @@ class _Choice:
         """Take a delta that is one more piece of the content or of a call's arguments; return its size, 0 for none."""
         if len(delta) != 1:
             return 0
-        text = delta.get("content")
-        if type(text) is str:
+        if type(text := delta.get("content")) is str:
             self.message.pieces["content"].add(text)
             return len(text)
-        calls: Any = delta.get("tool_calls")
+        return self._call_goes_on(delta.get("tool_calls"))
+
+    def _call_goes_on(self, calls: Any) -> int:
         call = calls[0] if type(calls) is list and len(calls) == 1 else None
         function = call.get("function") if type(call) is dict and len(call) == _GOING_ON else None
         index = call["index"] if type(call) is dict and "index" in call else None
@@ -239,13 +230,14 @@ class _Choice:
         if not isinstance(delta, dict):
             return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected="an object as delta", found=quote(delta))
         more = reason is not None or any(delta[name] for name in delta if name != "role")
-        late = self.reason is not None and more  # nothing may be said once a finish reason has come
+        late = self.reason is not None and more  # nothing may come behind a finish reason
         self.reason = self.reason if reason is None else reason
         agrees = self.message.add({name: delta[name] for name in delta if name != "tool_calls"}, ("role",))
         if late:
             return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected="nothing after its finish_reason")
-        if not agrees:
-            return Issue.of(Code.REPLY_ROLE, "/role", found=quote(delta["role"]))
+        return self._add_delta(delta) if agrees else Issue.of(Code.REPLY_ROLE, "/role", found=quote(delta["role"]))
+
+    def _add_delta(self, delta: JSONObject) -> Issue | None:
         strange = next((delta[name] for name in _TEXTS if not isinstance(delta.get(name), str | None)), None)
         if strange is not None:
             return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(strange))
@@ -315,11 +307,7 @@ def _behind(sent: str, message: JSONObject, whole: Any) -> str:
 
 
 def chunks_of(completion: JSONObject, *, sent: str = "", usage: bool = False) -> Iterator[JSONObject]:
-    """Take a valid completion apart into chunks, behind a text of its content that was ``sent`` already.
-
-    Each call is one chunk with its index, id and name, and one with its arguments. ``usage`` adds the last chunk that
-    ``stream_options.include_usage`` asks for.
-    """
+    """Take a valid completion apart into chunks, behind a text of it that was ``sent``; ``usage`` adds that chunk."""
     choice = completion["choices"][0]
     message: JSONObject = choice["message"]
     around = {name: value for name, value in completion.items() if name not in {"choices", "usage"}}

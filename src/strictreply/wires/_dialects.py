@@ -1,7 +1,7 @@
 """How servers write a message otherwise than the API does: one table, each row with its public source.
 
-A row reads what can mean one thing only and no re-ask could mend, since the server wrote it and not the model. What a
-careless reader could take for something else has no row: a ``function_call`` that stands alone, ids that repeat.
+A row reads what can mean one thing only and no re-ask could mend. What a careless reader could take for something else
+has no row: a ``function_call`` that stands alone, ids that repeat.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from itertools import count
 from typing import TypeAlias, cast
@@ -23,10 +24,7 @@ _LONGEST_NUMBER = 10**40
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One way of servers: what they send, what is made of it, and where that was reported or documented.
-
-    ``read`` returns the message as the API would have it, the same object where the row does not apply.
-    """
+    """One way of servers, with its source; ``read`` returns the message in the API's way, itself if it is."""
 
     sends: str
     becomes: str
@@ -35,35 +33,23 @@ class Dialect:
 
 
 def in_api_form(message: object, needs_nothing: NeedsNothing, *, bare: bool = False) -> tuple[object, tuple[str, ...]]:
-    """Return a message as the API would have it, and the names of the rows that were needed for it.
-
-    What is no mapping or dumpable SDK object is returned as it is. A ``bare`` message need not say whose it is.
-    """
-    if type(message) is dict and _is_in_api_form(message):
+    """Return a message as the API would have it, and the rows needed for that; a ``bare`` one need not have a role."""
+    original = None if type(message) is dict and _is_in_api_form(message) else object_in(message)
+    if original is None:
         return message, ()
-    read = original = object_in(message)
-    if read is None or original is None:
-        return message, ()
-    applied: list[str] = []
+    read, applied = original, list[str]()
     for name, dialect in DIALECTS.items():
-        before, read = read, dialect.read(read, needs_nothing)
-        if bare and name == "role_missing":
-            read = before
-        if read is not before:
-            applied.append(name)
-    return (message if read is original else read), tuple(applied)
+        before, read = read, read if bare and name == "role_missing" else dialect.read(read, needs_nothing)
+        applied += [] if read is before else [name]
+    return (read if applied else message), tuple(applied)
 
 
 def _is_in_api_form(message: JSONObject) -> bool:
     """Return whether no row can apply: nearly always, and asking each row would cost a third of judging the reply."""
-    content, calls = message.get("content"), message.get("tool_calls")
-    if (
-        message.get("role") != "assistant"
-        or message.get("function_call")
-        or not (content is None or type(content) is str)
-    ):
+    if message.get("role") != "assistant" or message.get("function_call"):
         return False
-    if calls is not None and type(calls) is not list:
+    calls = message.get("tool_calls")
+    if type(message.get("content")) not in _STR_OR_NONE or not (calls is None or type(calls) is list):
         return False
     for call in calls or ():
         function = call.get("function") if type(call) is dict else None
@@ -75,11 +61,11 @@ def _is_in_api_form(message: JSONObject) -> bool:
     return True
 
 
-def text_in(content: object) -> str | None:
-    """Return the text of a content: a string, or the joined text chunks of a list; None for anything else.
+_STR_OR_NONE = (str, type(None))
 
-    What a model thought is no content. A list with a chunk of another kind, such as a call, is no text.
-    """
+
+def text_in(content: object) -> str | None:
+    """Return a content's text, or the joined text chunks of a list beside thoughts; None with any other chunk."""
     if isinstance(content, str) or not isinstance(content, list | tuple):
         return content if isinstance(content, str) else None
     texts: list[str] = []
@@ -95,8 +81,9 @@ def text_in(content: object) -> str | None:
 
 def thoughts_in(content: object) -> list[JSONObject]:
     """Return the chunks of a content that hold what the model thought: providers want them back as they were."""
-    chunks = map(object_in, content) if isinstance(content, list | tuple) else ()
-    return [chunk for chunk in chunks if chunk is not None and chunk.get("type") in _THOUGHTS]
+    if not isinstance(content, list | tuple):
+        return []
+    return [chunk for chunk in map(object_in, content) if chunk is not None and chunk.get("type") in _THOUGHTS]
 
 
 _THOUGHTS = ("thinking", "reasoning", "redacted_thinking")  # Mistral; Databricks; Anthropic behind gateways
@@ -120,12 +107,8 @@ def _with(value: JSONObject, **members: object) -> JSONObject:
     return {**value, **members}
 
 
-def _role(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
-    return _with(message, role="assistant") if message.get("role") == "model" else message
-
-
-def _role_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
-    return _with(message, role="assistant") if message.get("role") is None else message
+def _role(written: str | None, message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+    return _with(message, role="assistant") if message.get("role") == written else message
 
 
 def _content(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
@@ -153,8 +136,9 @@ def _each_call(change: Callable[[JSONObject, NeedsNothing], JSONObject]) -> Call
 
 def _arguments_object(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     function = object_in(call.get("function"))
-    written = None if function is None else _written(function.get("arguments"))
-    return call if written is None or function is None else _with(call, function=_with(function, arguments=written))
+    if function is None or (written := _written(function.get("arguments"))) is None:
+        return call
+    return _with(call, function=_with(function, arguments=written))
 
 
 def _written(arguments: object) -> str | None:
@@ -201,16 +185,14 @@ def _id_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject
         return message
     # made of the reply, so that the same reply is read the same whenever it is read again, as durable steps are
     seed = json.dumps(message, default=lambda value: type(value).__name__, skipkeys=True)
-    made = (sha256(f"{number} {seed}".encode(errors="surrogatepass")).hexdigest()[:_ID_CHARS] for number in count())
+    # nine letters and digits, as the strictest servers take (Mistral's templates)
+    made = (sha256(f"{number} {seed}".encode(errors="surrogatepass")).hexdigest()[:9] for number in count())
     taken = {call.get("id") for index, call in told.items() if index not in lacking and isinstance(call.get("id"), str)}
     for index, call in lacking.items():
         id_ = next(one for one in made if one not in taken)
         taken.add(id_)
         calls[index] = _with(call, id=id_)
     return _with(message, tool_calls=calls)
-
-
-_ID_CHARS = 9  # letters and digits, as many as the strictest servers take (Mistral's templates)
 
 
 def _is_blank(value: object) -> bool:
@@ -220,13 +202,11 @@ def _is_blank(value: object) -> bool:
 def _function_call(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     legacy = object_in(message.get("function_call"))
     functions = [object_in((object_in(call) or {}).get("function")) or {} for call in _calls(message)]
-    own, *others = ([_written(one.get(name)) or one.get(name) for name in _SAID] for one in (legacy or {}, *functions))
+    names = ("name", "arguments")
+    own, *others = ([_written(one.get(name)) or one.get(name) for name in names] for one in (legacy or {}, *functions))
     if own not in others or not all(isinstance(part, str) for part in own):
         return message
     return {name: value for name, value in message.items() if name != "function_call"}
-
-
-_SAID = ("name", "arguments")
 
 
 DIALECTS: Mapping[str, Dialect] = {
@@ -236,8 +216,8 @@ DIALECTS: Mapping[str, Dialect] = {
         "MeetKai/functionary#156 (llama-cpp-python)",
         _function_call,
     ),
-    "role_model": Dialect("the role `model`", "`assistant`", "stanfordnlp/dspy#1824 (Gemini)", _role),
-    "role_missing": Dialect("no role", "`assistant`", "danny-avila/LibreChat#1221", _role_missing),
+    "role_model": Dialect("the role `model`", "`assistant`", "stanfordnlp/dspy#1824 (Gemini)", partial(_role, "model")),
+    "role_missing": Dialect("no role", "`assistant`", "danny-avila/LibreChat#1221", partial(_role, None)),
     "content_chunks": Dialect(
         "the content as a list of text chunks, also beside chunks of thinking",
         "the joined text; the thinking is no content, and goes back to the server",

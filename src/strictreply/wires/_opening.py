@@ -23,10 +23,9 @@ from strictreply.wires._endings import ERROR_OPENINGS, ERRORS, REASONS, WORST_FI
 class Opened:
     """The assistant message of a response, a mapping or an SDK object, in the one form that is judged.
 
-    ``promised``: the response ended to have a tool called. ``leniency`` names the ways of servers it was written in.
-    ``came`` is the message before that, None where it is no plain JSON. ``server_calls`` are those of tools that only
-    the API knows, and which the program has to answer; ``served``: the server itself called one. ``medium`` names an
-    answer that is no text (speech, an image). Nothing judges either.
+    ``promised``: the response ended to have a tool called. ``leniency`` names the ways of servers it was written in,
+    ``came`` is the message before that, None where it is no plain JSON. Nothing judges ``server_calls`` (of tools of
+    the API's that the program answers), ``served`` (it called one itself) and ``medium`` (an answer that is no text).
     """
 
     message: object
@@ -41,10 +40,9 @@ class Opened:
 class Assembly(Protocol):
     """Puts the events of one stream together.
 
-    ``fault`` is the first thing in them that is not what the API sends. ``is_done`` says that the stream said it is at
-    its end, ``is_over`` that nothing more of it is to be read. ``size`` counts the characters of its texts. ``delta``
-    is what the last event added, as a delta of the message; ``is_text_alone`` says that it holds nothing but text of an
-    answer, or nothing of the reply; ``is_piece`` that of it only one more piece of a text or of arguments is kept.
+    ``fault`` is the first that the API does not send, ``is_done``: its end came, ``is_over``: no more is to be read.
+    ``size`` counts the characters of its texts. ``delta`` is what the last event added, as a delta of the message;
+    ``is_text_alone``: nothing of the reply but text of an answer, ``is_piece``: one more piece of a text or arguments.
     """
 
     fault: Issue | None
@@ -67,7 +65,7 @@ class Assembly(Protocol):
 
 
 class SentSoFar(Protocol):
-    """What of a reply has been passed on to a caller as events."""
+    """The part of a reply that has been passed on to a caller as events."""
 
     @property
     def text(self) -> str:
@@ -78,32 +76,24 @@ class SentSoFar(Protocol):
         """Take an event that is passed on."""
 
     def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:
-        """Yield the events that are left of an accepted response, which is one with the text that was passed on.
-
-        ``came`` is the response as it came where that text is of the same stream, None where an earlier one had it.
-        """
+        """Yield the events left of an accepted response behind that text; ``came`` if it is of the same stream."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
-    """One API by which models are asked: all that is known of its requests, responses and streams.
+    """One API by which models are asked. All above works with requests and messages as chat completions have them.
 
-    Everything above works with one form: a conversation of ``messages``, ``tools``, ``tool_choice``,
-    ``response_format``, and replies that are one message with ``content`` and ``tool_calls``, as chat completions spell
-    them.
-
-    - ``name`` is what ``api=`` says; ``resource`` is where the openai SDK has the API, ``path`` where requests go,
+    - ``name`` is for ``api=``; ``resource`` is where the openai SDK has the API, ``path`` where requests go,
       ``sdk_types`` its module and its classes of a response and of an event; ``usage`` names the three counts of
-      tokens; ``ends_with_done`` says that streams end with ``[DONE]``.
+      tokens; ``ends_with_done``: streams end with ``[DONE]``.
     - ``read`` returns the keywords of a request in the one form, ``written`` a request as the API takes it;
-      ``keeps_replies``: whether the server keeps every reply as it came, so that none is put together of several;
-      ``streamed``: what has to be added to a request for a stream to tell its usage.
-    - ``opened`` finds the one message to judge, or says why the response holds none; ``message_in`` the message of a
-      response, however it ended; ``with_message`` returns a response with another message, as if it had come so;
-      ``reasons`` the words in which a response says how it ended.
-    - ``assembly`` makes what puts the events of one stream together, ``sent`` what knows how much of a reply has been
-      passed on; the argument says whether the usage is wanted.
+      ``keeps_replies``: the server keeps every reply as it came, so that none is put together of several;
+      ``streamed``: what has to be added to a request for a stream to report its usage.
+    - ``opened`` returns the one message to judge, or why there is none; ``message_in`` the message of a response,
+      however it ended; ``with_message`` a response with another message; ``reasons`` the words for how it ended.
+    - ``assembly`` makes what puts the events of one stream together, ``sent`` what keeps how much of a reply has been
+      passed on, with its usage if wanted.
     """
 
     name: str

@@ -1,8 +1,4 @@
-"""The Responses API (OpenAI's API reference; openresponses.org): its responses opened, mended messages put back.
-
-What is judged of its items is one message. They stay with it as they came, under ``response``, since a server wants
-them back so: what was thought stands directly before what it led to.
-"""
+"""The Responses API (OpenAI's API reference; openresponses.org): its responses opened, mended messages put back."""
 
 from __future__ import annotations
 
@@ -55,19 +51,22 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
     if fault is not None:
         return Invalid((fault,))
     came = _message_in(plain) or {}
-    told, leniency = (came, ()) if needs_nothing is None else in_api_form(came, needs_nothing)
+    read, leniency = (came, ()) if needs_nothing is None else in_api_form(came, needs_nothing)
     items = came["response"]["output"]
+    calls = _server_calls(items)
+    steps = (*leniency, *dict.fromkeys(f"unjudged_{call.tool}" for call in calls))
+    kinds = {item["type"] for item in items} - {*CALLS, *AWAITED}
+    served = any(kind.endswith("_call") for kind in kinds)
+    image = "image_generation_call"
+    medium = image if any(item["type"] == image and item.get("result") for item in items) else ""
+    return Opened(read, leniency=steps, came=came, server_calls=calls, served=served, medium=medium)
+
+
+def _server_calls(items: list[JSONObject]) -> tuple[ToolCall, ...]:
+    """Return the calls of the API's own tools that the program still has to answer."""
     answered = {item.get("call_id") for item in items if item["type"].endswith("_output")}
-    server_calls = tuple(
-        ToolCall(item["type"], item, item.get("call_id") or item.get("id"))
-        for item in items
-        if item["type"] in AWAITED and item.get("call_id") not in answered
-    )
-    steps = (*leniency, *dict.fromkeys(f"unjudged_{call.tool}" for call in server_calls))
-    served = any(item["type"].endswith("_call") and item["type"] not in {*CALLS, *AWAITED} for item in items)
-    has_image = any(item["type"] == "image_generation_call" and item.get("result") for item in items)
-    medium = "image_generation_call" if has_image else ""
-    return Opened(told, leniency=steps, came=came, server_calls=server_calls, served=served, medium=medium)
+    calls = [item for item in items if item["type"] in AWAITED and item.get("call_id") not in answered]
+    return tuple(ToolCall(item["type"], item, item.get("call_id") or item.get("id")) for item in calls)
 
 
 def _message_in(response: JSON) -> JSONObject | None:
@@ -92,12 +91,10 @@ def _call(item: JSONObject) -> JSONObject:
 
 
 def _with_message(response: JSONObject, message: JSONObject) -> JSONObject:
-    """Return a response with another message in it, as if it had come so.
-
-    Its id is that of the response whose items the message has: under it a server has stored the same calls.
-    """
+    """Return a response with another message in it, as if it had come so."""
     kept = message["response"]
     output = rewritten(message, kept["output"])
+    # under the id of the response whose items the message has, a server has stored the same calls
     whole = {**response, "id": kept["id"] or response.get("id"), "output": output, "status": "completed"}
     whole |= {"output_text": text_of(output)} if "output_text" in response else {}
     return whole | {"error": None, "incomplete_details": None}
@@ -109,14 +106,13 @@ def _reasons(response: JSON) -> list[str]:
 
 
 def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
-    if response.get("error"):
-        yield error_code(response["error"]), "/error", response["error"]
-    status, reason = response.get("status"), peek(response.get("incomplete_details"), "reason")
+    error, status = response.get("error"), response.get("status")
+    if error or status == "failed":
+        yield error_code(error or "failed"), "/error", error or status
     if status == "incomplete":
+        reason = peek(response.get("incomplete_details"), "reason")
         yield reason_code(reason) or Code.REPLY_TRUNCATED, "/incomplete_details/reason", reason or status
-    elif status == "failed":
-        yield error_code(response.get("error") or "failed"), "/error", response.get("error") or status
-    elif code := reason_code(status):
+    elif status != "failed" and (code := reason_code(status)):
         yield code, "/status", status
     output = response.get("output")
     for index, item in enumerate(output if isinstance(output, list) else ()):

@@ -1,8 +1,4 @@
-"""Requests and items of the Responses API: read into the form that the library works with, and written back.
-
-``messages`` may mix items of the API, as they came, with messages of ours: a reply that is replayed, the result of a
-tool. Only the latter are rewritten.
-"""
+"""Requests and items of the Responses API, which may stand beside messages of ours, read and written back."""
 
 from __future__ import annotations
 
@@ -24,12 +20,7 @@ CALLS: Final = {"function_call": "function", "custom_tool_call": "custom"}
 TEXTS = ("output_text", "text")
 
 
-def is_call(item: object) -> bool:
-    """Report whether an item is a call of a declared tool."""
-    return peek(item, "type") in CALLS
-
-
-def kind_of(call: object) -> str:
+def _kind_of(call: object) -> str:
     """Return the type of the item that a call of a message is."""
     return next((kind for kind, name in CALLS.items() if name == peek(call, "type")), "function_call")
 
@@ -46,10 +37,7 @@ def parts_in(item: object, kinds: tuple[str, ...]) -> Iterator[str]:
 
 
 def text_of(output: JSON, *, beside_calls: bool = False) -> str | None:
-    """Return the text of an output that answers; None when there is none.
-
-    Commentary answers nothing (``phase``); ``beside_calls`` it is prose like any other.
-    """
+    """Return the text of an output that answers, if any: commentary does not (``phase``), unless it stands by calls."""
     items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
     told = [item for item in items if beside_calls or item.get("phase") in {None, "final_answer"}]
     texts = [text for item in told for text in parts_in(item, TEXTS)]
@@ -58,8 +46,7 @@ def text_of(output: JSON, *, beside_calls: bool = False) -> str | None:
 
 def rewritten(message: Message, output: list[Any]) -> list[Any]:
     """Return the items of a response as its message says: calls with their ids and arguments, and its text."""
-    calls = iter(message.get("tool_calls") or ())
-    has_calls = bool(message.get("tool_calls"))
+    calls, has_calls = iter(message.get("tool_calls") or ()), bool(message.get("tool_calls"))
     said, own = message.get("content"), text_of(output, beside_calls=has_calls)
     text = said if own is not None and isinstance(said, str) and said != own else None
     items: list[Any] = []
@@ -69,9 +56,8 @@ def rewritten(message: Message, output: list[Any]) -> list[Any]:
             done = {"status": "completed"} if "status" in item else {}
             items.append({**item, "call_id": call["id"], **call[CALLS[kind]], **done})
         elif text is not None and kind == "message" and (has_calls or item.get("phase") in {None, "final_answer"}):
-            part = {"type": "output_text", "text": text, "annotations": []}
-            items.append({**item, "content": [part if text else part | {"text": ""}]})
-            text = ""  # what several items said stands in the first
+            items.append({**item, "content": [{"type": "output_text", "text": text, "annotations": []}]})
+            text = ""  # what stood in several items stands in the first
         else:
             items.append(item)
     return items
@@ -81,7 +67,7 @@ _DECLARED = frozenset({"function", "custom"})
 _LIMIT, _OUR_LIMITS = "max_output_tokens", ("max_completion_tokens", "max_tokens")
 _TRANSLATED = ("input", "tools", "tool_choice", "text", _LIMIT)
 _ELSEWHERE = (*_TRANSLATED, "model", "stream", "parallel_tool_calls", "background", "store", "conversation")
-"""What is read of a request, also where ``extra_body`` says it."""
+"""What is read of a request, also in its ``extra_body``."""
 
 _OURS = frozenset({"messages", "response_format", "server_tools", "server_choice", *_OUR_LIMITS})
 
@@ -89,8 +75,8 @@ _OURS = frozenset({"messages", "response_format", "server_tools", "server_choice
 def read_request(request: JSONObject) -> JSONObject:
     """Return the keywords of a request with ``messages``, nested tools and ``response_format``.
 
-    Tools that the API itself declares, and a choice of one, are kept beside the others (``server_tools``, each with its
-    place). Raises ContractError for ``background``, for ``input`` beside ``messages``, and where a list is none.
+    The API's own tools, and a choice of one, stand beside the others (``server_tools``, each with its place). Raises
+    ContractError for ``background``, for ``input`` beside ``messages``, and where a list is none.
     """
     extra = request.get("extra_body")
     if isinstance(extra, Mapping) and not extra.keys().isdisjoint(_ELSEWHERE):
@@ -118,10 +104,11 @@ def _listed(value: Any, wanted: str) -> list[Any]:
 
 
 def _with_format(read: JSONObject, text: Any) -> JSONObject:
-    wanted = text.get("format") if isinstance(text, Mapping) else None
-    if text is not None and not isinstance(text, Mapping):
+    if text is None:
+        return read
+    if not isinstance(text, Mapping):
         raise ContractError("text must be an object, such as {'format': {…}}")
-    beside = {} if text is None else {name: text[name] for name in text if name != "format"}
+    beside, wanted = {name: text[name] for name in text if name != "format"}, text.get("format")
     read |= {"text": beside} if beside else {}
     if isinstance(wanted, Mapping):
         kind = wanted.get("type")
@@ -185,27 +172,23 @@ def written_request(request: JSONObject) -> JSONObject:
     if not (isinstance(request.get("input"), str) and len(messages) == 1):
         is_stored, is_kept = request.get("store") is not False, request.get("conversation") is not None
         written["input"] = list(_items(messages, is_stored=is_stored, is_kept=is_kept))
-    limit = next((request[name] for name in _OUR_LIMITS if request.get(name) is not None), None)
-    written |= {_LIMIT: limit} if limit is not None else {}
     if "tools" in request or request.get("server_tools"):
-        written["tools"] = _flat_tools(request.get("tools") or [], request.get("server_tools") or [])
-    choice = _whole_choice(request.get("tool_choice"), request.get("server_choice"))
-    written |= {"tool_choice": choice} if choice is not None else {}
+        written["tools"] = _flat_tools(request.get("tools") or [], request.get("server_tools"))
     wanted = request.get("response_format")
     if isinstance(wanted, Mapping):
         inner = wanted.get("json_schema")
         format_ = {"type": "json_schema", **inner} if isinstance(inner, Mapping) else dict(wanted)
         written["text"] = {**(request.get("text") or {}), "format": format_}
-    return written
+    limits = [(_LIMIT, request.get(name)) for name in reversed(_OUR_LIMITS)]  # the first one counts
+    choice = _whole_choice(request.get("tool_choice"), request.get("server_choice"))
+    return written | {name: value for name, value in (*limits, ("tool_choice", choice)) if value is not None}
 
 
-def _flat_tools(tools: list[Any], server_tools: list[tuple[int, Any]]) -> list[Any]:
-    """Return all tools, flat, those of the API at their places; of the same class of list, which says they are JSON."""
+def _flat_tools(tools: list[Any], server_tools: list[tuple[int, Any]] | None) -> list[Any]:
+    """Return all tools, flat, the API's at their places; without those in the same class of list, which marks JSON."""
     flat = type(tools)(map(_flat, tools))
-    if not server_tools:
-        return flat
-    whole = list(flat)
-    for at, tool in server_tools:
+    whole = list(flat) if server_tools else flat
+    for at, tool in server_tools or ():
         whole.insert(at, tool)
     return whole
 
@@ -231,17 +214,15 @@ def _whole_choice(choice: Any, server_choice: Any) -> Any:
 
 
 def _items(messages: list[Any], *, is_stored: bool, is_kept: bool) -> Iterator[Any]:
-    """Yield the items that are sent of a conversation; what is an item already passes as it is.
-
-    ``is_kept``: the server keeps every reply; only what is behind the last one is sent, and its calls are answered.
-    """
+    """Yield the items to send of a conversation; where the server keeps replies, only those behind the last one."""
     listed: list[Any] = [peek(one, "tool_calls") or () for one in messages]
-    kinds = {peek(call, "id"): kind_of(call) for calls in listed for call in calls}
-    answered = _answered(messages)
+    kinds = {peek(call, "id"): _kind_of(call) for calls in listed for call in calls}
+    answered = {peek(one, "tool_call_id") for one in messages if peek(one, "role") == "tool"}
+    answered |= {peek(one, "call_id") for one in messages if str(peek(one, "type")).endswith("_output")}
     if is_kept:
         last = max((at for at, one in enumerate(messages) if peek(one, "response") is not None), default=-1)
         for item in messages[last]["response"]["output"] if last >= 0 else ():
-            if is_call(item) and item.get("call_id") not in answered:
+            if peek(item, "type") in CALLS and item.get("call_id") not in answered:  # its calls want an answer
                 yield {"type": f"{item['type']}_output", "call_id": item.get("call_id"), "output": "Not run."}
         messages = messages[last + 1 :]
     for message in messages:
@@ -256,7 +237,8 @@ def _items_of(message: Any, kinds: Mapping[Any, str], answered: set[object], *, 
         return [{"type": f"{kind}_output", "call_id": id_, "output": _content(content, "input")}]
     if role == "assistant" and message.keys() & {"tool_calls", "response"}:
         kept: Any = peek(message.get("response"), "output")
-        is_whole = isinstance(kept, list) and (bool(message.get("tool_calls")) or not any(map(is_call, kept)))
+        has_calls = isinstance(kept, list) and any(peek(item, "type") in CALLS for item in kept)
+        is_whole = isinstance(kept, list) and (bool(message.get("tool_calls")) or not has_calls)
         return _sendable(rewritten(message, kept), answered, is_stored=is_stored) if is_whole else _made(message)
     if isinstance(content, list):
         parts = _content(content, "output" if role == "assistant" else "input")
@@ -264,17 +246,12 @@ def _items_of(message: Any, kinds: Mapping[Any, str], answered: set[object], *, 
     return [message]
 
 
-def _answered(messages: list[Any]) -> set[object]:
-    ids = {peek(one, "tool_call_id") for one in messages if peek(one, "role") == "tool"}
-    return ids | {peek(one, "call_id") for one in messages if str(peek(one, "type")).endswith("_output")}
-
-
 def _made(message: Message) -> list[JSONObject]:
     """Return the items of a message that came by another API, or was written by hand."""
     content = message.get("content")
     items = [{"role": "assistant", "content": _content(content, "output")}] if content else []
     for call in message.get("tool_calls") or ():
-        kind = kind_of(call)
+        kind = _kind_of(call)
         items.append({"type": kind, "call_id": call.get("id"), **call[CALLS[kind]]})
     return items
 
@@ -282,8 +259,8 @@ def _made(message: Message) -> list[JSONObject]:
 def _sendable(items: list[Any], answered: set[object], *, is_stored: bool) -> Iterator[Any]:
     """Yield the items of a reply that a server takes back.
 
-    A thought needs what it led to behind it, and where nothing is stored the server's own writing of it; a call that
-    a program has to answer needs its answer. What stood behind a thought that is left out goes without its own id.
+    A thought needs what it led to behind it (which else goes without its id), and where nothing is stored the server's
+    own writing of it; a call that a program has to answer needs its answer.
     """
     waiting: list[Any] = []
     is_cut = False
@@ -305,9 +282,8 @@ def _sendable(items: list[Any], answered: set[object], *, is_stored: bool) -> It
 
 def _content(content: Any, direction: str) -> Any:
     """Return a content with the parts of chat completions written as this API's; the same one where it has none."""
-    if not isinstance(content, list) or not any(peek(part, "type") in _PARTS for part in content):
-        return content
-    return [_part(part, direction) for part in content]
+    has_parts = isinstance(content, list) and any(peek(part, "type") in _PARTS for part in content)
+    return [_part(part, direction) for part in content] if has_parts else content
 
 
 def _part(part: Any, direction: str) -> Any:

@@ -1,7 +1,6 @@
 """A streamed response: its events put together into one response, and a response taken apart into events.
 
-A text or arguments come as deltas, as a whole behind them (``done``), in their item, and in the response at the end:
-all of these must say the same. What is not what the API sends is a fault, whatever the rest says.
+Texts and arguments come as deltas, whole behind them (``done``), in their item and in the response: these must agree.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Any, ClassVar
 from strictreply.values._issues import Code, Issue, quote
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._chat_stream import BROKEN_OFF
+from strictreply.wires._opening import peek
 from strictreply.wires._responses_requests import CALLS, text_of
 
 _WRITTEN = {"function_call": "arguments", "custom_tool_call": "input"}
@@ -247,7 +247,7 @@ def _is_spoken(item: Any) -> bool:
 
 def _agrees(held: _Item, item: JSONObject) -> bool:
     """Return whether a later word on an item says the same as what came of it."""
-    own = held.item
+    own, content = held.item, item.get("content")
     kind = str(own.get("type"))
     if any(item.get(name) != own[name] for name in ("type", "id", "call_id", "name") if own.get(name)):
         return False
@@ -256,12 +256,10 @@ def _agrees(held: _Item, item: JSONObject) -> bool:
         return not came or item.get(_WRITTEN[kind]) == came
     if kind != "message":
         return True
-    content = item.get("content")
-    parts = content if isinstance(content, list) else []
     if held.is_done:
         return text_of([item | {"phase": None}]) == text_of([own | {"phase": None}])
-    texts = [part.get("text") if isinstance(part, dict) else None for part in parts]
-    return all(index < len(texts) and texts[index] == held.text(index) for index in held.texts)
+    texts = dict(enumerate(peek(part, "text") for part in content)) if isinstance(content, list) else {}
+    return all(texts.get(index, ...) == held.text(index) for index in held.texts)
 
 
 class ResponsesSent:
@@ -324,14 +322,9 @@ class ResponsesSent:
         sent = self._came.items.get(index)
         if sent is not None and sent.is_done:
             return
-        kind = item.get("type")
-        empty: Mapping[str, JSONObject] = {
-            "message": {"content": []},
-            "reasoning": {"summary": []},
-            **{call: {member: ""} for call, member in _WRITTEN.items()},
-        }
+        kind = str(item.get("type"))
         if sent is None:
-            begun = item | empty.get(str(kind), {}) | ({"status": "in_progress"} if item.get("status") else {})
+            begun = item | _BEGUN.get(kind, {}) | ({"status": "in_progress"} if item.get("status") else {})
             yield {"type": "response.output_item.added", "output_index": index, "item": begun}
         place = {"output_index": index, "item_id": item.get("id")}
         if kind == "message":
@@ -341,11 +334,7 @@ class ResponsesSent:
             for at, part in enumerate(item.get("summary") or ()):
                 yield from _summary_events(place | {"summary_index": at}, part)
         elif kind in _WRITTEN:
-            member = _WRITTEN[kind]
-            event = f"response.{kind}_{member}" if kind == "function_call" else "response.custom_tool_call_input"
-            yield {"type": f"{event}.delta", **place, "delta": item[member]}
-            named = {"name": item["name"]} if kind == "function_call" and "name" in item else {}
-            yield {"type": f"{event}.done", **place, member: item[member], **named}
+            yield from _written_events(place, item, kind, _WRITTEN[kind])
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
 
     def _part_events(self, place: JSONObject, part: JSONObject, sent: str) -> Iterator[JSONObject]:
@@ -362,6 +351,21 @@ class ResponsesSent:
             done = {"text": part["text"], "logprobs": part.get("logprobs") or []}
             yield {"type": "response.output_text.done", **place, **done}
         yield {"type": "response.content_part.done", **place, "part": part}
+
+
+_BEGUN: Mapping[str, JSONObject] = {
+    "message": {"content": []},
+    "reasoning": {"summary": []},
+    **{call: {member: ""} for call, member in _WRITTEN.items()},
+}
+"""What an item holds when it is added, before its texts."""
+
+
+def _written_events(place: JSONObject, item: JSONObject, kind: str, member: str) -> Iterator[JSONObject]:
+    event = f"response.{kind}_{member}"
+    yield {"type": f"{event}.delta", **place, "delta": item[member]}
+    named = {"name": item["name"]} if kind == "function_call" and "name" in item else {}
+    yield {"type": f"{event}.done", **place, member: item[member], **named}
 
 
 def _summary_events(place: JSONObject, part: JSONObject) -> Iterator[JSONObject]:
