@@ -59,62 +59,13 @@ if TYPE_CHECKING:
         Verdict,
     )
 
-__all__ = [
-    "Accepted",
-    "AssistantReply",
-    "AsyncReplyStream",
-    "AsyncStrictClient",
-    "Attempt",
-    "CallFailed",
-    "Category",
-    "Code",
-    "Contract",
-    "ContractError",
-    "ContractWarning",
-    "Decision",
-    "DirectAnswer",
-    "Exchange",
-    "Invalid",
-    "InvokeFailed",
-    "Issue",
-    "IterationsExceeded",
-    "Limits",
-    "LoopPolicy",
-    "NextRequest",
-    "Partial",
-    "Provisional",
-    "Remedy",
-    "ReplyHalted",
-    "ReplyRejected",
-    "ReplyStream",
-    "Retracted",
-    "RetryPolicy",
-    "Run",
-    "SQLiteSessionStore",
-    "Situation",
-    "Steering",
-    "StrictClient",
-    "StrictReplyError",
-    "TieredSteering",
-    "Tool",
-    "ToolArgumentsError",
-    "ToolCall",
-    "ToolCalls",
-    "ToolError",
-    "ToolExecutionError",
-    "TransportFailed",
-    "Usage",
-    "Valid",
-    "Verdict",
-    "arun",
-    "arun_stream",
-    "batch",
-    "guarded",
-    "run",
-    "run_stream",
-    "tool",
-    "wrap",
-]
+__all__ = ["Accepted", "AssistantReply", "AsyncReplyStream", "AsyncStrictClient", "Attempt", "CallFailed", "Category"]
+__all__ += ["Code", "Contract", "ContractError", "ContractWarning", "Decision", "DirectAnswer", "Exchange", "Invalid"]
+__all__ += ["InvokeFailed", "Issue", "IterationsExceeded", "Limits", "LoopPolicy", "NextRequest", "Partial"]
+__all__ += ["Provisional", "Remedy", "ReplyHalted", "ReplyRejected", "ReplyStream", "Retracted", "RetryPolicy", "Run"]
+__all__ += ["SQLiteSessionStore", "Situation", "Steering", "StrictClient", "StrictReplyError", "TieredSteering", "Tool"]
+__all__ += ["ToolArgumentsError", "ToolCall", "ToolCalls", "ToolError", "ToolExecutionError", "TransportFailed"]
+__all__ += ["Usage", "Valid", "Verdict", "arun", "arun_stream", "batch", "guarded", "run", "run_stream", "tool", "wrap"]
 
 _MODULES = {
     "client._client": "AsyncStrictClient StrictClient",
@@ -143,9 +94,7 @@ _MODULES = {
 }
 """Which module each public name is defined in: it is imported when the name is first used."""
 
-_PACKAGES = ("batch",)
-"""The packages that are public names, too."""
-
+_PACKAGES = ("batch",)  # these are public names, too
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 

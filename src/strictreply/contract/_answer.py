@@ -1,7 +1,4 @@
-"""What a direct answer may be: text, a pydantic type's instance, or JSON that fits a schema.
-
-While a typed answer is being written, it is an instance with the members that are final and valid, and no others.
-"""
+"""The kinds of a direct answer: text, an instance of a pydantic type, or JSON of a schema; also while it is written."""
 
 from __future__ import annotations
 
@@ -30,9 +27,8 @@ FINAL_ANSWER = "final_answer"  # the tool that carries the answer with ``answer_
 class Answer(Generic[A_co]):
     """The kind of answer a contract admits.
 
-    ``schema`` is None for text. ``adapter`` makes the typed answer from JSON, None for text and plain JSON Schemas.
-    ``blank`` admits text of white space only. ``name`` is what the schema is called in ``response_format``. ``kind`` is
-    the type that the adapter makes.
+    ``schema`` is None for text, ``adapter`` for text and plain JSON Schemas; ``kind`` is the type that the adapter
+    makes. ``blank`` admits text of white space only. ``name`` is what the schema is called in ``response_format``.
     """
 
     schema: Schema | None = None
@@ -45,10 +41,7 @@ class Answer(Generic[A_co]):
     def of(
         cls, kind: object, *, extra: Extra = "forbid", formats: Formats = "assert", blank: bool = False
     ) -> Answer[Any]:
-        """Compile ``str``, a pydantic type or a JSON Schema; raises ContractError for anything else.
-
-        An Answer is taken as it is: it knows itself how strict it is.
-        """
+        """Compile ``str``, a pydantic type or a JSON Schema, ContractError for others; an Answer is taken as it is."""
         if isinstance(kind, Answer):
             return kind
         if kind is str:
@@ -99,10 +92,7 @@ class Answer(Generic[A_co]):
         return instance_of(self.adapter, value, at=at, names=self.schema.names, place="answer", work=work)
 
     def judge_message(self, message: object) -> Verdict | None:  # noqa: ARG002 - for a kind that has something to say
-        """Judge a whole message of the native channel; None, as here, leaves its calls and its content to the channel.
-
-        For a kind of answer that is more than the content, such as an action of coordination.
-        """
+        """Judge a whole native message, for a kind of answer that is more than content; None is for the channel."""
         return None
 
     def calls_in(self, answer: Any) -> tuple[ToolCall, ...]:  # noqa: ARG002 - the same

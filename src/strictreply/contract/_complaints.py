@@ -1,8 +1,7 @@
-"""What pydantic or a user's own check says against arguments, as issues that hold none of the model's words.
+"""The findings of pydantic or a user's own check, as issues that hold none of the model's words.
 
-A word of a message that occurs anywhere in what the model wrote becomes ``[value]``. English function words, the
-schema's names, words of one or two letters and punctuation stay, also when the model wrote them. This does not stop a
-check that encodes values, or joins four letters of one to its own.
+A word of a message that occurs anywhere in the model's text becomes ``[value]``. English function words, the schema's
+names, words of one or two letters and punctuation stay. A check that encodes values is not stopped.
 """
 
 from __future__ import annotations
@@ -58,14 +57,12 @@ def check_issues(
 ) -> tuple[Issue, ...]:
     """Turn what a check raised or returned into issues that hold none of the model's words.
 
-    ``args`` is what was checked, as JSON or typed: a word of at least three letters that occurs in its strings, keys
-    or numbers, whatever its case, becomes ``[value]`` in the messages, unless it is a function word or a word of
-    ``names``, the schema's member names. ``at`` points to it; of the member names below only those in ``names`` are
-    shown, others are ``*``. A ValueError gets the code ``<place>.check``, pydantic's one issue for each of its
-    errors, or one for all of them when there are over 200. At most 32 issues are reported; of a message the first
-    400 characters are read, and at most 200 reported.
-
-    Raises ContractError when the check returned neither issues nor None.
+    ``args`` is what was checked, as JSON or typed: a word of at least three letters that occurs in it, whatever its
+    case, becomes ``[value]``, unless it is a function word or a word of ``names``, the schema's member names. ``at``
+    points to it; member names below that are not in ``names`` are shown as ``*``. A ValueError gets the code
+    ``<place>.check``, pydantic's one issue for each of its errors, or one for all when there are over 200. At most 32
+    issues are reported; of a message the first 400 characters are read, and at most 200 reported. Raises ContractError
+    when the check returned neither issues nor None.
     """
     if outcome is None:
         return ()

@@ -1,7 +1,6 @@
-"""What a reply must be: one frozen value that everything reads, and the verdict on a reply.
+"""The contract of a reply: one frozen value, and the verdict on a reply.
 
-The user's own checks of valid calls are asked for as an effect, because they may need I/O. Each is given a deep copy of
-the arguments: what comes out of a contract is what was judged.
+The user's own checks of valid calls are asked for as an effect, because they may need I/O; each gets a deep copy.
 """
 
 from __future__ import annotations
@@ -228,10 +227,10 @@ class Contract(Generic[A_co]):
     def check(self, reply: object, *, api: Api | None = None) -> Verdict[A_co]:
         """Judge a reply: no client, no I/O.
 
-        ``reply`` is a JSON text (the union in the text channel, a message or a completion in the native one), an
-        OpenAI message, a whole completion or a response of the Responses API, each as a mapping or an SDK object.
-        ``api`` says by which API it came, None takes it by its form. Nothing is changed. The tools' own checks run
-        last; ContractError when one is async (use :meth:`acheck`).
+        ``reply`` is a JSON text (the union in the text channel, a message or a completion in the native one), an OpenAI
+        message, a completion or a response of the Responses API, each as a mapping or an SDK object. ``api`` says by
+        which API it came, None takes it by its form. The tools' own checks run last; ContractError when one is async
+        (:meth:`acheck`).
         """
         return drive(self._check(reply, api), perform_check)
 
@@ -251,11 +250,10 @@ class Contract(Generic[A_co]):
         For those who send requests themselves: through another transport, or a provider's batch. ``request`` holds the
         keywords of ``chat.completions.create``, in which tools and ``response_format`` may be left to this contract.
         ``responses`` are all that came so far, in order: each a completion as a mapping, an SDK object or JSON text, or
-        the exception that came instead. None at all makes the first request. A request from here remembers what came
-        before while it is in memory: pass it with the one response to it, or your own with all of them. ``policy`` and
-        ``steering`` None mean those that such a request remembers, else the defaults.
-
-        Raises ContractError when the request is wrong, a tool's check is async, or nothing was left to ask.
+        the exception that came instead; none makes the first request. A request from here remembers what came before
+        while it is in memory: pass it with the one response to it, or your own with all of them. ``policy`` and
+        ``steering`` None mean those that such a request remembers, else the defaults. Raises ContractError when the
+        request is wrong, a tool's check is async, or nothing was left to ask.
         """
         from strictreply.retry._stepping import next_request  # noqa: PLC0415 - the loop stands above the contract
 

@@ -1,7 +1,4 @@
-"""Reading what declares a tool: an OpenAI definition with its misspelt and vendor members, or a Python function.
-
-No schema is compiled and no tool made here.
-"""
+"""Reading what declares a tool: an OpenAI definition with its misspelt and vendor members, or a Python function."""
 
 from __future__ import annotations
 
@@ -69,8 +66,8 @@ def given(members: Mapping[str, Any]) -> JSONObject:
 def read_definition(definition: Mapping[str, Any]) -> Definition:
     """Read ``{"type": "function", "function": {…}}``, or what stands inside it; members of vendors are copied.
 
-    Raises ContractError with the path of the member when one is missing, of the wrong type or no plain JSON, and when
-    one that is unknown looks like a known one: ``paramaters`` would otherwise be a tool without parameters.
+    Raises ContractError with the path of a member that is missing, of the wrong type, no plain JSON, or unknown and
+    like a known one: ``paramaters`` would otherwise be a tool without parameters.
     """
     if definition.get("type", "function") != "function":
         raise ContractError('only tools of the type "function" can be declared', path="/type")
@@ -98,10 +95,7 @@ def read_definition(definition: Mapping[str, Any]) -> Definition:
 
 
 def read_custom(definition: Mapping[str, Any]) -> tuple[JSONObject, JSONObject]:
-    """Read a tool that takes free text, nested as chat completions have it or flat: what it says, and a schema.
-
-    The schema holds the text to the grammar where that is a regular expression that runs in linear time.
-    """
+    """Read a tool that takes free text, nested or flat, and a schema of its grammar where that is a linear pattern."""
     inner = definition.get("custom", {name: value for name, value in definition.items() if name != "type"})
     if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
         raise ContractError("a custom tool must have a name", path="/custom")
@@ -176,15 +170,11 @@ class Signature:
 
 
 def read_signature(function: Callable[..., object]) -> Signature:
-    """Read the parameters and the docstring of ``function``.
+    """Read the parameters and the docstring (Google, NumPy or Sphinx style) of ``function``.
 
-    Annotations may use ``Annotated`` and ``Field``; a docstring may be in Google, NumPy or Sphinx style, and a
-    description in ``Field`` wins over it. The parameter that a bound method already holds is left out. Types local
-    to a function are found while that function runs.
-
-    Raises ContractError, naming the parameter, for one without annotation, for ``*args`` and ``**kwargs``, for a
-    name that pydantic cannot hold, and for a type that it cannot read from JSON; and for a generator function, whose
-    code would run when nobody looks.
+    A description in ``Field`` wins over the docstring. Types local to a function are found while that function runs.
+    Raises ContractError, naming the parameter, for one without annotation, for ``*args`` and ``**kwargs``, for a name
+    that pydantic cannot hold, for a type that it cannot read from JSON, and for a generator function.
     """
     name = function_name(function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):

@@ -63,10 +63,7 @@ def or_answer(contract: Contract) -> str:
 
 
 def instructions(contract: Contract, wanted: str = "exactly one JSON object", schema: JSON = None) -> str:
-    """Return how a model is told to reply in the text channel (requirement T21).
-
-    ``wanted`` names the JSON object that it is to write, ``schema`` is what that has to fit, None for the union.
-    """
+    """Return how a model is asked for ``wanted`` in the text channel (T21); ``schema`` None is that of the union."""
     return f"{_TEXT_RULES.format(wanted=wanted)}\n{compact(schema or union_schema(contract))}"
 
 

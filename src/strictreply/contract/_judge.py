@@ -1,7 +1,4 @@
-"""The one judge: from a response, a message or a text to the verdict on it; pure, no user checks, no I/O.
-
-Here are the ways in, and the native channel: ``tool_calls`` and ``content`` of an assistant message, judged as a whole.
-"""
+"""The one judge: from a response, a message or a text to the verdict on it; pure, no user checks, no I/O."""
 
 from __future__ import annotations
 

@@ -98,10 +98,7 @@ def _judge_final_answer(contract: Contract, args: dict[str, JSON], at: str, work
 def extra_keys(
     value: dict[str, JSON], allowed: tuple[str, ...], at: str = "", inner: Mapping[str, Schema | None] | None = None
 ) -> list[Issue]:
-    """Report members beside the allowed ones, at most 16 of them (requirements T4, T5).
-
-    ``inner`` holds the schemas of allowed members, as far as they are known: a key may belong there.
-    """
+    """Report at most 16 members beside the allowed ones (T4, T5); ``inner`` has the schemas where a key may belong."""
     names = " and ".join(f'"{key}"' for key in allowed)
     extras = [key for key in value if key not in allowed][:MAX_EXTRA_KEYS]
     known = [(schema, pointer(at, name)) for name, schema in (inner or {}).items() if schema is not None]

@@ -1,7 +1,6 @@
-"""Python types as contracts: the JSON Schema that a model is told, the instance made of JSON, each compiled once.
+"""Python types as contracts: the JSON Schema that a model is shown, the instance made of JSON, each compiled once.
 
-Programs name their tools and their ``response_format`` anew with every request; compiling them each time would cost
-more than the request itself. So the result for a class, a function or a definition is kept and found again.
+Programs name their tools and their ``response_format`` anew with every request; compiling them costs more than that.
 """
 
 from __future__ import annotations
@@ -47,10 +46,7 @@ class _Kept:
 
 
 def kept_on(owner: object, how: tuple[object, ...], make: Callable[[], T]) -> T:
-    """Return what ``make`` makes of a class or function; it is kept in an attribute of that, and dies with it.
-
-    ``how`` is everything else that the result depends on. For what cannot hold an attribute it is made each time.
-    """
+    """Return what ``make`` makes of a class or function, by ``how``, kept in an attribute of that where possible."""
     if not isinstance(owner, type | FunctionType):
         return make()
     kept = vars(owner).get(_ATTRIBUTE)
@@ -128,10 +124,7 @@ def adapter_of(kind: Any, name: str) -> TypeAdapter[Any]:
 
 
 def document_of(adapter: TypeAdapter[Any], name: str) -> JSONObject:
-    """Return the JSON Schema of a type; raises ContractError, saying ``name``, when it has none.
-
-    Of a recursive type the definition stands in place at the root: servers look for ``type`` there.
-    """
+    """Return the JSON Schema of a type, its root never a reference; ContractError, saying ``name``, if it has none."""
     try:
         document = adapter.json_schema(schema_generator=_ModelSchema)
     except UNREADABLE as error:
@@ -152,8 +145,7 @@ def instance_of(
     """Return the typed value of JSON that fits the type's schema.
 
     What the type's own validators refuse comes back as ``<place>.check`` issues below ``at``; what pydantic would
-    change in silence, such as an integer that no float holds, as ``<place>.not_representable`` issues. See
-    :func:`strictreply.contract._complaints.check_issues` for ``names``, and ``Schema.check`` for ``work``.
+    change in silence, such as an integer that no float holds, as ``<place>.not_representable`` issues.
     """
     # as JSON, not as Python objects: so a strict model takes a date from its text, and base64 is decoded
     text = to_json(value)

@@ -1,7 +1,6 @@
 """A call written as text: the spellings that models are known to use, and whether a text is nothing but such calls.
 
-A text is a call when calls and the markers around them are all of it, and one of the calls names a declared tool. Prose
-before, between or after makes it an answer. Whether the arguments fit is not asked here.
+Prose before, between or after calls makes it an answer. Whether the arguments fit is not asked here.
 """
 
 from __future__ import annotations
@@ -110,10 +109,7 @@ _JSON = json.JSONDecoder(strict=False)  # models write raw line breaks into long
 
 
 def is_call(text: str, tools: Container[str]) -> bool:
-    """Return whether a text is, as a whole, one call or more, at least one of them of a tool in ``tools``.
-
-    White space, one leading ``<think>…</think>``, code fences and markers do not count. The time is linear.
-    """
+    """Return whether a text is, but for thoughts, fences and markers, only calls, one at least of ``tools``; linear."""
     thought = _THOUGHT.match(text) if _THOUGHT_ENDS.search(text) else None  # which keeps what it may go back to
     at = _beyond(text, thought.end() if thought else 0)
     known = False
@@ -230,10 +226,7 @@ _HALVES = (
 
 
 def may_become_call(text: str, tools: Collection[str]) -> bool:
-    """Return whether a text that is still coming may turn out to be a call: only its first words are looked at.
-
-    What is a call only for words that come later (``</think>`` without its opening tag) is not foreseen.
-    """
+    """Return whether a text that is still coming may turn out to be a call: only its first words are looked at."""
     opened = _OPENED.match(text)
     rest = text[opened.end() :] if opened else text
     if not rest or _OPENS.match(rest):

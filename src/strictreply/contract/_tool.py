@@ -1,7 +1,4 @@
-"""What a tool is: a name, a schema for its arguments, and the code behind it, from whatever a user declares it by.
-
-What a reply may call, and when, is the contract's matter; nothing here reads replies.
-"""
+"""Tools: a name, a schema for the arguments, and the code behind it, from whatever a user declares it by."""
 
 from __future__ import annotations
 
@@ -132,11 +129,11 @@ class Tool(Generic[P, R_co]):
 
     @classmethod
     def of(cls, declaration: object, *, extra: Extra | None = None, formats: Formats | None = None) -> Tool[..., Any]:
-        """Take whatever a user may declare a tool by.
+        """Take whatever a user may declare a tool by; definitions are compiled once, however often they are given.
 
         That is a Tool, a function, a pydantic model (or dataclass, or TypedDict), an OpenAI tool definition, or an
         entry of an MCP ``tools/list`` as a mapping or an object. ``extra`` and ``formats`` None keep what the
-        declaration says. Definitions are compiled once, however often they are given.
+        declaration says.
 
         Raises ContractError on anything else, and when the declaration itself is wrong.
         """
@@ -315,8 +312,8 @@ class Tool(Generic[P, R_co]):
         """Call the function with the arguments of a valid call, or with typed arguments alone, as ``build`` made them.
 
         Raises ContractError when the call is of another tool, or the tool has no function, or an async one; and
-        ToolExecutionError, with the id of the call, from whatever Exception the function raises. KeyboardInterrupt and
-        cancellation pass through. ``call_id`` is the id where arguments are given alone.
+        ToolExecutionError, with the id of the call, from whatever Exception the function raises. ``call_id`` is the id
+        where arguments are given alone.
         """
         args, call_id = self._given(call, call_id)
         result = self._call(args, call_id)
@@ -380,10 +377,7 @@ def tool(function: Callable[Q, R], /) -> Tool[Q, R]: ...
 @overload
 def tool(**keywords: Unpack[ToolKeywords]) -> Callable[[Callable[Q, R]], Tool[Q, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **keywords: Unpack[ToolKeywords]) -> Any:
-    """Declare the decorated function a tool; it can still be called as before.
-
-    With or without parentheses; the keywords are those of :meth:`Tool.from_function`.
-    """
+    """Declare the decorated function a tool, by the keywords of :meth:`Tool.from_function`; it stays callable."""
     return partial(Tool.from_function, **keywords) if function is None else Tool.from_function(function, **keywords)
 
 

@@ -45,10 +45,10 @@ _FENCE_START = re.compile(r"`{1,3}\Z|```(?:j|js|jso|json)?[ \t]*\r?\Z", re.IGNOR
 
 
 class Veto:
-    """One reply followed as it comes, by one contract; it holds state, so each attempt needs its own.
+    """One reply followed as it comes, by one contract, for one attempt.
 
     :meth:`text` and :meth:`call` return the issue for which nothing that follows can make the reply valid, None while
-    something can. After an issue nothing more is to be fed.
+    something can; after an issue nothing more is to be fed.
     """
 
     def __init__(self, contract: Contract) -> None:

@@ -94,10 +94,9 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class JsonFault:
-    """One fault of a text.
+    """One fault of a text, at the character ``offset``, in the value whose path is ``tokens``.
 
-    ``offset`` is the character where it is, ``tokens`` the path of the value it is in, ``found`` what the model wrote
-    there, ``limit`` the cap that was passed, ``expected`` what should be there instead, ``hint`` the likely mistake.
+    ``found`` is what the model wrote there, ``limit`` the cap that was passed, ``hint`` the likely mistake.
     """
 
     code: Code
@@ -133,9 +132,8 @@ class _Frame:
 class Scan:
     """One JSON value read from ``text`` at ``start``, at most ``depth`` containers deep and ``nodes`` values long.
 
-    ``faults`` is what was wrong with it, ``nodes`` the number of values read, ``end`` the offset after the value when
-    it is ``complete``, else of the fault that stopped the reading. Duplicate names, lone surrogates and numbers out of
-    range do not stop it. Time and memory are linear in what is read.
+    ``end`` is the offset after the value when it is ``complete``, else of the fault that stopped the reading. Duplicate
+    names, lone surrogates and numbers out of range do not stop it. Time and memory are linear in what is read.
     """
 
     __slots__ = ("_max_depth", "_max_nodes", "_stack", "complete", "end", "faults", "nodes", "text")
@@ -260,10 +258,9 @@ class Scan:
 
 
 def diagnose(text: str, limits: Limits, work: Work) -> list[JsonFault]:
-    """Return the faults of a text that should be exactly one JSON value: at most 16, none when there are none.
+    """Return the faults of a text that should be exactly one JSON value, at most 16; the last ends the reading.
 
-    A fault of syntax ends the list, as does a cap that was passed. When the work is used up before the end, the last
-    one is ``json.unexamined``.
+    When the work is used up before the end, the last one is ``json.unexamined``.
     """
     if not text or text.isspace():
         return [JsonFault(Code.JSON_EMPTY, 0)]

@@ -1,7 +1,4 @@
-"""Strict JSON read piece by piece, as a model writes it: what no continuation can mend is found at once.
-
-Grammar and caps are those of :mod:`strictreply.reading._decoding`, which judges the whole text later.
-"""
+"""Strict JSON read piece by piece, by the grammar and caps of ``_decoding``: what nothing can mend is found at once."""
 
 from __future__ import annotations
 
@@ -105,10 +102,9 @@ class Partial(Generic[A_co]):
 
 
 class Stop(NamedTuple):
-    """Why nothing that follows can be accepted: a fault of the JSON, or what the listener refused.
+    """Why nothing that follows can be accepted: ``code``, a fault of the JSON, or ``event``, the method that refused.
 
-    ``code`` is the fault of the JSON, None for a refusal. ``event`` is the listener's method that refused, ``place``
-    the path of the refused value (of the object for a name), ``value`` all that was read, with what was refused in it.
+    ``place`` is the path of the refused value (of the object for a name), ``value`` all that was read up to that.
     """
 
     code: Code | None
@@ -124,8 +120,7 @@ class _Stopped(Exception):
 class IncrementalReader:
     """One JSON text fed in pieces of any length; ``listener`` hears of its values as they come.
 
-    ``stop`` is why no continuation can be accepted, None while one may be. ``loose_end`` leaves what follows the value
-    unread. A text with an unpaired surrogate that is no escape is ``lost``: nothing more is said of it.
+    ``loose_end`` leaves what follows the value unread. A text with an unpaired surrogate that is no escape is ``lost``.
     """
 
     def __init__(self, listener: Listener, limits: Limits = DEFAULT_LIMITS) -> None:

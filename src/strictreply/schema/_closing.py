@@ -1,9 +1,4 @@
-"""A schema prepared for checking: older drafts read as the drafts that are enforced, and its objects closed.
-
-``additionalProperties: false`` sees only the properties beside it. Where several schemas describe the members of one
-object (``allOf``, ``$ref`` with siblings, ``if``), each would refuse what the others describe; such an object is closed
-by ``unevaluatedProperties: false`` in the outermost of them, which knows what all of them describe.
-"""
+"""A schema prepared for checking: older drafts read as the drafts that are enforced, and its objects closed."""
 
 from __future__ import annotations
 
@@ -66,15 +61,11 @@ Respell: TypeAlias = Callable[[dict[str, Any], str, Any], dict[str, Any]]
 
 
 def modern(document: Document) -> Document:
-    """Return the same schema in a draft from 06 on.
+    """Return the same schema in a draft from 06 on; raises ContractError when ``$schema`` names no known draft.
 
-    Draft-04 and draft-03 become draft-07. What no draft since 06 has a meaning for is read as its one meaning: a
-    boolean ``required`` in a member, boolean exclusive bounds, ``null`` for a keyword that is not set, ``nullable``
-    beside ``type`` (OpenAPI 3.0), ``"type": "any"``, type names of other languages, a name required twice, one
-    example for a list of them, a pointer that is not spelled as a URI; and in what does not declare an older draft
-    ``dependencies`` and a list in ``items``. A document that needs none of it comes back equal.
-
-    Raises ContractError when ``$schema`` names no known draft.
+    Draft-04 and draft-03 become draft-07. What no draft since 06 has a meaning for is read as its one meaning, such as
+    ``nullable`` beside ``type``; in what does not declare an older draft ``dependencies`` and a list in ``items``, too.
+    A document that needs none of it comes back equal.
     """
     if isinstance(document, bool):
         return document
@@ -119,8 +110,7 @@ def upgraded(document: Document) -> Document:
 def as_member(document: Document, name: str) -> dict[str, Any]:
     """Return the schema of an object with the one member ``name``, which is what ``document`` describes.
 
-    Definitions move to the root, where servers look for them, and pointers into the rest follow it. A document with
-    identifiers or dynamic references keeps its references by a base of its own.
+    Definitions move to the root, where servers look for them; identifiers and dynamic references get a base instead.
     """
     whole: dict[str, Any] = {"type": "object", "properties": {name: document}, "required": [name]}
     if isinstance(document, bool):
@@ -250,12 +240,12 @@ CHOOSING = ("$ref", "anyOf", "oneOf", "allOf")
 def closed_graph(source: Document, *, root_closed: bool) -> Graph:
     """Copy a schema with its objects closed, and return the copy's graph.
 
-    What it admits the source admits too, but for a ``oneOf`` whose closed branches overlap less.
-
-    Every place that judges a value of its own is closed once: by ``additionalProperties`` where no other schema has
-    a say about the same value, else by ``unevaluatedProperties`` around all that have. A choice (``anyOf``,
-    ``oneOf``) with nothing beside it is closed branch by branch. An explicit statement is respected everywhere.
-    ``root_closed`` closes the root even when it lists no properties. A member that is required counts as listed.
+    What it admits the source admits too, but for a ``oneOf`` whose closed branches overlap less. Every place that
+    judges a value of its own is closed once: by ``additionalProperties`` where no other schema has a say about the same
+    value (it sees only the properties beside it), else by ``unevaluatedProperties`` around all that have. A choice
+    (``anyOf``, ``oneOf``) with nothing beside it is closed branch by branch. An explicit statement is respected
+    everywhere. ``root_closed`` closes the root even when it lists no properties. A member that is required counts as
+    listed.
     """
     copy = upgraded(read_document(source))
     if copy is True and root_closed:
@@ -268,8 +258,8 @@ def closed_graph(source: Document, *, root_closed: bool) -> Graph:
 def shown_document(source: Document, closed: Graph) -> Document:
     """Return a schema with ``additionalProperties: false`` wherever closing added it; ``source`` where it did not.
 
-    ``unevaluatedProperties``, unknown to endpoints, is left out, and so is the statement for an object that requires
-    members which it does not describe: it would forbid them.
+    ``unevaluatedProperties``, unknown to endpoints, is left out, as is what would forbid members that are required
+    only.
     """
     shown = None
     for node in closed.nodes:
@@ -287,7 +277,7 @@ def shown_document(source: Document, closed: Graph) -> Document:
 class _Closer:
     """One closing of one document.
 
-    ``_places`` are the schemas that judge a value of their own. ``_forced`` are closed though they list nothing;
+    ``_places`` are the schemas that judge a value of their own, ``_forced`` those closed though they list nothing;
     ``_shared`` are met only through references, so that a composition elsewhere may also use them.
     """
 

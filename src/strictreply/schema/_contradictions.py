@@ -1,7 +1,4 @@
-"""Contradictions of a schema: places that no value can ever fit, found when it is declared; what is unsure passes.
-
-Every step takes more values for possible than there are, so that no schema with a valid value is called impossible.
-"""
+"""Contradictions of a schema, found when it is declared: places that no value can ever fit; what is unsure passes."""
 
 from __future__ import annotations
 
@@ -47,10 +44,7 @@ UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 class Conflict(NamedTuple):
-    """Kinds of values that cannot be at a place, why, and the schema that is the deeper cause, if one is.
-
-    ``kinds`` is empty when other values of the same kinds can be there. ``meant`` is what nobody need be told.
-    """
+    """Kinds of values that cannot be at a place, none when others of these kinds can; ``meant`` ones are not shown."""
 
     kinds: frozenset[str]
     place: str
@@ -69,7 +63,7 @@ class _Possible(NamedTuple):
 def refuse_contradictions(graph: Graph, unclosed: Document, what: str, kinds: frozenset[str]) -> None:
     """Raise ContractError when no value of ``kinds`` fits ``what``, and warn once of parts of it that nothing fits.
 
-    ``unclosed`` is the document before its objects were closed, which tells our statements from the author's.
+    ``unclosed`` is the document before its objects were closed: statements that are in it are the author's.
     """
     possible, parts = _Possible(frozenset() if graph.document is False else ALL), list[Conflict]()
     analysis = _Analysis(graph, unclosed)

@@ -22,16 +22,13 @@ MAX_NODES = 10_000
 MAX_CHARS = 2_000_000
 MAX_REFERENCES = 16
 MAX_INTEGER_BITS = int(MAX_NUMBER_DIGITS * math.log2(10))
-
 MAX_WORDS = 200  # how many characters of an engine's own words are shown
 NOT_LINEAR = (
     "the pattern cannot be matched in linear time: no look-around, no back-references, no huge repeats. Write (?!x) as "
     '"not": {"pattern": "x"} and (?=x) as one more pattern in "allOf", escape a bare { and a - inside brackets, '
     "or leave the pattern out and test the text in the tool's check="
 )
-
-# What :meth:`SchemaEngine.part` calls the document, unless the document has an ``$id`` of its own.
-DOCUMENT_URI = "urn:strictreply:schema"
+DOCUMENT_URI = "urn:strictreply:schema"  # of a document without ``$id``, in :meth:`SchemaEngine.part`
 
 
 def read_document(document: object) -> Document:
@@ -41,8 +38,7 @@ def read_document(document: object) -> Document:
     that are not text, NaN, lone surrogates, endless integers) or exceeds a cap: 120 levels, 10 000 values, 2 MB.
     """
     if not isinstance(document, Mapping | bool):
-        message = f"a schema must be an object or a boolean, not {type(document).__name__}; give it as a dict"
-        raise ContractError(message)
+        raise ContractError(f"a schema must be an object or a boolean, not {type(document).__name__}: give a dict")
     copied: Document = _Copier().copy(document, "", 0)
     return copied
 
@@ -65,8 +61,7 @@ class _Copier:
                 return self._text(value, path)
             case int():
                 if value.bit_length() > MAX_INTEGER_BITS:
-                    message = f"an integer in the schema has more than {MAX_NUMBER_DIGITS} digits; leave it out"
-                    raise ContractError(message, path=path)
+                    raise ContractError(f"an integer has more than {MAX_NUMBER_DIGITS} digits; leave it out", path=path)
                 return int(value)
             case float():
                 if not math.isfinite(value):
@@ -78,9 +73,10 @@ class _Copier:
             case list() | tuple():
                 return [self.copy(item, pointer(path, index), depth + 1) for index, item in enumerate(value)]
             case _:
-                kind = type(value).__name__
-                message = f"a schema is JSON; {kind} is not; use dict, list, str, int, float, bool and None"
-                raise ContractError(message, path=path)
+                words = (
+                    f"a schema is JSON, which {type(value).__name__} is not; use dict, list, str, int, float and None"
+                )
+                raise ContractError(words, path=path)
 
     def _text(self, text: object, path: str) -> str:
         """Copy a text as an exact str, so that members of an enum become their value."""
@@ -93,8 +89,7 @@ class _Copier:
         try:
             return text.encode().decode()
         except UnicodeEncodeError:
-            message = "a text in the schema holds half of a surrogate pair; write the whole character"
-            raise ContractError(message, path=path) from None
+            raise ContractError("a text holds half of a surrogate pair; write the character", path=path) from None
 
 
 def malformed(place: tuple[str | int, ...], words: str) -> ContractError:
@@ -113,8 +108,7 @@ def malformed(place: tuple[str | int, ...], words: str) -> ContractError:
 class ReferenceScope:
     """The base that the references inside of a schema are resolved against.
 
-    Most documents only point into themselves (``#/$defs/…``), which needs no library: ``resolver`` is None.
-    Identifiers, anchors and metaschemas are resolved by ``referencing``, which is imported only for them.
+    ``resolver`` is None where a document only points into itself (``#/$defs/…``), which needs no library.
     """
 
     document: dict[str, Any]
@@ -180,15 +174,14 @@ def definitions_of(part: dict[str, Any], document: dict[str, Any]) -> dict[str, 
     found: dict[str, Any] = {}
     pending: list[Any] = [part]
     for holder in pending:  # grows while it is walked
-        if not only_pointers(holder) or "$id" in holder:
-            return None
         objects = [each for each, _ in objects_in(holder)]
-        if any(keyword in each for each in objects for keyword in REFERENCES if keyword != "$ref"):
+        is_dynamic = any(not each.keys().isdisjoint(REFERENCES[1:]) for each in objects)
+        if is_dynamic or "$id" in holder or not only_pointers(holder):
             return None
         for reference in {each["$ref"] for each in objects if isinstance(each.get("$ref"), str)}:
             match pointer_tokens(reference[1:]):
-                case [("$defs" | "definitions") as keyword, name]:
-                    defined = document.get(keyword, {}).get(name)
+                case [("$defs" | "definitions") as keyword, name] if name in document.get(keyword, ()):
+                    defined = document[keyword][name]
                 case _:
                     return None
             if not isinstance(defined, dict):
@@ -288,7 +281,7 @@ def described_names(nodes: Iterable[Node]) -> Iterator[str]:
 def _advice(document: Any, reference: str) -> str:
     name = reference.rpartition("/")[2].removeprefix("#")
     for holder in ("$defs", "definitions"):
-        if isinstance(document, dict) and isinstance(document.get(holder), dict) and name in document[holder]:
+        if isinstance(document.get(holder), dict) and name in document[holder]:
             return f"did you mean {f'#/{holder}/{name}'!r}?"
     return "put the referenced schema into $defs and refer to it as #/$defs/…"
 
@@ -332,11 +325,9 @@ class Graph:
                 continue
             found = node.scope.lookup(reference)
             if found is None:
+                words = f"{keyword} {reference!r} leads nowhere in the schema; references are not fetched"
                 advice, path = _advice(self.document, reference), pointer(node.pointer or "", keyword)
-                message = (
-                    f"{keyword} {reference!r} does not exist inside the schema; references are not fetched: {advice}"
-                )
-                raise ContractError(message, path=path)
+                raise ContractError(f"{words}: {advice}", path=path)
             if isinstance(found[0], dict):
                 node.edges.append(SchemaEdge(keyword, None, Applies.HERE, self._node(*found)))
             if keyword != "$ref":

@@ -1,8 +1,4 @@
-"""What is wrong with an invalid value: every keyword of the schema held to every place of the value, within a budget.
-
-An engine has already decided that the value does not fit, and decides here as well, on parts: whether one keyword
-fits one scalar, whether a branch fits, which of many items do not.
-"""
+"""The faults of an invalid value: every keyword of the schema held to every place of the value, within a budget."""
 
 from __future__ import annotations
 
@@ -31,10 +27,10 @@ Steps: TypeAlias = "tuple[str | int, ...]"  # the member names and indexes that 
 class SchemaFault:
     """One place that one keyword refused; ``found`` is what stands there.
 
-    ``keyword`` is ``false`` for a schema that admits nothing. ``path`` holds member names (str) and indexes (int): a
-    member named ``"0"`` is a name. ``schema`` holds the keyword, None when it cannot be determined. ``names`` are the
-    members that are missing or too many, or that ``propertyNames`` refused. ``branches`` holds the faults per branch
-    of a union, empty when more than one branch of ``oneOf`` fits.
+    ``keyword`` is ``false`` for a schema that admits nothing. ``path`` holds member names (str) and indexes (int).
+    ``schema`` holds the keyword, None when it cannot be determined. ``names`` are the members that are missing, too
+    many, or refused. ``branches`` holds the faults per branch of a union, empty when more than one branch of ``oneOf``
+    fits.
     """
 
     keyword: str

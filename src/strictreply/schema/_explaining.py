@@ -1,8 +1,6 @@
-"""Faults as issues, and a small instance that fits: what a schema lets us say to a model.
+"""Faults as issues, made of the schema's words only, and small instances that may fit.
 
-An issue is made of the schema's words only: paths hold the names that the schema knows, hints and lists are its own.
-What the model wrote stands in ``found`` alone, so that a correction never repeats it as if it were an instruction. An
-example is a proposal: nobody is shown it until a check has accepted it.
+What the model wrote stands in ``found`` alone, so that a correction never repeats it as if it were an instruction.
 """
 
 from __future__ import annotations
@@ -138,11 +136,7 @@ def _with_what_came(found: dict[Issue, SchemaFault], place: str) -> Iterator[Iss
 
 
 def _settled(faults: Iterable[SchemaFault]) -> Iterator[SchemaFault]:
-    """Replace the fault of a union by those of the branch that a value plainly meant, where one is clearly nearest.
-
-    "must be one of three forms" helps nobody who meant the second and forgot a key. Nearest is the branch whose type
-    fits, then whose constants fit, then that misses and exceeds the fewest keys.
-    """
+    """Replace a union's fault by those of the nearest branch: its type, then its constants, then the fewest keys."""
     for fault in faults:
         ranked = sorted((_distance(branch, fault.path), index) for index, branch in enumerate(fault.branches))
         nearest = ranked[0][0] if ranked else (True,)
@@ -230,10 +224,7 @@ TELLING = (
 
 
 def proposals(graph: Graph, wanted: Places = ()) -> Iterator[JSON]:
-    """Yield small instances, the likeliest first: by each branch of unions in turn, with defaults and without.
-
-    The members and items at the ``wanted`` places are in them, too, where the schema has a place for them.
-    """
+    """Yield small instances, by each branch of unions in turn, with values at those ``wanted`` places that exist."""
     for branch in range(MAX_BRANCHES if graph.root else 0):
         for defaults in (True, False):
             try:

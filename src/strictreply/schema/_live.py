@@ -1,9 +1,7 @@
 """The schema nodes that may still hold for a value while it is written; when none may, no continuation fits.
 
 A place of the value has alternatives, each a set of schemas that would all have to hold: ``allOf`` and ``$ref`` add to
-the set, ``anyOf`` and ``oneOf`` make more alternatives. What comes removes alternatives, never too many: a keyword
-that needs the whole value (``not``, ``if``, ``contains``, ``uniqueItems``, ``dependent…``) waits for its end, where the
-schema's engine judges every scalar and every small container.
+the set, ``anyOf`` and ``oneOf`` make more alternatives. A keyword that needs the whole value waits for its end.
 """
 
 from __future__ import annotations
@@ -33,9 +31,8 @@ _Form: TypeAlias = "Mapping[str, Any]"
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Alternative:
-    """One way to fill a place: of a text that it must begin one of ``literals``, of an object its ``required`` names.
+    """One way to fill a place with one of ``kinds``; ``literals`` and ``names`` None are any.
 
-    ``kinds`` are the JSON types that it admits. ``names`` are all the names that its members may have, None for any.
     ``member`` and ``item`` return what a member or an item must fit, None where there can be none.
     """
 

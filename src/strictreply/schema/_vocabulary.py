@@ -158,9 +158,9 @@ def json_type(value: object) -> str:
 
 
 class SchemaRule(Worded):
-    """What a value breaks; an issue's code is ``args.<rule>`` or ``answer.<rule>``.
+    """A rule that a value breaks; an issue's code is ``args.<rule>`` or ``answer.<rule>``.
 
-    ``template`` holds the words; the names in braces are filled from the schema, never from the value.
+    The names in braces of ``template`` are filled from the schema, never from the value.
     """
 
     TYPE = "type", "must be {expected}"

@@ -32,8 +32,7 @@ Below: TypeAlias = list[Counter[int]]
 def load_of(graph: Graph) -> int | None:
     """Return how many judgements one place of a value may cost; None when that can grow with the value's depth.
 
-    Raises ContractError for a schema that leads back to itself without going into the value, and for one whose
-    choices multiply beyond the bound though it does not recur, and for more patterns than memory allows.
+    Raises ContractError for loops that do not go into the value, and for too many choices or patterns.
     """
     held = ((node.schema.get("pattern"), node.schema.get("patternProperties")) for node in graph.nodes)
     texts = (text for own, members in held for text in (own, *(members if isinstance(members, dict) else ())))
@@ -151,7 +150,7 @@ def size_of(value: object, most: int, *, scalars: bool = True) -> int:
 def judgements_of(graph: Graph, value: object, *, built: bool = False) -> int:
     """Count the judgements that checking ``value`` may take, without checking; more than 300 000 for too many.
 
-    ``built`` counts what pydantic takes to make a typed value: objects and arrays, and of a tagged union one branch.
+    ``built`` counts for pydantic instead: objects and arrays, and of a tagged union one branch.
     """
     known: dict[tuple[int, int, bool], int] = {}
 

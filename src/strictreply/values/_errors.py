@@ -100,10 +100,7 @@ class ContractError(StrictReplyError, ValueError):
 
 
 def must_be(name: str, value: object, kind: type | tuple[type, ...], words: str) -> None:
-    """Raise ContractError when a value is of another type; ``words`` say what to write instead.
-
-    The value is not shown: it may be anything, a key among it.
-    """
+    """Raise ContractError, without the value (it may be a key), when it is of another type; ``words`` name its type."""
     if not isinstance(value, kind):
         raise ContractError(f"{name} must be {words}, not {type(value).__name__}")
 

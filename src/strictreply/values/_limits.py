@@ -92,10 +92,7 @@ class Spent(Exception):
 
 
 class Work:
-    """What examining one reply may still cost: one counter for all of its calls, for judging and for explaining.
-
-    ``taken`` counts the steps, so that a test can hold them without a clock.
-    """
+    """What examining one reply may still cost, in steps: one counter for all its calls, for judging and explaining."""
 
     __slots__ = ("limit", "taken")
 

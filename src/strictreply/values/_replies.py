@@ -124,10 +124,7 @@ class Usage:
 
     @classmethod
     def of(cls, response: JSON, names: UsageNames = OUR_NAMES) -> Usage:
-        """Read the ``usage`` of a response; what is not a count of tokens, or one above 2^53 - 1, counts as zero.
-
-        ``names`` are what its API calls the three counts.
-        """
+        """Read the ``usage`` of a response under its API's ``names``; what is no count up to 2^53 - 1 is zero."""
         usage = response.get("usage") if isinstance(response, dict) else None
         if not isinstance(usage, dict):
             return cls()
@@ -260,10 +257,7 @@ def _is_amount(value: object) -> bool:
 
 
 def summed_usage(attempts: tuple[Attempt, ...], names: UsageNames = OUR_NAMES) -> JSONObject:
-    """Return what providers wrote as ``usage`` of all attempts, added up: details, and a cost where it is written, too.
-
-    What is no count is that of the last attempt that has it.
-    """
+    """Return what providers wrote as ``usage`` of all attempts, added up, details and costs too, else the last."""
     written: JSONObject = {}
     for attempt in attempts:
         written = _added(written, attempt.raw.get("usage") if isinstance(attempt.raw, dict) else None)
@@ -319,8 +313,7 @@ def credentials_of(request: Any) -> tuple[str, ...]:
     """Collect what may be a credential in the headers and the address of an HTTP request, the longest first.
 
     Under a name such as ``authorization`` these are the value and each part of it; under any other name, a value of at
-    least twelve characters with letters and digits, and no blank. ``request`` has ``headers`` and ``url`` as HTTP
-    libraries have them.
+    least twelve characters with letters and digits, and no blank.
     """
     headers = getattr(request, "headers", None)
     named = [(str(name), str(headers[name])) for name in headers] if isinstance(headers, Mapping) else []

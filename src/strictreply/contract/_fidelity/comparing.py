@@ -39,10 +39,10 @@ class Risk(IntEnum):
 
 @dataclass(slots=True)
 class Comparison:
-    """One comparison of a value with its JSON: what was found, and the risk up to which nothing need be compared.
+    """One comparison of a value with its JSON: the differences, and the risk up to which nothing need be compared.
 
-    ``work`` is what it may take; it raises Spent when that is used up. Inside a union every place is compared, because
-    a branch that changes nothing by itself may be the wrong one. ``known`` holds what unions found, by identities.
+    ``work`` is what it may take (Spent beyond). Inside a union every place is compared, because a branch that changes
+    nothing by itself may be the wrong one. ``known`` holds what unions found, by identities.
     """
 
     floor: int
@@ -100,8 +100,7 @@ class Part:
 class Scalar(Part):
     """A value without parts: which JSON spells it, and the words for JSON that does not.
 
-    ``risk`` is LONG_NUMBERS when of what fits the type's schema only these are changed, NONE when nothing is. ``text``
-    marks what JSON spells as a string anyway.
+    ``risk`` is NONE when nothing that fits the type's schema is changed. ``text`` marks what JSON spells as a string.
     """
 
     same: Same

@@ -1,9 +1,8 @@
 """From pydantic's core schema of a type to what holds its values to their JSON: the parts to compare, and the probe.
 
-pydantic's validators widen, round and merge: an integer of 310 digits becomes an infinite float, two keys of a dict
-become one. Here a type's core schema is read once, into a second validator without the user's code (the *probe*) and
-a tree of parts. What the probe makes of JSON is compared with that JSON, so that no value is changed in silence.
-No code of the user's decides about a reply here, and none runs a second time, but for discriminators of unions.
+pydantic widens, rounds and merges: an integer of 310 digits becomes infinite, two keys of a dict one. What a second
+validator without the user's code, the *probe*, makes of JSON is compared with that JSON. Only discriminators of unions
+are the user's code here.
 """
 
 from __future__ import annotations
@@ -61,8 +60,8 @@ class Fidelity:
     ) -> tuple[Issue, ...]:
         """Report where the value made of ``judged``, spelled as JSON in ``text``, would not say the same.
 
-        The code is ``<place>.not_representable``, or ``<place>.too_complex`` when ``work``, what the whole reply may
-        still cost (None: as much as a reply of its own), is used up.
+        The code is ``<place>.not_representable``, or ``<place>.too_complex`` when ``work`` (None: as much as a reply of
+        its own) is used up.
         """
         if self.part is None or self.probe is None:
             return ()

@@ -159,10 +159,7 @@ def text_of_bytes(encoding: str) -> Scalar:
 
 
 def encoded(function: object) -> Scalar | None:
-    """Return how bytes or text behind pydantic's ``Base64Bytes`` and its like are spelled; None for other functions.
-
-    The value is what stands in the JSON, not yet decoded: it is held to what its own decoding encodes to.
-    """
+    """Return how text behind ``Base64Bytes`` and its like, not yet decoded, is spelled; None for other functions."""
     codec = getattr(function, "__self__", None)
     if not isinstance(codec, EncodedBytes) or not codec.encoder.__module__.startswith("pydantic."):
         return None
