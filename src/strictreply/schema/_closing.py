@@ -44,19 +44,15 @@ from strictreply.schema._vocabulary import (
 from strictreply.values._issues import pointer_tokens
 
 BESIDE_REF = frozenset({"$ref", "definitions", "$defs", "title", "description", "default", "examples"})
-BOUNDS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
-EXCLUDED_BY = {bound: exclusive for exclusive, bound in BOUNDS.items()}
 _OTHERS = {"bool": "boolean", "int": "integer", "str": "string", "dict": "object", "none": "null", "list": "array"}
 TYPE_WORDS = {name: name for name in TYPES} | _OTHERS | {"tuple": "array", "double": "number", "float": "number"}
-"""What other languages call the types of JSON Schema, in lower case."""
+"""The words of other languages for the types of JSON Schema, in lower case."""
 
-NEWER = frozenset(
-    {"dependentRequired", "dependentSchemas", "maxContains", "minContains", "prefixItems"}
-    | {"unevaluatedItems", "unevaluatedProperties"}
+NEWER = frozenset({"dependentRequired", "dependentSchemas", "maxContains", "minContains", "prefixItems"}).union(
+    ("unevaluatedItems", "unevaluatedProperties")
 )
-# What may stand in a URI's fragment as it is, beside letters and digits (RFC 3986 section 3.5).
-IN_FRAGMENTS = "/~!$&'()*+,;=:@?-._"
-# What a keyword of a schema with its value becomes: no keyword, one, or several.
+IN_FRAGMENTS = "/~!$&'()*+,;=:@?-._"  # stand in a URI's fragment as they are, as do letters and digits (RFC 3986, 3.5)
+# From a keyword of a schema with its value to no keyword, one, or several.
 Respell: TypeAlias = Callable[[dict[str, Any], str, Any], dict[str, Any]]
 
 
@@ -82,10 +78,8 @@ def modern(document: Document) -> Document:
         return spell(schema, keyword, value)
 
     written: dict[str, Any] = _rewritten(document, respell, partial(_prepared, draft=draft))
-    declared = written.pop("$schema", "")
-    target = DRAFT_07 if is_old else draft
-    same = declared.removesuffix("#") == target
-    return ({"$schema": declared if same else target} if target else {}) | written
+    declared, target = written.pop("$schema", ""), DRAFT_07 if is_old else draft
+    return ({"$schema": declared if declared.removesuffix("#") == target else target} if target else {}) | written
 
 
 def _prepared(schema: dict[str, Any], draft: str) -> dict[str, Any]:
@@ -153,10 +147,9 @@ def _as_2020(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]
         case "additionalItems":
             return {"items": value} if isinstance(schema.get("items"), list) else {}
         case "dependencies" if isinstance(value, dict):
-            names = {name: needed for name, needed in value.items() if isinstance(needed, list)}
-            schemas = {name: needed for name, needed in value.items() if not isinstance(needed, list)}
-            spelled = {"dependentRequired": names, "dependentSchemas": schemas}
-            return {name: needed for name, needed in spelled.items() if needed}
+            lists = {name: needed for name, needed in value.items() if isinstance(needed, list)}
+            schemas = {name: needed for name, needed in value.items() if name not in lists}
+            return ({"dependentRequired": lists} if lists else {}) | ({"dependentSchemas": schemas} if schemas else {})
         case "$id" if isinstance(value, str) and value.startswith("#"):
             return {"$anchor": value[1:]}
         case _:
@@ -166,27 +159,30 @@ def _as_2020(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]
 def _plain(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
     match keyword:
         case "exclusiveMinimum" | "exclusiveMaximum" if isinstance(value, bool):
-            bound = schema.get(BOUNDS[keyword])
+            bound = schema.get(keyword.removeprefix("exclusive").lower())
             return {keyword: bound} if value and json_type(bound) in ("integer", "number") else {}
-        case "minimum" | "maximum" if schema.get(EXCLUDED_BY[keyword]) is True:
+        case "minimum" | "maximum" if schema.get(f"exclusive{keyword.capitalize()}") is True:
             return {}
         case "examples" if not isinstance(value, list):
             return {"examples": [value]}  # no keyword before draft-06, and often written as one example
         case "type":
-            names = [TYPE_WORDS.get(name.lower(), name) if isinstance(name, str) else name for name in as_list(value)]
-            names += ["null"] if schema.get("nullable") is True and "null" not in names else []
-            names = [name for index, name in enumerate(names) if name not in names[:index]]
-            several = isinstance(value, list) or len(names) > 1
-            return {} if "any" in names else {"type": names if several else names[0]}
+            return _types(value, is_nullable=schema.get("nullable") is True)
         case _:
             return {keyword: value}
 
 
+def _types(value: Any, *, is_nullable: bool) -> dict[str, Any]:
+    names = [TYPE_WORDS.get(name.lower(), name) if isinstance(name, str) else name for name in as_list(value)]
+    names += ["null"] * is_nullable
+    names = [name for index, name in enumerate(names) if name not in names[:index]]
+    return {} if "any" in names else {"type": names if isinstance(value, list) or len(names) > 1 else names[0]}
+
+
 def _with_required(schema: dict[str, Any]) -> dict[str, Any]:
     members, listed = schema.get("properties"), schema.get("required")
-    described = members.items() if isinstance(members, dict) else ()
     names = list(listed) if isinstance(listed, list) else []
-    names += [name for name, member in described if isinstance(member, dict) and member.get("required") is True]
+    for name, member in members.items() if isinstance(members, dict) else ():
+        names += [name] if isinstance(member, dict) and member.get("required") is True else []
     if not isinstance(listed, bool | list | None) or not all(isinstance(name, str) for name in names):
         return schema
     rest = {keyword: value for keyword, value in schema.items() if keyword != "required"}
@@ -196,7 +192,7 @@ def _with_required(schema: dict[str, Any]) -> dict[str, Any]:
 def _from_draft_03(schema: dict[str, Any]) -> dict[str, Any]:
     """Replace the keywords that draft-04 gave up (JSON Schema draft-03 sections 5.1, 5.7, 5.24 to 5.26)."""
     schema = dict(schema)
-    conditions = [*as_list(schema.pop("extends", []))]
+    conditions = list(as_list(schema.pop("extends", [])))
     if "disallow" in schema:
         conditions.append({"not": _one_of_types(schema.pop("disallow"))})
     if isinstance(schema.get("type"), list) and any(isinstance(each, dict) for each in schema["type"]):
@@ -234,7 +230,6 @@ def _leads_to_schema(document: dict[str, Any], reference: str) -> bool:
 
 SPEAKING = ("properties", "patternProperties")
 AS_WRITTEN = ("not", "if", "contains", "propertyNames")  # closing what is negated or tested would open its holder
-CHOOSING = ("$ref", "anyOf", "oneOf", "allOf")
 
 
 def closed_graph(source: Document, *, root_closed: bool) -> Graph:
@@ -248,9 +243,7 @@ def closed_graph(source: Document, *, root_closed: bool) -> Graph:
     listed.
     """
     copy = upgraded(read_document(source))
-    if copy is True and root_closed:
-        copy = {}
-    graph = Graph(copy)
+    graph = Graph({} if copy is True and root_closed else copy)
     _Closer(graph, root_closed=root_closed).close()  # adds booleans only, so that the graph stays true
     return graph
 
@@ -352,7 +345,8 @@ def _choices(node: Node) -> list[SchemaEdge]:
     # With anything beside it a choice only takes part in describing the object, and its branches may not be closed.
     combined = [keyword for keyword in node.schema if keyword in IN_PLACE or keyword in SPEAKING]
     edges = [edge for edge in node.along(Applies.HERE) if edge.keyword != "not"]
-    if len(combined) != 1 or combined[0] not in CHOOSING or (combined[0] == "allOf" and len(edges) > 1):
+    choosing = ("$ref", "anyOf", "oneOf") if len(edges) > 1 else ("$ref", "anyOf", "oneOf", "allOf")
+    if len(combined) != 1 or combined[0] not in choosing:
         return []
     demanded = _demanded(node)
     # What is required around the choice has to be known to each branch, which is closed by itself.

@@ -146,11 +146,7 @@ def _check_others(validator: Any, others: object, instance: object, schema: Mapp
             yield from validator.descend(member, others, path=name)
 
 
-LINEAR = {
-    "pattern": _check_pattern,
-    "patternProperties": _check_pattern_members,
-    "additionalProperties": _check_others,
-}
+LINEAR = {"pattern": _check_pattern, "patternProperties": _check_pattern_members, "additionalProperties": _check_others}
 
 
 class ReferenceEngine:
