@@ -74,7 +74,7 @@ class _Copier:
                 return [self.copy(item, pointer(path, index), depth + 1) for index, item in enumerate(value)]
             case _:
                 words = (
-                    f"a schema is JSON, which {type(value).__name__} is not; use dict, list, str, int, float and None"
+                    f"a schema is JSON, {type(value).__name__} is not; use dict, list, str, int, float, bool and None"
                 )
                 raise ContractError(words, path=path)
 

@@ -83,8 +83,6 @@ class Examination:
                 if look is not None and isinstance(value, kind):
                     look(self, keyword, node, value, path)
 
-    # Asking the engine
-
     def _fits(self, node: Node, keyword: str, value: JSON) -> bool:
         expected = node.schema[keyword]
         if keyword in LENGTHS:
@@ -110,8 +108,6 @@ class Examination:
         self._work.take(1 + len(value) // 8)
         engine = self._parts.engine(("pattern", pattern), {"pattern": pattern}, self._work)
         return [name for name in value if engine.is_valid(name)]
-
-    # Objects
 
     def _needed(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
         held = node.schema[keyword]
@@ -150,8 +146,6 @@ class Examination:
         if refused := tuple(islice((name for name in value if not engine.is_valid({name: None})), MAX_NAMES)):
             self._add(keyword, path, node.schema, value, names=refused)
 
-    # Arrays
-
     def _items(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
         below, held = node.schema[keyword], set[int]()
         if isinstance(below, list):  # prefixItems, or items as 2019-09 spells it
@@ -170,11 +164,9 @@ class Examination:
             self._add(keyword, path, node.schema, value)
 
     def _contains(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
-        spelled: dict[str, Any] = {
-            name: node.schema[name] for name in ("minContains", "maxContains") if name in node.schema
-        }
-        spelled[keyword] = self._parts.refer(node.schema[keyword])
-        if not self._holds((id(node.schema), keyword), spelled, value):
+        counts = {name: node.schema[name] for name in ("minContains", "maxContains") if name in node.schema}
+        rule = counts | {keyword: self._parts.refer(node.schema[keyword])}
+        if not self._holds((id(node.schema), keyword), rule, value):
             self._add(keyword, path, node.schema, value)
 
     def _each(self, below: object, parts: Iterable[tuple[Any, JSON]], path: Steps) -> None:
@@ -196,8 +188,6 @@ class Examination:
             else:
                 half = len(part) // 2
                 pending += [part[half:], part[:half]]
-
-    # The same value
 
     def _same_value(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
         held = node.schema[keyword]
@@ -227,8 +217,7 @@ class Examination:
     def _meant(self, choice: UnionChoice, value: JSON, path: Steps) -> tuple[int, ...]:
         kind = kind_of(value)
         if kind not in choice.branches:
-            types = list(choice.types)
-            self._add("type", path, {"type": types[0] if len(types) == 1 else types}, value)
+            self._add("type", path, {"type": list(choice.types)}, value)
             return ()
         if kind not in choice.tags or not isinstance(value, dict):
             return choice.branches[kind]
@@ -274,10 +263,8 @@ class Examination:
             targets.sort(key=lambda target: target is not root)  # the outermost schema comes first
             self.faults += next(filter(None, (self._branch(target, value, path) for target in targets)), ())
 
-    # What other keywords have evaluated (JSON Schema 2020-12 section 11)
-
     def _evaluated_names(self, node: Node, value: dict[str, JSON], asking: str = "") -> set[str]:
-        """Return the members that a schema and those beside it speak of; ``asking`` is the keyword that asks."""
+        """Return the members that a schema, but for its keyword ``asking``, evaluates (2020-12 section 11)."""
         self._work.take()
         if any(keyword in node.schema and keyword != asking for keyword in STATEMENTS):
             return set(value)
