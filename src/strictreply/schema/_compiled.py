@@ -20,12 +20,10 @@ from strictreply.values._issues import Issue, pointer_tokens
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, MAX_WORK, Extra, Formats, Work
 
 FREE_LOAD = 64  # the judgements of one place that any value within the caps may cost, so that it need not be counted
-# The judgements of one value by one schema that one check may make; about 60 ms.
-MAX_JUDGEMENTS = FREE_LOAD * DEFAULT_LIMITS.nodes
+MAX_JUDGEMENTS = FREE_LOAD * DEFAULT_LIMITS.nodes  # of one value by one schema in one check; about 60 ms
 # The judgements that are one step of a reply's work, which its calls share: half of it is left for explaining.
 JUDGED_PER_STEP = 2 * MAX_JUDGEMENTS // MAX_WORK
-# The same for pydantic, which tries each branch of a union anew at every level and fills in its defaults.
-BUILT_PER_STEP = 20
+BUILT_PER_STEP = 20  # for pydantic, which tries each branch of a union anew at every level and fills in its defaults
 FREE_BUILT = 4  # the judgements of one place that pydantic may make of any value within the caps
 
 
@@ -50,13 +48,12 @@ class Schema:
     _as_written: SchemaEngine | None
     _explainer: Explainer
     live: LiveSchema
-    _how: tuple[Extra, Formats, bool]
+    _how: dict[str, Any]
     parts: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def __reduce__(self) -> tuple[Any, ...]:
         # compiled anew in the process that unpickles it: an engine is no data, and parts are known by their identity
-        extra, formats, root_closed = self._how
-        return partial(Schema.compile, extra=extra, formats=formats, root_closed=root_closed), (self.source,)
+        return partial(Schema.compile, **self._how), (self.source,)
 
     @classmethod
     def compile(
@@ -84,12 +81,11 @@ class Schema:
         # Closing the branches of a oneOf can leave one fit where two were: the schema as written has a say too.
         chooses = extra == "forbid" and any("oneOf" in node.schema for node in written.nodes)
         as_written = engine_for(upgraded(source), formats=False) if chooses else None
-        names = member_names(written)
-        parts = SchemaParts(closed, engine)
-        explainer, live = Explainer(parts, names), LiveSchema(parts)
-        graphs = written, closed
-        how: tuple[Extra, Formats, bool] = extra, formats, root_closed
-        return cls(source, closed.document, shown, names, *graphs, load, engine, as_written, explainer, live, how)
+        names, parts = member_names(written), SchemaParts(closed, engine)
+        documents, graphs = (source, closed.document, shown), (written, closed)
+        how = {"extra": extra, "formats": formats, "root_closed": root_closed}
+        made = Explainer(parts, names), LiveSchema(parts)
+        return cls(*documents, names, *graphs, load, engine, as_written, *made, how)
 
     def refuse_contradictions(self, what: str, kinds: frozenset[str] = ALL) -> None:
         """Raise ContractError when no value of ``kinds`` can fit the schema; ``what`` names the declaration.
@@ -97,12 +93,10 @@ class Schema:
         Warns with ContractWarning, once and with the places, when only parts of it can never be fit. Not every
         contradiction is found, but a schema that some value fits is never refused.
         """
-        source = upgraded(self.source)
-        as_written = self._graph is self._written
-        graph = self._graph
-        if as_written and source is not self.source:
-            if any(not NEWER.isdisjoint(node.schema) for node in self._written.nodes):
-                return  # in the older draft those say nothing
+        source, graph = upgraded(self.source), self._graph
+        if graph is self._written and source is not self.source:
+            if any(not NEWER.isdisjoint(node.schema) for node in graph.nodes):
+                return  # in the older draft those mean nothing
             graph = Graph(source)
         refuse_contradictions(graph, source, what, kinds)
 

@@ -26,7 +26,7 @@ KINDS = frozenset({"object", "array", "string", "number", "boolean", "null"})
 _MOST = ("maxLength", "maxItems", "maxProperties")
 _REMARKS = frozenset({"type", "title", "description", "default", "examples", "deprecated", "$comment"})
 
-_Form: TypeAlias = "Mapping[str, Any]"
+_Form: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -56,8 +56,7 @@ class Place:
     """What may stand at one place of a value: its alternatives, and the judgement of a whole value."""
 
     def __init__(self, alternatives: Iterable[Alternative], accepts: Callable[[JSON], bool] = lambda _: True) -> None:
-        self.alternatives: tuple[Alternative, ...] = tuple(alternatives)
-        self.accepts: Callable[[JSON], bool] = accepts
+        self.alternatives, self.accepts = tuple(alternatives), accepts
         self.kinds: frozenset[str] = frozenset[str]().union(*(each.kinds for each in self.alternatives))
         of_text = [each for each in self.alternatives if "string" in each.kinds]
         self.literals: list[str] | None = _texts([each.literals for each in of_text])
@@ -88,8 +87,7 @@ class LiveSchema:
     """The places of one closed schema, each made when a value first reaches it, and kept."""
 
     def __init__(self, parts: SchemaParts) -> None:
-        self._parts = parts
-        self._places: dict[tuple[int, ...], Place | None] = {}
+        self._parts, self._places = parts, dict[tuple[int, ...], Place | None]()
 
     @cached_property
     def root(self) -> Place:
@@ -142,9 +140,8 @@ class LiveSchema:
             factors += [self._expanded(target.schema) for target in node.targets("$ref")]
         if "allOf" in spoken:
             factors += map(self._expanded, node.schema["allOf"])
-        for keyword in ("anyOf", "oneOf"):
-            if keyword in spoken:
-                factors.append([each for branch in node.schema[keyword] for each in self._expanded(branch)])
+        for keyword in sorted(spoken & {"anyOf", "oneOf"}):
+            factors.append([each for branch in node.schema[keyword] for each in self._expanded(branch)])
         return self._joined(factors)
 
     def _alternative(self, forms: tuple[_Form, ...]) -> Alternative:
@@ -157,8 +154,7 @@ class LiveSchema:
         described = {name for form in forms for name in form.get("properties", ())}
         firsts = max((len(self._first_items(form)) for form in forms), default=0)
         undescribed = partial(self._member, forms, names)  # no memory for names of the model's
-        member = cache(undescribed)
-        item = cache(partial(self._item, forms))
+        member, item = cache(undescribed), cache(partial(self._item, forms))
         return Alternative(
             kinds=KINDS.intersection(*map(_kinds, forms)),
             literals=literals,
@@ -208,7 +204,7 @@ class LiveSchema:
             return None
         beside = joined([node], lambda edge: edge.applies is Applies.HERE)
         for each in beside:
-            rests = ("additionalProperties",) if each is node else STATEMENTS
+            rests = STATEMENTS[:1] if each is node else STATEMENTS
             if each.schema.get("patternProperties") or any(each.schema.get(rest, False) is not False for rest in rests):
                 return None
         return frozenset(name for each in beside for name in each.schema.get("properties", ()))
@@ -246,9 +242,8 @@ class LiveCheck:
         self._candidates: list[_Candidate] = [(None, place)]  # for the value that comes next, or is open
         self._alive: list[_Live] = []  # the alternatives of the innermost open container
         self._outer: list[tuple[list[_Candidate], list[_Live]]] = []
-        self._known: list[str] | None = None  # what the open text may become, None for anything
-        self._limit: float = math.inf
-        self._length = 0
+        self._known: list[str] | None = None  # the texts that the open one may become, None for any
+        self._length, self._limit = 0, math.inf
 
     def key_begins(self) -> bool:
         """Hear that the name of a member begins."""
