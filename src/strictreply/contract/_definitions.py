@@ -31,8 +31,8 @@ _FLAT = _WITHIN | {"function": "function"}
 _BESIDE = {"type": "type", "function": "function"} | {name: f"{name} inside function" for name in _MEMBERS}
 """What a misspelt member may have meant, by where it stands, and how to say so."""
 
+# The words of other APIs for the parameters: passed on as a vendor's member, they would leave a tool without any.
 _OTHER_WORDS = frozenset({"args", "arguments", "input_schema", "inputSchema", "json_schema", "params", "schema"})
-"""What other APIs call the parameters: passed on as a vendor's member, they would leave a tool without any."""
 _NEAR = 0.81  # the similarity of a misspelling; ``x-name`` is just below it
 
 
@@ -45,7 +45,7 @@ class VendorMembers:
 
 
 class Definition(NamedTuple):
-    """What a tool definition says; no parameters are the schema of an empty object, ``strict`` is None when unsaid."""
+    """A tool definition; no parameters are the schema of an empty object, ``strict`` is None when it is not given."""
 
     name: str
     description: str
@@ -85,13 +85,9 @@ def read_definition(definition: Mapping[str, Any]) -> Definition:
         if not isinstance(value, kind) and (value is not None or key == "name"):
             raise ContractError(f"the {key} of a tool must be a {kind.__name__}", path=pointer(at, key))
     within |= {"description": None} if body.get("description", "") is None else {}
-    return Definition(
-        name=body["name"],
-        description=body.get("description") or "",
-        parameters=_NO_PARAMETERS if body.get("parameters") is None else body["parameters"],
-        strict=body.get("strict"),
-        vendor=VendorMembers(_copied(outer, ""), _copied(within, at)),
-    )
+    parameters = _NO_PARAMETERS if body.get("parameters") is None else body["parameters"]
+    vendor = VendorMembers(_copied(outer, ""), _copied(within, at))
+    return Definition(body["name"], body.get("description") or "", parameters, body.get("strict"), vendor)
 
 
 def read_custom(definition: Mapping[str, Any]) -> tuple[JSONObject, JSONObject]:
@@ -100,8 +96,7 @@ def read_custom(definition: Mapping[str, Any]) -> tuple[JSONObject, JSONObject]:
     if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
         raise ContractError("a custom tool must have a name", path="/custom")
     custom = _copied(inner, "/custom")
-    grammar = custom.get("format")
-    grammar = grammar if peek(grammar, "grammar") is None else peek(grammar, "grammar")
+    grammar = peek(custom.get("format"), "grammar") or custom.get("format")
     pattern = peek(grammar, "definition") if peek(grammar, "syntax") == "regex" else None
     schema: JSONObject = {"type": "string"}
     if isinstance(pattern, str):
@@ -119,22 +114,22 @@ def member_of(entry: object, key: str) -> object:
 
 def _parted(definition: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
     """Return what stands beside the function, the function, and the pointer to it."""
-    definition = given(definition)
-    if "function" not in definition:
-        return {}, {key: value for key, value in definition.items() if key != "type"}, ""
-    if not isinstance(definition["function"], Mapping):
+    members = given(definition)
+    members.pop("type", None)
+    if "function" not in members:
+        return {}, members, ""
+    function = members.pop("function")
+    if not isinstance(function, Mapping):
         raise ContractError("the function of a tool definition must be a mapping", path="/function")
-    outer = {key: value for key, value in definition.items() if key not in {"type", "function"}}
-    return outer, given(definition["function"]), "/function"
+    return members, given(function), "/function"
 
 
 def _refuse_misspelt(keys: Iterable[object], at: str, known: Mapping[str, str], foreign: frozenset[str]) -> None:
     """Refuse unknown members that mean a known one: misspelt, in another API's word, or in the wrong place."""
     for key in (key for key in keys if isinstance(key, str) and not key.startswith("x-")):
-        near = ["parameters"] if key in foreign else get_close_matches(key.lower(), known, 1, _NEAR)
-        if near:
-            message = f"a tool definition has no such member; did you mean {known[near[0]]}?"
-            raise ContractError(message, path=pointer(at, key))
+        for near in ["parameters"] if key in foreign else get_close_matches(key.lower(), known, 1, _NEAR):
+            words = f"a tool definition has no such member; did you mean {known[near]}?"
+            raise ContractError(words, path=pointer(at, key))
 
 
 def _copied(members: Mapping[str, Any], at: str) -> JSONObject:
@@ -142,16 +137,16 @@ def _copied(members: Mapping[str, Any], at: str) -> JSONObject:
     try:
         return cast("JSONObject", read_document(members))
     except ContractError as error:
-        words = "a vendor's members of a tool definition are plain JSON of the size of a schema"
-        raise ContractError(words, path=at + error.path) from error
+        raise ContractError(
+            "vendors' members must be plain JSON, no more than a schema", path=at + error.path
+        ) from error
 
 
-@dataclass(frozen=True, slots=True)
-class Docstring:
-    """What a docstring says: ``summary`` without its sections, and a description for each parameter it names."""
+class Docstring(NamedTuple):
+    """The prose of a docstring without its sections, and a description for each parameter that it names."""
 
-    summary: str = ""
-    parameters: Mapping[str, str] = field(default_factory=dict[str, str])
+    summary: str
+    parameters: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,14 +180,11 @@ def read_signature(function: Callable[..., object]) -> Signature:
     except UNREADABLE as error:
         words = f"cannot be read ({first_line(error)}); use types that its module defines"
         raise ContractError(f"the annotations of {name}() {words}") from error
-    told = read_docstring(inspect.getdoc(documented) or "")
-    fields: dict[str, Any] = {}
-    positional: list[str] = []
-    for parameter in _parameters(function, name):
-        fields[parameter.name] = _field(parameter, hints, name, told.parameters.get(parameter.name))
-        if parameter.kind is parameter.POSITIONAL_ONLY:
-            positional.append(parameter.name)
-    return Signature(_model(name, function, fields), told.summary, tuple(positional))
+    summary, described = read_docstring(inspect.getdoc(documented) or "")
+    parameters = _parameters(function, name)
+    fields = {each.name: _field(each, hints, name, described.get(each.name)) for each in parameters}
+    positional = tuple(each.name for each in parameters if each.kind is each.POSITIONAL_ONLY)
+    return Signature(_model(name, function, fields), summary, positional)
 
 
 def read_docstring(text: str) -> Docstring:
@@ -202,7 +194,7 @@ def read_docstring(text: str) -> Docstring:
     try:
         parsed = docstring_parser.parse(text)
     except (docstring_parser.ParseError, LookupError):  # it stumbles over some empty sections
-        return Docstring(text)
+        return Docstring(text, {})
     described = {part.arg_name: part.description for part in parsed.params if part.description}
     return Docstring((parsed.description or "").strip(), described)
 
@@ -237,8 +229,7 @@ def _parameters(function: Callable[..., object], name: str) -> list[inspect.Para
     try:
         listed = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
-        message = f"{name} has no signature that Python can read; declare it with Tool.from_json_schema"
-        raise ContractError(message) from error
+        raise ContractError(f"{name} has no readable signature; declare it with Tool.from_json_schema") from error
     settled: Mapping[str, object] = function.keywords if isinstance(function, functools.partial) else {}
     parameters = [parameter for parameter in listed if parameter.name not in settled]
     for parameter in parameters:
@@ -249,15 +240,14 @@ def _parameters(function: Callable[..., object], name: str) -> list[inspect.Para
 
 def _field(parameter: inspect.Parameter, hints: Mapping[str, Any], name: str, description: str | None) -> Any:
     """Make the (annotation, default) pair that pydantic's create_model takes."""
-    named = parameter.name
+    named, place = parameter.name, f"parameter {parameter.name!r} of {name}()"
     if named.startswith("_") or (named.startswith("model_") and hasattr(BaseModel, named)):  # its value would be lost
-        message = "has a name that pydantic reserves; rename it, and keep the name for the model with"
-        raise ContractError(f"parameter {named!r} of {name}() {message} Annotated[…, Field(alias={named!r})]")
+        hint = f"rename it, and keep the name for the model with Annotated[…, Field(alias={named!r})]"
+        raise ContractError(f"{place} has a name that pydantic reserves; {hint}")
     if named not in hints:
-        hint = f"write {named}: str, or its real type"
-        if named in {"self", "cls"}:
-            hint = "declare a method through its object: Tool.from_function(object.method)"
-        raise ContractError(f"parameter {named!r} of {name}() has no annotation; {hint}")
+        of_method = "declare a method through its object: Tool.from_function(object.method)"
+        hint = of_method if named in {"self", "cls"} else f"write {named}: str, or its real type"
+        raise ContractError(f"{place} has no annotation; {hint}")
     default = ... if parameter.default is parameter.empty else parameter.default
     annotation = hints[named]
     if description:  # before all other metadata, so that the annotation's own comes later and wins

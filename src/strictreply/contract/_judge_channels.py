@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from strictreply.contract._answer import FINAL_ANSWER
 from strictreply.contract._describing import or_answer
@@ -22,10 +22,10 @@ from strictreply.wires._opening import peek
 if TYPE_CHECKING:
     from strictreply.contract._contract import Contract
 
-
-MAX_NAME_CHARS = 64
+MAX_NAME_CHARS, MAX_EXTRA_KEYS = 64, 16
 NEAR = 0.6
-MAX_EXTRA_KEYS = 16
+_CALL_KEYS = {"tool": "a string", "args": "an object"}
+Outcome: TypeAlias = ToolCall | DirectAnswer | Invalid
 
 
 def judge_name(contract: Contract, name: object, at: str, work: Work) -> tuple[Issue, ...]:
@@ -48,9 +48,7 @@ def is_final_answer(contract: Contract, name: object) -> bool:
     return contract.answer_style == "tool" and name == FINAL_ANSWER
 
 
-def judge_args(
-    contract: Contract, name: str, args: JSON, *, at: str, call_id: str | None, work: Work
-) -> ToolCall | DirectAnswer | Invalid:
+def judge_args(contract: Contract, name: str, args: JSON, *, at: str, call_id: str | None, work: Work) -> Outcome:
     """Hold the arguments to the declared tool's schema and build them (requirement T27)."""
     if not isinstance(args, dict):
         return Invalid((args_shape(args, at),))
@@ -64,9 +62,7 @@ def judge_args(
     return built if isinstance(built, Invalid) else ToolCall(name, built, call_id)
 
 
-def judge_input(
-    contract: Contract, name: str, text: object, *, at: str, call_id: str | None, work: Work
-) -> ToolCall | Invalid:
+def judge_input(contract: Contract, name: str, text: object, *, at: str, call_id: str | None, work: Work) -> Outcome:
     """Hold the free text of a custom tool to its grammar, where that is a pattern."""
     tool = contract.by_name[name]
     if not isinstance(text, str):
@@ -114,9 +110,6 @@ def _unknown(contract: Contract, name: str, at: str, work: Work) -> Issue:
     return Issue.of(Code.TOOL_UNKNOWN, at, names=names, hint=hint, found=quote(name))
 
 
-_CALL_KEYS = {"tool": "a string", "args": "an object"}
-
-
 def judge_content(contract: Contract, message: object, work: Work) -> Verdict:
     """Judge the content of a message; native calls have no place in this channel."""
     if peek(message, "tool_calls") or peek(message, "function_call"):
@@ -152,7 +145,7 @@ def named_tool(contract: Contract, message: object) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def judge_union(contract: Contract, value: JSON, work: Work) -> ToolCall | DirectAnswer | Invalid:
+def judge_union(contract: Contract, value: JSON, work: Work) -> Outcome:
     """Judge a call or an answer; the two exclude each other (requirement T6)."""
     if not isinstance(value, dict):
         return Invalid((Issue.of(Code.SHAPE_NOT_OBJECT, hint=came_words(value, "reply"), found=quote(value)),))
@@ -173,7 +166,7 @@ def _judge_answer(contract: Contract, value: dict[str, JSON], work: Work) -> Dir
     return Invalid(tuple(issues)) if issues else DirectAnswer(answer)
 
 
-def _judge_call(contract: Contract, value: dict[str, JSON], work: Work) -> ToolCall | DirectAnswer | Invalid:
+def _judge_call(contract: Contract, value: dict[str, JSON], work: Work) -> Outcome:
     """Judge ``{"tool": …, "args": …}``; the arguments are held to the tool's schema when the tool is known."""
     name = value.get("tool")
     tool = contract.by_name.get(name) if isinstance(name, str) else None
@@ -183,17 +176,15 @@ def _judge_call(contract: Contract, value: dict[str, JSON], work: Work) -> ToolC
     hints = [] if value else [came_words(value, "reply")]
     if contract.answer_style == "union" and contract.choice in {"auto", "none"}:
         hints.append('an answer is {"answer": …}')
-    for key in (key for key in _CALL_KEYS if key not in value):
-        expected, hint = _CALL_KEYS[key], "; ".join(hints)
-        issues.append(Issue.of(Code.SHAPE_MISSING_KEY, pointer("", key), expected=expected, hint=hint))
+    for key, expected in _CALL_KEYS.items():
+        if key not in value:
+            issues.append(Issue.of(Code.SHAPE_MISSING_KEY, f"/{key}", expected=expected, hint="; ".join(hints)))
     named = judge_name(contract, name, "/tool", work) if "tool" in value else ()
     issues += named
-    if "args" not in value:
-        return Invalid(tuple(issues))
-    if "tool" not in value or named:
+    outcome: Outcome = Invalid(())
+    if "args" in value and ("tool" not in value or named):
         issues += [] if isinstance(value["args"], dict) else [args_shape(value["args"], "/args")]
-        return Invalid(tuple(issues))
-    outcome = judge_args(contract, str(name), value["args"], at="/args", call_id=None, work=work)
-    if isinstance(outcome, Invalid):
-        issues += outcome.issues
-    return Invalid(tuple(issues)) if issues or isinstance(outcome, Invalid) else outcome
+    elif "args" in value:
+        outcome = judge_args(contract, str(name), value["args"], at="/args", call_id=None, work=work)
+    faults = (*issues, *outcome.issues) if isinstance(outcome, Invalid) else tuple(issues)
+    return Invalid(faults) if faults or isinstance(outcome, Invalid) else outcome
