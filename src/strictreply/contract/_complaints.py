@@ -89,7 +89,7 @@ def _issues(outcome: object) -> Iterator[Issue]:
 
 
 class _Complaint:
-    """A value that was refused, JSON or typed, in which the words of messages are searched; ``names`` may be repeated."""
+    """A refused value, JSON or typed, in which the words of messages are searched; ``names`` may be repeated."""
 
     def __init__(self, value: Any, at: str, names: Collection[str], place: str) -> None:
         self._value, self._at, self._names, self._place = value, at, names, place

@@ -132,14 +132,15 @@ class Contract(Generic[A_co]):
         if unknown := keywords.keys() - ContractKeywords.__annotations__:
             known = ", ".join(ContractKeywords.__annotations__)
             raise TypeError(f"Contract() has no keyword {min(unknown)!r}; it takes answer, {known}")
-        for name, allowed in _WORDS.items():
-            _one_of(name, keywords.get(name, allowed[0]), allowed)
         values: dict[str, Any] = {**keywords}
         extra, formats, blank = values.get("extra"), values.get("formats"), values.pop("blank_answers", False)
         given = values.get("extraction", "strict")
         values["extraction"] = (given,) if isinstance(given, str) else tuple(given)
-        for mode in values["extraction"]:
-            _one_of("extraction", mode, get_args(Extraction))
+        modes = [("extraction", mode, get_args(Extraction)) for mode in values["extraction"]]
+        words = [(name, keywords.get(name, allowed[0]), allowed) for name, allowed in _WORDS.items()]
+        for name, value, allowed in words + modes:
+            if value not in allowed:
+                raise ContractError(f"{name} must be one of {', '.join(map(str, allowed))}; got {value!r}")
         must_be("limits", values.get("limits", DEFAULT_LIMITS), Limits, "a Limits, as in Limits(depth=20)")
         must_be("parallel", values.get("parallel", False), bool, "True or False")
         tools = values.get("tools", ())
@@ -164,8 +165,7 @@ class Contract(Generic[A_co]):
     def _set(self, values: Mapping[str, Any]) -> None:
         vars(self).update(values)  # frozen: past __setattr__
         if FINAL_ANSWER in self.by_name and self.answer_style == "tool":
-            message = f"with answer_style='tool' the name {FINAL_ANSWER!r} is taken by the answer; rename the tool"
-            raise ContractError(message)
+            raise ContractError(f"{FINAL_ANSWER!r} is the answer with answer_style='tool'; rename the tool")
 
     def __repr__(self) -> str:
         """Show the channel and the tools."""
@@ -189,9 +189,8 @@ class Contract(Generic[A_co]):
     @cached_property
     def names(self) -> frozenset[str]:
         """Every member name that the contract speaks of: only these may stand in a path."""
-        schemas = [tool.parameters for tool in self.tools]
-        schemas += [self.answer.schema] if self.answer.schema is not None else []
-        return UNION_NAMES.union(*(schema.names for schema in schemas))
+        schemas = [self.answer.schema, *(tool.parameters for tool in self.tools)]
+        return UNION_NAMES.union(*(schema.names for schema in schemas if schema is not None))
 
     @cached_property
     def callable_names(self) -> list[str]:
@@ -212,8 +211,7 @@ class Contract(Generic[A_co]):
     def with_choice(self, choice: str) -> Self:
         """Demand what ``tool_choice`` demands; ContractError when it names a tool that is not declared."""
         if choice not in CHOICES and choice not in self.callable_names:
-            message = f"tool_choice names {choice!r}, which is not among the tools: {self.tool_list or 'none'}"
-            raise ContractError(message)
+            raise ContractError(f"tool_choice names {choice!r}, not one of the tools: {self.tool_list or 'none'}")
         if choice == "required" and not self.tools and self.answer_style == "union":
             raise ContractError("tool_choice is 'required' but no tools are declared")
         return self.replace(choice=choice)
@@ -261,10 +259,7 @@ class Contract(Generic[A_co]):
 
     def _check(self, reply: object, api: Api | None) -> Generator[Check, Checked, Verdict[A_co]]:
         verdict = judge_reply(self, reply, None if api is None else wire_named(api))
-        effect = check_of(self, verdict)
-        if effect is None:
-            return verdict
-        checked = yield effect
+        checked = (yield effect) if (effect := check_of(self, verdict)) else Checked(())
         return Invalid(checked.issues, verdict.leniency) if checked.issues else verdict
 
 
@@ -273,30 +268,20 @@ def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
     index: dict[str, Tool] = {}
     for tool in tools:
         if tool.name in CHOICES:
-            raise ContractError(
-                f"{tool.name!r} is a reserved word of tool_choice; rename the tool with Tool.from_…(name=…)"
-            )
+            raise ContractError(f"{tool.name!r} is a word of tool_choice; rename the tool with Tool.from_…(name=…)")
         if tool.name in index:
             raise ContractError(f"two tools are named {tool.name!r}; rename one with Tool.from_…(name=…)")
         index[tool.name] = tool
     return index
 
 
-def _one_of(name: str, value: Any, allowed: tuple[str | None, ...]) -> None:
-    if value not in allowed:
-        raise ContractError(f"{name} must be one of {', '.join(map(str, allowed))}; got {value!r}")
-
-
 def check_of(contract: Contract, verdict: Verdict) -> Check | None:
     """Ask for the checks of the called tools; None when the reply is invalid or no called tool has one."""
-    if isinstance(verdict, Invalid):
-        return None
-    native = contract.channel == "native"
     jobs: list[tuple[Tool, Any, str]] = []
-    for index, call in enumerate(contract.calls_in(verdict.reply)):
+    for index, call in enumerate(() if isinstance(verdict, Invalid) else contract.calls_in(verdict.reply)):
         tool = contract.by_name.get(call.tool)
         if tool is not None and tool.check is not None:
-            at = pointer("/tool_calls", index, "function", "arguments") if native else "/args"
+            at = pointer("/tool_calls", index, "function", "arguments") if contract.channel == "native" else "/args"
             jobs.append((tool, call.args, at))
     return Check(tuple(jobs)) if jobs else None
 
@@ -308,8 +293,7 @@ def perform_check(effect: Check) -> Checked:
         outcome = _outcome(tool, args)
         if inspect.iscoroutine(outcome):
             outcome.close()
-            message = f"the check of tool {tool.name!r} is async; use an async client, or await Contract.acheck"
-            raise ContractError(message)
+            raise ContractError(f"the check of tool {tool.name!r} is async; use an async client, or Contract.acheck")
         issues += check_issues(outcome, args, at=at, names=tool.parameters.names)
     return Checked(tuple(issues))
 
@@ -332,8 +316,7 @@ def _outcome(tool: Tool, args: Any) -> Any:
     try:
         given = copy.deepcopy(args)
     except (TypeError, copy.Error) as error:
-        message = f"the arguments of tool {tool.name!r} cannot be copied for its check: {type(error).__name__}"
-        raise ContractError(message) from error
+        raise ContractError(f"no check of tool {tool.name!r}: its arguments cannot be copied") from error
     try:
         return None if tool.check is None else tool.check(given)
     except ValueError as error:
