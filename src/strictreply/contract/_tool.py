@@ -34,7 +34,6 @@ from strictreply.values._replies import Invalid, ToolCall
 
 UserCheck: TypeAlias = Callable[[Any], Findings | Awaitable[Findings]]
 """A user's own check of typed arguments, sync or async; it may raise ValueError instead of returning issues."""
-
 VALUE = "value"  # the member that holds what the arguments are, where ``wrap_root`` made an object of them
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 _NOT_AWAITED = "the tool {!r} is async; await arun(), or wrap an async client"
@@ -122,8 +121,8 @@ class Tool(Generic[P, R_co]):
             raise ContractError(f"the tool {self.name!r} has needs_approval but no function; pass function=…")
         words: JSONObject = {"description": self.description} if self.description else {}
         strict = {} if self.strict is None else {"strict": self.strict}
-        told = {"name": self.name, **words, "parameters": self.parameters.shown, **strict, **self.vendor.within}
-        whole = {"type": "function", "function": told} | self.vendor.beside
+        function = {"name": self.name, **words, "parameters": self.parameters.shown, **strict, **self.vendor.within}
+        whole = {"type": "function", "function": function} | self.vendor.beside
         whole = whole if self.custom is None else {"type": "custom", "custom": self.custom}
         object.__setattr__(self, "definition", whole)
 
@@ -144,16 +143,9 @@ class Tool(Generic[P, R_co]):
         cls, declarations: Iterable[object], *, extra: Extra | None = None, formats: Formats | None = None
     ) -> list[Tool[..., Any]]:
         """Take the tools of one contract or request, each as :meth:`of` does."""
-        tools, lengths = list[Tool[..., Any]](), list[int]()
-        for declaration in declarations:
-            if isinstance(declaration, Tool):
-                tools.append(declaration.held_to(extra or declaration.extra, formats or declaration.formats))
-            else:
-                tool, length = _declared(declaration, extra or "forbid", formats or "assert")
-                tools.append(tool)
-                lengths.append(length)
-        _DEFINED.trim(lengths)
-        return tools
+        declared = [_declared(declaration, extra, formats) for declaration in declarations]
+        _DEFINED.trim(length for _, length in declared)
+        return [tool for tool, _ in declared]
 
     @classmethod
     def from_function(cls, function: Callable[Q, R], **keywords: Unpack[ToolKeywords]) -> Tool[Q, R]:
@@ -166,9 +158,8 @@ class Tool(Generic[P, R_co]):
         Raises ContractError when a parameter cannot be told to a model.
         """
         signature, name = read_signature(function), function_name(function)
-        adapter, words = adapter_of(signature.model, name), signature.description
-        tool: Tool[Q, R] = cls._typed(adapter, name, words, keywords, function=function, signature=signature)
-        return tool
+        adapter, parts = adapter_of(signature.model, name), {"function": function, "signature": signature}
+        return cast("Tool[Q, R]", cls._typed(adapter, name, signature.description, keywords, **parts))
 
     @overload
     @classmethod
@@ -192,8 +183,7 @@ class Tool(Generic[P, R_co]):
         Raises ContractError when the type has no JSON Schema, or none of an object.
         """
         title = getattr(model, "__name__", str(model))
-        tool: Tool[..., Any] = cls._typed(adapter_of(model, title), title, None, keywords, function=function)
-        return tool
+        return cast("Tool[..., Any]", cls._typed(adapter_of(model, title), title, None, keywords, function=function))
 
     @classmethod
     def from_json_schema(
@@ -221,9 +211,9 @@ class Tool(Generic[P, R_co]):
         document: Document = modern(read_document(schema))
         wrapped = wrap_root and not (isinstance(document, dict) and document.get("type") == "object")
         document = as_member(document, VALUE) if wrapped else document
-        parameters = _compile(name, document, extra=extra, formats=formats)
-        how: dict[str, Any] = {"extra": extra, "formats": formats, "wrapped": wrapped, **execution}
-        return Tool(name, description, parameters, check, function, **how)
+        how: dict[str, Any] = {"extra": extra, "formats": formats}
+        parameters = _compile(name, document, **how)
+        return Tool(name, description, parameters, check, function, wrapped=wrapped, **how, **execution)
 
     @classmethod
     def from_openai(cls, definition: Mapping[str, Any], **keywords: Unpack[SchemaKeywords]) -> Tool[..., Any]:
@@ -236,9 +226,8 @@ class Tool(Generic[P, R_co]):
         """
         if definition.get("type") == "custom":
             custom, schema = read_custom(definition)
-            words = custom.get("description") or ""
-            free = cls.from_json_schema(custom["name"], schema, words, wrap_root=True, **keywords)
-            return replace(free, custom=custom)
+            named = custom["name"], schema, custom.get("description") or ""
+            return replace(cls.from_json_schema(*named, wrap_root=True, **keywords), custom=custom)
         read = read_definition(definition)
         declared = cls.from_json_schema(read.name, read.parameters, read.description, **keywords)
         return replace(declared, strict=read.strict, vendor=read.vendor)
@@ -256,8 +245,8 @@ class Tool(Generic[P, R_co]):
             raise ContractError("an MCP tool must have a name, a string", path="/name")
         if not isinstance(schema, Mapping):
             raise ContractError("an MCP tool must have an inputSchema, an object", path="/inputSchema")
-        words = description if isinstance(description, str) else ""
-        return cls.from_json_schema(name, cast("Mapping[str, Any]", schema), words, **keywords)
+        words, document = description if isinstance(description, str) else "", cast("Mapping[str, Any]", schema)
+        return cls.from_json_schema(name, document, words, **keywords)
 
     @property
     def is_unchecked(self) -> bool:
@@ -315,8 +304,7 @@ class Tool(Generic[P, R_co]):
         ToolExecutionError, with the id of the call, from whatever Exception the function raises. ``call_id`` is the id
         where arguments are given alone.
         """
-        args, call_id = self._given(call, call_id)
-        result = self._call(args, call_id)
+        result = self._call(call, call_id)
         if inspect.iscoroutine(result):
             result.close()
             raise ContractError(_NOT_AWAITED.format(self.name))
@@ -328,21 +316,14 @@ class Tool(Generic[P, R_co]):
     async def arun(self, call: ToolCall | Any, *, call_id: str | None = None) -> R_co: ...
     async def arun(self, call: ToolCall | Any, *, call_id: str | None = None) -> Any:
         """Call the function like :meth:`run`, awaiting it when it is async; a sync one is called in place."""
-        args, call_id = self._given(call, call_id)
-        result: Any = self._call(args, call_id)
+        result: Any = self._call(call, call_id)
         if not inspect.isawaitable(result):
             return result
         try:
             return await result
         except Exception as error:
+            call_id = call.id if isinstance(call, ToolCall) else call_id
             raise ToolExecutionError(self.name, call_id=call_id, kind=type(error).__name__) from error
-
-    def _given(self, call: Any, call_id: str | None) -> tuple[Any, str | None]:
-        if not isinstance(call, ToolCall):
-            return call, call_id
-        if call.tool != self.name:
-            raise ContractError(f"the tool {self.name!r} was given a call of {call.tool!r}")
-        return call.args, call.id
 
     @classmethod
     def _typed(
@@ -362,10 +343,14 @@ class Tool(Generic[P, R_co]):
             raise ContractError(f"the tool {self.name!r} has no function to run; declare it with function=…")
         return self.function
 
-    def _call(self, args: Any, call_id: str | None) -> R_co:
+    def _call(self, call: Any, call_id: str | None) -> R_co:
         """Call the function with its arguments laid out as it takes them: parameter by parameter, or whole."""
+        if isinstance(call, ToolCall):
+            if call.tool != self.name:
+                raise ContractError(f"the tool {self.name!r} was given a call of {call.tool!r}")
+            call, call_id = call.args, call.id
         function: Callable[..., R_co] = self._code()
-        positional, named = ([args], {}) if self.signature is None else self.signature.arguments(args)
+        positional, named = ([call], {}) if self.signature is None else self.signature.arguments(call)
         try:
             return function(*positional, **named)
         except Exception as error:
@@ -384,13 +369,15 @@ def tool(function: Callable[..., Any] | None = None, /, **keywords: Unpack[ToolK
 _DEFINED: ByText[Tool[..., Any]] = ByText()
 
 
-def _declared(declaration: object, extra: Extra, formats: Formats) -> tuple[Tool[..., Any], int]:
-    """Declare whatever is no Tool yet; with the length of its text where it is a definition."""
-    how = (Tool, extra, formats)
+def _declared(declaration: object, extra: Extra | None, formats: Formats | None) -> tuple[Tool[..., Any], int]:
+    """Return the tool of a declaration, with the length of its text where it is a definition, else 0."""
+    if isinstance(declaration, Tool):
+        return declaration.held_to(extra or declaration.extra, formats or declaration.formats), 0
+    extra, formats = extra or "forbid", formats or "assert"
     if isinstance(declaration, Mapping):
         read = Tool.from_mcp if "inputSchema" in declaration else Tool.from_openai
-        return _DEFINED.get(declaration, how, partial(read, extra=extra, formats=formats))
-    return kept_on(declaration, how, lambda: _typed(declaration, extra, formats)), 0
+        return _DEFINED.get(declaration, (Tool, extra, formats), partial(read, extra=extra, formats=formats))
+    return kept_on(declaration, (Tool, extra, formats), partial(_typed, declaration, extra, formats)), 0
 
 
 def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool[..., Any]:
