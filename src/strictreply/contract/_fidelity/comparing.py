@@ -14,10 +14,8 @@ from strictreply.reading._decoding import decode
 from strictreply.values._limits import JSON, Work
 from strictreply.values._replies import Invalid
 
-# Whether JSON spells a value; ValueError and ArithmeticError mean that it does not.
-Same: TypeAlias = Callable[[Any, JSON], bool]
-# Where a value differs from its JSON, in words of ours, and what stands there in the JSON.
-Difference: TypeAlias = tuple[tuple[str | int, ...], str, JSON]
+Same: TypeAlias = Callable[[Any, JSON], bool]  # whether JSON spells a value; ValueError and ArithmeticError mean no
+Difference: TypeAlias = tuple[tuple[str | int, ...], str, JSON]  # where a value differs, our words, and its JSON there
 MAX_FOUND = 32
 KEY_WORDS = "has a key that would be read as another value; each key {words}"
 # What trying a branch of a union takes, and reading a text as JSON, where comparing one place takes 1.
@@ -66,7 +64,7 @@ class Comparison:
         self.work.take()
         before = len(self.found)
         part(value, judged, self)
-        if len(self.found) > before:  # the way there is put together only when somebody has to be told
+        if len(self.found) > before:  # the way there is put together only when it is reported
             self.found[before:] = [((step, *steps), words, found) for steps, words, found in self.found[before:]]
 
     def inside(self) -> Comparison:
@@ -116,12 +114,10 @@ class Scalar(Part):
         return Scalar(same=same, words=KEY_WORDS.format(words=self.words), risk=Risk.ALWAYS)
 
     def _compare(self, value: Any, judged: JSON, run: Comparison) -> None:
-        try:
-            same = self.same(value, judged)
-        except (ValueError, ArithmeticError):  # what cannot be read is not the same
-            same = False
-        if not same:
-            run.report(self.words, judged)
+        with suppress(ValueError, ArithmeticError):  # what cannot be read is not the same
+            if self.same(value, judged):
+                return
+        run.report(self.words, judged)
 
 
 def _scalar(name: str) -> JSON:
@@ -141,7 +137,8 @@ class Items(Part):
 
     def _compare(self, value: list[Any] | tuple[Any, ...], judged: list[JSON], run: Comparison) -> None:
         if len(value) != len(judged):
-            return run.report(_OTHER_FORM, judged)
+            run.report(_OTHER_FORM, judged)
+            return
         parts = chain(self.first, repeat(self.rest))
         for index, (part, item, spelled) in enumerate(zip(parts, value, judged, strict=False)):
             if run.needs(part):
@@ -149,7 +146,6 @@ class Items(Part):
         with suppress(TypeError):  # what has no hash here differs by more than its spelling
             if self.distinct and len({_settled(item, self.rest) for item in value}) < len(value):
                 run.report(_EQUAL_ITEMS, judged)
-        return None
 
 
 def _settled(item: Any, part: Part | None) -> Any:
@@ -170,23 +166,22 @@ class Keyed(Part):
 
     def _compare(self, value: dict[Any, Any], judged: dict[str, JSON], run: Comparison) -> None:
         if len(value) != len(judged):
-            return self._report_merged(value, judged, run)
+            if self.keys is not None:
+                self._report_merged(self.keys, value, judged, run)
+            return
         if run.needs(self.keys):
             for key, name in zip(value, judged, strict=True):
                 run.below(self.keys, key, name, name)
         if run.needs(self.values):
             for item, (name, spelled) in zip(value.values(), judged.items(), strict=True):
                 run.below(self.values, item, spelled, name)
-        return None
 
-    def _report_merged(self, value: dict[Any, Any], judged: dict[str, JSON], run: Comparison) -> None:
-        if self.keys is None:
-            return
+    def _report_merged(self, keys: Part, value: dict[Any, Any], judged: dict[str, JSON], run: Comparison) -> None:
         before, left = len(run.found), iter(value)
         key = next(left, None)
         for name in judged:
             tried = run.inside()
-            self.keys(key, name, tried)
+            keys(key, name, tried)
             if tried.found:
                 run.report(_EQUAL_KEYS, name, (name,))
             else:
@@ -258,14 +253,13 @@ class JsonText(Part):
     def _compare(self, value: Any, judged: JSON, run: Comparison) -> None:
         run.work.take(PER_TEXT)
         inside = decode(judged, work=Work(0))  # what is wrong with it is not told
-        if isinstance(inside, Invalid):
-            return run.report("must hold exactly one JSON value, without duplicate keys", judged)
         tried = Comparison(min(run.floor, Risk.NONE), run.work)
-        if self.inner is not None:
+        if isinstance(inside, Invalid):
+            run.report("must hold exactly one JSON value, without duplicate keys", judged)
+        elif self.inner is not None:
             self.inner(value, inside, tried)
         for _, words, _found in tried.found[:1]:
             run.report(f"holds a value that {words}", judged)
-        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
