@@ -114,10 +114,12 @@ class Scalar(Part):
         return Scalar(same=same, words=KEY_WORDS.format(words=self.words), risk=Risk.ALWAYS)
 
     def _compare(self, value: Any, judged: JSON, run: Comparison) -> None:
-        with suppress(ValueError, ArithmeticError):  # what cannot be read is not the same
-            if self.same(value, judged):
-                return
-        run.report(self.words, judged)
+        try:
+            same = self.same(value, judged)
+        except (ValueError, ArithmeticError):  # what cannot be read is not the same
+            same = False
+        if not same:
+            run.report(self.words, judged)
 
 
 def _scalar(name: str) -> JSON:
