@@ -15,24 +15,17 @@ from strictreply.values._limits import DEFAULT_LIMITS, JSON, Extraction, Limits,
 from strictreply.values._replies import Invalid
 
 _Tree: TypeAlias = "dict[str, JSON] | list[JSON]"
-
 _TREE = (dict, list)  # isinstance is quicker with a tuple than with a union, and it is asked for every value
 _PLACE = re.compile(r"line ([0-9]+) column ([0-9]+)\Z")
 
 # Only an exponent of three digits, or 200 digits in a row, can take a number past the largest double. With all digits
 # made alike, two searches rule both out; the plus sign of an exponent passes for one more digit.
 _ALIKE = bytes.maketrans(b"123456789+E", b"0000000000e")
-_LONG_EXPONENT = b"0e000"
-_LONG_NUMBER = b"0" * 200
+_LONG_EXPONENT, _LONG_NUMBER = b"0e000", b"0" * 200
 
 
 def decode(
-    text: object,
-    limits: Limits = DEFAULT_LIMITS,
-    *,
-    at: str = "",
-    names: Container[str] = frozenset(),
-    work: Work | None = None,
+    text: object, limits: Limits = DEFAULT_LIMITS, *, at: str = "", names: Container[str] = (), work: Work | None = None
 ) -> JSON | Invalid:
     """Read exactly one JSON text, a str or UTF-8 bytes; return its value, or ``Invalid`` with ``json.*`` issues.
 
@@ -107,7 +100,7 @@ _REASONS = (
     ("trailing characters", Code.JSON_TRAILING_DATA),
     ("recursion limit", Code.JSON_TOO_DEEP),
 )
-"""What the words of the fast parser mean, where a text is too large to be read again for a better explanation."""
+"""The codes for words of the fast parser, where a text is too large to be read again for a better explanation."""
 
 
 def _measure(value: JSON, openers: int) -> tuple[int, int]:
@@ -184,9 +177,9 @@ def extract(
     and never taken. A text beyond ``limits.reply_bytes`` is left as it is; the search gives up after 4,000 openings of
     an object, ``limits.nodes`` values, or ``limits.depth`` levels.
     """
-    steps: list[Extraction] = []
     if len(text) > limits.reply_bytes:
         return text, ()
+    steps: list[Extraction] = []
     if "after_think" in modes and text.lstrip().startswith(_THINK_OPEN) and _THINK_CLOSE in text:
         text = text.partition(_THINK_CLOSE)[2]
         steps.append("after_think")
@@ -208,10 +201,9 @@ def _first_object(text: str, limits: Limits) -> str | None:
         if (candidate := _CANDIDATE.search(text, end)) is None:
             return None
         scan = Scan(text, candidate.start(), depth=limits.depth, nodes=nodes)
-        end = scan.end
+        nodes, end = nodes - scan.nodes, scan.end
         if scan.complete and not scan.faults:
             return text[candidate.start() : end]
-        nodes -= scan.nodes
         if nodes < 1 or scan.stopped_by not in {None, Code.JSON_SYNTAX}:
             return None
     return None

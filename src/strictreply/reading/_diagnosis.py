@@ -43,18 +43,12 @@ _LEXEME = re.compile(rf'{_SPACE}(?:"({_BODY})"{_SPACE}:{_SPACE}{_ANY}|{_ANY}|(\}
 # The roles of lexemes, as bits: what may come next is a set of them. And their kinds, the values' in the order of _ANY.
 _MEMBER, _ITEM, _END_OBJECT, _END_ARRAY = 1, 2, 4, 8
 _IS_PLAIN, _IS_TEXT, _IS_NUMBER, _IS_EMPTY, _IS_OBJECT, _IS_ARRAY, _IS_END = range(7)
-_VALUES = (
-    *((kind, comma) for kind in (_IS_PLAIN, _IS_TEXT, _IS_NUMBER, _IS_EMPTY) for comma in (False, True)),
-    (_IS_OBJECT, False),
-    (_IS_ARRAY, False),
-)
 _OPENING = (_IS_OBJECT, _IS_ARRAY)
+_VALUES = [(kind, comma) for kind in range(_IS_END) for comma in (False, True) if not (comma and kind in _OPENING)]
 # Role, kind, and whether a comma follows, by the last group of _LEXEME that took part; none did at 0, and 1 is a name.
 _LEXEMES = (
-    (0, _IS_END, False),
-    (0, _IS_END, False),
-    *((_MEMBER, *value) for value in _VALUES),
-    *((_ITEM, *value) for value in _VALUES),
+    *[(0, _IS_END, False)] * 2,
+    *((role, *value) for role in (_MEMBER, _ITEM) for value in _VALUES),
     *((role, _IS_END, comma) for role in (_END_OBJECT, _END_ARRAY) for comma in (False, True)),
 )
 
@@ -64,7 +58,6 @@ _NAME_START = re.compile(rf'"({_BODY})"{_SPACE}:{_SPACE}')
 _STRING_START = re.compile(f'"{_BODY}')
 _CUT_ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{0,3})?\Z")
 _NUMBER_START = re.compile(rf"-?+(?:{_DIGITS}(?:\.[0-9]*+)?(?:(?<=[0-9])[eE][+-]?+[0-9]*+)?)?")
-_WORDS = ("true", "false", "null")
 _OTHER_WORD = re.compile(r"(?:true|false|null|none|undefined|nil)\b", re.IGNORECASE)
 _MISSPELT = (
     (re.compile("'"), "a string in double quotes"),
@@ -75,7 +68,6 @@ _COMMENT = re.compile(r"//|/\*|#")
 _AROUND = re.compile(r"[^\W\d_]|```|~~~|[<*>#]")  # what prose, tags and fences begin with, and no JSON does
 
 # What the grammar wants, by the roles of the lexemes that may come.
-_CLOSING_QUOTE = "a closing quote"
 _WANTED = {
     _MEMBER: "a key in double quotes",
     _MEMBER | _END_OBJECT: "a key in double quotes or }",
@@ -87,7 +79,6 @@ _WANTED = {
 _CLOSED_BY = {_END_OBJECT: "}", _END_ARRAY: "]"}
 _MAX_CLOSING = 8
 ALONE = "the JSON alone, no prose or code fence"
-_STRUCTURE = '"{}[],:'
 _INTEGER_PART = re.compile(r"-?+([0-9]*+)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -112,19 +103,17 @@ class JsonFault:
 _ENDING = {Code.JSON_TOO_MANY_NODES, Code.JSON_TOO_DEEP, Code.JSON_INCOMPLETE, Code.JSON_SYNTAX}
 
 
-class _Stopped(Exception):  # leaves the reading at the fault that ends it
-    pass
+class _Stopped(Exception):
+    """Leaves the reading at the fault that ends it."""
 
 
 class _Frame:
-    """One open container: what may come in it, the names seen in it, and the place of the value being read."""
+    """One open container: a lexeme with the role ``end`` closes it, one of ``next`` goes on after a comma."""
 
     __slots__ = ("end", "first", "index", "name", "names", "next")
 
     def __init__(self, end: int, following: int) -> None:
-        # a lexeme with the role ``end`` closes the container, one of ``following`` goes on after a comma
-        self.end, self.next, self.first = end, following, end | following
-        self.index = 0
+        self.end, self.next, self.first, self.index = end, following, end | following, 0
         self.name: str | None = None  # of the member being read
         self.names: set[str] = set()
 
@@ -139,9 +128,7 @@ class Scan:
     __slots__ = ("_max_depth", "_max_nodes", "_stack", "complete", "end", "faults", "nodes", "text")
 
     def __init__(self, text: str, start: int, *, depth: int, nodes: int) -> None:
-        self.text, self.end = text, start
-        self.complete = False
-        self.nodes = 0
+        self.text, self.end, self.nodes, self.complete = text, start, 0, False
         self.faults: list[JsonFault] = []
         self._max_depth, self._max_nodes = depth, nodes
         self._stack = [_Frame(0, 0)]
@@ -242,9 +229,9 @@ class Scan:
             end, wanted = _broken_string(text, start)
         elif expected & _ITEM:
             wanted = next((words for pattern, words in _MISSPELT if pattern.match(text, start)), wanted)
-            number, cut = _NUMBER_START.match(text, start), text[start : start + max(map(len, _WORDS))]
+            number, cut = _NUMBER_START.match(text, start), text[start : start + len("false")]
             end = number.end() if number else start
-            if any(word.startswith(cut) for word in _WORDS):  # as far as the text goes
+            if any(word.startswith(cut) for word in ("true", "false", "null")):  # as far as the text goes
                 end = len(text)
         if end == len(text):
             # what comes next, and what closes the open containers
@@ -296,7 +283,7 @@ def _broken_string(text: str, offset: int) -> tuple[int, str]:
     if text.startswith('"', end):
         return _after_blanks(text, end + 1), "a colon"
     if end == len(text) or _CUT_ESCAPE.match(text, end):
-        return len(text), _CLOSING_QUOTE
+        return len(text), "a closing quote"
     if text[end] == "\\":
         return end, "a valid escape, or \\\\ for a backslash"
     return end, "an escape such as \\n, no control character"
@@ -311,7 +298,7 @@ def _likely(text: str, offset: int, expected: int, *, outermost: bool) -> str:
     before = text[:offset].rstrip(" \t\n\r")[-1:]
     if text[offset] in "}]" and before == ",":
         return "no comma before a closing bracket"
-    in_string = before == '"' and not expected & (_MEMBER | _ITEM) and text[offset] not in _STRUCTURE
+    in_string = before == '"' and not expected & (_MEMBER | _ITEM) and text[offset] not in '"{}[],:'
     return 'a quote inside a string is \\"' if in_string else ""
 
 

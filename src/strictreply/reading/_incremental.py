@@ -40,13 +40,11 @@ _NUMBER: dict[str, dict[str, str]] = {
 }
 _WHOLE_NUMBER = frozenset("zifx")
 _RUNS_ON = frozenset("0123456789.eE+-")
-
 _WORDS: dict[str, tuple[str, JSON]] = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
 _NOT_FINITE = {"N": "NaN", "I": "Infinity"}
 _NUMBERS = dict.fromkeys("-" + _DIGITS, "number")
 _KINDS = {'"': "string", "{": "object", "[": "array", "t": "boolean", "f": "boolean", "n": "null", **_NUMBERS}
 _EMPTY: dict[str, Callable[[], Any]] = {"string": str, "object": dict, "array": list, "number": int}
-
 _State: TypeAlias = "Callable[[str, int], int]"
 
 
@@ -67,7 +65,6 @@ class Listener(Protocol):
 
     def member(self, count: int) -> bool:
         """Hear, at the comma, that one more member follows so many."""
-        ...
 
     def begins(self, kind: str) -> bool:
         """Hear the JSON type of a value at its first character; a number may prove an integer."""
@@ -162,8 +159,8 @@ class IncrementalReader:
     def issue(self, code: Code, at: str, names: Any) -> Issue:
         """Report a fault of the JSON as the strict decoder does for the text so far."""
         # what only a whole string or name shows is shown by one that is ended here
-        told = decode(self._came.getvalue() + self._tail, self._limits, at=at, names=names)
-        issues = told.issues if isinstance(told, Invalid) else ()
+        judged = decode(self._came.getvalue() + self._tail, self._limits, at=at, names=names)
+        issues = judged.issues if isinstance(judged, Invalid) else ()
         limit = self._limits.nodes if code is Code.JSON_TOO_MANY_NODES else self._limits.depth
         bare = Issue.of(code, at, line=1, column=1, expected="", limit=limit)
         return next((each for each in issues if each.code == code.value), bare)
@@ -305,12 +302,11 @@ class IncrementalReader:
             self._fault(Code.JSON_SYNTAX)
         text = self._text_so_far.getvalue()
         try:
-            value: JSON = jiter.from_json(text.encode(), allow_inf_nan=False)
+            value: JSON | Invalid = jiter.from_json(text.encode(), allow_inf_nan=False)
         except ValueError:
-            told = decode(text)
-            if isinstance(told, Invalid):
-                self._fault(CODES[told.issues[0].code])
-            value = told
+            value = decode(text)
+        if isinstance(value, Invalid):
+            self._fault(CODES[value.issues[0].code])
         if isinstance(value, float) and math.isinf(value):
             self._fault(Code.JSON_NOT_FINITE)
         self._scalar(value)
@@ -435,8 +431,7 @@ class IncrementalReader:
             self._fault(Code.JSON_DUPLICATE_KEY, tail=":0")
         if self._listener.key(text):
             self._refuse("key", text)
-        self._places[-1] = text
-        self._state = self._colon
+        self._places[-1], self._state = text, self._colon
 
 
 def _end_of_blanks(piece: str, at: int) -> int:
