@@ -11,11 +11,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
-FOUND_CHARS = 120
-PLACE_TOKENS = 6
-TOKEN_CHARS = 64
+FOUND_CHARS, PLACE_TOKENS, TOKEN_CHARS = 120, 6, 64
 _LONG_INTEGER_BITS = 400  # some 120 digits
-
 _BARE = re.compile(r"[\w$@-]+|\*")
 # an escape is matched whole or not at all, those of a surrogate pair together
 _WHOLE_CHARS = re.compile(r"(?:[^\\]|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|\\u(?!d[89ab])[0-9a-f]{4}|\\[^u])*+")
@@ -109,10 +106,7 @@ class Code(Worded):
     CALL_ID_DUPLICATE = "call.id_duplicate", "another tool call has the same id"
     CALL_AS_TEXT = "call.as_text", "the tool call is written as text; call the tool through tool_calls"
     CALL_MISSING = "call.missing", "the reply announced a tool call, but contains none"
-    CALL_UNREADABLE = (
-        "call.unreadable",
-        "the provider could not read the tool call; name a declared tool, its arguments one JSON object",
-    )
+    CALL_UNREADABLE = "call.unreadable", "the provider could not read the call; name a tool, its arguments one object"
     CALL_ID_TOO_LONG = "call.id_too_long", "the id of a tool call has more than {limit} bytes"
 
     REPLY_EMPTY = "reply.empty", "neither a tool call nor an answer"

@@ -195,8 +195,7 @@ class Attempt:
         record: dict[str, Any] = {"number": self.number, "issues": [issue.to_dict() for issue in self.issues]}
         record |= {name: getattr(self, name) for name in ("failure", "correction", "tier", "scope", "escalation")}
         record |= {"leniency": list(self.leniency), "refused": list(self.refused)}
-        record |= {"vetoed": None if self.vetoed is None else asdict(self.vetoed)}
-        record |= {"usage": asdict(self.usage), "seconds": self.seconds}
+        record |= {"vetoed": self.vetoed and asdict(self.vetoed), "usage": asdict(self.usage), "seconds": self.seconds}
         return record | {"request": plain_request(self.request), "raw": plain(self.raw)} if raw else record
 
 
@@ -268,12 +267,9 @@ REDACTED = "[redacted]"  # what replaces a credential in a text
 NOT_KEPT = "[not kept]"  # what replaces the value of a keyword that may hold a credential
 MIN_CREDENTIAL_CHARS = 8  # a shorter one is a placeholder (``none``, ``EMPTY``), and its letters may occur anywhere
 _MIN_UNNAMED_CHARS = 12
-_TRANSPORT_KEYWORDS = frozenset(
-    {
-        *("extra_headers", "extra_query", "extra_body"),  # the openai SDK's own
-        *("headers", "default_headers", "default_query", "query", "params", "cookies"),  # other clients'
-        *("auth", "proxy", "proxies", "base_url", "api_base", "client", "http_client"),
-    }
+_TRANSPORT_KEYWORDS = frozenset({"extra_headers", "extra_query", "extra_body"}).union(  # the openai SDK's own
+    ("headers", "default_headers", "default_query", "query", "params", "cookies"),  # other clients'
+    ("auth", "proxy", "proxies", "base_url", "api_base", "client", "http_client"),
 )
 _CREDENTIAL_NAME = re.compile(
     r"(?i)(?:api|access|private|secret|signing|auth)[-_]?key|auth(?!or(?!iz))|cookie|credential|passphrase|passwd|"
