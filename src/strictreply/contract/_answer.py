@@ -152,7 +152,6 @@ class _Open:
         return self._take(steps[0], inner[steps[0] if isinstance(value, dict) else int(steps[0])], steps[1:], names)
 
     def _take(self, key: str, value: JSON, steps: list[str] | None, names: Collection[str]) -> bool:
-        """Take a member or an item, final or still open."""
         attribute, kind, adapter = (self._members or {}).get(key, (key, *(self._items or (None, None))))
         if adapter is None:
             return True  # of no member of the model, or shown with the whole

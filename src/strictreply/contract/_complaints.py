@@ -24,7 +24,6 @@ from strictreply.values._limits import JSON
 
 Findings: TypeAlias = Iterable[Issue] | None
 """What a user's check finds: issues, or None when all is well."""
-
 _MAX_ISSUES, _MAX_DETAILS, _MAX_READ, _MAX_WORDS = 32, 200, 400, 200
 _MAX_SEARCHED = 60_000_000
 _MIN_WORD, _MIN_GLUED = 3, 5

@@ -86,25 +86,24 @@ class ContractKeywords(TypedDict, total=False):
 class Contract(Generic[A_co]):
     """What a reply may be: immutable, compiled once, safe to share between threads and tasks.
 
-    ``tools`` takes functions, pydantic models, :class:`Tool` values, OpenAI definitions and MCP entries. ``answer``
-    is ``str``, a pydantic type or a JSON Schema: what a direct answer must be. ``channel`` says where calls are
-    written: ``native`` (``tool_calls``) or ``text`` (a JSON union in the content). ``parallel`` allows several native
-    calls at once. ``extraction`` is one leniency or several; ``strict`` allows none. ``extra`` is ``forbid`` or
-    ``schema`` for all tools and the answer, also those in a request; None leaves each tool as it was declared.
-    ``formats`` says whether ``format`` is asserted in the tools and the answer; None leaves each tool as it was
-    declared, and asserts it in the answer. ``answer_style="tool"`` makes the tool ``final_answer`` the only way to
-    answer (requirement T14). ``blank_answers`` accepts white space as an answer. ``calls_as_text="answer"`` accepts a
-    native text answer that is, as a whole, a call of a declared tool in a form that models are known to write
-    (JSON, ``<tool_call>``, …); ``refuse`` makes it the fault ``call.as_text``. ``dialects="strict"`` takes a message
-    in the API's own form only; ``known`` accepts known deviations of servers, each of which the verdict names in its
-    ``leniency``. ``limits`` caps the size of a reply.
+    ``tools`` takes functions, pydantic models, :class:`Tool` values, OpenAI definitions and MCP entries. ``answer`` is
+    ``str``, a pydantic type or a JSON Schema: what a direct answer must be. ``channel`` says where calls are written:
+    ``native`` (``tool_calls``) or ``text`` (a JSON union in the content). ``parallel`` allows several native calls at
+    once. ``extraction`` is one leniency or several; ``strict`` allows none. ``extra`` is ``forbid`` or ``schema`` for
+    all tools and the answer, also those in a request; None leaves each tool as it was declared. ``formats`` says
+    whether ``format`` is asserted in the tools and the answer; None leaves each tool as it was declared, and asserts it
+    in the answer. ``answer_style="tool"`` makes the tool ``final_answer`` the only way to answer (requirement T14).
+    ``blank_answers`` accepts white space as an answer. ``calls_as_text="answer"`` accepts a native text answer that is,
+    as a whole, a call of a declared tool in a form that models are known to write (JSON, ``<tool_call>``, …);
+    ``refuse`` makes it the fault ``call.as_text``. ``dialects="strict"`` takes a message in the API's own form only;
+    ``known`` accepts known deviations of servers, each of which the verdict names in its ``leniency``. ``limits`` caps
+    the size of a reply.
 
     What one request demands is a contract of its own: ``choice`` is ``auto``, ``required``, ``none`` or the name of the
     one tool that must be called; ``offered`` are the tools that the model is shown where it may call some of them only
     (``allowed_tools``), none where it may call all that it is shown; ``ids_may_repeat`` says whether a call may have
-    the id of an earlier one of its conversation (whoever asks numbers them then).
-
-    Raises ContractError when a declaration is wrong, TypeError for an unknown keyword.
+    the id of an earlier one of its conversation (whoever asks numbers them then). Raises ContractError when a
+    declaration is wrong, TypeError for an unknown keyword.
     """
 
     tools: tuple[Tool, ...]

@@ -25,12 +25,10 @@ from strictreply.wires._opening import peek
 _NO_PARAMETERS: JSONObject = {"type": "object", "properties": {}}
 _NOT_GIVEN = frozenset({"NotGiven", "Omit"})
 _MEMBERS: Mapping[str, type] = {"name": str, "description": str, "parameters": Mapping, "strict": bool}
-
 _WITHIN = {name: name for name in _MEMBERS}
 _FLAT = _WITHIN | {"function": "function"}
 _BESIDE = {"type": "type", "function": "function"} | {name: f"{name} inside function" for name in _MEMBERS}
 """What a misspelt member may have meant, by where it stands, and how to say so."""
-
 # The words of other APIs for the parameters: passed on as a vendor's member, they would leave a tool without any.
 _OTHER_WORDS = frozenset({"args", "arguments", "input_schema", "inputSchema", "json_schema", "params", "schema"})
 _NEAR = 0.81  # the similarity of a misspelling; ``x-name`` is just below it
@@ -133,7 +131,6 @@ def _refuse_misspelt(keys: Iterable[object], at: str, known: Mapping[str, str], 
 
 
 def _copied(members: Mapping[str, Any], at: str) -> JSONObject:
-    """Copy a vendor's members, within the caps that hold for schemas."""
     try:
         return cast("JSONObject", read_document(members))
     except ContractError as error:
@@ -206,7 +203,6 @@ def function_name(function: Callable[..., object]) -> str:
 
 
 def _documented(function: Callable[..., object]) -> Callable[..., object]:
-    """Find the function that holds the annotations and the docstring."""
     if isinstance(function, functools.partial):
         return _documented(function.func)
     return function if inspect.isroutine(function) else type(function).__call__
@@ -257,7 +253,6 @@ def _field(parameter: inspect.Parameter, hints: Mapping[str, Any], name: str, de
 
 
 def _model(name: str, function: Callable[..., object], fields: dict[str, Any]) -> type[BaseModel]:
-    """Make the model; instances are frozen and named after the function."""
     # not extra="allow": dataclasses and TypedDicts inside would take it over and stand open
     config = ConfigDict(frozen=True, protected_namespaces=(), json_schema_extra=_without_title)
     title = "".join(part[:1].upper() + part[1:] for part in name.split("_") if part.isidentifier()) or "Function"
@@ -272,5 +267,4 @@ def _model(name: str, function: Callable[..., object], fields: dict[str, Any]) -
 
 
 def _without_title(schema: JSONObject) -> None:
-    """Leave out the name that we gave the model: the tool has its own."""
-    schema.pop("title", None)
+    schema.pop("title", None)  # we gave the model its name: the tool has its own

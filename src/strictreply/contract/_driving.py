@@ -18,7 +18,6 @@ import anyio
 from strictreply.values._issues import printable
 
 logger = logging.getLogger("strictreply")
-
 Effect = TypeVar("Effect")
 Event = TypeVar("Event")
 Result = TypeVar("Result")

@@ -157,7 +157,6 @@ def _judge_text(contract: Contract, text: str, work: Work) -> Verdict:
 
 
 def _too_large(contract: Contract, content: object) -> Issue | None:
-    """Report a text beyond the cap that JSON texts have; None for one within it."""
     limit = contract.limits.reply_bytes
     return Issue.of(Code.REPLY_TOO_LARGE, "/content", limit=limit) if utf8_size(content) > limit else None
 

@@ -104,7 +104,6 @@ def extra_keys(
 
 
 def _unknown(contract: Contract, name: str, at: str, work: Work) -> Issue:
-    """Report an unknown tool with the nearest declared one (requirement T34)."""
     near = nearest(name[:MAX_NAME_CHARS], contract.callable_names, work, cutoff=NEAR)
     names, hint = f"{contract.tool_list or 'none'}{or_answer(contract)}", f"did you mean {near}?" if near else ""
     return Issue.of(Code.TOOL_UNKNOWN, at, names=names, hint=hint, found=quote(name))

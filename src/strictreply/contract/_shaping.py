@@ -98,7 +98,6 @@ def _named(choice: object) -> str:
 
 
 def _shaped_by_format(contract: Contract, request: JSONObject) -> tuple[Contract, JSONObject]:
-    """Honour ``response_format``: what it demands of the content is the answer's contract."""
     wanted = request.get("response_format")
     if wanted is None:
         return contract, request
@@ -121,7 +120,6 @@ def _shaped_by_format(contract: Contract, request: JSONObject) -> tuple[Contract
 
 
 def _answer(contract: Contract, kind: object) -> Answer:
-    """Compile what a request asks of the answer, as strictly as the contract's own."""
     if type(contract.answer) is not Answer:
         raise ContractError("response_format holds a schema, but the answer judges by its own; leave the schema out")
     return Answer.of(kind, extra=contract.extra or "forbid", formats=contract.formats or "assert")

@@ -34,7 +34,6 @@ MARKERS = (
     r"</?s>",  # begin and end of a turn: Llama 2, Mistral
 )
 """What stands around calls and between them."""
-
 CALLS = (
     rf"<function={_NAME}\s*(?:>|(?=\{{)).*?(?:</function>|\Z)",  # Llama 3.1; Qwen3-Coder (llama.cpp#24644)
     rf"<{_SPACE}invoke\s+name={_NAME}\s*>.*?(?:</{_SPACE}invoke>|\Z)",  # DeepSeek V3.2, Claude (openclaw#97750)
@@ -49,7 +48,6 @@ CALLS = (
     rf"functions\.{_NAME}\({_SOME}\){_LAST}",  # the namespace that OpenAI's models see
 )
 """Calls that are no JSON as a whole."""
-
 HEADS = (
     rf"function<[|\uff5c]tool[▁_]sep[|\uff5c]>{_NAME}(?=\s)",  # DeepSeek V3 (google/adk-python#5654)
     rf"{_NAME}<[|\uff5c]tool[▁_]sep[|\uff5c]>",  # DeepSeek V3.1 (vllm-project/vllm#23454)
@@ -60,7 +58,6 @@ HEADS = (
     rf"{_NAME}(?::[0-9]+)?\s*(?=\{{)",  # Mistral Small (Rapid-MLX#1071); ChatGLM: the name on a line of its own
 )
 """What names a call before the JSON object of its arguments."""
-
 NAMES = ("name", "tool", "tool_name", "function", "function_name", "recipient_name", "action")
 ARGUMENTS = ("arguments", "parameters", "args", "params", "input", "tool_input", "tool_args", "action_input")
 """The members of a call in JSON: OpenAI's, Llama's (jundot/omlx#1153), LangChain's, those of our text channel."""
@@ -149,7 +146,6 @@ def _end_of_arguments(text: str, at: int) -> int | None:
 
 
 def _json_call(text: str, at: int, tools: Container[str]) -> tuple[int, list[str]] | None:
-    """Read a call that is JSON as a whole, or meant to be."""
     try:
         value, end = _JSON.raw_decode(text, at)
     except (ValueError, RecursionError):
@@ -160,7 +156,6 @@ def _json_call(text: str, at: int, tools: Container[str]) -> tuple[int, list[str
 
 
 def _closing(text: str, at: int) -> int:
-    """Find the marker that closes a call, or the end of the text."""
     closing = _CLOSING.search(text, at)
     return closing.start() if closing else len(text)
 

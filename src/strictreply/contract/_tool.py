@@ -82,15 +82,13 @@ class Tool(Generic[P, R_co]):
     arguments. ``function`` is the code behind it, None when the program runs the call itself. ``adapter`` reads
     arguments into an instance, None when they stay a dict. ``vendor`` holds members of a definition that are not
     OpenAI's. ``wrapped`` says that the model writes ``{"value": …}`` for arguments that are not an object.
-    ``definition`` is the OpenAI tool definition with those, made once and shared: read it, do not change it.
-    In a tool loop ``needs_approval`` pauses before a call until it is approved, and ``timeout`` limits one call in
-    seconds, None for the loop's limit. ``repeatable`` means that the same call may have another result the
-    next time, as with the state of a job: the loop's guard against repetition never counts it. These three are keywords
-    of every way to declare a tool. ``custom`` is what the API has of a tool whose input is free text, None for a
-    function; its arguments are that text.
-
-    Raises ContractError when the name is not 1 to 128 letters, digits and ``_ - . : /``, ``timeout`` is no number above
-    0, or a tool without a function needs approval: whoever runs it decides.
+    ``definition`` is the OpenAI tool definition with those, made once and shared: read it, do not change it. In a tool
+    loop ``needs_approval`` pauses before a call until it is approved, and ``timeout`` limits one call in seconds, None
+    for the loop's limit. ``repeatable`` means that the same call may have another result the next time, as with the
+    state of a job: the loop's guard against repetition never counts it. These three are keywords of every way to
+    declare a tool. ``custom`` is what the API has of a tool whose input is free text, None for a function; its
+    arguments are that text. Raises ContractError when the name is not 1 to 128 letters, digits and ``_ - . : /``,
+    ``timeout`` is no number above 0, or a tool without a function needs approval: whoever runs it decides.
     """
 
     name: str
@@ -132,9 +130,7 @@ class Tool(Generic[P, R_co]):
 
         That is a Tool, a function, a pydantic model (or dataclass, or TypedDict), an OpenAI tool definition, or an
         entry of an MCP ``tools/list`` as a mapping or an object. ``extra`` and ``formats`` None keep what the
-        declaration says.
-
-        Raises ContractError on anything else, and when the declaration itself is wrong.
+        declaration says. Raises ContractError on anything else, and when the declaration itself is wrong.
         """
         return cls.all_of([declaration], extra=extra, formats=formats)[0]
 
@@ -151,11 +147,10 @@ class Tool(Generic[P, R_co]):
     def from_function(cls, function: Callable[Q, R], **keywords: Unpack[ToolKeywords]) -> Tool[Q, R]:
         """Declare a function, sync or async: schema from the signature, words from the docstring.
 
-        ``name`` defaults to the function's, ``description`` to the docstring without its sections. Arguments come
-        as an instance of a model made from the signature. With ``extra="schema"`` other members are let in and left
-        out of it: the function could not take them. See :func:`strictreply.contract._definitions.read_signature`.
-
-        Raises ContractError when a parameter cannot be told to a model.
+        ``name`` defaults to the function's, ``description`` to the docstring without its sections. Arguments come as an
+        instance of a model made from the signature. With ``extra="schema"`` other members are let in and left out of
+        it: the function could not take them. See :func:`strictreply.contract._definitions.read_signature`. Raises
+        ContractError when a parameter cannot be told to a model.
         """
         signature, name = read_signature(function), function_name(function)
         adapter, parts = adapter_of(signature.model, name), {"function": function, "signature": signature}
@@ -178,9 +173,8 @@ class Tool(Generic[P, R_co]):
         """Declare a pydantic model, dataclass or TypedDict: arguments come as its instance.
 
         ``name`` defaults to the class's, ``description`` to its docstring; ``function`` is called with the instance.
-        With ``extra="schema"`` the type's own configuration says what becomes of members it does not name.
-
-        Raises ContractError when the type has no JSON Schema, or none of an object.
+        With ``extra="schema"`` the type's own configuration says what becomes of members it does not name. Raises
+        ContractError when the type has no JSON Schema, or none of an object.
         """
         title = getattr(model, "__name__", str(model))
         return cast("Tool[..., Any]", cls._typed(adapter_of(model, title), title, None, keywords, function=function))
@@ -203,10 +197,9 @@ class Tool(Generic[P, R_co]):
 
         ``function`` is called with that dict. The schema is copied. ``wrap_root`` declares a schema of any value, since
         the API sends arguments as objects: unless its ``type`` is ``object``, the model is asked for ``{"value": …}``,
-        and the arguments, for ``function`` and ``check`` too, are the value alone.
-
-        Raises ContractError when the schema is broken, when nothing fits it, or when it admits no object and
-        ``wrap_root`` is not set. Warns with ContractWarning of each part that nothing can fit.
+        and the arguments, for ``function`` and ``check`` too, are the value alone. Raises ContractError when the schema
+        is broken, when nothing fits it, or when it admits no object and ``wrap_root`` is not set. Warns with
+        ContractWarning of each part that nothing can fit.
         """
         document: Document = modern(read_document(schema))
         wrapped = wrap_root and not (isinstance(document, dict) and document.get("type") == "object")
@@ -219,9 +212,8 @@ class Tool(Generic[P, R_co]):
     def from_openai(cls, definition: Mapping[str, Any], **keywords: Unpack[SchemaKeywords]) -> Tool[..., Any]:
         """Declare an OpenAI tool definition, ``{"type": "function", "function": {…}}`` or what stands inside it.
 
-        Missing ``parameters`` mean none; ``strict`` and vendors' members (``cache_control``) stay in the definition.
-        A tool of the type ``custom`` takes a text, which is held to its grammar where that is a regular expression.
-
+        Missing ``parameters`` mean none; ``strict`` and vendors' members (``cache_control``) stay in the definition. A
+        tool of the type ``custom`` takes a text, which is held to its grammar where that is a regular expression.
         Raises ContractError with the path of the member that is wrong, or looks like a known one misspelt.
         """
         if definition.get("type") == "custom":
@@ -236,9 +228,8 @@ class Tool(Generic[P, R_co]):
     def from_mcp(cls, entry: object, **keywords: Unpack[SchemaKeywords]) -> Tool[..., Any]:
         """Declare an entry of an MCP ``tools/list``, a mapping or an object with ``name`` and ``inputSchema``.
 
-        Titles, annotations and output schemas are no matter of a call and are left aside.
-
-        Raises ContractError when the name or the schema is missing or of the wrong type.
+        Titles, annotations and output schemas are no matter of a call and are left aside. Raises ContractError when the
+        name or the schema is missing or of the wrong type.
         """
         name, description, schema = (member_of(entry, key) for key in ("name", "description", "inputSchema"))
         if not isinstance(name, str):
@@ -370,7 +361,6 @@ _DEFINED: ByText[Tool[..., Any]] = ByText()
 
 
 def _declared(declaration: object, extra: Extra | None, formats: Formats | None) -> tuple[Tool[..., Any], int]:
-    """Return the tool of a declaration, with the length of its text where it is a definition, else 0."""
     if isinstance(declaration, Tool):
         return declaration.held_to(extra or declaration.extra, formats or declaration.formats), 0
     extra, formats = extra or "forbid", formats or "assert"

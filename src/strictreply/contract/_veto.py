@@ -286,7 +286,6 @@ def _is_called(contract: Contract, tool: str, name: JSON) -> bool:
 
 
 def _union(contract: Contract) -> Place:
-    """Return the place of the text channel's union: a call of each tool, or an answer."""
     alternatives: list[Alternative] = []
     for name in contract.callable_names:
         tool = text_place((name,), partial(_is_called, contract, name))

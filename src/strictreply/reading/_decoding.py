@@ -17,7 +17,6 @@ from strictreply.values._replies import Invalid
 _Tree: TypeAlias = "dict[str, JSON] | list[JSON]"
 _TREE = (dict, list)  # isinstance is quicker with a tuple than with a union, and it is asked for every value
 _PLACE = re.compile(r"line ([0-9]+) column ([0-9]+)\Z")
-
 # Only an exponent of three digits, or 200 digits in a row, can take a number past the largest double. With all digits
 # made alike, two searches rule both out; the plus sign of an exponent passes for one more digit.
 _ALIKE = bytes.maketrans(b"123456789+E", b"0000000000e")

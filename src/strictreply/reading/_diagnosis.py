@@ -16,7 +16,6 @@ from strictreply.values._limits import MAX_NUMBER_DIGITS, Limits, Work
 MAX_FAULTS = 16  # the faults of one text that are reported; reading stops at the last of them
 NODES_PER_STEP = 3  # values of a text that are read in one step of work
 _EXCERPT_CHARS = 30  # shown on either side of a fault
-
 PathToken: TypeAlias = "str | int"  # one token of a JSON path: the name of a member or the index of an item
 
 # The grammar of RFC 8259. Possessive quantifiers keep matching linear in time and flat in memory.
@@ -35,11 +34,9 @@ _PLAIN = rf'"[ !#-\[\]-\x7f]*+"|{_SMALL}|true|false|null'
 # Values that need a look: a string may hold half a surrogate pair, an empty container may be too deep.
 _TEXT, _RANGE, _EMPTY = rf'"{_BODY}"', rf"{_NUMBER}{_WHOLE}|NaN|-?+Infinity", rf"\{{{_SPACE}\}}|\[{_SPACE}\]"
 _ANY = "(?:" + "|".join(f"({value}){_COMMA}" for value in (_PLAIN, _TEXT, _RANGE, _EMPTY)) + r"|(\{)|(\[))"
-
 # One lexeme is a member of an object or an item of an array, as far as a scalar or an opening, with the comma after
 # it; or the end of a container, likewise; or nothing: else finditer would skip text in search of the next one.
 _LEXEME = re.compile(rf'{_SPACE}(?:"({_BODY})"{_SPACE}:{_SPACE}{_ANY}|{_ANY}|(\}}){_COMMA}|(\]){_COMMA}|)')
-
 # The roles of lexemes, as bits: what may come next is a set of them. And their kinds, the values' in the order of _ANY.
 _MEMBER, _ITEM, _END_OBJECT, _END_ARRAY = 1, 2, 4, 8
 _IS_PLAIN, _IS_TEXT, _IS_NUMBER, _IS_EMPTY, _IS_OBJECT, _IS_ARRAY, _IS_END = range(7)
@@ -290,7 +287,6 @@ def _broken_string(text: str, offset: int) -> tuple[int, str]:
 
 
 def _likely(text: str, offset: int, expected: int, *, outermost: bool) -> str:
-    """Return the likely mistake where a text goes wrong, empty when none is likely."""
     if outermost and expected == _ITEM:
         return ALONE if _AROUND.match(text, offset) and not _OTHER_WORD.match(text, offset) else ""
     if _COMMENT.match(text, offset):

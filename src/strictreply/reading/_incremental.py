@@ -23,7 +23,6 @@ _BLANKS = re.compile("[ \t\n\r]*+")
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _ESCAPE_SO_FAR = re.compile("u[0-9A-Fa-f]{0,4}")
 _SURROGATES, _HIGH, _LOW = range(0xD800, 0xE000), range(0xD800, 0xDC00), range(0xDC00, 0xE000)
-
 _DIGITS = "0123456789"
 # A number by the character that comes: "z" is after a leading zero, "i" in the integer, "p" after the point, "f" in the
 # fraction, "e" after the exponent's letter, "s" after its sign, "x" in the exponent, "-" after the minus.
@@ -224,7 +223,6 @@ class IncrementalReader:
             container.append(value)
 
     def _scalar(self, value: JSON) -> None:
-        """Let the listener hear a whole scalar."""
         if self._listener.scalar(value):
             self._refuse("scalar", value)
 

@@ -47,7 +47,6 @@ BESIDE_REF = frozenset({"$ref", "definitions", "$defs", "title", "description", 
 _OTHERS = {"bool": "boolean", "int": "integer", "str": "string", "dict": "object", "none": "null", "list": "array"}
 TYPE_WORDS = {name: name for name in TYPES} | _OTHERS | {"tuple": "array", "double": "number", "float": "number"}
 """The words of other languages for the types of JSON Schema, in lower case."""
-
 NEWER = frozenset({"dependentRequired", "dependentSchemas", "maxContains", "minContains", "prefixItems"}).union(
     ("unevaluatedItems", "unevaluatedProperties")
 )

@@ -201,7 +201,6 @@ PATTERN_SAMPLES = (  # noqa: SIM905 - as a list these would take 38 lines
     "+12025550100 202-555-0100 name@example.com https://example.com/ /a a.b en-US USD"
 ).split()
 """Texts that are tried for a pattern, the likeliest first: none is made from the pattern itself."""
-
 TEXT_RULES = frozenset({"type", "minLength", "maxLength", "pattern", "format"})
 TELLING = (
     ("object", frozenset({"properties", "required", "minProperties", "patternProperties", "additionalProperties"})),
@@ -254,10 +253,8 @@ class _Maker:
             raise LookupError
         wanted = tuple(place for place in wanted if place)
         schema, members, items = self._merged(node, wanted)
-        given = [schema["const"]] if "const" in schema else schema.get("enum")
-        if not given and "default" in schema and self._defaults and nth == 0 and not wanted:
-            return schema["default"]  # not where something is wanted in it: it may be empty
-        if given:
+        # A default in which something is wanted is no good: it may be empty.
+        if given := _listed(schema, default=self._defaults and nth == 0 and not wanted):
             return given[nth % len(given)]
         declared = schema.get("type")
         if isinstance(declared, list):
@@ -328,6 +325,11 @@ class _Maker:
         rest, varied = items.get("contains" if contained else "items"), bool(schema.get("uniqueItems"))
         chosen = [(items.get(index, rest), index) for index in range(least)]
         return [self.made(node, depth + 1, index * varied, _below(wanted, index)) for node, index in chosen]
+
+
+def _listed(schema: dict[str, Any], *, default: bool) -> list[Any]:
+    given = [schema["const"]] if "const" in schema else schema.get("enum")
+    return given or ([schema["default"]] if default and "default" in schema else [])
 
 
 def _open_name(schema: dict[str, Any]) -> str:

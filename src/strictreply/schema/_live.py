@@ -25,7 +25,6 @@ SMALL = 32  # values in a container that the engine judges at its end
 KINDS = frozenset({"object", "array", "string", "number", "boolean", "null"})
 _MOST = ("maxLength", "maxItems", "maxProperties")
 _REMARKS = frozenset({"type", "title", "description", "default", "examples", "deprecated", "$comment"})
-
 _Form: TypeAlias = Mapping[str, Any]
 
 
@@ -145,7 +144,6 @@ class LiveSchema:
         return self._joined(factors)
 
     def _alternative(self, forms: tuple[_Form, ...]) -> Alternative:
-        """Return what schemas that must hold together admit."""
         least = {keyword: min((form.get(keyword, math.inf) for form in forms), default=math.inf) for keyword in _MOST}
         closed = [names for form in forms if (names := self._closed_names(form)) is not None]
         names = min(closed, key=len) if closed else None

@@ -27,7 +27,6 @@ from strictreply.values._issues import pointer
 from strictreply.values._limits import JSON
 
 Errors: TypeAlias = "Iterator[ValidationError]"
-
 TIME = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.\d+)?(?:[zZ]|([+-])([01]\d|2[0-3]):([0-5]\d))", re.ASCII)
 DURATION = re.compile(
     r"P(?=[\dT])(?:\d+W|(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)?"

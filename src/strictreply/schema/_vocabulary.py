@@ -70,7 +70,6 @@ MAPS = {
     **dict.fromkeys(("$defs", "definitions"), Applies.NOWHERE),
 }
 """The keywords that hold one sub-schema, a list of them, or a map of them: and where these apply."""
-
 LENGTHS: dict[str, tuple[type, Callable[[Any, Any], bool]]] = {
     "minItems": (list, operator.ge),
     "maxItems": (list, operator.le),
@@ -78,13 +77,11 @@ LENGTHS: dict[str, tuple[type, Callable[[Any, Any], bool]]] = {
     "maxProperties": (dict, operator.le),
 }
 """The keywords that bound the length of an array or an object, and how."""
-
 WHOLE = ("enum", "const", "uniqueItems")  # the keywords that look at all of a container by themselves
 OWN = frozenset(("type", *LENGTHS, *WHOLE, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")).union(
     ("multipleOf", "minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType")
 )
 """The keywords about a value itself, whatever stands below it."""
-
 STATEMENTS = ("additionalProperties", "unevaluatedProperties")  # about all members that no other keyword is about
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 HOLDERS = frozenset({*ONE, *LISTS, *MAPS})
@@ -206,7 +203,6 @@ KEYWORDS = {keyword: rule for rule, keywords in _OF_SEVERAL.items() for keyword 
     re.sub("_(.)", lambda found: found[1].upper(), rule): rule for rule in SchemaRule if rule not in _OF_SEVERAL
 }
 """The rule behind each keyword that can refuse a value; ``false`` is the schema that admits nothing."""
-
 MAX_LIST_CHARS = 64
 BRIEF_LIST_CHARS = 32  # beside a hint that names the nearest
 MAX_FORMS_CHARS = 120
@@ -235,7 +231,6 @@ FORMATS = {
     "regex": ("a regular expression", None),
 }
 """The words for a format, and a text that has it (None: no text is typical of it)."""
-
 FORMAT_SAMPLES = {name: sample for name, (_, sample) in FORMATS.items() if sample is not None}
 COUNTED = {"Length": "character", "Items": "item", "Properties": "key"}  # by ``minLength`` and its like
 

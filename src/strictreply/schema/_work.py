@@ -22,9 +22,6 @@ _TREE = (dict, list)  # isinstance is quicker with a tuple than with a union, an
 MAX_ROUNDS = 100
 TRIED_TWICE = frozenset({"anyOf", "oneOf", "if"})  # by the engines, to learn what these evaluated
 UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems"})
-NAMED = frozenset({"properties", "prefixItems"})
-REST = frozenset({"additionalProperties", "items"})
-
 Below: TypeAlias = list[
     Counter[int]
 ]  # by member or item of a place: the places' ids below, and how often each is judged
@@ -99,10 +96,11 @@ def _below(judges: list[tuple[Node, int]]) -> Below:
     others: dict[bool, Counter[int]] = {True: Counter(), False: Counter()}  # by whether it is a member or an item
     named: dict[tuple[bool, str | int | None], Counter[int]] = {}
     for node, times in judges:
-        rest = {edge.keyword == "additionalProperties": edge for edge in node.edges if edge.keyword in REST}
+        both = ("additionalProperties", "items")
+        rest = {edge.keyword == "additionalProperties": edge for edge in node.edges if edge.keyword in both}
         for edge in node.along(Applies.MEMBER, Applies.ITEM):
             member = edge.applies is Applies.MEMBER
-            if edge.keyword not in NAMED:
+            if edge.keyword not in ("properties", "prefixItems"):
                 others[member][id(edge.target)] += times
                 continue
             counter = named.setdefault((member, edge.token), Counter())

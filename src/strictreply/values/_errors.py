@@ -40,7 +40,6 @@ ADVICE: dict[Remedy, str] = {
     Remedy.STOP: "The provider or the model declined: change the prompt or the model; asking again will not help.",
 }
 """What a person can do about each kind of fault, by its remedy."""
-
 _LATER = "Try again later, or allow more RetryPolicy.transport_retries; error.cause has the SDK's own exception."
 REASON_ADVICE: dict[str, str] = {
     "deadline": "Raise RetryPolicy.deadline, or use a faster model; error.attempts has the seconds of each.",
@@ -184,10 +183,9 @@ class ReplyHalted(CallFailed):
 class TransportFailed(CallFailed):
     """The API could not be reached, or answered with an error or with something that is no completion.
 
-    ``cause`` is the SDK's exception, None when the response itself was malformed and after unpickling;
-    ``retry_after`` the seconds the server asked to wait, or None; ``status_code`` its HTTP status, or None.
-    ``str()`` does not repeat what the cause said, and no traceback shows it: a server's words may hold the model's.
-    ``explain()`` ends with it.
+    ``cause`` is the SDK's exception, None when the response itself was malformed and after unpickling; ``retry_after``
+    the seconds the server asked to wait, or None; ``status_code`` its HTTP status, or None. ``str()`` does not repeat
+    what the cause said, and no traceback shows it: a server's words may hold the model's. ``explain()`` ends with it.
     """
 
     def __init__(
@@ -307,7 +305,6 @@ def _message(text: str) -> str:
 
 
 def _rebuilt(kind: type[StrictReplyError], args: tuple[Any, ...], fields: dict[str, Any]) -> StrictReplyError:
-    """Restore a pickled error from its fields, without running its constructor."""
     error = kind.__new__(kind, *args)
     vars(error).update(fields)
     error.args = args
