@@ -165,19 +165,22 @@ def _judge_answer(contract: Contract, value: dict[str, JSON], work: Work) -> Dir
     return Invalid(tuple(issues)) if issues else DirectAnswer(answer)
 
 
+def _missing_keys(contract: Contract, value: dict[str, JSON]) -> list[Issue]:
+    hints = [] if value else [came_words(value, "reply")]
+    if contract.answer_style == "union" and contract.choice in {"auto", "none"}:
+        hints.append('an answer is {"answer": …}')
+    missing = [(f"/{key}", expected) for key, expected in _CALL_KEYS.items() if key not in value]
+    hint = "; ".join(hints)
+    return [Issue.of(Code.SHAPE_MISSING_KEY, at, expected=expected, hint=hint) for at, expected in missing]
+
+
 def _judge_call(contract: Contract, value: dict[str, JSON], work: Work) -> Outcome:
     """Judge ``{"tool": …, "args": …}``; the arguments are held to the tool's schema when the tool is known."""
     name = value.get("tool")
     tool = contract.by_name.get(name) if isinstance(name, str) else None
     # the schemas that a key beside the tool and its arguments may have been meant for
     inner = {"answer": contract.answer.schema} if tool is None else {"args": tool.parameters}
-    issues = extra_keys(value, tuple(_CALL_KEYS), inner=inner)
-    hints = [] if value else [came_words(value, "reply")]
-    if contract.answer_style == "union" and contract.choice in {"auto", "none"}:
-        hints.append('an answer is {"answer": …}')
-    for key, expected in _CALL_KEYS.items():
-        if key not in value:
-            issues.append(Issue.of(Code.SHAPE_MISSING_KEY, f"/{key}", expected=expected, hint="; ".join(hints)))
+    issues = extra_keys(value, tuple(_CALL_KEYS), inner=inner) + _missing_keys(contract, value)
     named = judge_name(contract, name, "/tool", work) if "tool" in value else ()
     issues += named
     outcome: Outcome = Invalid(())
