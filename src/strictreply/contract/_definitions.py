@@ -22,11 +22,9 @@ from strictreply.values._issues import pointer
 from strictreply.values._limits import JSONObject
 from strictreply.wires._opening import peek
 
-_NO_PARAMETERS: JSONObject = {"type": "object", "properties": {}}
 _NOT_GIVEN = frozenset({"NotGiven", "Omit"})
 _MEMBERS: Mapping[str, type] = {"name": str, "description": str, "parameters": Mapping, "strict": bool}
 _WITHIN = {name: name for name in _MEMBERS}
-_FLAT = _WITHIN | {"function": "function"}
 _BESIDE = {"type": "type", "function": "function"} | {name: f"{name} inside function" for name in _MEMBERS}
 """What a misspelt member may have meant, by where it stands, and how to say so."""
 # The words of other APIs for the parameters: passed on as a vendor's member, they would leave a tool without any.
@@ -75,7 +73,7 @@ def read_definition(definition: Mapping[str, Any]) -> Definition:
     schemas = {key for key, value in objects.items() if "properties" in {key, *value} or value.get("type") == "object"}
     foreign = frozenset() if "parameters" in body else _OTHER_WORDS | schemas
     _refuse_misspelt(outer, "", _BESIDE, foreign)
-    _refuse_misspelt(within, at, _WITHIN if at else _FLAT, foreign)
+    _refuse_misspelt(within, at, _WITHIN if at else _WITHIN | {"function": "function"}, foreign)
     if "name" not in body:
         raise ContractError("a tool definition must have a name", path=at)
     for key, kind in _MEMBERS.items():
@@ -83,7 +81,7 @@ def read_definition(definition: Mapping[str, Any]) -> Definition:
         if not isinstance(value, kind) and (value is not None or key == "name"):
             raise ContractError(f"the {key} of a tool must be a {kind.__name__}", path=pointer(at, key))
     within |= {"description": None} if body.get("description", "") is None else {}
-    parameters = _NO_PARAMETERS if body.get("parameters") is None else body["parameters"]
+    parameters = {"type": "object", "properties": {}} if body.get("parameters") is None else body["parameters"]
     vendor = VendorMembers(_copied(outer, ""), _copied(within, at))
     return Definition(body["name"], body.get("description") or "", parameters, body.get("strict"), vendor)
 

@@ -201,7 +201,6 @@ _OPENS = re.compile(
     re.IGNORECASE,
 )
 _TAG = re.compile(r"</?(\w+)(\Z)?")
-_TAGS = ("think", "tool", "function", "invoke", "toolcall")
 _WORD = re.compile(r"""\[?\s*["']?((?:functions\.|default_api\.)?[\w./-]{0,128})["']?""", re.IGNORECASE)
 _AFTER_NAME = re.compile(r"(?:\.call)?(?:[(<\[]|:?[0-9]*\s*(?:\Z|[{<]))", re.IGNORECASE)
 _TO = re.compile(r"(?:assistant\S*)?\w{1,20}(?:\s+(?:to=|to?\Z|\Z)|\Z)|to=", re.IGNORECASE)
@@ -225,7 +224,7 @@ def may_become_call(text: str, tools: Collection[str]) -> bool:
     if not rest or _OPENS.match(rest):
         return True
     if tag := _TAG.match(rest):
-        return tag[2] is not None or tag[1].lower().startswith(_TAGS)
+        return tag[2] is not None or tag[1].lower().startswith(("think", "tool", "function", "invoke", "toolcall"))
     if _TO.match(rest) or any(half.startswith(rest.lower()) for half in _HALVES):
         return True
     found = _WORD.match(rest)

@@ -41,9 +41,8 @@ _BROKEN: dict[str, frozenset[str] | None] = {
 }
 _THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
 _FENCE = re.compile(r"```(?:json)?[ \t]*\r?\n", re.IGNORECASE)
-_CHARS_PER_TOKEN = 4
+_CHARS_PER_TOKEN, _MAX_ASKED = 4, 8
 _MAX_FENCE = 200  # characters of a fence's first line that are followed
-_MAX_ASKED = 8
 _UNION = ("tool", "args", "answer")
 _FENCE_START = re.compile(r"`{1,3}\Z|```(?:j|js|jso|json)?[ \t]*\r?\Z", re.IGNORECASE)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import StringIO
-from typing import Any, Generic, NamedTuple, NoReturn, Protocol, TypeAlias
+from typing import Any, Generic, NamedTuple, NoReturn, Protocol
 
 import jiter
 
@@ -41,10 +41,9 @@ _WHOLE_NUMBER = frozenset("zifx")
 _RUNS_ON = frozenset("0123456789.eE+-")
 _WORDS: dict[str, tuple[str, JSON]] = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
 _NOT_FINITE = {"N": "NaN", "I": "Infinity"}
-_NUMBERS = dict.fromkeys("-" + _DIGITS, "number")
-_KINDS = {'"': "string", "{": "object", "[": "array", "t": "boolean", "f": "boolean", "n": "null", **_NUMBERS}
+_KINDS = {'"': "string", "{": "object", "[": "array", "t": "boolean", "f": "boolean", "n": "null"}
+_KINDS |= dict.fromkeys("-" + _DIGITS, "number")
 _EMPTY: dict[str, Callable[[], Any]] = {"string": str, "object": dict, "array": list, "number": int}
-_State: TypeAlias = "Callable[[str, int], int]"
 
 
 class Listener(Protocol):
@@ -122,7 +121,7 @@ class IncrementalReader:
     def __init__(self, listener: Listener, limits: Limits = DEFAULT_LIMITS) -> None:
         self._listener, self._limits = listener, limits
         self._came = StringIO()
-        self._state: _State = self._value
+        self._state: Callable[[str, int], int] = self._value
         self._may_end = False  # whether the container may end here without a further value
         self._nodes = 0
         # The open containers, for each the key or index of the value being read, and the nodes before it.

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from referencing._core import Resolver, Resource
 
 Document: TypeAlias = "dict[str, Any] | bool"  # A JSON Schema as plain JSON that nobody else holds
-MAX_DEPTH = 120
-MAX_NODES = 10_000
-MAX_CHARS = 2_000_000
+MAX_DEPTH, MAX_NODES, MAX_CHARS = 120, 10_000, 2_000_000
 MAX_REFERENCES = 16
 MAX_INTEGER_BITS = int(MAX_NUMBER_DIGITS * math.log2(10))
 MAX_WORDS = 200  # how many characters of an engine's own words are shown
@@ -52,8 +50,7 @@ class _Copier:
     def copy(self, value: object, path: str, depth: int) -> Any:
         self.nodes += 1
         if self.nodes > MAX_NODES or depth > MAX_DEPTH:
-            size = f"more than {MAX_NODES} values or {MAX_DEPTH} levels"
-            raise ContractError(f"the schema is too large: {size}; declare the part that is needed")
+            raise ContractError(f"the schema has over {MAX_NODES} values or {MAX_DEPTH} levels; declare what is needed")
         match value:
             case bool() | None:
                 return value
@@ -84,8 +81,7 @@ class _Copier:
             raise ContractError(f"names in a schema are text; {type(text).__name__} is not: quote it", path=path)
         self.chars += len(text)
         if self.chars > MAX_CHARS:
-            message = f"the schema is too large: more than {MAX_CHARS} characters; declare the part that is needed"
-            raise ContractError(message)
+            raise ContractError(f"the schema has over {MAX_CHARS} characters; declare the part that is needed")
         try:
             return text.encode().decode()
         except UnicodeEncodeError:

@@ -205,9 +205,7 @@ KEYWORDS = {keyword: rule for rule, keywords in _OF_SEVERAL.items() for keyword 
 """The rule behind each keyword that can refuse a value; ``false`` is the schema that admits nothing."""
 MAX_LIST_CHARS = 64
 BRIEF_LIST_CHARS = 32  # beside a hint that names the nearest
-MAX_FORMS_CHARS = 120
-MAX_WORD_CHARS = 120
-MAX_FORM_CHARS = 60
+MAX_FORMS_CHARS, MAX_WORD_CHARS, MAX_FORM_CHARS = 120, 120, 60
 OTHER_FORM = "what another form allows"
 FORMATS = {
     "date": ("a date, YYYY-MM-DD", "2025-01-31"),

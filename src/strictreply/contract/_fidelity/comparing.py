@@ -17,13 +17,10 @@ from strictreply.values._replies import Invalid
 Same: TypeAlias = Callable[[Any, JSON], bool]  # whether JSON spells a value; ValueError and ArithmeticError mean no
 Difference: TypeAlias = tuple[tuple[str | int, ...], str, JSON]  # where a value differs, our words, and its JSON there
 MAX_FOUND = 32
-KEY_WORDS = "has a key that would be read as another value; each key {words}"
 # What trying a branch of a union takes, and reading a text as JSON, where comparing one place takes 1.
 PER_BRANCH, PER_TEXT = 2, 20
 _EQUAL_KEYS = "has two keys that are equal as the declared type reads them"
-_EQUAL_ITEMS = "has two items that are equal as the declared type reads them"
 _OTHER_FORM = "would be read as another alternative of the union; write it as the schema shows"
-_BELOW_ALL = -1
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
@@ -70,7 +67,7 @@ class Comparison:
     def inside(self) -> Comparison:
         """Try a branch of a union."""
         self.work.take(PER_BRANCH)
-        return Comparison(_BELOW_ALL, self.work, known=self.known)
+        return Comparison(-1, self.work, known=self.known)  # below every risk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +108,8 @@ class Scalar(Part):
         def same(value: Any, name: JSON) -> bool:
             return self.same(value, name if self.text else _scalar(str(name)))
 
-        return Scalar(same=same, words=KEY_WORDS.format(words=self.words), risk=Risk.ALWAYS)
+        words = f"has a key that would be read as another value; each key {self.words}"
+        return Scalar(same=same, words=words, risk=Risk.ALWAYS)
 
     def _compare(self, value: Any, judged: JSON, run: Comparison) -> None:
         try:
@@ -147,7 +145,7 @@ class Items(Part):
                 run.below(part, item, spelled, index)
         with suppress(TypeError):  # what has no hash here differs by more than its spelling
             if self.distinct and len({_settled(item, self.rest) for item in value}) < len(value):
-                run.report(_EQUAL_ITEMS, judged)
+                run.report("has two items that are equal as the declared type reads them", judged)
 
 
 def _settled(item: Any, part: Part | None) -> Any:

@@ -33,7 +33,6 @@ _DURATION = (
 _MICROSECONDS = 6
 _FINEST = "no finer than microseconds"
 _JSON_TYPES = (bool, int, float, str, type(None), list, dict)
-_URL_SAFE = str.maketrans("-_", "+/")
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
 
 
@@ -147,7 +146,7 @@ def text_of_bytes(encoding: str) -> Scalar:
             return value.hex() == _str(judged).lower()
         if encoding == "base64":
             spelled = base64.b64encode(value).decode().rstrip("=")
-            return spelled == _str(judged).translate(_URL_SAFE).rstrip("=")
+            return spelled == _str(judged).replace("-", "+").replace("_", "/").rstrip("=")
         return value == _str(judged).encode()
 
     return _spelled(same, f"must be bytes in {encoding}", Risk.NONE if encoding == "utf8" else Risk.ALWAYS)
