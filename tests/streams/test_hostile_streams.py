@@ -71,7 +71,7 @@ STORED = [case for case in recorded("sse", "http") if stored(case["body"]) is no
 
 @pytest.mark.parametrize("case", STORED, ids=lambda case: case["id"])
 def test_recorded_cases(case: dict[str, Any]) -> None:
-    """What must be refused brings no finish; every exception is ours, and the SDK's; no canary is in its words."""
+    """A stream that must be refused has no finish; every exception is ours and the SDK's; no canary is in its words."""
     status, headers, body = stored(case["body"]) or (200, {}, b"")
     kept = {name: value for name, value in headers.items() if name.lower() not in _ABOUT_BODY}
     if case["id"] == "sse_invalid_utf8":  # the byte that it is named after was lost in the file

@@ -100,7 +100,7 @@ def followed(kind: Any, text: str, dice: random.Random | None = None, **keywords
 
 
 def assert_shown(shown: Any, whole: Any, value: Any, at: str, is_open: set[str]) -> None:
-    """What is open is a part of the whole; what is final is equal, and all that is final is there."""
+    """An open value is a part of the whole; final values are equal, and all of them are there."""
     if at not in is_open:
         assert shown == whole
         assert type(shown) is type(whole)

@@ -41,8 +41,8 @@ _WHOLE_NUMBER = frozenset("zifx")
 _RUNS_ON = frozenset("0123456789.eE+-")
 _WORDS: dict[str, tuple[str, JSON]] = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
 _NOT_FINITE = {"N": "NaN", "I": "Infinity"}
-_KINDS = {'"': "string", "{": "object", "[": "array", "t": "boolean", "f": "boolean", "n": "null"}
-_KINDS |= dict.fromkeys("-" + _DIGITS, "number")
+_NUMBERS = dict.fromkeys("-" + _DIGITS, "number")
+_KINDS = {'"': "string", "{": "object", "[": "array", "t": "boolean", "f": "boolean", "n": "null", **_NUMBERS}
 _EMPTY: dict[str, Callable[[], Any]] = {"string": str, "object": dict, "array": list, "number": int}
 
 
@@ -63,6 +63,7 @@ class Listener(Protocol):
 
     def member(self, count: int) -> bool:
         """Hear, at the comma, that one more member follows so many."""
+        ...
 
     def begins(self, kind: str) -> bool:
         """Hear the JSON type of a value at its first character; a number may prove an integer."""

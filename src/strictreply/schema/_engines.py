@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from importlib.util import find_spec
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import quote
@@ -18,12 +19,8 @@ from strictreply.values._errors import ContractError
 from strictreply.values._issues import pointer, pointer_tokens
 from strictreply.values._limits import JSON, Work
 
-try:
+if TYPE_CHECKING or find_spec("jsonschema_rs") is not None:  # some platforms have no wheel
     import jsonschema_rs
-except ImportError:  # no wheel for this platform
-    HAS_RUST = False
-else:
-    HAS_RUST = True
 if TYPE_CHECKING:
     from strictreply.schema._reference_engine import ReferenceEngine
 
@@ -180,7 +177,7 @@ class SchemaEngine(Protocol):
 @cache
 def engine_type() -> type[RustEngine | ReferenceEngine]:
     """Return the engine in use: its ``refuse_malformed`` checks a schema against its metaschema."""
-    if HAS_RUST:
+    if find_spec("jsonschema_rs") is not None:
         return RustEngine
     from strictreply.schema._reference_engine import ReferenceEngine  # noqa: PLC0415 - only the engine in use is imported
 

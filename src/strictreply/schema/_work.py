@@ -176,9 +176,9 @@ def judgements_of(graph: Graph, value: object, *, built: bool = False) -> int:
 
 def _entered(node: Node, value: object, *, built: bool) -> Iterator[SchemaEdge]:
     tested, named = node.schema.get("if"), None
-    match node.schema.get("discriminator"), value:  # as OpenAPI and pydantic spell it
-        case {"propertyName": str(tag), "mapping": dict(mapping)}, {} if built and isinstance(value.get(tag), str):
-            named = mapping.get(value[tag])
+    match node.schema.get("discriminator"):  # as OpenAPI and pydantic spell it
+        case {"propertyName": str(tag), "mapping": dict(mapping)} if built and isinstance(value, dict):
+            named = mapping.get(value[tag]) if isinstance(value.get(tag), str) else None
         case _:
             pass
     for edge in node.along(Applies.HERE):

@@ -174,7 +174,7 @@ class Reader:
         return schema, Reference(risk=Risk.ALWAYS, name=schema["schema_ref"], parts=self._parts)
 
     def _after(self, schema: CoreSchema) -> Read:
-        unchanged = {"type": "no-info", "function": lambda value: value}
+        unchanged = {"type": "no-info", "function": _unchanged}
         probe, part = self._inside(schema, type="function-after", function=unchanged)
         codec = encoded(schema["function"]["function"])
         return probe, self._held(codec) if codec else part
@@ -183,7 +183,7 @@ class Reader:
         """Read what hands on to an inner schema, where no code of the user's comes between."""
         match schema["type"]:
             case "function-wrap" if _is_own(schema):
-                handled = {"type": "no-info", "function": lambda value, handler: handler(value)}
+                handled = {"type": "no-info", "function": _handled}
                 return self._inside(schema, type="function-wrap", function=handled)
             case "function-plain" if _is_own(schema):
                 return schema, self._held(SPELLINGS["opaque"])
@@ -315,6 +315,14 @@ class Reader:
 
 def _is_own(schema: CoreSchema) -> bool:
     return str(getattr(schema["function"]["function"], "__module__", "")).startswith(("pydantic.", "strictreply."))
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+def _handled(value: Any, handler: Callable[[Any], Any]) -> Any:
+    return handler(value)
 
 
 def _risk(*parts: Part | None) -> Risk:
