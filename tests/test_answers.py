@@ -1,4 +1,4 @@
-"""What a direct answer may be: text, JSON that fits a schema, or the instance of a type."""
+"""The kinds of a direct answer: text, JSON that fits a schema, or the instance of a type."""
 
 from __future__ import annotations
 

@@ -369,7 +369,7 @@ def test_a_pointer_masks_the_names_it_does_not_know() -> None:
     ],
 )
 def test_v2_a_text_beyond_the_work_has_its_fault_and_one_more(text: str, code: str) -> None:
-    """What the work does not reach keeps the fault that the fast parser names, and ``json.unexamined`` comes last."""
+    """A text that the work does not reach keeps the fault of the fast parser, and ``json.unexamined`` comes last."""
     work = Work()
     refused = decode(text, at="/content", work=work)
     assert isinstance(refused, Invalid)
@@ -378,7 +378,7 @@ def test_v2_a_text_beyond_the_work_has_its_fault_and_one_more(text: str, code: s
 
 
 def test_the_fast_parser_is_never_overruled() -> None:
-    """What it alone refuses is refused, at the place in its words or at the start when they name none."""
+    """A text that only the fast parser refuses is refused, at the place that it names or at the start."""
     refusals = [_Refusal(Code.JSON_SYNTAX, reason) for reason in ("odd at line 3 column 7", "")]
     explained = [_explained("1", refusal, DEFAULT_LIMITS, "/content", frozenset(), Work()) for refusal in refusals]
     refused = [issues[0] for issues in explained]

@@ -36,7 +36,7 @@ def test_members_of_vendors_are_kept_where_they_stood(beside: dict[str, Any], wi
 )
 @pytest.mark.parametrize("at", ["", "/function"])
 def test_members_of_vendors_are_plain_json(at: str, value: object) -> None:
-    """What JSON cannot say is refused at its place, and not left to fail when it is sent."""
+    """A member that is no JSON is refused at its place, and not left to fail when it is sent."""
     inside = {"name": "t", **({"cache": value} if at else {})}
     with pytest.raises(ContractError) as caught:
         read_definition({"type": "function", "function": inside, **({} if at else {"cache": value})})

@@ -59,7 +59,7 @@ def test_a_complete_value_does_not_depend_on_what_follows_a_space(text: str, res
 
 @given(TEXTS)
 def test_a_fault_in_the_middle_does_not_depend_on_what_follows_it(text: str) -> None:
-    """What is called a fault of syntax stays one in every longer text; only what is incomplete could be completed."""
+    """A fault of syntax stays one in every longer text; only an incomplete text could be completed."""
     faults = diagnose(text, DEFAULT_LIMITS, Work())
     if faults and faults[-1].code is Code.JSON_SYNTAX:
         longer = diagnose(text + '"]}', DEFAULT_LIMITS, Work())

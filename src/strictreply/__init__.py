@@ -143,9 +143,7 @@ _MODULES = {
 }
 """Which module each public name is defined in: it is imported when the name is first used."""
 
-_PACKAGES = ("batch",)
-"""The packages that are public names, too."""
-
+_PACKAGES = ("batch",)  # these are public names, too
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 

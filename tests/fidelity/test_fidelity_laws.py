@@ -234,7 +234,7 @@ def test_v3_law_typed_is_what_was_judged(data: st.DataObject) -> None:
 @LONG
 @given(st.data())
 def test_canonical_json_is_never_another_value(data: st.DataObject) -> None:
-    """What is spelled as the type itself spells it is never said to be another value."""
+    """JSON spelled as the type itself spells it is never reported as another value."""
     key = data.draw(st.none() | st.sampled_from(KEYS))
     leaf = data.draw(st.sampled_from(LEAVES))
     kind = dict[key.kind, leaf.kind] if key else leaf.kind | None  # type: ignore[name-defined]

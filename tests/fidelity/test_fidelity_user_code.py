@@ -176,7 +176,7 @@ def test_aliases(alias: Any, judged: JSON) -> None:
 
 
 def test_aliases_to_deeper_places_are_theirs() -> None:
-    """What a path takes from inside of a member is not compared with the member."""
+    """A value that an alias path takes from inside of a member is not compared with the member."""
     model: Any = create_model(
         "M", number=(float, Field(validation_alias=AliasPath("x", 0))), when=(dt.date, dt.date(2024, 1, 1))
     )

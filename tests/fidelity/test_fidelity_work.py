@@ -1,4 +1,4 @@
-"""What making and comparing typed values may cost (V2)."""
+"""The cost of making and comparing typed values is bounded (V2)."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_v2_the_calls_of_a_message_share_what_building_may_take() -> None:
     ],
 )
 def test_v2_comparing_is_part_of_the_work(kind: Any, item: JSON, few: int, many: int) -> None:
-    """What is made of a reply is compared with it within the reply's work, or the reply is refused."""
+    """A typed value is compared with its reply within the reply's work, or the reply is refused."""
     fidelity = fidelity_of(adapter_of(list[kind], "it"))
     work = Work()
     for count, codes in ((few, []), (many, ["args.too_complex"])):

@@ -154,7 +154,7 @@ SHARED = {"type": "object", "properties": {"a": {}}}
     ],
 )
 def test_closing_keeps_the_meaning_of_compositions(schema: dict[str, Any], good: Any, bad: Any) -> None:
-    """What is shared, chosen or only tested for is closed where it stands, never where it would refuse good values."""
+    """A shared, chosen or tested schema is closed where it stands, never where that would refuse good values."""
     compiled = Schema.compile(schema)
     assert compiled.check(good) == ()
     assert compiled.check(bad) != ()

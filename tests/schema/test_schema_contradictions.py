@@ -191,7 +191,7 @@ def test_c7_closing_admits_what_is_required_wherever_it_is_required(schema: dict
 
 
 def test_c7_a_required_key_that_one_form_describes_is_not_admitted_by_another() -> None:
-    """What a form demands and describes is judged by its description alone."""
+    """A member that a form demands and describes is judged by its description alone."""
     forms = [{"properties": {name: {"type": "integer"}}, "required": [name]} for name in "ab"]
     closed = Schema.compile({"properties": {"c": {}}, "anyOf": forms})
     assert closed.check({"a": 1, "c": 1}) == ()
@@ -212,7 +212,7 @@ def test_c7_recursion_without_an_end_is_refused() -> None:
 
 
 def test_c7_older_drafts_are_judged_as_they_mean() -> None:
-    """What stands beside a draft-07 reference, and keywords that came later, contradict nothing."""
+    """Keywords beside a draft-07 reference, and keywords that came later, contradict nothing."""
     declared = {"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"s": {"type": "string"}}}
     for extra in ("forbid", "schema"):
         beside = holding({"$ref": "#/definitions/s", "enum": []}) | declared

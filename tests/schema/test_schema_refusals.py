@@ -1,4 +1,4 @@
-"""What cannot be declared: malformed, unreachable, endless and exploding schemas are a ContractError with its place."""
+"""Schemas that cannot be declared, malformed, unreachable, endless or exploding, are a ContractError with its place."""
 
 from __future__ import annotations
 

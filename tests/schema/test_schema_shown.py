@@ -1,4 +1,4 @@
-"""What a model is shown says what is held: which objects are closed, but where that would refuse what is accepted."""
+"""The shown schema states what is enforced: which objects are closed, unless that would refuse what is accepted."""
 
 from __future__ import annotations
 

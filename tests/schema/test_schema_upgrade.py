@@ -119,7 +119,7 @@ def test_v19_draft_03_judges_as_it_did(schema: dict[str, Any], value: Any) -> No
 @given(schema=schemas_04())
 @settings(max_examples=50)
 def test_v19_upgrading_twice_changes_nothing(schema: dict[str, Any]) -> None:
-    """What was upgraded is in a spelling of its own, for contracts compile it again."""
+    """An upgraded schema does not change when it is upgraded again, for contracts compile it again."""
     once = modern(read_document(schema))
     assert modern(once) == once
 
@@ -160,7 +160,7 @@ def test_v19_upgrading_twice_changes_nothing(schema: dict[str, Any]) -> None:
     ],
 )
 def test_v19_one_meaning_is_read(written: dict[str, Any], read: dict[str, Any]) -> None:
-    """What no draft has a meaning for, but people have one, is read as that, and values are left alone."""
+    """A spelling with no meaning in any draft, but one in use, is read as that; values are left alone."""
     assert modern(written) == read
     assert modern({"properties": {"m": written}}) == {"properties": {"m": read}} | (
         {"required": ["m"]} if written.get("required") is True else {}

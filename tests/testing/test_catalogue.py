@@ -88,11 +88,7 @@ def test_a_broken_rule_of_an_answer_has_an_answers_code() -> None:
 
 
 def test_a_users_check_is_not_asked() -> None:
-<<<<<<< HEAD
     """A value that fits the schema is not tried on a check, which may be async and need more than a test has."""
-=======
-    """A value that fits the schema is not tried on a check, which may be async and need a world."""
->>>>>>> cut2-kit
     assert list(made_of("args.type", '{"query": "x"}').all_for(CHECKED)) == []
 
 
@@ -168,11 +164,7 @@ def test_what_cannot_be_made_says_what_can(make: Any, told: str) -> None:
 
 
 def test_bad_arguments_and_bad_tools_are_errors_of_their_own() -> None:
-<<<<<<< HEAD
     """Arguments that do not fit, and declarations of no tool, raise before any fault is made."""
-=======
-    """Arguments that do not fit, and values that declare no tool, raise whatever the fault is."""
->>>>>>> cut2-kit
     with pytest.raises(ValueError, match="search"):
         faults.wrong_type(search, args={"query": 5})
     with pytest.raises(sr.ContractError):

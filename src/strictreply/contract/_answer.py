@@ -1,7 +1,4 @@
-"""What a direct answer may be: text, a pydantic type's instance, or JSON that fits a schema.
-
-While a typed answer is being written, it is an instance with the members that are final and valid, and no others.
-"""
+"""The kinds of a direct answer: text, an instance of a pydantic type, or JSON of a schema; also while it is written."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
+from types import UnionType
 from typing import Annotated, Any, Generic, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, RootModel, TypeAdapter
@@ -30,9 +28,8 @@ FINAL_ANSWER = "final_answer"  # the tool that carries the answer with ``answer_
 class Answer(Generic[A_co]):
     """The kind of answer a contract admits.
 
-    ``schema`` is None for text. ``adapter`` makes the typed answer from JSON, None for text and plain JSON Schemas.
-    ``blank`` admits text of white space only. ``name`` is what the schema is called in ``response_format``. ``kind`` is
-    the type that the adapter makes.
+    ``schema`` is None for text, ``adapter`` for text and plain JSON Schemas; ``kind`` is the type that the adapter
+    makes. ``blank`` admits text of white space only. ``name`` is what the schema is called in ``response_format``.
     """
 
     schema: Schema | None = None
@@ -45,10 +42,7 @@ class Answer(Generic[A_co]):
     def of(
         cls, kind: object, *, extra: Extra = "forbid", formats: Formats = "assert", blank: bool = False
     ) -> Answer[Any]:
-        """Compile ``str``, a pydantic type or a JSON Schema; raises ContractError for anything else.
-
-        An Answer is taken as it is: it knows itself how strict it is.
-        """
+        """Compile ``str``, a pydantic type or a JSON Schema, ContractError for others; an Answer is taken as it is."""
         if isinstance(kind, Answer):
             return kind
         if kind is str:
@@ -91,18 +85,14 @@ class Answer(Generic[A_co]):
             if not value.strip() and not (self.blank and value):
                 return Invalid((Issue.of(Code.SHAPE_EMPTY, at, found=quote(value)),))
             return value
-        issues = self.schema.check(value, at=at, place="answer", work=work, built=self.adapter is not None)
-        if issues:
+        if issues := self.schema.check(value, at=at, place="answer", work=work, built=self.adapter is not None):
             return Invalid(issues)
         if self.adapter is None:
             return value
         return instance_of(self.adapter, value, at=at, names=self.schema.names, place="answer", work=work)
 
     def judge_message(self, message: object) -> Verdict | None:  # noqa: ARG002 - for a kind that has something to say
-        """Judge a whole message of the native channel; None, as here, leaves its calls and its content to the channel.
-
-        For a kind of answer that is more than the content, such as an action of coordination.
-        """
+        """Judge a whole native message, for a kind of answer that is more than content; None is for the channel."""
         return None
 
     def calls_in(self, answer: Any) -> tuple[ToolCall, ...]:  # noqa: ARG002 - the same
@@ -111,19 +101,15 @@ class Answer(Generic[A_co]):
 
 
 _DESCRIBED: ByText[Answer[Any]] = ByText()
-
-
+# By the name of a member in JSON: its attribute, its type, and what reads it; None where that needs the whole.
 _Members = dict[str, tuple[str, Any, "TypeAdapter[Any] | None"]]
-"""By the name of a member in JSON: its attribute, its type, and what reads it; None where that needs the whole."""
 
 
 class PartialAnswer:
     """One answer followed while it is written, for one stream; ``names`` are the names that the contract knows."""
 
     def __init__(self, kind: Any, adapter: TypeAdapter[Any], names: Collection[str]) -> None:
-        self._root = _Open(kind, adapter)
-        self._names = names
-        self._is_lost = False
+        self._root, self._names, self._is_lost = _Open(kind, adapter), names, False
 
     def grown(self, partial: Partial[Any]) -> Any:
         """Return the answer with what has become final; None as long as nothing can be shown of it."""
@@ -147,11 +133,11 @@ class _Open:
     def grow(self, value: JSON, steps: list[str] | None, names: Collection[str]) -> bool:
         """Take what is final; return whether the type admits it. ``steps`` lead to what is open, None for nothing."""
         if steps is None:
-            told = instance_of(self._adapter, value, at="", names=names)
-            self.made = self.made if isinstance(told, Invalid) else told
-            return not isinstance(told, Invalid)
-        fresh: Iterable[tuple[str, JSON]] = ()
+            whole = instance_of(self._adapter, value, at="", names=names)
+            self.made = self.made if isinstance(whole, Invalid) else whole
+            return not isinstance(whole, Invalid)
         is_open = len(steps[:1])
+        fresh: Iterable[tuple[str, JSON]]
         if isinstance(value, dict) and self._members is not None:
             fresh = [*islice(reversed(value.items()), is_open, len(value) - self._count)][::-1]
         elif isinstance(value, list) and self._items is not None:
@@ -159,15 +145,13 @@ class _Open:
         else:
             return True
         self._count = len(value) - is_open
-        if not all(self._take(key, whole, None, names) for key, whole in fresh):
-            return False
-        if not steps:
-            return True
+        fits = all(self._take(key, whole, None, names) for key, whole in fresh)
+        if not fits or not steps:
+            return fits
         inner: Any = value
         return self._take(steps[0], inner[steps[0] if isinstance(value, dict) else int(steps[0])], steps[1:], names)
 
     def _take(self, key: str, value: JSON, steps: list[str] | None, names: Collection[str]) -> bool:
-        """Take a member or an item, final or still open."""
         attribute, kind, adapter = (self._members or {}).get(key, (key, *(self._items or (None, None))))
         if adapter is None:
             return True  # of no member of the model, or shown with the whole
@@ -191,12 +175,8 @@ class _Open:
 def _without_members(kind: type[BaseModel]) -> BaseModel:
     """Return an instance without any member: no default stands for what is not there yet, and none is made."""
     made = kind.__new__(kind)
-    state: dict[str, Any] = {
-        "__dict__": {},
-        "__pydantic_fields_set__": set(),
-        "__pydantic_extra__": {} if kind.model_config.get("extra") == "allow" else None,
-        "__pydantic_private__": None,
-    }
+    state: dict[str, Any] = {"__dict__": {}, "__pydantic_fields_set__": set(), "__pydantic_private__": None}
+    state["__pydantic_extra__"] = {} if kind.model_config.get("extra") == "allow" else None
     BaseModel.__setstate__(made, state)  # as pydantic itself makes one of a pickle
     return made
 
@@ -206,8 +186,7 @@ def _bare(kind: Any) -> Any:
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     others = [one for one in get_args(kind) if one is not type(None)]
-    is_optional = get_origin(kind) in (Union, type(int | None)) and len(others) == 1
-    return _bare(others[0]) if is_optional else kind
+    return _bare(others[0]) if get_origin(kind) in (Union, UnionType) and len(others) == 1 else kind
 
 
 def _item_of(kind: Any) -> tuple[Any, TypeAdapter[Any]] | None:
@@ -230,7 +209,7 @@ def _read(kind: type[BaseModel]) -> _Members | None:
     if rules.model_validators or rules.root_validators or rules.computed_fields or own_code:
         return None  # it is written for whole instances
     checking: list[Any] = [*rules.field_validators.values(), *rules.validators.values()]
-    own = set[str]().union(*(rule.info.fields for rule in checking))
+    own = {name for rule in checking for name in rule.info.fields}
     members: _Members = {}
     for name, field in kind.model_fields.items():
         read: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation

@@ -1,8 +1,7 @@
-"""What pydantic or a user's own check says against arguments, as issues that hold none of the model's words.
+"""The findings of pydantic or a user's own check, as issues that hold none of the model's words.
 
-A word of a message that occurs anywhere in what the model wrote becomes ``[value]``. English function words, the
-schema's names, words of one or two letters and punctuation stay, also when the model wrote them. This does not stop a
-check that encodes values, or joins four letters of one to its own.
+A word of a message that occurs anywhere in the model's text becomes ``[value]``. English function words, the schema's
+names, words of one or two letters and punctuation stay. A check that encodes values is not stopped.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from functools import cached_property
 from itertools import islice
@@ -25,18 +24,11 @@ from strictreply.values._limits import JSON
 
 Findings: TypeAlias = Iterable[Issue] | None
 """What a user's check finds: issues, or None when all is well."""
-
-_MAX_ISSUES = 32
-_MAX_DETAILS = 200
-_MAX_READ = 400
-_MAX_WORDS = 200
+_MAX_ISSUES, _MAX_DETAILS, _MAX_READ, _MAX_WORDS = 32, 200, 400, 200
 _MAX_SEARCHED = 60_000_000
-_MIN_WORD = 3
-_MIN_GLUED = 5
+_MIN_WORD, _MIN_GLUED = 3, 5
 _REFUSED = "refused by a check"
-_BETWEEN = "|"  # what no escape changes
-_BLANK = "\0"
-
+_BETWEEN, _BLANK = "|", "\0"  # no escape changes the former
 _WORD = re.compile(r"[^\W_]+")
 # letters that are spelled out, or scripts of short words, are read as one: a row of words of one or two letters
 _UNIT = re.compile(r"[^\W_]{3,}|[^\W_]{1,2}(?:[\W_]+[^\W_]{1,2}(?![^\W_]))*")
@@ -58,18 +50,16 @@ def check_issues(
 ) -> tuple[Issue, ...]:
     """Turn what a check raised or returned into issues that hold none of the model's words.
 
-    ``args`` is what was checked, as JSON or typed: a word of at least three letters that occurs in its strings, keys
-    or numbers, whatever its case, becomes ``[value]`` in the messages, unless it is a function word or a word of
-    ``names``, the schema's member names. ``at`` points to it; of the member names below only those in ``names`` are
-    shown, others are ``*``. A ValueError gets the code ``<place>.check``, pydantic's one issue for each of its
-    errors, or one for all of them when there are over 200. At most 32 issues are reported; of a message the first
-    400 characters are read, and at most 200 reported.
-
-    Raises ContractError when the check returned neither issues nor None.
+    ``args`` is what was checked, as JSON or typed: a word of at least three letters that occurs in it, whatever its
+    case, becomes ``[value]``, unless it is a function word or a word of ``names``, the schema's member names. ``at``
+    points to it; member names below that are not in ``names`` are shown as ``*``. A ValueError gets the code
+    ``<place>.check``, pydantic's one issue for each of its errors, or one for all when there are over 200. At most 32
+    issues are reported; of a message the first 400 characters are read, and at most 200 reported. Raises ContractError
+    when the check returned neither issues nor None.
     """
     if outcome is None:
         return ()
-    complaint = _Complaint(args, at, names, place, _Echoes(args, names))
+    complaint = _Complaint(args, at, names, place)
     if isinstance(outcome, ValidationError):
         return tuple(complaint.from_pydantic(outcome))
     if isinstance(outcome, ValueError):
@@ -86,7 +76,7 @@ def check_issues(
 def _text_of(error: Exception) -> str:
     try:
         return str.__str__(str(error))[:_MAX_READ]
-    except Exception:  # noqa: BLE001 - a user's exception may do anything in __str__; the value is refused all the same
+    except Exception:  # noqa: BLE001 - a user's exception may raise anything in __str__; the value is refused anyway
         return ""
 
 
@@ -97,24 +87,21 @@ def _issues(outcome: object) -> Iterator[Issue]:
         yield issue
 
 
-@dataclass(frozen=True, slots=True)
 class _Complaint:
-    """A value that was refused: its place, and the texts in it that must not be repeated."""
+    """A refused value, JSON or typed, in which the words of messages are searched; ``names`` may be repeated."""
 
-    value: Any
-    at: str
-    names: Collection[str]
-    place: str
-    echoes: _Echoes
+    def __init__(self, value: Any, at: str, names: Collection[str], place: str) -> None:
+        self._value, self._at, self._names, self._place = value, at, names, place
+        self._known: dict[str, bool] = {}
+        self._letters = _Letters()
 
     def issue(self, path: str, words: str, found: str = "") -> Issue:
-        message = self.echoes.blanked(words) or _REFUSED
-        return Issue(f"{self.place}.check", Category.FORMAT_ERROR, path, message, "", found)
+        return Issue(f"{self._place}.check", Category.FORMAT_ERROR, path, self._blanked(words) or _REFUSED, "", found)
 
     def from_pydantic(self, error: ValidationError) -> Iterator[Issue]:
         if error.error_count() > _MAX_DETAILS:  # pydantic takes seconds to write so many out
             words = f"refused by {error.error_count()} checks"
-            yield Issue(f"{self.place}.check", Category.FORMAT_ERROR, self.at, words)
+            yield Issue(f"{self._place}.check", Category.FORMAT_ERROR, self._at, words)
             return
         for detail in error.errors(include_url=False, include_input=False)[:_MAX_ISSUES]:
             # the validator's own words where it raised, else pydantic's
@@ -123,38 +110,25 @@ class _Complaint:
             yield self.issue(path, _text_of(cause) if isinstance(cause, Exception) else detail["msg"], quote(value))
 
     def from_user(self, issue: Issue) -> Issue:
-        known = [each in self.names or (each.isascii() and each.isdecimal()) for each in pointer_tokens(issue.path)]
-        tokens = [token if shown else "*" for token, shown in zip(pointer_tokens(issue.path), known, strict=True)]
+        tokens = pointer_tokens(issue.path)
+        known = [each if each in self._names or (each.isascii() and each.isdecimal()) else "*" for each in tokens]
         # one short line of ASCII, as :func:`strictreply.values._issues.quote` makes them
         is_presentable = len(issue.found) <= FOUND_CHARS and issue.found.isascii() and issue.found.isprintable()
-        return replace(
-            issue,
-            path=pointer(self.at, *tokens),
-            message=self.echoes.blanked(issue.message) or _REFUSED,
-            hint=self.echoes.blanked(issue.hint),
-            found=issue.found if is_presentable else quote(issue.found),
-        )
+        found, message = issue.found if is_presentable else quote(issue.found), self._blanked(issue.message) or _REFUSED
+        hint = self._blanked(issue.hint)
+        return replace(issue, path=pointer(self._at, *known), message=message, hint=hint, found=found)
 
     def _locate(self, loc: tuple[int | str, ...]) -> tuple[str, JSON]:
         """Follow pydantic's location where it names members; it names union branches and missing keys, too."""
-        path, value = self.at, self.value
+        path, value = self._at, self._value
         for token in loc:
             if isinstance(value, list) and isinstance(token, int) and token < len(value):
                 path, value = pointer(path, token), value[token]
             elif isinstance(value, dict) and token in value:
-                path, value = pointer(path, token if token in self.names else "*"), value[str(token)]
+                path, value = pointer(path, token if token in self._names else "*"), value[str(token)]
         return path, value
 
-
-class _Echoes:
-    """What the model wrote, JSON or typed, in which the words of messages are searched; ``names`` may be repeated."""
-
-    def __init__(self, value: object, names: Collection[str]) -> None:
-        self._value, self._names = value, names
-        self._known: dict[str, bool] = {}
-        self._letters = _Letters()
-
-    def blanked(self, text: str) -> str:
+    def _blanked(self, text: str) -> str:
         """Return a developer's words as a prompt may hold them: one line, capped, ``[value]`` for the model's words."""
         printable = "".join(char if char.isprintable() else " " for char in text[:_MAX_READ])
         composed = unicodedata.normalize("NFC", printable)
@@ -167,11 +141,11 @@ class _Echoes:
         if all(word.casefold() in self._exempt for word in _WORD.findall(unit)):
             return False
         letters = unit.translate(self._letters)
-        size = _MIN_GLUED if letters.isascii() else _MIN_WORD  # scripts without spaces glue short words
         if len(letters) < _MIN_WORD:
             return False
+        size = _MIN_GLUED if letters.isascii() else _MIN_WORD  # scripts without spaces glue short words
         windows = (letters[start : start + size] for start in range(len(letters) - size + 1))
-        return self._wrote(letters) or any(self._wrote(window) for window in windows)
+        return self._wrote(letters) or any(map(self._wrote, windows))
 
     def _wrote(self, letters: str) -> bool:
         # each is searched once; when the work is at its bound, yes is the safe answer

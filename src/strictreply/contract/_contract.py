@@ -1,7 +1,6 @@
-"""What a reply must be: one frozen value that everything reads, and the verdict on a reply.
+"""The contract of a reply: one frozen value, and the verdict on a reply.
 
-The user's own checks of valid calls are asked for as an effect, because they may need I/O. Each is given a deep copy of
-the arguments: what comes out of a contract is what was judged.
+The user's own checks of valid calls are asked for as an effect, because they may need I/O; each gets a deep copy.
 """
 
 from __future__ import annotations
@@ -87,25 +86,24 @@ class ContractKeywords(TypedDict, total=False):
 class Contract(Generic[A_co]):
     """What a reply may be: immutable, compiled once, safe to share between threads and tasks.
 
-    ``tools`` takes functions, pydantic models, :class:`Tool` values, OpenAI definitions and MCP entries. ``answer``
-    is ``str``, a pydantic type or a JSON Schema: what a direct answer must be. ``channel`` says where calls are
-    written: ``native`` (``tool_calls``) or ``text`` (a JSON union in the content). ``parallel`` allows several native
-    calls at once. ``extraction`` is one leniency or several; ``strict`` allows none. ``extra`` is ``forbid`` or
-    ``schema`` for all tools and the answer, also those in a request; None leaves each tool as it was declared.
-    ``formats`` says whether ``format`` is asserted in the tools and the answer; None leaves each tool as it was
-    declared, and asserts it in the answer. ``answer_style="tool"`` makes the tool ``final_answer`` the only way to
-    answer (requirement T14). ``blank_answers`` accepts white space as an answer. ``calls_as_text="answer"`` accepts a
-    native text answer that is, as a whole, a call of a declared tool in a form that models are known to write
-    (JSON, ``<tool_call>``, …); ``refuse`` makes it the fault ``call.as_text``. ``dialects="strict"`` takes a message
-    in the API's own form only; ``known`` accepts known deviations of servers, each of which the verdict names in its
-    ``leniency``. ``limits`` caps the size of a reply.
+    ``tools`` takes functions, pydantic models, :class:`Tool` values, OpenAI definitions and MCP entries. ``answer`` is
+    ``str``, a pydantic type or a JSON Schema: what a direct answer must be. ``channel`` says where calls are written:
+    ``native`` (``tool_calls``) or ``text`` (a JSON union in the content). ``parallel`` allows several native calls at
+    once. ``extraction`` is one leniency or several; ``strict`` allows none. ``extra`` is ``forbid`` or ``schema`` for
+    all tools and the answer, also those in a request; None leaves each tool as it was declared. ``formats`` says
+    whether ``format`` is asserted in the tools and the answer; None leaves each tool as it was declared, and asserts it
+    in the answer. ``answer_style="tool"`` makes the tool ``final_answer`` the only way to answer (requirement T14).
+    ``blank_answers`` accepts white space as an answer. ``calls_as_text="answer"`` accepts a native text answer that is,
+    as a whole, a call of a declared tool in a form that models are known to write (JSON, ``<tool_call>``, …);
+    ``refuse`` makes it the fault ``call.as_text``. ``dialects="strict"`` takes a message in the API's own form only;
+    ``known`` accepts known deviations of servers, each of which the verdict names in its ``leniency``. ``limits`` caps
+    the size of a reply.
 
     What one request demands is a contract of its own: ``choice`` is ``auto``, ``required``, ``none`` or the name of the
     one tool that must be called; ``offered`` are the tools that the model is shown where it may call some of them only
     (``allowed_tools``), none where it may call all that it is shown; ``ids_may_repeat`` says whether a call may have
-    the id of an earlier one of its conversation (whoever asks numbers them then).
-
-    Raises ContractError when a declaration is wrong, TypeError for an unknown keyword.
+    the id of an earlier one of its conversation (whoever asks numbers them then). Raises ContractError when a
+    declaration is wrong, TypeError for an unknown keyword.
     """
 
     tools: tuple[Tool, ...]
@@ -133,14 +131,15 @@ class Contract(Generic[A_co]):
         if unknown := keywords.keys() - ContractKeywords.__annotations__:
             known = ", ".join(ContractKeywords.__annotations__)
             raise TypeError(f"Contract() has no keyword {min(unknown)!r}; it takes answer, {known}")
-        for name, allowed in _WORDS.items():
-            _one_of(name, keywords.get(name, allowed[0]), allowed)
         values: dict[str, Any] = {**keywords}
         extra, formats, blank = values.get("extra"), values.get("formats"), values.pop("blank_answers", False)
         given = values.get("extraction", "strict")
         values["extraction"] = (given,) if isinstance(given, str) else tuple(given)
-        for mode in values["extraction"]:
-            _one_of("extraction", mode, get_args(Extraction))
+        modes = [("extraction", mode, get_args(Extraction)) for mode in values["extraction"]]
+        words = [(name, keywords.get(name, allowed[0]), allowed) for name, allowed in _WORDS.items()]
+        for name, value, allowed in words + modes:
+            if value not in allowed:
+                raise ContractError(f"{name} must be one of {', '.join(map(str, allowed))}; got {value!r}")
         must_be("limits", values.get("limits", DEFAULT_LIMITS), Limits, "a Limits, as in Limits(depth=20)")
         must_be("parallel", values.get("parallel", False), bool, "True or False")
         tools = values.get("tools", ())
@@ -165,8 +164,7 @@ class Contract(Generic[A_co]):
     def _set(self, values: Mapping[str, Any]) -> None:
         vars(self).update(values)  # frozen: past __setattr__
         if FINAL_ANSWER in self.by_name and self.answer_style == "tool":
-            message = f"with answer_style='tool' the name {FINAL_ANSWER!r} is taken by the answer; rename the tool"
-            raise ContractError(message)
+            raise ContractError(f"{FINAL_ANSWER!r} is the answer with answer_style='tool'; rename the tool")
 
     def __repr__(self) -> str:
         """Show the channel and the tools."""
@@ -190,9 +188,8 @@ class Contract(Generic[A_co]):
     @cached_property
     def names(self) -> frozenset[str]:
         """Every member name that the contract speaks of: only these may stand in a path."""
-        schemas = [tool.parameters for tool in self.tools]
-        schemas += [self.answer.schema] if self.answer.schema is not None else []
-        return UNION_NAMES.union(*(schema.names for schema in schemas))
+        schemas = [self.answer.schema, *(tool.parameters for tool in self.tools)]
+        return UNION_NAMES.union(*(schema.names for schema in schemas if schema is not None))
 
     @cached_property
     def callable_names(self) -> list[str]:
@@ -213,8 +210,7 @@ class Contract(Generic[A_co]):
     def with_choice(self, choice: str) -> Self:
         """Demand what ``tool_choice`` demands; ContractError when it names a tool that is not declared."""
         if choice not in CHOICES and choice not in self.callable_names:
-            message = f"tool_choice names {choice!r}, which is not among the tools: {self.tool_list or 'none'}"
-            raise ContractError(message)
+            raise ContractError(f"tool_choice names {choice!r}, not one of the tools: {self.tool_list or 'none'}")
         if choice == "required" and not self.tools and self.answer_style == "union":
             raise ContractError("tool_choice is 'required' but no tools are declared")
         return self.replace(choice=choice)
@@ -228,10 +224,10 @@ class Contract(Generic[A_co]):
     def check(self, reply: object, *, api: Api | None = None) -> Verdict[A_co]:
         """Judge a reply: no client, no I/O.
 
-        ``reply`` is a JSON text (the union in the text channel, a message or a completion in the native one), an
-        OpenAI message, a whole completion or a response of the Responses API, each as a mapping or an SDK object.
-        ``api`` says by which API it came, None takes it by its form. Nothing is changed. The tools' own checks run
-        last; ContractError when one is async (use :meth:`acheck`).
+        ``reply`` is a JSON text (the union in the text channel, a message or a completion in the native one), an OpenAI
+        message, a completion or a response of the Responses API, each as a mapping or an SDK object. ``api`` says by
+        which API it came, None takes it by its form. The tools' own checks run last; ContractError when one is async
+        (:meth:`acheck`).
         """
         return drive(self._check(reply, api), perform_check)
 
@@ -251,11 +247,10 @@ class Contract(Generic[A_co]):
         For those who send requests themselves: through another transport, or a provider's batch. ``request`` holds the
         keywords of ``chat.completions.create``, in which tools and ``response_format`` may be left to this contract.
         ``responses`` are all that came so far, in order: each a completion as a mapping, an SDK object or JSON text, or
-        the exception that came instead. None at all makes the first request. A request from here remembers what came
-        before while it is in memory: pass it with the one response to it, or your own with all of them. ``policy`` and
-        ``steering`` None mean those that such a request remembers, else the defaults.
-
-        Raises ContractError when the request is wrong, a tool's check is async, or nothing was left to ask.
+        the exception that came instead; none makes the first request. A request from here remembers what came before
+        while it is in memory: pass it with the one response to it, or your own with all of them. ``policy`` and
+        ``steering`` None mean those that such a request remembers, else the defaults. Raises ContractError when the
+        request is wrong, a tool's check is async, or nothing was left to ask.
         """
         from strictreply.retry._stepping import next_request  # noqa: PLC0415 - the loop stands above the contract
 
@@ -263,10 +258,7 @@ class Contract(Generic[A_co]):
 
     def _check(self, reply: object, api: Api | None) -> Generator[Check, Checked, Verdict[A_co]]:
         verdict = judge_reply(self, reply, None if api is None else wire_named(api))
-        effect = check_of(self, verdict)
-        if effect is None:
-            return verdict
-        checked = yield effect
+        checked = (yield effect) if (effect := check_of(self, verdict)) else Checked(())
         return Invalid(checked.issues, verdict.leniency) if checked.issues else verdict
 
 
@@ -275,30 +267,20 @@ def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
     index: dict[str, Tool] = {}
     for tool in tools:
         if tool.name in CHOICES:
-            raise ContractError(
-                f"{tool.name!r} is a reserved word of tool_choice; rename the tool with Tool.from_…(name=…)"
-            )
+            raise ContractError(f"{tool.name!r} is a word of tool_choice; rename the tool with Tool.from_…(name=…)")
         if tool.name in index:
             raise ContractError(f"two tools are named {tool.name!r}; rename one with Tool.from_…(name=…)")
         index[tool.name] = tool
     return index
 
 
-def _one_of(name: str, value: Any, allowed: tuple[str | None, ...]) -> None:
-    if value not in allowed:
-        raise ContractError(f"{name} must be one of {', '.join(map(str, allowed))}; got {value!r}")
-
-
 def check_of(contract: Contract, verdict: Verdict) -> Check | None:
     """Ask for the checks of the called tools; None when the reply is invalid or no called tool has one."""
-    if isinstance(verdict, Invalid):
-        return None
-    native = contract.channel == "native"
     jobs: list[tuple[Tool, Any, str]] = []
-    for index, call in enumerate(contract.calls_in(verdict.reply)):
+    for index, call in enumerate(() if isinstance(verdict, Invalid) else contract.calls_in(verdict.reply)):
         tool = contract.by_name.get(call.tool)
         if tool is not None and tool.check is not None:
-            at = pointer("/tool_calls", index, "function", "arguments") if native else "/args"
+            at = pointer("/tool_calls", index, "function", "arguments") if contract.channel == "native" else "/args"
             jobs.append((tool, call.args, at))
     return Check(tuple(jobs)) if jobs else None
 
@@ -310,8 +292,7 @@ def perform_check(effect: Check) -> Checked:
         outcome = _outcome(tool, args)
         if inspect.iscoroutine(outcome):
             outcome.close()
-            message = f"the check of tool {tool.name!r} is async; use an async client, or await Contract.acheck"
-            raise ContractError(message)
+            raise ContractError(f"the check of tool {tool.name!r} is async; use an async client, or Contract.acheck")
         issues += check_issues(outcome, args, at=at, names=tool.parameters.names)
     return Checked(tuple(issues))
 
@@ -334,8 +315,7 @@ def _outcome(tool: Tool, args: Any) -> Any:
     try:
         given = copy.deepcopy(args)
     except (TypeError, copy.Error) as error:
-        message = f"the arguments of tool {tool.name!r} cannot be copied for its check: {type(error).__name__}"
-        raise ContractError(message) from error
+        raise ContractError(f"no check of tool {tool.name!r}: its arguments cannot be copied") from error
     try:
         return None if tool.check is None else tool.check(given)
     except ValueError as error:

@@ -1,7 +1,4 @@
-"""Reading what declares a tool: an OpenAI definition with its misspelt and vendor members, or a Python function.
-
-No schema is compiled and no tool made here.
-"""
+"""Reading what declares a tool: an OpenAI definition with its misspelt and vendor members, or a Python function."""
 
 from __future__ import annotations
 
@@ -25,17 +22,13 @@ from strictreply.values._issues import pointer
 from strictreply.values._limits import JSONObject
 from strictreply.wires._opening import peek
 
-_NO_PARAMETERS: JSONObject = {"type": "object", "properties": {}}
 _NOT_GIVEN = frozenset({"NotGiven", "Omit"})
 _MEMBERS: Mapping[str, type] = {"name": str, "description": str, "parameters": Mapping, "strict": bool}
-
 _WITHIN = {name: name for name in _MEMBERS}
-_FLAT = _WITHIN | {"function": "function"}
 _BESIDE = {"type": "type", "function": "function"} | {name: f"{name} inside function" for name in _MEMBERS}
 """What a misspelt member may have meant, by where it stands, and how to say so."""
-
+# The words of other APIs for the parameters: passed on as a vendor's member, they would leave a tool without any.
 _OTHER_WORDS = frozenset({"args", "arguments", "input_schema", "inputSchema", "json_schema", "params", "schema"})
-"""What other APIs call the parameters: passed on as a vendor's member, they would leave a tool without any."""
 _NEAR = 0.81  # the similarity of a misspelling; ``x-name`` is just below it
 
 
@@ -48,7 +41,7 @@ class VendorMembers:
 
 
 class Definition(NamedTuple):
-    """What a tool definition says; no parameters are the schema of an empty object, ``strict`` is None when unsaid."""
+    """A tool definition; no parameters are the schema of an empty object, ``strict`` is None when it is not given."""
 
     name: str
     description: str
@@ -69,8 +62,8 @@ def given(members: Mapping[str, Any]) -> JSONObject:
 def read_definition(definition: Mapping[str, Any]) -> Definition:
     """Read ``{"type": "function", "function": {…}}``, or what stands inside it; members of vendors are copied.
 
-    Raises ContractError with the path of the member when one is missing, of the wrong type or no plain JSON, and when
-    one that is unknown looks like a known one: ``paramaters`` would otherwise be a tool without parameters.
+    Raises ContractError with the path of a member that is missing, of the wrong type, no plain JSON, or unknown and
+    like a known one: ``paramaters`` would otherwise be a tool without parameters.
     """
     if definition.get("type", "function") != "function":
         raise ContractError('only tools of the type "function" can be declared', path="/type")
@@ -80,7 +73,7 @@ def read_definition(definition: Mapping[str, Any]) -> Definition:
     schemas = {key for key, value in objects.items() if "properties" in {key, *value} or value.get("type") == "object"}
     foreign = frozenset() if "parameters" in body else _OTHER_WORDS | schemas
     _refuse_misspelt(outer, "", _BESIDE, foreign)
-    _refuse_misspelt(within, at, _WITHIN if at else _FLAT, foreign)
+    _refuse_misspelt(within, at, _WITHIN if at else _WITHIN | {"function": "function"}, foreign)
     if "name" not in body:
         raise ContractError("a tool definition must have a name", path=at)
     for key, kind in _MEMBERS.items():
@@ -88,26 +81,18 @@ def read_definition(definition: Mapping[str, Any]) -> Definition:
         if not isinstance(value, kind) and (value is not None or key == "name"):
             raise ContractError(f"the {key} of a tool must be a {kind.__name__}", path=pointer(at, key))
     within |= {"description": None} if body.get("description", "") is None else {}
-    return Definition(
-        name=body["name"],
-        description=body.get("description") or "",
-        parameters=_NO_PARAMETERS if body.get("parameters") is None else body["parameters"],
-        strict=body.get("strict"),
-        vendor=VendorMembers(_copied(outer, ""), _copied(within, at)),
-    )
+    parameters = {"type": "object", "properties": {}} if body.get("parameters") is None else body["parameters"]
+    vendor = VendorMembers(_copied(outer, ""), _copied(within, at))
+    return Definition(body["name"], body.get("description") or "", parameters, body.get("strict"), vendor)
 
 
 def read_custom(definition: Mapping[str, Any]) -> tuple[JSONObject, JSONObject]:
-    """Read a tool that takes free text, nested as chat completions have it or flat: what it says, and a schema.
-
-    The schema holds the text to the grammar where that is a regular expression that runs in linear time.
-    """
+    """Read a tool that takes free text, nested or flat, and a schema of its grammar where that is a linear pattern."""
     inner = definition.get("custom", {name: value for name, value in definition.items() if name != "type"})
     if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
         raise ContractError("a custom tool must have a name", path="/custom")
     custom = _copied(inner, "/custom")
-    grammar = custom.get("format")
-    grammar = grammar if peek(grammar, "grammar") is None else peek(grammar, "grammar")
+    grammar = peek(custom.get("format"), "grammar") or custom.get("format")
     pattern = peek(grammar, "definition") if peek(grammar, "syntax") == "regex" else None
     schema: JSONObject = {"type": "string"}
     if isinstance(pattern, str):
@@ -125,39 +110,38 @@ def member_of(entry: object, key: str) -> object:
 
 def _parted(definition: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
     """Return what stands beside the function, the function, and the pointer to it."""
-    definition = given(definition)
-    if "function" not in definition:
-        return {}, {key: value for key, value in definition.items() if key != "type"}, ""
-    if not isinstance(definition["function"], Mapping):
+    members = given(definition)
+    members.pop("type", None)
+    if "function" not in members:
+        return {}, members, ""
+    function = members.pop("function")
+    if not isinstance(function, Mapping):
         raise ContractError("the function of a tool definition must be a mapping", path="/function")
-    outer = {key: value for key, value in definition.items() if key not in {"type", "function"}}
-    return outer, given(definition["function"]), "/function"
+    return members, given(function), "/function"
 
 
 def _refuse_misspelt(keys: Iterable[object], at: str, known: Mapping[str, str], foreign: frozenset[str]) -> None:
     """Refuse unknown members that mean a known one: misspelt, in another API's word, or in the wrong place."""
     for key in (key for key in keys if isinstance(key, str) and not key.startswith("x-")):
-        near = ["parameters"] if key in foreign else get_close_matches(key.lower(), known, 1, _NEAR)
-        if near:
-            message = f"a tool definition has no such member; did you mean {known[near[0]]}?"
-            raise ContractError(message, path=pointer(at, key))
+        for near in ["parameters"] if key in foreign else get_close_matches(key.lower(), known, 1, _NEAR):
+            words = f"a tool definition has no such member; did you mean {known[near]}?"
+            raise ContractError(words, path=pointer(at, key))
 
 
 def _copied(members: Mapping[str, Any], at: str) -> JSONObject:
-    """Copy a vendor's members, within the caps that hold for schemas."""
     try:
         return cast("JSONObject", read_document(members))
     except ContractError as error:
-        words = "a vendor's members of a tool definition are plain JSON of the size of a schema"
-        raise ContractError(words, path=at + error.path) from error
+        raise ContractError(
+            "vendors' members must be plain JSON, no more than a schema", path=at + error.path
+        ) from error
 
 
-@dataclass(frozen=True, slots=True)
-class Docstring:
-    """What a docstring says: ``summary`` without its sections, and a description for each parameter it names."""
+class Docstring(NamedTuple):
+    """The prose of a docstring without its sections, and a description for each parameter that it names."""
 
-    summary: str = ""
-    parameters: Mapping[str, str] = field(default_factory=dict[str, str])
+    summary: str
+    parameters: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,15 +160,11 @@ class Signature:
 
 
 def read_signature(function: Callable[..., object]) -> Signature:
-    """Read the parameters and the docstring of ``function``.
+    """Read the parameters and the docstring (Google, NumPy or Sphinx style) of ``function``.
 
-    Annotations may use ``Annotated`` and ``Field``; a docstring may be in Google, NumPy or Sphinx style, and a
-    description in ``Field`` wins over it. The parameter that a bound method already holds is left out. Types local
-    to a function are found while that function runs.
-
-    Raises ContractError, naming the parameter, for one without annotation, for ``*args`` and ``**kwargs``, for a
-    name that pydantic cannot hold, and for a type that it cannot read from JSON; and for a generator function, whose
-    code would run when nobody looks.
+    A description in ``Field`` wins over the docstring. Types local to a function are found while that function runs.
+    Raises ContractError, naming the parameter, for one without annotation, for ``*args`` and ``**kwargs``, for a name
+    that pydantic cannot hold, for a type that it cannot read from JSON, and for a generator function.
     """
     name = function_name(function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -195,14 +175,11 @@ def read_signature(function: Callable[..., object]) -> Signature:
     except UNREADABLE as error:
         words = f"cannot be read ({first_line(error)}); use types that its module defines"
         raise ContractError(f"the annotations of {name}() {words}") from error
-    told = read_docstring(inspect.getdoc(documented) or "")
-    fields: dict[str, Any] = {}
-    positional: list[str] = []
-    for parameter in _parameters(function, name):
-        fields[parameter.name] = _field(parameter, hints, name, told.parameters.get(parameter.name))
-        if parameter.kind is parameter.POSITIONAL_ONLY:
-            positional.append(parameter.name)
-    return Signature(_model(name, function, fields), told.summary, tuple(positional))
+    summary, described = read_docstring(inspect.getdoc(documented) or "")
+    parameters = _parameters(function, name)
+    fields = {each.name: _field(each, hints, name, described.get(each.name)) for each in parameters}
+    positional = tuple(each.name for each in parameters if each.kind is each.POSITIONAL_ONLY)
+    return Signature(_model(name, function, fields), summary, positional)
 
 
 def read_docstring(text: str) -> Docstring:
@@ -212,7 +189,7 @@ def read_docstring(text: str) -> Docstring:
     try:
         parsed = docstring_parser.parse(text)
     except (docstring_parser.ParseError, LookupError):  # it stumbles over some empty sections
-        return Docstring(text)
+        return Docstring(text, {})
     described = {part.arg_name: part.description for part in parsed.params if part.description}
     return Docstring((parsed.description or "").strip(), described)
 
@@ -224,7 +201,6 @@ def function_name(function: Callable[..., object]) -> str:
 
 
 def _documented(function: Callable[..., object]) -> Callable[..., object]:
-    """Find the function that holds the annotations and the docstring."""
     if isinstance(function, functools.partial):
         return _documented(function.func)
     return function if inspect.isroutine(function) else type(function).__call__
@@ -247,8 +223,7 @@ def _parameters(function: Callable[..., object], name: str) -> list[inspect.Para
     try:
         listed = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
-        message = f"{name} has no signature that Python can read; declare it with Tool.from_json_schema"
-        raise ContractError(message) from error
+        raise ContractError(f"{name} has no readable signature; declare it with Tool.from_json_schema") from error
     settled: Mapping[str, object] = function.keywords if isinstance(function, functools.partial) else {}
     parameters = [parameter for parameter in listed if parameter.name not in settled]
     for parameter in parameters:
@@ -259,15 +234,14 @@ def _parameters(function: Callable[..., object], name: str) -> list[inspect.Para
 
 def _field(parameter: inspect.Parameter, hints: Mapping[str, Any], name: str, description: str | None) -> Any:
     """Make the (annotation, default) pair that pydantic's create_model takes."""
-    named = parameter.name
+    named, place = parameter.name, f"parameter {parameter.name!r} of {name}()"
     if named.startswith("_") or (named.startswith("model_") and hasattr(BaseModel, named)):  # its value would be lost
-        message = "has a name that pydantic reserves; rename it, and keep the name for the model with"
-        raise ContractError(f"parameter {named!r} of {name}() {message} Annotated[…, Field(alias={named!r})]")
+        hint = f"rename it, and keep the name for the model with Annotated[…, Field(alias={named!r})]"
+        raise ContractError(f"{place} has a name that pydantic reserves; {hint}")
     if named not in hints:
-        hint = f"write {named}: str, or its real type"
-        if named in {"self", "cls"}:
-            hint = "declare a method through its object: Tool.from_function(object.method)"
-        raise ContractError(f"parameter {named!r} of {name}() has no annotation; {hint}")
+        of_method = "declare a method through its object: Tool.from_function(object.method)"
+        hint = of_method if named in {"self", "cls"} else f"write {named}: str, or its real type"
+        raise ContractError(f"{place} has no annotation; {hint}")
     default = ... if parameter.default is parameter.empty else parameter.default
     annotation = hints[named]
     if description:  # before all other metadata, so that the annotation's own comes later and wins
@@ -277,7 +251,6 @@ def _field(parameter: inspect.Parameter, hints: Mapping[str, Any], name: str, de
 
 
 def _model(name: str, function: Callable[..., object], fields: dict[str, Any]) -> type[BaseModel]:
-    """Make the model; instances are frozen and named after the function."""
     # not extra="allow": dataclasses and TypedDicts inside would take it over and stand open
     config = ConfigDict(frozen=True, protected_namespaces=(), json_schema_extra=_without_title)
     title = "".join(part[:1].upper() + part[1:] for part in name.split("_") if part.isidentifier()) or "Function"
@@ -292,5 +265,4 @@ def _model(name: str, function: Callable[..., object], fields: dict[str, Any]) -
 
 
 def _without_title(schema: JSONObject) -> None:
-    """Leave out the name that we gave the model: the tool has its own."""
-    schema.pop("title", None)
+    schema.pop("title", None)  # we gave the model its name: the tool has its own

@@ -32,9 +32,9 @@ def answer_schema(contract: Contract) -> dict[str, JSON]:
 
 def call_schema(tool: Tool) -> dict[str, JSON]:
     """Return the schema of ``{"tool": …, "args": …}`` for one tool; its parameters keep their own ``$defs``."""
-    described: dict[str, JSON] = {"const": tool.name}
-    described |= {"description": tool.description} if tool.description else {}
-    return _closed_object({"tool": described, "args": _embedded(f"tool:{tool.name}", tool.parameters.shown)})
+    words: dict[str, JSON] = {"description": tool.description} if tool.description else {}
+    args = _embedded(f"tool:{tool.name}", tool.parameters.shown)
+    return _closed_object({"tool": {"const": tool.name, **words}, "args": args})
 
 
 def union_schema(contract: Contract) -> dict[str, JSON]:
@@ -63,10 +63,7 @@ def or_answer(contract: Contract) -> str:
 
 
 def instructions(contract: Contract, wanted: str = "exactly one JSON object", schema: JSON = None) -> str:
-    """Return how a model is told to reply in the text channel (requirement T21).
-
-    ``wanted`` names the JSON object that it is to write, ``schema`` is what that has to fit, None for the union.
-    """
+    """Return the request for ``wanted`` in the text channel (T21); ``schema`` None is that of the union."""
     return f"{_TEXT_RULES.format(wanted=wanted)}\n{compact(schema or union_schema(contract))}"
 
 
@@ -78,9 +75,8 @@ def answer_instructions(contract: Contract) -> str:
 
 def final_answer_definition(contract: Contract) -> dict[str, JSON]:
     """Return the tool that carries the answer with ``answer_style="tool"``, as the API takes it."""
-    words = "Give the final answer to the user."
-    function: JSON = {"name": FINAL_ANSWER, "description": words, "parameters": _hoisted(contract)}
-    return {"type": "function", "function": function}
+    words, schema = "Give the final answer to the user.", _hoisted(contract)
+    return {"type": "function", "function": {"name": FINAL_ANSWER, "description": words, "parameters": schema}}
 
 
 def response_format(contract: Contract) -> dict[str, JSON]:
@@ -103,9 +99,8 @@ def _hoisted(contract: Contract) -> dict[str, JSON]:
     answer = contract.answer.document
     if not isinstance(answer, dict) or "$id" in answer or _REFERENCE_ELSEWHERE.search(compact(answer)):
         return answer_schema(contract)
-    inner = {key: value for key, value in answer.items() if key != "$defs"}
-    defined = {"$defs": answer["$defs"]} if "$defs" in answer else {}
-    return _closed_object({"answer": inner}) | defined
+    whole = _closed_object({"answer": {key: value for key, value in answer.items() if key != "$defs"}})
+    return whole | {key: value for key, value in answer.items() if key == "$defs"}
 
 
 def _embedded(name: str, document: object) -> JSON:

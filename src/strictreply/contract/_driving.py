@@ -1,8 +1,6 @@
 """Driving a flow: performing what a generator asks for and sending it what happened, sync and async.
 
-A flow holds all decisions and does no I/O; a driver performs effects and decides nothing. Every flow of the library
-(a reply, a check, a tool loop) runs on :func:`drive` or :func:`adrive`. What performers have in common is here too:
-waiting, which tests can skip, and calling a watcher that may fail.
+A flow holds all decisions and does no I/O; a driver performs effects and decides nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ import anyio
 from strictreply.values._issues import printable
 
 logger = logging.getLogger("strictreply")
-
 Effect = TypeVar("Effect")
 Event = TypeVar("Event")
 Result = TypeVar("Result")
@@ -97,10 +94,7 @@ def skipped(tell: Callable[[float], object]) -> Generator[None]:
 
 @contextmanager
 def unharmed(watcher: str) -> Generator[None]:
-    """Log what a watcher raises, and go on; what is no ``Exception`` (an interrupt, a cancellation) passes through.
-
-    The log names the exception's type and the function that raised it: its words may be the model's.
-    """
+    """Log the type and place of an Exception of a watcher, not its words (they may be the model's), and go on."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - a user's own code may raise anything

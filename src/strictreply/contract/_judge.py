@@ -1,7 +1,4 @@
-"""The one judge: from a response, a message or a text to the verdict on it; pure, no user checks, no I/O.
-
-Here are the ways in, and the native channel: ``tool_calls`` and ``content`` of an assistant message, judged as a whole.
-"""
+"""The one judge: from a response, a message or a text to the verdict on it; pure, no user checks, no I/O."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from strictreply.contract._answer import Answer
 from strictreply.contract._judge_channels import (
+    Outcome,
     is_final_answer,
     judge_args,
     judge_content,
@@ -159,7 +157,6 @@ def _judge_text(contract: Contract, text: str, work: Work) -> Verdict:
 
 
 def _too_large(contract: Contract, content: object) -> Issue | None:
-    """Report a text beyond the cap that JSON texts have; None for one within it."""
     limit = contract.limits.reply_bytes
     return Issue.of(Code.REPLY_TOO_LARGE, "/content", limit=limit) if utf8_size(content) > limit else None
 
@@ -174,15 +171,12 @@ def without_promised_call(contract: Contract, message: object, verdict: Verdict)
 def with_fresh_ids(message: object, verdict: Verdict, taken: Container[object]) -> Verdict:
     """Refuse calls that have the id of an earlier call of their conversation: results are attached by it."""
     calls = peek(message, "tool_calls")
-    ids = [peek(call, "id") for call in calls] if isinstance(calls, list) else []
-    issues = tuple(
-        Issue.of(Code.CALL_ID_DUPLICATE, pointer("/tool_calls", index, "id"), found=quote(id_))
-        for index, id_ in enumerate(ids[:MAX_FAULTY_CALLS])
-        if isinstance(id_, str) and id_ in taken
-    )
-    if not issues:
-        return verdict
-    return Invalid((*verdict.issues, *issues) if isinstance(verdict, Invalid) else issues, verdict.leniency)
+    ids = [peek(call, "id") for call in calls[:MAX_FAULTY_CALLS]] if isinstance(calls, list) else []
+    issues = list(verdict.issues) if isinstance(verdict, Invalid) else []
+    for index, id_ in enumerate(ids):
+        if isinstance(id_, str) and id_ in taken:
+            issues.append(Issue.of(Code.CALL_ID_DUPLICATE, pointer("/tool_calls", index, "id"), found=quote(id_)))
+    return Invalid(tuple(issues), verdict.leniency) if issues else verdict
 
 
 def counts_anew(ids: list[str]) -> bool:
@@ -195,15 +189,13 @@ def counts_anew(ids: list[str]) -> bool:
 def with_numbered_ids(message: JSONObject, taken: Container[str]) -> JSONObject:
     """Number the ids that earlier calls of the conversation have (``call_1.2``); the same message where none does."""
     calls = message.get("tool_calls")
-    ids = [peek(call, "id") for call in calls] if isinstance(calls, list) else []
-    if not isinstance(calls, list) or not any(isinstance(id_, str) and id_ in taken for id_ in ids):
-        return message
-    numbered = list(calls)
+    numbered = list(calls) if isinstance(calls, list) else []
+    ids = [peek(call, "id") for call in numbered]
     for index, id_ in enumerate(ids):
-        if isinstance(calls[index], dict) and isinstance(id_, str) and id_ in taken:
+        if isinstance(numbered[index], dict) and isinstance(id_, str) and id_ in taken:
             free = next(free for n in count(2) if (free := f"{id_}.{n}") not in taken and free not in ids)
-            numbered[index] = {**calls[index], "id": free}
-    return {**message, "tool_calls": numbered}
+            numbered[index] = {**numbered[index], "id": free}
+    return {**message, "tool_calls": numbered} if numbered and numbered != calls else message
 
 
 def _is_call_as_text(contract: Contract, text: str) -> bool:
@@ -268,13 +260,13 @@ def _id_issues(calls: list[object] | tuple[object, ...], cap: int) -> list[Issue
     return issues
 
 
-def _judge_call(contract: Contract, call: object, at: str, work: Work) -> ToolCall | DirectAnswer | Invalid:
+def _judge_call(contract: Contract, call: object, at: str, work: Work) -> Outcome:
     kind = str(peek(call, "type"))
     function = peek(call, kind) if kind in {"function", "custom"} else None
-    name = peek(function, "name")
+    name, is_text = peek(function, "name"), kind == "custom"
     tool = contract.by_name.get(name) if isinstance(name, str) else None
-    is_other = tool is not None and (tool.custom is None) is (kind == "custom")
-    if function is None or is_other or (kind == "custom" and not contract.takes_text):
+    fits = contract.takes_text or not is_text if tool is None else (tool.custom is not None) is is_text
+    if function is None or not fits:
         return Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL_SHAPE),))
     issues = judge_name(contract, name, pointer(at, kind, "name"), work)
     if issues:
@@ -286,6 +278,4 @@ def _judge_call(contract: Contract, call: object, at: str, work: Work) -> ToolCa
     at = pointer(at, "function", "arguments")
     names = contract.names if is_final_answer(contract, name) else contract.by_name[str(name)].parameters.names
     args = decode(peek(function, "arguments"), contract.limits, at=at, names=names, work=work)
-    if isinstance(args, Invalid):
-        return args
-    return judge_args(contract, str(name), args, at=at, call_id=id_, work=work)
+    return args if isinstance(args, Invalid) else judge_args(contract, str(name), args, at=at, call_id=id_, work=work)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from strictreply.contract._answer import FINAL_ANSWER
 from strictreply.contract._describing import or_answer
@@ -22,10 +22,10 @@ from strictreply.wires._opening import peek
 if TYPE_CHECKING:
     from strictreply.contract._contract import Contract
 
-
-MAX_NAME_CHARS = 64
+MAX_NAME_CHARS, MAX_EXTRA_KEYS = 64, 16
 NEAR = 0.6
-MAX_EXTRA_KEYS = 16
+_CALL_KEYS = {"tool": "a string", "args": "an object"}
+Outcome: TypeAlias = ToolCall | DirectAnswer | Invalid
 
 
 def judge_name(contract: Contract, name: object, at: str, work: Work) -> tuple[Issue, ...]:
@@ -48,9 +48,7 @@ def is_final_answer(contract: Contract, name: object) -> bool:
     return contract.answer_style == "tool" and name == FINAL_ANSWER
 
 
-def judge_args(
-    contract: Contract, name: str, args: JSON, *, at: str, call_id: str | None, work: Work
-) -> ToolCall | DirectAnswer | Invalid:
+def judge_args(contract: Contract, name: str, args: JSON, *, at: str, call_id: str | None, work: Work) -> Outcome:
     """Hold the arguments to the declared tool's schema and build them (requirement T27)."""
     if not isinstance(args, dict):
         return Invalid((args_shape(args, at),))
@@ -64,9 +62,7 @@ def judge_args(
     return built if isinstance(built, Invalid) else ToolCall(name, built, call_id)
 
 
-def judge_input(
-    contract: Contract, name: str, text: object, *, at: str, call_id: str | None, work: Work
-) -> ToolCall | Invalid:
+def judge_input(contract: Contract, name: str, text: object, *, at: str, call_id: str | None, work: Work) -> Outcome:
     """Hold the free text of a custom tool to its grammar, where that is a pattern."""
     tool = contract.by_name[name]
     if not isinstance(text, str):
@@ -98,10 +94,7 @@ def _judge_final_answer(contract: Contract, args: dict[str, JSON], at: str, work
 def extra_keys(
     value: dict[str, JSON], allowed: tuple[str, ...], at: str = "", inner: Mapping[str, Schema | None] | None = None
 ) -> list[Issue]:
-    """Report members beside the allowed ones, at most 16 of them (requirements T4, T5).
-
-    ``inner`` holds the schemas of allowed members, as far as they are known: a key may belong there.
-    """
+    """Report at most 16 members beside the allowed ones (T4, T5); ``inner`` has the schemas where a key may belong."""
     names = " and ".join(f'"{key}"' for key in allowed)
     extras = [key for key in value if key not in allowed][:MAX_EXTRA_KEYS]
     known = [(schema, pointer(at, name)) for name, schema in (inner or {}).items() if schema is not None]
@@ -111,13 +104,9 @@ def extra_keys(
 
 
 def _unknown(contract: Contract, name: str, at: str, work: Work) -> Issue:
-    """Report an unknown tool with the nearest declared one (requirement T34)."""
     near = nearest(name[:MAX_NAME_CHARS], contract.callable_names, work, cutoff=NEAR)
     names, hint = f"{contract.tool_list or 'none'}{or_answer(contract)}", f"did you mean {near}?" if near else ""
     return Issue.of(Code.TOOL_UNKNOWN, at, names=names, hint=hint, found=quote(name))
-
-
-_CALL_KEYS = {"tool": "a string", "args": "an object"}
 
 
 def judge_content(contract: Contract, message: object, work: Work) -> Verdict:
@@ -155,7 +144,7 @@ def named_tool(contract: Contract, message: object) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def judge_union(contract: Contract, value: JSON, work: Work) -> ToolCall | DirectAnswer | Invalid:
+def judge_union(contract: Contract, value: JSON, work: Work) -> Outcome:
     """Judge a call or an answer; the two exclude each other (requirement T6)."""
     if not isinstance(value, dict):
         return Invalid((Issue.of(Code.SHAPE_NOT_OBJECT, hint=came_words(value, "reply"), found=quote(value)),))
@@ -176,27 +165,28 @@ def _judge_answer(contract: Contract, value: dict[str, JSON], work: Work) -> Dir
     return Invalid(tuple(issues)) if issues else DirectAnswer(answer)
 
 
-def _judge_call(contract: Contract, value: dict[str, JSON], work: Work) -> ToolCall | DirectAnswer | Invalid:
+def _missing_keys(contract: Contract, value: dict[str, JSON]) -> list[Issue]:
+    hints = [] if value else [came_words(value, "reply")]
+    if contract.answer_style == "union" and contract.choice in {"auto", "none"}:
+        hints.append('an answer is {"answer": …}')
+    missing = [(f"/{key}", expected) for key, expected in _CALL_KEYS.items() if key not in value]
+    hint = "; ".join(hints)
+    return [Issue.of(Code.SHAPE_MISSING_KEY, at, expected=expected, hint=hint) for at, expected in missing]
+
+
+def _judge_call(contract: Contract, value: dict[str, JSON], work: Work) -> Outcome:
     """Judge ``{"tool": …, "args": …}``; the arguments are held to the tool's schema when the tool is known."""
     name = value.get("tool")
     tool = contract.by_name.get(name) if isinstance(name, str) else None
     # the schemas that a key beside the tool and its arguments may have been meant for
     inner = {"answer": contract.answer.schema} if tool is None else {"args": tool.parameters}
-    issues = extra_keys(value, tuple(_CALL_KEYS), inner=inner)
-    hints = [] if value else [came_words(value, "reply")]
-    if contract.answer_style == "union" and contract.choice in {"auto", "none"}:
-        hints.append('an answer is {"answer": …}')
-    for key in (key for key in _CALL_KEYS if key not in value):
-        expected, hint = _CALL_KEYS[key], "; ".join(hints)
-        issues.append(Issue.of(Code.SHAPE_MISSING_KEY, pointer("", key), expected=expected, hint=hint))
+    issues = extra_keys(value, tuple(_CALL_KEYS), inner=inner) + _missing_keys(contract, value)
     named = judge_name(contract, name, "/tool", work) if "tool" in value else ()
     issues += named
-    if "args" not in value:
-        return Invalid(tuple(issues))
-    if "tool" not in value or named:
+    outcome: Outcome = Invalid(())
+    if "args" in value and ("tool" not in value or named):
         issues += [] if isinstance(value["args"], dict) else [args_shape(value["args"], "/args")]
-        return Invalid(tuple(issues))
-    outcome = judge_args(contract, str(name), value["args"], at="/args", call_id=None, work=work)
-    if isinstance(outcome, Invalid):
-        issues += outcome.issues
-    return Invalid(tuple(issues)) if issues or isinstance(outcome, Invalid) else outcome
+    elif "args" in value:
+        outcome = judge_args(contract, str(name), value["args"], at="/args", call_id=None, work=work)
+    faults = (*issues, *outcome.issues) if isinstance(outcome, Invalid) else tuple(issues)
+    return Invalid(faults) if faults or isinstance(outcome, Invalid) else outcome

@@ -1,7 +1,6 @@
-"""Python types as contracts: the JSON Schema that a model is told, the instance made of JSON, each compiled once.
+"""Python types as contracts: the JSON Schema that a model is shown, the instance made of JSON, each compiled once.
 
-Programs name their tools and their ``response_format`` anew with every request; compiling them each time would cost
-more than the request itself. So the result for a class, a function or a definition is kept and found again.
+Programs name their tools and their ``response_format`` anew with every request; compiling them costs more than that.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
 from threading import Lock
 from types import FunctionType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
@@ -26,12 +25,12 @@ from strictreply.values._limits import JSON, JSONObject, Work
 from strictreply.values._replies import Invalid
 
 T = TypeVar("T")
-
+Adapter: TypeAlias = TypeAdapter[Any]
 KEPT_CHARS = 1_000_000  # of JSON texts whose results are kept: some thousand tools, about 50 MB of compiled schemas
 KEPT_REQUESTS = 4  # as large as the current one, kept in any case, so that no number of tools is too large
 _ATTRIBUTE = "__strictreply_compiled__"
+# The attributes of a class or function that a declaration reads, and a program may replace while it runs.
 _READ = ("__name__", "__doc__", "__defaults__", "__kwdefaults__", "__code__", "__pydantic_core_schema__")
-"""What a declaration reads of a class or function, and a program may replace while it runs."""
 
 
 class _Kept:
@@ -47,10 +46,7 @@ class _Kept:
 
 
 def kept_on(owner: object, how: tuple[object, ...], make: Callable[[], T]) -> T:
-    """Return what ``make`` makes of a class or function; it is kept in an attribute of that, and dies with it.
-
-    ``how`` is everything else that the result depends on. For what cannot hold an attribute it is made each time.
-    """
+    """Return what ``make`` makes of a class or function, by ``how``, kept in an attribute of that where possible."""
     if not isinstance(owner, type | FunctionType):
         return make()
     kept = vars(owner).get(_ATTRIBUTE)
@@ -60,16 +56,15 @@ def kept_on(owner: object, how: tuple[object, ...], make: Callable[[], T]) -> T:
             setattr(owner, _ATTRIBUTE, kept)
         except (AttributeError, TypeError):  # a built-in type, or a metaclass that refuses
             return make()
+    state, result = kept.made.get(how, (None, None))
+    if state is None or not all(map(operator.is_, state, _state(owner))):
+        result = make()
+        kept.made[how] = _state(owner), result
+    return cast("T", result)
 
-    def state() -> list[object]:
-        return [getattr(owner, name, None) for name in _READ]
 
-    known = kept.made.get(how)
-    if known is None or not all(map(operator.is_, known[0], state())):
-        made = make()
-        known = kept.made[how] = state(), made
-    result: T = known[1]
-    return result
+def _state(owner: object) -> list[object]:
+    return [getattr(owner, name, None) for name in _READ]
 
 
 class ByText(Generic[T]):
@@ -93,10 +88,8 @@ class ByText(Generic[T]):
                 return self._made[key], len(text)
         made = make(json.loads(text))
         with self._lock:
-            if key not in self._made:
-                self._made[key] = made
-                self._chars += len(text)
-            return self._made[key], len(text)
+            self._chars += 0 if key in self._made else len(text)
+            return self._made.setdefault(key, made), len(text)
 
     def trim(self, used: Iterable[int]) -> None:
         """Let go of what was used longest ago; ``used`` are the lengths of the texts of the request at hand."""
@@ -107,19 +100,17 @@ class ByText(Generic[T]):
                 self._chars -= len(text)
 
 
+# pydantic and ``typing`` raise these for a type that describes no JSON.
 UNREADABLE = (PydanticUserError, AttributeError, NameError, RuntimeError, SyntaxError, TypeError, ValueError)
-"""What pydantic and ``typing`` raise for a type that describes no JSON."""
-
-
 _KEYS: dict[str, JSONObject] = {
     "bool": {"enum": ["true", "false"]},
     "int": {"pattern": "^(?:0|-?[1-9][0-9]*)$"},
     "float": {"pattern": r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$"},
 }
-"""How JSON, whose keys are text, spells keys of other types: each in one way, as RFC 8259 does their values."""
+"""How keys that are not text are spelled in JSON: each in one way, as RFC 8259 does values."""
 
 
-def adapter_of(kind: Any, name: str) -> TypeAdapter[Any]:
+def adapter_of(kind: Any, name: str) -> Adapter:
     """Return pydantic's reader of a type; raises ContractError, saying ``name``, when it has none."""
     try:
         return TypeAdapter(kind)
@@ -127,11 +118,8 @@ def adapter_of(kind: Any, name: str) -> TypeAdapter[Any]:
         raise ContractError(f"{name!r} has a type that pydantic cannot read: {first_line(error)}") from error
 
 
-def document_of(adapter: TypeAdapter[Any], name: str) -> JSONObject:
-    """Return the JSON Schema of a type; raises ContractError, saying ``name``, when it has none.
-
-    Of a recursive type the definition stands in place at the root: servers look for ``type`` there.
-    """
+def document_of(adapter: Adapter, name: str) -> JSONObject:
+    """Return the JSON Schema of a type, its root never a reference; ContractError, saying ``name``, if it has none."""
     try:
         document = adapter.json_schema(schema_generator=_ModelSchema)
     except UNREADABLE as error:
@@ -141,22 +129,14 @@ def document_of(adapter: TypeAdapter[Any], name: str) -> JSONObject:
 
 
 def instance_of(
-    adapter: TypeAdapter[Any],
-    value: JSON,
-    *,
-    at: str,
-    names: Collection[str],
-    place: str = "args",
-    work: Work | None = None,
+    adapter: Adapter, value: JSON, *, at: str, names: Collection[str], place: str = "args", work: Work | None = None
 ) -> Any | Invalid:
     """Return the typed value of JSON that fits the type's schema.
 
     What the type's own validators refuse comes back as ``<place>.check`` issues below ``at``; what pydantic would
-    change in silence, such as an integer that no float holds, as ``<place>.not_representable`` issues. See
-    :func:`strictreply.contract._complaints.check_issues` for ``names``, and ``Schema.check`` for ``work``.
+    change in silence, such as an integer that no float holds, as ``<place>.not_representable`` issues.
     """
-    # as JSON, not as Python objects: so a strict model takes a date from its text, and base64 is decoded
-    text = to_json(value)
+    text = to_json(value)  # not Python objects: so a strict model takes a date from its text, and base64 is decoded
     try:
         made = adapter.validate_json(text)
     except ValidationError as error:

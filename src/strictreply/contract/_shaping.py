@@ -16,37 +16,30 @@ from strictreply.wires._wire import WIRES
 
 SHAPING = ("tool_choice", "parallel_tool_calls", "response_format")
 """The keywords of a request that shape the verdict on its reply, beside its tools."""
-
-_FORMATS = ("text", "json_object", "json_schema")
 _LEGACY = ("functions", "function_call")
+# The keywords that are read, or changed when it is asked again, wherever they stand in the request.
 _ABOUT_REPLY = ("model", "messages", "tools", *SHAPING, *_LEGACY, "n", "stream", "max_tokens", "max_completion_tokens")
-"""What is read, or changed when it is asked again, of a request, wherever it stands in it."""
 
 
 def shape(contract: Contract, keywords: Mapping[str, Any], wire: Wire = WIRES["chat"]) -> tuple[Contract, JSONObject]:
-    """Read the keywords of one call of an API.
+    """Read the keywords of one call: the contract that its reply is held to, and the request without what that holds.
 
-    Returns the contract that its reply is held to, and the request without what that contract says itself. Raises
-    ContractError for what no verdict could honour: ``n`` above 1, legacy ``functions``, a ``tool_choice`` that names
-    no declared tool, a ``response_format`` that is none.
-
-    A schema in ``response_format`` is the answer's contract for this call. ``json_object`` makes an object of an answer
-    that was any text; an answer with a schema of its own is held to that. A kind of answer that judges by more than a
-    schema, such as an action of coordination, is never replaced: a schema beside it is a ContractError. What
-    ``extra_body`` says of any of them has the last word, as it has in the SDK.
+    Raises ContractError for what no verdict could honour: ``n`` above 1, legacy ``functions``, a ``tool_choice`` that
+    names no declared tool, a ``response_format`` that is none. A schema in ``response_format`` is the answer's contract
+    for this call; beside a kind of answer that judges by more than a schema it is a ContractError. ``json_object``
+    makes an object of an answer that was any text. ``extra_body`` has the last word on any of them, as it has in the
+    SDK.
     """
     request = _read_body(wire.read(given(keywords)))
     _refuse_unheld(request)
-    tools = request.pop("tools", None)
-    if tools is not None:
+    if (tools := request.pop("tools", None)) is not None:
         if not _is_series(tools):
             raise ContractError("tools must be a list of tools")
         contract = contract.replace(tools=tuple(Tool.all_of(tools, extra=contract.extra, formats=contract.formats)))
     contract = _shaped_by_choice(contract, request.pop("tool_choice", None))
-    if request.get("parallel_tool_calls") is None:
-        request.pop("parallel_tool_calls", None)
-    else:
-        contract = contract.replace(parallel=bool(request["parallel_tool_calls"]))
+    if (parallel := request.get("parallel_tool_calls")) is not None:
+        contract = contract.replace(parallel=bool(parallel))
+    request = {name: value for name, value in request.items() if value is not None or name not in SHAPING}
     return _shaped_by_format(contract, request)
 
 
@@ -82,27 +75,21 @@ def _shaped_by_choice(contract: Contract, choice: object) -> Contract:
     if isinstance(choice, str):
         means_required = choice == "any" and choice not in contract.callable_names  # other APIs' word for it
         return contract.with_choice("required" if means_required else choice)
-    if isinstance(choice, Mapping):
-        if choice.get("type") == "allowed_tools":
-            return _shaped_by_allowed(contract, choice.get("allowed_tools"))
-        if name := _named(choice):
-            return contract.with_choice(name)
-    message = (
-        "tool_choice must be 'auto', 'required' (or 'any', which means it), 'none', allowed_tools, "
-        'or a named function, {"type": "function", "function": {"name": "…"}}'
-    )
-    raise ContractError(message)
+    if isinstance(choice, Mapping) and choice.get("type") == "allowed_tools":
+        return _shaped_by_allowed(contract, choice.get("allowed_tools"))
+    if isinstance(choice, Mapping) and (name := _named(choice)):
+        return contract.with_choice(name)
+    named = 'a named function, {"type": "function", "function": {"name": "…"}}'
+    raise ContractError(f"tool_choice must be 'auto', 'required' (or 'any'), 'none', allowed_tools, or {named}")
 
 
 def _shaped_by_allowed(contract: Contract, allowed: object) -> Contract:
-    listed = allowed.get("tools") if isinstance(allowed, Mapping) else None
-    names = [_named(entry) for entry in listed] if isinstance(listed, list) else []
-    unknown = [name for name in names if name not in contract.callable_names]
-    if not names or unknown:
+    held: Mapping[str, Any] = allowed if isinstance(allowed, Mapping) else {}
+    names = [_named(entry) for entry in held["tools"]] if isinstance(held.get("tools"), list) else []
+    if not names or not set(contract.callable_names).issuperset(names):
         raise ContractError(f"tool_choice.allowed_tools must list declared tools: {contract.tool_list or 'none'}")
-    mode = allowed.get("mode", "auto") if isinstance(allowed, Mapping) else "auto"
     tools = tuple(contract.by_name[name] for name in names if name in contract.by_name)
-    return contract.replace(tools=tools, offered=contract.tools).with_choice(str(mode))
+    return contract.replace(tools=tools, offered=contract.tools).with_choice(str(held.get("mode", "auto")))
 
 
 def _named(choice: object) -> str:
@@ -111,15 +98,13 @@ def _named(choice: object) -> str:
 
 
 def _shaped_by_format(contract: Contract, request: JSONObject) -> tuple[Contract, JSONObject]:
-    """Honour ``response_format``: what it demands of the content is the answer's contract."""
     wanted = request.get("response_format")
     if wanted is None:
-        request.pop("response_format", None)
         return contract, request
     if isinstance(wanted, type):
         del request["response_format"]
         return contract.replace(answer=_answer(contract, wanted)), request
-    if not isinstance(wanted, Mapping) or wanted.get("type") not in _FORMATS:
+    if not isinstance(wanted, Mapping) or wanted.get("type") not in ("text", "json_object", "json_schema"):
         raise ContractError("response_format must be of type text, json_object or json_schema")
     if wanted["type"] == "json_schema":
         described: Any = wanted.get("json_schema")
@@ -135,8 +120,6 @@ def _shaped_by_format(contract: Contract, request: JSONObject) -> tuple[Contract
 
 
 def _answer(contract: Contract, kind: object) -> Answer:
-    """Compile what a request asks of the answer, as strictly as the contract's own."""
     if type(contract.answer) is not Answer:
-        message = "response_format holds a schema, but the contract's answer judges by its own; leave the schema out"
-        raise ContractError(message)
+        raise ContractError("response_format holds a schema, but the answer judges by its own; leave the schema out")
     return Answer.of(kind, extra=contract.extra or "forbid", formats=contract.formats or "assert")

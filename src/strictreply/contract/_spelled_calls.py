@@ -1,7 +1,6 @@
 """A call written as text: the spellings that models are known to use, and whether a text is nothing but such calls.
 
-A text is a call when calls and the markers around them are all of it, and one of the calls names a declared tool. Prose
-before, between or after makes it an answer. Whether the arguments fit is not asked here.
+Prose before, between or after calls makes it an answer. Whether the arguments fit is not asked here.
 """
 
 from __future__ import annotations
@@ -13,11 +12,8 @@ from typing import Any
 
 _NAME = r"""["']?(?:functions\.|default_api\.)?(?P<name>[\w./-]{1,128}?)["']?"""
 _SPACE = r"(?:[a-z]{1,20}:|\uff5cDSML\uff5c)?"  # a namespace
-# of Harmony; servers strip some of its tokens
-_TURN, _JSON_TYPE = (
-    r"(?:assistant<\|channel\|>)?(?:\w{1,20}\s+)?",
-    r"(?:<\|constrain\|>)?(?:json)?\s*(?:<\|message\|>)?",
-)
+_TURN = r"(?:assistant<\|channel\|>)?(?:\w{1,20}\s+)?"  # of Harmony; servers strip some of its tokens
+_JSON_TYPE = r"(?:<\|constrain\|>)?(?:json)?\s*(?:<\|message\|>)?"
 _LAST = r"(?=\s*(?:```\s*)?\Z)"
 _SOME = r".{0,20000}?"  # bounded, because each bracket in it is looked behind
 
@@ -38,7 +34,6 @@ MARKERS = (
     r"</?s>",  # begin and end of a turn: Llama 2, Mistral
 )
 """What stands around calls and between them."""
-
 CALLS = (
     rf"<function={_NAME}\s*(?:>|(?=\{{)).*?(?:</function>|\Z)",  # Llama 3.1; Qwen3-Coder (llama.cpp#24644)
     rf"<{_SPACE}invoke\s+name={_NAME}\s*>.*?(?:</{_SPACE}invoke>|\Z)",  # DeepSeek V3.2, Claude (openclaw#97750)
@@ -53,7 +48,6 @@ CALLS = (
     rf"functions\.{_NAME}\({_SOME}\){_LAST}",  # the namespace that OpenAI's models see
 )
 """Calls that are no JSON as a whole."""
-
 HEADS = (
     rf"function<[|\uff5c]tool[▁_]sep[|\uff5c]>{_NAME}(?=\s)",  # DeepSeek V3 (google/adk-python#5654)
     rf"{_NAME}<[|\uff5c]tool[▁_]sep[|\uff5c]>",  # DeepSeek V3.1 (vllm-project/vllm#23454)
@@ -64,25 +58,20 @@ HEADS = (
     rf"{_NAME}(?::[0-9]+)?\s*(?=\{{)",  # Mistral Small (Rapid-MLX#1071); ChatGLM: the name on a line of its own
 )
 """What names a call before the JSON object of its arguments."""
-
 NAMES = ("name", "tool", "tool_name", "function", "function_name", "recipient_name", "action")
 ARGUMENTS = ("arguments", "parameters", "args", "params", "input", "tool_input", "tool_args", "action_input")
 """The members of a call in JSON: OpenAI's, Llama's (jundot/omlx#1153), LangChain's, those of our text channel."""
-
+# The members that hold calls: the API's own, spelled as text (groq/groq-typescript#103), and Gemini's.
 WRAPPERS = (
     *("function", "tool_call", "tool_calls", "function_call", "function_calls", "functionCall"),
     *("tool_uses", "calls"),
 )
-"""The members that hold calls: the API's own, spelled as text (groq/groq-typescript#103), and Gemini's."""
-
-BESIDE = frozenset(
-    {"id", "type", "index", "call_id", "tool_call_id", "role", "content", "thought", "thoughts", "reasoning"}
+# The members that may stand beside those; with any other it is a value that only looks like a call.
+BESIDE = frozenset({"id", "type", "index", "call_id", "tool_call_id", "role", "content"}).union(
+    ("thought", "thoughts", "reasoning")
 )
-"""What may stand beside those; any other member makes a value of it that only looks like a call."""
-
 _SCHEMA_WORDS = frozenset({"type", "required", "additionalProperties", "description", "title", "$schema", "$defs"})
-_MAX_WRAPPERS = 4
-_MAX_CALLS = 128
+_MAX_WRAPPERS, _MAX_CALLS = 4, 128
 _FLAGS = re.DOTALL | re.IGNORECASE
 _FENCE = r"(?:```|~~~)[a-z_]{0,20}[ \t]*(?=\r?\n)|```(?:json)?(?=\s*[\[{])|(?:```|~~~)(?=\s*\Z|\s*<)"
 _SURPLUS = r"[}\]]++(?=\s*(?:```\s*)?\Z)"  # a bracket too many at the end
@@ -110,22 +99,16 @@ _JSON = json.JSONDecoder(strict=False)  # models write raw line breaks into long
 
 
 def is_call(text: str, tools: Container[str]) -> bool:
-    """Return whether a text is, as a whole, one call or more, at least one of them of a tool in ``tools``.
-
-    White space, one leading ``<think>…</think>``, code fences and markers do not count. The time is linear.
-    """
+    """Return whether a text is, but for thoughts, fences and markers, only calls, one at least of ``tools``; linear."""
     thought = _THOUGHT.match(text) if _THOUGHT_ENDS.search(text) else None  # which keeps what it may go back to
-    at = _beyond(text, thought.end() if thought else 0)
-    known = False
+    at, known = _beyond(text, thought.end() if thought else 0), False
     for _ in range(_MAX_CALLS):  # what begins with so many calls is no answer, whatever follows
         if at >= len(text):
             break
-        call = _call_at(text, at, tools)
-        if call is None:
+        if (call := _call_at(text, at, tools)) is None:
             return False
-        end, names = call
-        known = known or any(name in tools for name in names)
-        at = _beyond(text, end)
+        known = known or any(name in tools for name in call[1])
+        at = _beyond(text, call[0])
     return known
 
 
@@ -137,8 +120,7 @@ def _beyond(text: str, at: int) -> int:
 def _call_at(text: str, at: int, tools: Container[str]) -> tuple[int, list[str]] | None:
     """Return where the call that begins here ends, and the tools that it names; None when it is no call."""
     if text[at] in "{[":
-        call = _json_call(text, at, tools)
-        if call is not None:
+        if (call := _json_call(text, at, tools)) is not None:
             return call
         if _MARKER.search(text, 0, at):  # JSON between markers that is cut or malformed names a tool all the same
             end = _closing(text, at)
@@ -164,7 +146,6 @@ def _end_of_arguments(text: str, at: int) -> int | None:
 
 
 def _json_call(text: str, at: int, tools: Container[str]) -> tuple[int, list[str]] | None:
-    """Read a call that is JSON as a whole, or meant to be."""
     try:
         value, end = _JSON.raw_decode(text, at)
     except (ValueError, RecursionError):
@@ -175,7 +156,6 @@ def _json_call(text: str, at: int, tools: Container[str]) -> tuple[int, list[str
 
 
 def _closing(text: str, at: int) -> int:
-    """Find the marker that closes a call, or the end of the text."""
     closing = _CLOSING.search(text, at)
     return closing.start() if closing else len(text)
 
@@ -199,13 +179,15 @@ def _named_call(value: dict[str, Any]) -> list[str] | None:
     args_key = next((key for key in ARGUMENTS if key in value), None)
     if name_key is None or args_key is None or not BESIDE.issuperset(value.keys() - {name_key, args_key}):
         return None
-    args = value[args_key]
-    if not (args is None or isinstance(args, str | dict)):
-        return None
-    is_object = isinstance(args, dict) and args.get("type") == "object" and _SCHEMA_WORDS.issuperset(args)
-    if is_object or (isinstance(args, dict) and "properties" in args):  # the parameters of a definition
-        return None
-    return [value[name_key].removeprefix("functions.").removeprefix("default_api.")]
+    match value[args_key]:
+        case {"properties": _}:  # the parameters of a definition
+            return None
+        case {"type": "object"} as args if _SCHEMA_WORDS.issuperset(args):
+            return None
+        case None | str() | dict():
+            return [value[name_key].removeprefix("functions.").removeprefix("default_api.")]
+        case _:
+            return None
 
 
 _OPENED = re.compile(
@@ -219,29 +201,30 @@ _OPENS = re.compile(
     re.IGNORECASE,
 )
 _TAG = re.compile(r"</?(\w+)(\Z)?")
-_TAGS = ("think", "tool", "function", "invoke", "toolcall")
 _WORD = re.compile(r"""\[?\s*["']?((?:functions\.|default_api\.)?[\w./-]{0,128})["']?""", re.IGNORECASE)
 _AFTER_NAME = re.compile(r"(?:\.call)?(?:[(<\[]|:?[0-9]*\s*(?:\Z|[{<]))", re.IGNORECASE)
 _TO = re.compile(r"(?:assistant\S*)?\w{1,20}(?:\s+(?:to=|to?\Z|\Z)|\Z)|to=", re.IGNORECASE)
 _HALVES = (
-    *("functools", "functions.", "default_api.", "print(", "python("),
-    *("thought:", "action:", "observation:", "call:"),
+    "functools",
+    "functions.",
+    "default_api.",
+    "print(",
+    "python(",
+    "thought:",
+    "action:",
+    "observation:",
+    "call:",
 )
 
 
 def may_become_call(text: str, tools: Collection[str]) -> bool:
-    """Return whether a text that is still coming may turn out to be a call: only its first words are looked at.
-
-    What is a call only for words that come later (``</think>`` without its opening tag) is not foreseen.
-    """
+    """Return whether a text that is still coming may turn out to be a call: only its first words are looked at."""
     opened = _OPENED.match(text)
     rest = text[opened.end() :] if opened else text
     if not rest or _OPENS.match(rest):
         return True
-    tag = _TAG.match(rest)
-    if tag:
-        word = tag[1].lower()
-        return tag[2] is not None or any(word.startswith(known) for known in _TAGS)
+    if tag := _TAG.match(rest):
+        return tag[2] is not None or tag[1].lower().startswith(("think", "tool", "function", "invoke", "toolcall"))
     if _TO.match(rest) or any(half.startswith(rest.lower()) for half in _HALVES):
         return True
     found = _WORD.match(rest)

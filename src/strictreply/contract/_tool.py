@@ -1,7 +1,4 @@
-"""What a tool is: a name, a schema for its arguments, and the code behind it, from whatever a user declares it by.
-
-What a reply may call, and when, is the contract's matter; nothing here reads replies.
-"""
+"""Tools: a name, a schema for the arguments, and the code behind it, from whatever a user declares it by."""
 
 from __future__ import annotations
 
@@ -37,7 +34,6 @@ from strictreply.values._replies import Invalid, ToolCall
 
 UserCheck: TypeAlias = Callable[[Any], Findings | Awaitable[Findings]]
 """A user's own check of typed arguments, sync or async; it may raise ValueError instead of returning issues."""
-
 VALUE = "value"  # the member that holds what the arguments are, where ``wrap_root`` made an object of them
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 _NOT_AWAITED = "the tool {!r} is async; await arun(), or wrap an async client"
@@ -86,15 +82,13 @@ class Tool(Generic[P, R_co]):
     arguments. ``function`` is the code behind it, None when the program runs the call itself. ``adapter`` reads
     arguments into an instance, None when they stay a dict. ``vendor`` holds members of a definition that are not
     OpenAI's. ``wrapped`` says that the model writes ``{"value": …}`` for arguments that are not an object.
-    ``definition`` is the OpenAI tool definition with those, made once and shared: read it, do not change it.
-    In a tool loop ``needs_approval`` pauses before a call until it is approved, and ``timeout`` limits one call in
-    seconds, None for the loop's limit. ``repeatable`` means that the same call may have another result the
-    next time, as with the state of a job: the loop's guard against repetition never counts it. These three are keywords
-    of every way to declare a tool. ``custom`` is what the API has of a tool whose input is free text, None for a
-    function; its arguments are that text.
-
-    Raises ContractError when the name is not 1 to 128 letters, digits and ``_ - . : /``, ``timeout`` is no number above
-    0, or a tool without a function needs approval: whoever runs it decides.
+    ``definition`` is the OpenAI tool definition with those, made once and shared: read it, do not change it. In a tool
+    loop ``needs_approval`` pauses before a call until it is approved, and ``timeout`` limits one call in seconds, None
+    for the loop's limit. ``repeatable`` means that the same call may have another result the next time, as with the
+    state of a job: the loop's guard against repetition never counts it. These three are keywords of every way to
+    declare a tool. ``custom`` is what the API has of a tool whose input is free text, None for a function; its
+    arguments are that text. Raises ContractError when the name is not 1 to 128 letters, digits and ``_ - . : /``,
+    ``timeout`` is no number above 0, or a tool without a function needs approval: whoever runs it decides.
     """
 
     name: str
@@ -125,20 +119,18 @@ class Tool(Generic[P, R_co]):
             raise ContractError(f"the tool {self.name!r} has needs_approval but no function; pass function=…")
         words: JSONObject = {"description": self.description} if self.description else {}
         strict = {} if self.strict is None else {"strict": self.strict}
-        told = {"name": self.name, **words, "parameters": self.parameters.shown, **strict, **self.vendor.within}
-        whole = {"type": "function", "function": told} | self.vendor.beside
+        function = {"name": self.name, **words, "parameters": self.parameters.shown, **strict, **self.vendor.within}
+        whole = {"type": "function", "function": function} | self.vendor.beside
         whole = whole if self.custom is None else {"type": "custom", "custom": self.custom}
         object.__setattr__(self, "definition", whole)
 
     @classmethod
     def of(cls, declaration: object, *, extra: Extra | None = None, formats: Formats | None = None) -> Tool[..., Any]:
-        """Take whatever a user may declare a tool by.
+        """Take whatever a user may declare a tool by; definitions are compiled once, however often they are given.
 
         That is a Tool, a function, a pydantic model (or dataclass, or TypedDict), an OpenAI tool definition, or an
         entry of an MCP ``tools/list`` as a mapping or an object. ``extra`` and ``formats`` None keep what the
-        declaration says. Definitions are compiled once, however often they are given.
-
-        Raises ContractError on anything else, and when the declaration itself is wrong.
+        declaration says. Raises ContractError on anything else, and when the declaration itself is wrong.
         """
         return cls.all_of([declaration], extra=extra, formats=formats)[0]
 
@@ -147,31 +139,22 @@ class Tool(Generic[P, R_co]):
         cls, declarations: Iterable[object], *, extra: Extra | None = None, formats: Formats | None = None
     ) -> list[Tool[..., Any]]:
         """Take the tools of one contract or request, each as :meth:`of` does."""
-        tools, lengths = list[Tool[..., Any]](), list[int]()
-        for declaration in declarations:
-            if isinstance(declaration, Tool):
-                tools.append(declaration.held_to(extra or declaration.extra, formats or declaration.formats))
-            else:
-                tool, length = _declared(declaration, extra or "forbid", formats or "assert")
-                tools.append(tool)
-                lengths.append(length)
-        _DEFINED.trim(lengths)
-        return tools
+        declared = [_declared(declaration, extra, formats) for declaration in declarations]
+        _DEFINED.trim(length for _, length in declared)
+        return [tool for tool, _ in declared]
 
     @classmethod
     def from_function(cls, function: Callable[Q, R], **keywords: Unpack[ToolKeywords]) -> Tool[Q, R]:
         """Declare a function, sync or async: schema from the signature, words from the docstring.
 
-        ``name`` defaults to the function's, ``description`` to the docstring without its sections. Arguments come
-        as an instance of a model made from the signature. With ``extra="schema"`` other members are let in and left
-        out of it: the function could not take them. See :func:`strictreply.contract._definitions.read_signature`.
-
-        Raises ContractError when a parameter cannot be told to a model.
+        ``name`` defaults to the function's, ``description`` to the docstring without its sections. Arguments come as an
+        instance of a model made from the signature. With ``extra="schema"`` other members are let in and left out of
+        it: the function could not take them. See :func:`strictreply.contract._definitions.read_signature`. Raises
+        ContractError when a parameter cannot be told to a model.
         """
         signature, name = read_signature(function), function_name(function)
-        adapter, words = adapter_of(signature.model, name), signature.description
-        tool: Tool[Q, R] = cls._typed(adapter, name, words, keywords, function=function, signature=signature)
-        return tool
+        adapter, parts = adapter_of(signature.model, name), {"function": function, "signature": signature}
+        return cast("Tool[Q, R]", cls._typed(adapter, name, signature.description, keywords, **parts))
 
     @overload
     @classmethod
@@ -190,13 +173,11 @@ class Tool(Generic[P, R_co]):
         """Declare a pydantic model, dataclass or TypedDict: arguments come as its instance.
 
         ``name`` defaults to the class's, ``description`` to its docstring; ``function`` is called with the instance.
-        With ``extra="schema"`` the type's own configuration says what becomes of members it does not name.
-
-        Raises ContractError when the type has no JSON Schema, or none of an object.
+        With ``extra="schema"`` the type's own configuration says what becomes of members it does not name. Raises
+        ContractError when the type has no JSON Schema, or none of an object.
         """
         title = getattr(model, "__name__", str(model))
-        tool: Tool[..., Any] = cls._typed(adapter_of(model, title), title, None, keywords, function=function)
-        return tool
+        return cast("Tool[..., Any]", cls._typed(adapter_of(model, title), title, None, keywords, function=function))
 
     @classmethod
     def from_json_schema(
@@ -216,32 +197,29 @@ class Tool(Generic[P, R_co]):
 
         ``function`` is called with that dict. The schema is copied. ``wrap_root`` declares a schema of any value, since
         the API sends arguments as objects: unless its ``type`` is ``object``, the model is asked for ``{"value": …}``,
-        and the arguments, for ``function`` and ``check`` too, are the value alone.
-
-        Raises ContractError when the schema is broken, when nothing fits it, or when it admits no object and
-        ``wrap_root`` is not set. Warns with ContractWarning of each part that nothing can fit.
+        and the arguments, for ``function`` and ``check`` too, are the value alone. Raises ContractError when the schema
+        is broken, when nothing fits it, or when it admits no object and ``wrap_root`` is not set. Warns with
+        ContractWarning of each part that nothing can fit.
         """
         document: Document = modern(read_document(schema))
         wrapped = wrap_root and not (isinstance(document, dict) and document.get("type") == "object")
         document = as_member(document, VALUE) if wrapped else document
-        parameters = _compile(name, document, extra=extra, formats=formats)
-        how: dict[str, Any] = {"extra": extra, "formats": formats, "wrapped": wrapped, **execution}
-        return Tool(name, description, parameters, check, function, **how)
+        how: dict[str, Any] = {"extra": extra, "formats": formats}
+        parameters = _compile(name, document, **how)
+        return Tool(name, description, parameters, check, function, wrapped=wrapped, **how, **execution)
 
     @classmethod
     def from_openai(cls, definition: Mapping[str, Any], **keywords: Unpack[SchemaKeywords]) -> Tool[..., Any]:
         """Declare an OpenAI tool definition, ``{"type": "function", "function": {…}}`` or what stands inside it.
 
-        Missing ``parameters`` mean none; ``strict`` and vendors' members (``cache_control``) stay in the definition.
-        A tool of the type ``custom`` takes a text, which is held to its grammar where that is a regular expression.
-
+        Missing ``parameters`` mean none; ``strict`` and vendors' members (``cache_control``) stay in the definition. A
+        tool of the type ``custom`` takes a text, which is held to its grammar where that is a regular expression.
         Raises ContractError with the path of the member that is wrong, or looks like a known one misspelt.
         """
         if definition.get("type") == "custom":
             custom, schema = read_custom(definition)
-            words = custom.get("description") or ""
-            free = cls.from_json_schema(custom["name"], schema, words, wrap_root=True, **keywords)
-            return replace(free, custom=custom)
+            named = custom["name"], schema, custom.get("description") or ""
+            return replace(cls.from_json_schema(*named, wrap_root=True, **keywords), custom=custom)
         read = read_definition(definition)
         declared = cls.from_json_schema(read.name, read.parameters, read.description, **keywords)
         return replace(declared, strict=read.strict, vendor=read.vendor)
@@ -250,17 +228,16 @@ class Tool(Generic[P, R_co]):
     def from_mcp(cls, entry: object, **keywords: Unpack[SchemaKeywords]) -> Tool[..., Any]:
         """Declare an entry of an MCP ``tools/list``, a mapping or an object with ``name`` and ``inputSchema``.
 
-        Titles, annotations and output schemas are no matter of a call and are left aside.
-
-        Raises ContractError when the name or the schema is missing or of the wrong type.
+        Titles, annotations and output schemas are no matter of a call and are left aside. Raises ContractError when the
+        name or the schema is missing or of the wrong type.
         """
         name, description, schema = (member_of(entry, key) for key in ("name", "description", "inputSchema"))
         if not isinstance(name, str):
             raise ContractError("an MCP tool must have a name, a string", path="/name")
         if not isinstance(schema, Mapping):
             raise ContractError("an MCP tool must have an inputSchema, an object", path="/inputSchema")
-        words = description if isinstance(description, str) else ""
-        return cls.from_json_schema(name, cast("Mapping[str, Any]", schema), words, **keywords)
+        words, document = description if isinstance(description, str) else "", cast("Mapping[str, Any]", schema)
+        return cls.from_json_schema(name, document, words, **keywords)
 
     @property
     def is_unchecked(self) -> bool:
@@ -315,11 +292,10 @@ class Tool(Generic[P, R_co]):
         """Call the function with the arguments of a valid call, or with typed arguments alone, as ``build`` made them.
 
         Raises ContractError when the call is of another tool, or the tool has no function, or an async one; and
-        ToolExecutionError, with the id of the call, from whatever Exception the function raises. KeyboardInterrupt and
-        cancellation pass through. ``call_id`` is the id where arguments are given alone.
+        ToolExecutionError, with the id of the call, from whatever Exception the function raises. ``call_id`` is the id
+        where arguments are given alone.
         """
-        args, call_id = self._given(call, call_id)
-        result = self._call(args, call_id)
+        result = self._call(call, call_id)
         if inspect.iscoroutine(result):
             result.close()
             raise ContractError(_NOT_AWAITED.format(self.name))
@@ -331,21 +307,14 @@ class Tool(Generic[P, R_co]):
     async def arun(self, call: ToolCall | Any, *, call_id: str | None = None) -> R_co: ...
     async def arun(self, call: ToolCall | Any, *, call_id: str | None = None) -> Any:
         """Call the function like :meth:`run`, awaiting it when it is async; a sync one is called in place."""
-        args, call_id = self._given(call, call_id)
-        result: Any = self._call(args, call_id)
+        result: Any = self._call(call, call_id)
         if not inspect.isawaitable(result):
             return result
         try:
             return await result
         except Exception as error:
+            call_id = call.id if isinstance(call, ToolCall) else call_id
             raise ToolExecutionError(self.name, call_id=call_id, kind=type(error).__name__) from error
-
-    def _given(self, call: Any, call_id: str | None) -> tuple[Any, str | None]:
-        if not isinstance(call, ToolCall):
-            return call, call_id
-        if call.tool != self.name:
-            raise ContractError(f"the tool {self.name!r} was given a call of {call.tool!r}")
-        return call.args, call.id
 
     @classmethod
     def _typed(
@@ -365,10 +334,14 @@ class Tool(Generic[P, R_co]):
             raise ContractError(f"the tool {self.name!r} has no function to run; declare it with function=…")
         return self.function
 
-    def _call(self, args: Any, call_id: str | None) -> R_co:
+    def _call(self, call: Any, call_id: str | None) -> R_co:
         """Call the function with its arguments laid out as it takes them: parameter by parameter, or whole."""
+        if isinstance(call, ToolCall):
+            if call.tool != self.name:
+                raise ContractError(f"the tool {self.name!r} was given a call of {call.tool!r}")
+            call, call_id = call.args, call.id
         function: Callable[..., R_co] = self._code()
-        positional, named = ([args], {}) if self.signature is None else self.signature.arguments(args)
+        positional, named = ([call], {}) if self.signature is None else self.signature.arguments(call)
         try:
             return function(*positional, **named)
         except Exception as error:
@@ -380,23 +353,21 @@ def tool(function: Callable[Q, R], /) -> Tool[Q, R]: ...
 @overload
 def tool(**keywords: Unpack[ToolKeywords]) -> Callable[[Callable[Q, R]], Tool[Q, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **keywords: Unpack[ToolKeywords]) -> Any:
-    """Declare the decorated function a tool; it can still be called as before.
-
-    With or without parentheses; the keywords are those of :meth:`Tool.from_function`.
-    """
+    """Declare the decorated function a tool, by the keywords of :meth:`Tool.from_function`; it stays callable."""
     return partial(Tool.from_function, **keywords) if function is None else Tool.from_function(function, **keywords)
 
 
 _DEFINED: ByText[Tool[..., Any]] = ByText()
 
 
-def _declared(declaration: object, extra: Extra, formats: Formats) -> tuple[Tool[..., Any], int]:
-    """Declare whatever is no Tool yet; with the length of its text where it is a definition."""
-    how = (Tool, extra, formats)
+def _declared(declaration: object, extra: Extra | None, formats: Formats | None) -> tuple[Tool[..., Any], int]:
+    if isinstance(declaration, Tool):
+        return declaration.held_to(extra or declaration.extra, formats or declaration.formats), 0
+    extra, formats = extra or "forbid", formats or "assert"
     if isinstance(declaration, Mapping):
         read = Tool.from_mcp if "inputSchema" in declaration else Tool.from_openai
-        return _DEFINED.get(declaration, how, partial(read, extra=extra, formats=formats))
-    return kept_on(declaration, how, lambda: _typed(declaration, extra, formats)), 0
+        return _DEFINED.get(declaration, (Tool, extra, formats), partial(read, extra=extra, formats=formats))
+    return kept_on(declaration, (Tool, extra, formats), partial(_typed, declaration, extra, formats)), 0
 
 
 def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool[..., Any]:

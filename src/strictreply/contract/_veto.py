@@ -7,23 +7,25 @@ What the veto lets pass may still be invalid; the judge alone accepts.
 from __future__ import annotations
 
 import json
+import operator
 import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from strictreply.contract._answer import Answer, PartialAnswer
 from strictreply.contract._judge_channels import is_final_answer, judge_args, judge_name, judge_union
 from strictreply.reading._incremental import IncrementalReader, Partial, Stop
 from strictreply.schema._live import ANYTHING, Alternative, LiveCheck, Place, object_of, text_place
 from strictreply.values._issues import Code, Issue, pointer, pointer_tokens
-from strictreply.values._limits import JSON, Work, utf8_size
+from strictreply.values._limits import JSON, Limits, Work, utf8_size
 from strictreply.values._replies import Invalid, Vetoed
 
 if TYPE_CHECKING:
     from strictreply.contract._contract import Contract
 
+_Explain: TypeAlias = Callable[[JSON], object]
 _CHOICE = frozenset({"any_of", "one_of"})
 _WHOLE = frozenset({"enum", "const", "forbidden", "not"}) | _CHOICE
 _NAMED = frozenset({"unknown", "forced", "forbidden"})  # tools
@@ -39,24 +41,24 @@ _BROKEN: dict[str, frozenset[str] | None] = {
 }
 _THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
 _FENCE = re.compile(r"```(?:json)?[ \t]*\r?\n", re.IGNORECASE)
-_CHARS_PER_TOKEN = 4
+_CHARS_PER_TOKEN, _MAX_ASKED = 4, 8
 _MAX_FENCE = 200  # characters of a fence's first line that are followed
+_UNION = ("tool", "args", "answer")
 _FENCE_START = re.compile(r"`{1,3}\Z|```(?:j|js|jso|json)?[ \t]*\r?\Z", re.IGNORECASE)
 
 
 class Veto:
-    """One reply followed as it comes, by one contract; it holds state, so each attempt needs its own.
+    """One reply followed as it comes, by one contract, for one attempt.
 
     :meth:`text` and :meth:`call` return the issue for which nothing that follows can make the reply valid, None while
-    something can. After an issue nothing more is to be fed.
+    something can; after an issue nothing more is to be fed.
     """
 
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
         self._calls: dict[int, _Call] = {}
         self._last: int | None = None
-        self._written = 0
-        self._content = 0
+        self._written = self._content = 0
         self._own = type(contract.answer) is not Answer  # a kind of answer that judges messages itself
         self._answer: _Text | None = None
         self._typed: PartialAnswer | None = None
@@ -95,8 +97,8 @@ class Veto:
             if len(self._calls) > 1 and not contract.parallel:
                 return Issue.of(Code.TOOL_SEVERAL, "/tool_calls")
         self._last = index
-        call.came += utf8_size(arguments)
-        self._written += utf8_size(arguments)
+        call.came += (size := utf8_size(arguments))
+        self._written += size
         if self._written > (limit := contract.limits.reply_bytes):
             return Issue.of(Code.JSON_TOO_LARGE, "/tool_calls", limit=limit)
         if call.args is not None and not name:
@@ -106,15 +108,14 @@ class Veto:
 
     def vetoed(self) -> Vetoed:
         """Return where the text that was read last stands, and what the rest of it would have taken at least."""
-        call = None if self._last is None else self._calls[self._last]
-        tool = None if call is None else self._contract.by_name.get(call.name)
-        schema = self._contract.answer.schema if call is None else None if tool is None else tool.parameters
-        came = self._content if call is None else call.came
+        came, schema = self._content, self._contract.answer.schema
+        if self._last is not None:
+            call = self._calls[self._last]
+            tool = self._contract.by_name.get(call.name)
+            came, schema = call.came, None if tool is None else tool.parameters
         example = None if schema is None else schema.example()
-        if example is None:
-            return Vetoed(came)
         rest = len(json.dumps(example, separators=(",", ":"))) - came
-        return Vetoed(came, max(0, rest) // _CHARS_PER_TOKEN)
+        return Vetoed(came, None if example is None else max(0, rest) // _CHARS_PER_TOKEN)
 
     def partial(self) -> Partial[Any] | None:
         """Return what there is of a structured answer; None for plain text, and before it begins."""
@@ -123,11 +124,10 @@ class Veto:
             return None
         partial = self._answer.partial()
         if partial is not None and self._contract.channel == "text":
-            value = partial.value
+            value, at = partial.value, "/answer"
             if not isinstance(value, dict) or "answer" not in value:
                 return None
-            under = tuple(path.removeprefix("/answer") for path in partial.open if path.startswith("/answer"))
-            partial = Partial(value["answer"], under)
+            partial = Partial(value["answer"], tuple(path[len(at) :] for path in partial.open if path.startswith(at)))
         if partial is None or answer.adapter is None:
             return partial
         if self._typed is None:
@@ -138,11 +138,9 @@ class Veto:
 class _Followed:
     """One JSON text held to a place; ``explain`` judges what was read when it is refused."""
 
-    def __init__(
-        self, contract: Contract, place: Place, explain: Callable[[JSON], object], at: str, names: Collection[str]
-    ) -> None:
+    def __init__(self, limits: Limits, place: Place, explain: _Explain, at: str, names: Collection[str]) -> None:
         self._at, self._names, self._explain = at, names, explain
-        self.reader = IncrementalReader(LiveCheck(place), contract.limits)
+        self.reader = IncrementalReader(LiveCheck(place), limits)
 
     def feed(self, piece: str) -> Issue | None:
         stop = self.reader.feed(piece)
@@ -157,20 +155,19 @@ class _Followed:
 
 def _issue_of(stop: Stop, issues: tuple[Issue, ...], at: str) -> Issue | None:
     """Choose among the judge's issues with what was read so far the one that nothing can mend; None when in doubt."""
-    place = [*pointer_tokens(at), *map(str, stop.place)]
-    broken = _BROKEN[stop.event]
-    nearest: tuple[int, Issue] | None = None
+    place, broken = [*pointer_tokens(at), *map(str, stop.place)], _BROKEN[stop.event]
+    choices: list[tuple[int, Issue]] = []
     for issue in issues:
         rule, path = issue.code.rpartition(".")[2], pointer_tokens(issue.path)
         # names that nobody may be shown are ``*``
-        if all(token == other or "*" in (token, other) for token, other in zip(path, place, strict=False)):
-            if len(path) == len(place) and (broken is None or rule in broken):
-                return issue
-            if len(path) <= len(place) and rule in _CHOICE and (nearest is None or len(path) > nearest[0]):
-                nearest = len(path), issue
-            if len(path) > len(place) and stop.event == "ends":
-                return issue
-    return None if nearest is None else nearest[1]
+        if any(token != other and "*" not in (token, other) for token, other in zip(path, place, strict=False)):
+            continue
+        is_at_place = len(path) == len(place) and (broken is None or rule in broken)
+        if is_at_place or (len(path) > len(place) and stop.event == "ends"):
+            return issue
+        if len(path) <= len(place) and rule in _CHOICE:
+            choices.append((len(path), issue))
+    return max(choices, key=operator.itemgetter(0))[1] if choices else None
 
 
 class _Call:
@@ -178,9 +175,8 @@ class _Call:
 
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
-        self.name = ""
+        self.name = self._held = ""
         self.came = 0
-        self._held = ""
         self.args: _Followed | None = None
         self._is_lost = False
 
@@ -193,14 +189,12 @@ class _Call:
             return None
         if self.args is None:
             contract, at = self._contract, pointer(place, "arguments")
-            issues = judge_name(contract, self.name, pointer(place, "name"), Work())
-            if issues:
+            if issues := judge_name(contract, self.name, pointer(place, "name"), Work()):
                 return issues[0]
-            names = contract.names
-            if not is_final_answer(contract, self.name):
-                names = contract.by_name[self.name].parameters.names
+            is_answer = is_final_answer(contract, self.name)
+            names = contract.names if is_answer else contract.by_name[self.name].parameters.names
             explain = partial(judge_args, contract, self.name, at=at, call_id=None, work=Work())
-            self.args = _Followed(contract, _args_place(contract, self.name), explain, at, names)
+            self.args = _Followed(contract.limits, _args_place(contract, self.name), explain, at, names)
             arguments, self._held = self._held + arguments, ""
         return self.args.feed(arguments)
 
@@ -219,11 +213,11 @@ class _Call:
 class _Text:
     """A content that is JSON, behind what the contract's extraction may strip."""
 
-    def __init__(self, contract: Contract, place: Place, explain: Callable[[JSON], object], at: str) -> None:
+    def __init__(self, contract: Contract, place: Place, explain: _Explain, at: str) -> None:
         self._modes = contract.extraction
         self._lead: str | None = ""  # what came before the JSON; None once it has begun
         self._is_lost = "first_object" in self._modes  # any text may be followed by the object that is taken
-        self._json = _Followed(contract, place, explain, at, contract.names)
+        self._json = _Followed(contract.limits, place, explain, at, contract.names)
 
     def partial(self) -> Partial[Any] | None:
         return None if self._is_lost else self._json.reader.partial()
@@ -275,10 +269,6 @@ def _args_place(contract: Contract, name: str) -> Place:
     return contract.by_name[name].parameters.live.root.only("object")
 
 
-_MAX_ASKED = 8
-_UNION = ("tool", "args", "answer")
-
-
 def _judge_union(contract: Contract, value: JSON) -> object:
     """Judge the union; where the tool is still to come, by what each of the tools would say."""
     names = contract.callable_names
@@ -295,7 +285,6 @@ def _is_called(contract: Contract, tool: str, name: JSON) -> bool:
 
 
 def _union(contract: Contract) -> Place:
-    """Return the place of the text channel's union: a call of each tool, or an answer."""
     alternatives: list[Alternative] = []
     for name in contract.callable_names:
         tool = text_place((name,), partial(_is_called, contract, name))

@@ -1,8 +1,4 @@
-"""Text to JSON value, strictly: what RFC 8259 and I-JSON (RFC 7493) refuse, or a cap forbids, comes back as issues.
-
-A fast parser accepts; :mod:`strictreply.reading._diagnosis` says what is wrong with what it refuses. Where the caller
-opted into it, the JSON text is first taken out of the prose, fence or thought around it, and then read as strictly.
-"""
+"""Text to JSON value, strictly: what RFC 8259 and I-JSON (RFC 7493) refuse, or a cap forbids, comes back as issues."""
 
 from __future__ import annotations
 
@@ -19,32 +15,24 @@ from strictreply.values._limits import DEFAULT_LIMITS, JSON, Extraction, Limits,
 from strictreply.values._replies import Invalid
 
 _Tree: TypeAlias = "dict[str, JSON] | list[JSON]"
-
 _TREE = (dict, list)  # isinstance is quicker with a tuple than with a union, and it is asked for every value
 _PLACE = re.compile(r"line ([0-9]+) column ([0-9]+)\Z")
-
 # Only an exponent of three digits, or 200 digits in a row, can take a number past the largest double. With all digits
 # made alike, two searches rule both out; the plus sign of an exponent passes for one more digit.
 _ALIKE = bytes.maketrans(b"123456789+E", b"0000000000e")
-_LONG_EXPONENT = b"0e000"
-_LONG_NUMBER = b"0" * 200
+_LONG_EXPONENT, _LONG_NUMBER = b"0e000", b"0" * 200
 
 
 def decode(
-    text: object,
-    limits: Limits = DEFAULT_LIMITS,
-    *,
-    at: str = "",
-    names: Container[str] = frozenset(),
-    work: Work | None = None,
+    text: object, limits: Limits = DEFAULT_LIMITS, *, at: str = "", names: Container[str] = (), work: Work | None = None
 ) -> JSON | Invalid:
     """Read exactly one JSON text, a str or UTF-8 bytes; return its value, or ``Invalid`` with ``json.*`` issues.
 
-    Refused are duplicate names at any depth, NaN, Infinity and numbers beyond a double, lone surrogates, data after
-    the value, a byte order mark, integers of more than 4300 digits, and what is beyond ``limits``. ``at`` is the
-    pointer of the text itself: issue paths go on from it, and names in them that are not in ``names`` become ``*``.
-    ``work`` is what explaining the whole reply may still take (None: as much as a reply of its own).
-    Nothing is raised. Time is linear: at the default caps a refusal costs some 100 ms at worst, and under 64 MB.
+    Refused are duplicate names, NaN, Infinity and numbers beyond a double, lone surrogates, data after the value, a
+    byte order mark, integers of more than 4300 digits, and what is beyond ``limits``. ``at`` is the pointer of the
+    text: issue paths go on from it, and names in them that are not in ``names`` become ``*``. ``work`` is what
+    explaining the whole reply may still take (None: as much as a reply of its own). Time is linear: some 100 ms and 64
+    MB at the default caps.
     """
     if not isinstance(text, str | bytes | bytearray):
         return Invalid((Issue.of(Code.JSON_NOT_TEXT, at, hint=f"it was {kind_words(text)}", found=quote(text)),))
@@ -111,7 +99,7 @@ _REASONS = (
     ("trailing characters", Code.JSON_TRAILING_DATA),
     ("recursion limit", Code.JSON_TOO_DEEP),
 )
-"""What the words of the fast parser mean, where a text is too large to be read again for a better explanation."""
+"""The codes for words of the fast parser, where a text is too large to be read again for a better explanation."""
 
 
 def _measure(value: JSON, openers: int) -> tuple[int, int]:
@@ -181,19 +169,16 @@ def extract(
 ) -> tuple[str, tuple[Extraction, ...]]:
     """Return the JSON text to be judged, and the lenient steps it took to get it: none when the text is taken whole.
 
-    Each mode is one step, taken in this order where it applies. ``after_think`` drops one leading
-    ``<think>…</think>``. ``fenced`` takes the inside of a Markdown fence that is the whole text: three backticks, the
-    word ``json`` or none, and a last line of three backticks; not two fences, not tildes, not a fence amid prose.
-    ``first_object`` takes the first complete object that the reader accepts, unless the text is JSON as it stands
-    (requirements T18, T19). After a faulty object it goes on from the fault; objects inside a faulty one whose end is
-    missing are parts of a cut reply, not a reply, and never taken.
-
-    A text beyond ``limits.reply_bytes`` is left as it is. The search is linear: it gives up after 4,000 openings
-    of an object, ``limits.nodes`` values, or ``limits.depth`` levels.
+    Each mode is one step, taken in this order. ``after_think`` drops one leading ``<think>…</think>``. ``fenced`` takes
+    the inside of a Markdown fence that is the whole text: three backticks, the word ``json`` or none; not two fences,
+    not tildes, not a fence amid prose. ``first_object`` takes the first complete object that the reader accepts, unless
+    the text is JSON as it stands (T18, T19); objects inside a faulty one whose end is missing are parts of a cut reply,
+    and never taken. A text beyond ``limits.reply_bytes`` is left as it is; the search gives up after 4,000 openings of
+    an object, ``limits.nodes`` values, or ``limits.depth`` levels.
     """
-    steps: list[Extraction] = []
     if len(text) > limits.reply_bytes:
         return text, ()
+    steps: list[Extraction] = []
     if "after_think" in modes and text.lstrip().startswith(_THINK_OPEN) and _THINK_CLOSE in text:
         text = text.partition(_THINK_CLOSE)[2]
         steps.append("after_think")
@@ -215,10 +200,9 @@ def _first_object(text: str, limits: Limits) -> str | None:
         if (candidate := _CANDIDATE.search(text, end)) is None:
             return None
         scan = Scan(text, candidate.start(), depth=limits.depth, nodes=nodes)
-        end = scan.end
+        nodes, end = nodes - scan.nodes, scan.end
         if scan.complete and not scan.faults:
             return text[candidate.start() : end]
-        nodes -= scan.nodes
         if nodes < 1 or scan.stopped_by not in {None, Code.JSON_SYNTAX}:
             return None
     return None

@@ -16,7 +16,6 @@ from strictreply.values._limits import MAX_NUMBER_DIGITS, Limits, Work
 MAX_FAULTS = 16  # the faults of one text that are reported; reading stops at the last of them
 NODES_PER_STEP = 3  # values of a text that are read in one step of work
 _EXCERPT_CHARS = 30  # shown on either side of a fault
-
 PathToken: TypeAlias = "str | int"  # one token of a JSON path: the name of a member or the index of an item
 
 # The grammar of RFC 8259. Possessive quantifiers keep matching linear in time and flat in memory.
@@ -35,26 +34,18 @@ _PLAIN = rf'"[ !#-\[\]-\x7f]*+"|{_SMALL}|true|false|null'
 # Values that need a look: a string may hold half a surrogate pair, an empty container may be too deep.
 _TEXT, _RANGE, _EMPTY = rf'"{_BODY}"', rf"{_NUMBER}{_WHOLE}|NaN|-?+Infinity", rf"\{{{_SPACE}\}}|\[{_SPACE}\]"
 _ANY = "(?:" + "|".join(f"({value}){_COMMA}" for value in (_PLAIN, _TEXT, _RANGE, _EMPTY)) + r"|(\{)|(\[))"
-
 # One lexeme is a member of an object or an item of an array, as far as a scalar or an opening, with the comma after
 # it; or the end of a container, likewise; or nothing: else finditer would skip text in search of the next one.
 _LEXEME = re.compile(rf'{_SPACE}(?:"({_BODY})"{_SPACE}:{_SPACE}{_ANY}|{_ANY}|(\}}){_COMMA}|(\]){_COMMA}|)')
-
 # The roles of lexemes, as bits: what may come next is a set of them. And their kinds, the values' in the order of _ANY.
 _MEMBER, _ITEM, _END_OBJECT, _END_ARRAY = 1, 2, 4, 8
 _IS_PLAIN, _IS_TEXT, _IS_NUMBER, _IS_EMPTY, _IS_OBJECT, _IS_ARRAY, _IS_END = range(7)
-_VALUES = (
-    *((kind, comma) for kind in (_IS_PLAIN, _IS_TEXT, _IS_NUMBER, _IS_EMPTY) for comma in (False, True)),
-    (_IS_OBJECT, False),
-    (_IS_ARRAY, False),
-)
 _OPENING = (_IS_OBJECT, _IS_ARRAY)
+_VALUES = [(kind, comma) for kind in range(_IS_END) for comma in (False, True) if not (comma and kind in _OPENING)]
 # Role, kind, and whether a comma follows, by the last group of _LEXEME that took part; none did at 0, and 1 is a name.
 _LEXEMES = (
-    (0, _IS_END, False),
-    (0, _IS_END, False),
-    *((_MEMBER, *value) for value in _VALUES),
-    *((_ITEM, *value) for value in _VALUES),
+    *[(0, _IS_END, False)] * 2,
+    *((role, *value) for role in (_MEMBER, _ITEM) for value in _VALUES),
     *((role, _IS_END, comma) for role in (_END_OBJECT, _END_ARRAY) for comma in (False, True)),
 )
 
@@ -64,7 +55,6 @@ _NAME_START = re.compile(rf'"({_BODY})"{_SPACE}:{_SPACE}')
 _STRING_START = re.compile(f'"{_BODY}')
 _CUT_ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{0,3})?\Z")
 _NUMBER_START = re.compile(rf"-?+(?:{_DIGITS}(?:\.[0-9]*+)?(?:(?<=[0-9])[eE][+-]?+[0-9]*+)?)?")
-_WORDS = ("true", "false", "null")
 _OTHER_WORD = re.compile(r"(?:true|false|null|none|undefined|nil)\b", re.IGNORECASE)
 _MISSPELT = (
     (re.compile("'"), "a string in double quotes"),
@@ -75,7 +65,6 @@ _COMMENT = re.compile(r"//|/\*|#")
 _AROUND = re.compile(r"[^\W\d_]|```|~~~|[<*>#]")  # what prose, tags and fences begin with, and no JSON does
 
 # What the grammar wants, by the roles of the lexemes that may come.
-_CLOSING_QUOTE = "a closing quote"
 _WANTED = {
     _MEMBER: "a key in double quotes",
     _MEMBER | _END_OBJECT: "a key in double quotes or }",
@@ -87,17 +76,15 @@ _WANTED = {
 _CLOSED_BY = {_END_OBJECT: "}", _END_ARRAY: "]"}
 _MAX_CLOSING = 8
 ALONE = "the JSON alone, no prose or code fence"
-_STRUCTURE = '"{}[],:'
 _INTEGER_PART = re.compile(r"-?+([0-9]*+)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class JsonFault:
-    """One fault of a text.
+    """One fault of a text, at the character ``offset``, in the value whose path is ``tokens``.
 
-    ``offset`` is the character where it is, ``tokens`` the path of the value it is in, ``found`` what the model wrote
-    there, ``limit`` the cap that was passed, ``expected`` what should be there instead, ``hint`` the likely mistake.
+    ``found`` is what the model wrote there, ``limit`` the cap that was passed, ``hint`` the likely mistake.
     """
 
     code: Code
@@ -113,19 +100,17 @@ class JsonFault:
 _ENDING = {Code.JSON_TOO_MANY_NODES, Code.JSON_TOO_DEEP, Code.JSON_INCOMPLETE, Code.JSON_SYNTAX}
 
 
-class _Stopped(Exception):  # leaves the reading at the fault that ends it
-    pass
+class _Stopped(Exception):
+    """Leaves the reading at the fault that ends it."""
 
 
 class _Frame:
-    """One open container: what may come in it, the names seen in it, and the place of the value being read."""
+    """One open container: a lexeme with the role ``end`` closes it, one of ``next`` goes on after a comma."""
 
     __slots__ = ("end", "first", "index", "name", "names", "next")
 
     def __init__(self, end: int, following: int) -> None:
-        # a lexeme with the role ``end`` closes the container, one of ``following`` goes on after a comma
-        self.end, self.next, self.first = end, following, end | following
-        self.index = 0
+        self.end, self.next, self.first, self.index = end, following, end | following, 0
         self.name: str | None = None  # of the member being read
         self.names: set[str] = set()
 
@@ -133,17 +118,14 @@ class _Frame:
 class Scan:
     """One JSON value read from ``text`` at ``start``, at most ``depth`` containers deep and ``nodes`` values long.
 
-    ``faults`` is what was wrong with it, ``nodes`` the number of values read, ``end`` the offset after the value when
-    it is ``complete``, else of the fault that stopped the reading. Duplicate names, lone surrogates and numbers out of
-    range do not stop it. Time and memory are linear in what is read.
+    ``end`` is the offset after the value when it is ``complete``, else of the fault that stopped the reading. Duplicate
+    names, lone surrogates and numbers out of range do not stop it. Time and memory are linear in what is read.
     """
 
     __slots__ = ("_max_depth", "_max_nodes", "_stack", "complete", "end", "faults", "nodes", "text")
 
     def __init__(self, text: str, start: int, *, depth: int, nodes: int) -> None:
-        self.text, self.end = text, start
-        self.complete = False
-        self.nodes = 0
+        self.text, self.end, self.nodes, self.complete = text, start, 0, False
         self.faults: list[JsonFault] = []
         self._max_depth, self._max_nodes = depth, nodes
         self._stack = [_Frame(0, 0)]
@@ -244,9 +226,9 @@ class Scan:
             end, wanted = _broken_string(text, start)
         elif expected & _ITEM:
             wanted = next((words for pattern, words in _MISSPELT if pattern.match(text, start)), wanted)
-            number, cut = _NUMBER_START.match(text, start), text[start : start + max(map(len, _WORDS))]
+            number, cut = _NUMBER_START.match(text, start), text[start : start + len("false")]
             end = number.end() if number else start
-            if any(word.startswith(cut) for word in _WORDS):  # as far as the text goes
+            if any(word.startswith(cut) for word in ("true", "false", "null")):  # as far as the text goes
                 end = len(text)
         if end == len(text):
             # what comes next, and what closes the open containers
@@ -260,10 +242,9 @@ class Scan:
 
 
 def diagnose(text: str, limits: Limits, work: Work) -> list[JsonFault]:
-    """Return the faults of a text that should be exactly one JSON value: at most 16, none when there are none.
+    """Return the faults of a text that should be exactly one JSON value, at most 16; the last ends the reading.
 
-    A fault of syntax ends the list, as does a cap that was passed. When the work is used up before the end, the last
-    one is ``json.unexamined``.
+    When the work is used up before the end, the last one is ``json.unexamined``.
     """
     if not text or text.isspace():
         return [JsonFault(Code.JSON_EMPTY, 0)]
@@ -299,14 +280,13 @@ def _broken_string(text: str, offset: int) -> tuple[int, str]:
     if text.startswith('"', end):
         return _after_blanks(text, end + 1), "a colon"
     if end == len(text) or _CUT_ESCAPE.match(text, end):
-        return len(text), _CLOSING_QUOTE
+        return len(text), "a closing quote"
     if text[end] == "\\":
         return end, "a valid escape, or \\\\ for a backslash"
     return end, "an escape such as \\n, no control character"
 
 
 def _likely(text: str, offset: int, expected: int, *, outermost: bool) -> str:
-    """Return the likely mistake where a text goes wrong, empty when none is likely."""
     if outermost and expected == _ITEM:
         return ALONE if _AROUND.match(text, offset) and not _OTHER_WORD.match(text, offset) else ""
     if _COMMENT.match(text, offset):
@@ -314,7 +294,7 @@ def _likely(text: str, offset: int, expected: int, *, outermost: bool) -> str:
     before = text[:offset].rstrip(" \t\n\r")[-1:]
     if text[offset] in "}]" and before == ",":
         return "no comma before a closing bracket"
-    in_string = before == '"' and not expected & (_MEMBER | _ITEM) and text[offset] not in _STRUCTURE
+    in_string = before == '"' and not expected & (_MEMBER | _ITEM) and text[offset] not in '"{}[],:'
     return 'a quote inside a string is \\"' if in_string else ""
 
 

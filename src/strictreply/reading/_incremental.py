@@ -1,7 +1,4 @@
-"""Strict JSON read piece by piece, as a model writes it: what no continuation can mend is found at once.
-
-Grammar and caps are those of :mod:`strictreply.reading._decoding`, which judges the whole text later.
-"""
+"""Strict JSON read piece by piece, by the grammar and caps of ``_decoding``: what nothing can mend is found at once."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import StringIO
-from typing import Any, Generic, NamedTuple, NoReturn, Protocol, TypeAlias
+from typing import Any, Generic, NamedTuple, NoReturn, Protocol
 
 import jiter
 
@@ -26,7 +23,6 @@ _BLANKS = re.compile("[ \t\n\r]*+")
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _ESCAPE_SO_FAR = re.compile("u[0-9A-Fa-f]{0,4}")
 _SURROGATES, _HIGH, _LOW = range(0xD800, 0xE000), range(0xD800, 0xDC00), range(0xDC00, 0xE000)
-
 _DIGITS = "0123456789"
 # A number by the character that comes: "z" is after a leading zero, "i" in the integer, "p" after the point, "f" in the
 # fraction, "e" after the exponent's letter, "s" after its sign, "x" in the exponent, "-" after the minus.
@@ -43,14 +39,11 @@ _NUMBER: dict[str, dict[str, str]] = {
 }
 _WHOLE_NUMBER = frozenset("zifx")
 _RUNS_ON = frozenset("0123456789.eE+-")
-
 _WORDS: dict[str, tuple[str, JSON]] = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
 _NOT_FINITE = {"N": "NaN", "I": "Infinity"}
 _NUMBERS = dict.fromkeys("-" + _DIGITS, "number")
 _KINDS = {'"': "string", "{": "object", "[": "array", "t": "boolean", "f": "boolean", "n": "null", **_NUMBERS}
 _EMPTY: dict[str, Callable[[], Any]] = {"string": str, "object": dict, "array": list, "number": int}
-
-_State: TypeAlias = "Callable[[str, int], int]"
 
 
 class Listener(Protocol):
@@ -105,10 +98,9 @@ class Partial(Generic[A_co]):
 
 
 class Stop(NamedTuple):
-    """Why nothing that follows can be accepted: a fault of the JSON, or what the listener refused.
+    """Why nothing that follows can be accepted: ``code``, a fault of the JSON, or ``event``, the method that refused.
 
-    ``code`` is the fault of the JSON, None for a refusal. ``event`` is the listener's method that refused, ``place``
-    the path of the refused value (of the object for a name), ``value`` all that was read, with what was refused in it.
+    ``place`` is the path of the refused value (of the object for a name), ``value`` all that was read up to that.
     """
 
     code: Code | None
@@ -124,14 +116,13 @@ class _Stopped(Exception):
 class IncrementalReader:
     """One JSON text fed in pieces of any length; ``listener`` hears of its values as they come.
 
-    ``stop`` is why no continuation can be accepted, None while one may be. ``loose_end`` leaves what follows the value
-    unread. A text with an unpaired surrogate that is no escape is ``lost``: nothing more is said of it.
+    ``loose_end`` leaves what follows the value unread. A text with an unpaired surrogate that is no escape is ``lost``.
     """
 
     def __init__(self, listener: Listener, limits: Limits = DEFAULT_LIMITS) -> None:
         self._listener, self._limits = listener, limits
         self._came = StringIO()
-        self._state: _State = self._value
+        self._state: Callable[[str, int], int] = self._value
         self._may_end = False  # whether the container may end here without a further value
         self._nodes = 0
         # The open containers, for each the key or index of the value being read, and the nodes before it.
@@ -167,8 +158,8 @@ class IncrementalReader:
     def issue(self, code: Code, at: str, names: Any) -> Issue:
         """Report a fault of the JSON as the strict decoder does for the text so far."""
         # what only a whole string or name shows is shown by one that is ended here
-        told = decode(self._came.getvalue() + self._tail, self._limits, at=at, names=names)
-        issues = told.issues if isinstance(told, Invalid) else ()
+        judged = decode(self._came.getvalue() + self._tail, self._limits, at=at, names=names)
+        issues = judged.issues if isinstance(judged, Invalid) else ()
         limit = self._limits.nodes if code is Code.JSON_TOO_MANY_NODES else self._limits.depth
         bare = Issue.of(code, at, line=1, column=1, expected="", limit=limit)
         return next((each for each in issues if each.code == code.value), bare)
@@ -232,7 +223,6 @@ class IncrementalReader:
             container.append(value)
 
     def _scalar(self, value: JSON) -> None:
-        """Let the listener hear a whole scalar."""
         if self._listener.scalar(value):
             self._refuse("scalar", value)
 
@@ -310,12 +300,11 @@ class IncrementalReader:
             self._fault(Code.JSON_SYNTAX)
         text = self._text_so_far.getvalue()
         try:
-            value: JSON = jiter.from_json(text.encode(), allow_inf_nan=False)
+            value: JSON | Invalid = jiter.from_json(text.encode(), allow_inf_nan=False)
         except ValueError:
-            told = decode(text)
-            if isinstance(told, Invalid):
-                self._fault(CODES[told.issues[0].code])
-            value = told
+            value = decode(text)
+        if isinstance(value, Invalid):
+            self._fault(CODES[value.issues[0].code])
         if isinstance(value, float) and math.isinf(value):
             self._fault(Code.JSON_NOT_FINITE)
         self._scalar(value)
@@ -440,8 +429,7 @@ class IncrementalReader:
             self._fault(Code.JSON_DUPLICATE_KEY, tail=":0")
         if self._listener.key(text):
             self._refuse("key", text)
-        self._places[-1] = text
-        self._state = self._colon
+        self._places[-1], self._state = text, self._colon
 
 
 def _end_of_blanks(piece: str, at: int) -> int:

@@ -1,9 +1,4 @@
-"""A schema prepared for checking: older drafts read as the drafts that are enforced, and its objects closed.
-
-``additionalProperties: false`` sees only the properties beside it. Where several schemas describe the members of one
-object (``allOf``, ``$ref`` with siblings, ``if``), each would refuse what the others describe; such an object is closed
-by ``unevaluatedProperties: false`` in the outermost of them, which knows what all of them describe.
-"""
+"""A schema prepared for checking: older drafts read as the drafts that are enforced, and its objects closed."""
 
 from __future__ import annotations
 
@@ -49,32 +44,23 @@ from strictreply.schema._vocabulary import (
 from strictreply.values._issues import pointer_tokens
 
 BESIDE_REF = frozenset({"$ref", "definitions", "$defs", "title", "description", "default", "examples"})
-BOUNDS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
-EXCLUDED_BY = {bound: exclusive for exclusive, bound in BOUNDS.items()}
 _OTHERS = {"bool": "boolean", "int": "integer", "str": "string", "dict": "object", "none": "null", "list": "array"}
 TYPE_WORDS = {name: name for name in TYPES} | _OTHERS | {"tuple": "array", "double": "number", "float": "number"}
-"""What other languages call the types of JSON Schema, in lower case."""
-
-NEWER = frozenset(
-    {"dependentRequired", "dependentSchemas", "maxContains", "minContains", "prefixItems"}
-    | {"unevaluatedItems", "unevaluatedProperties"}
+"""The words of other languages for the types of JSON Schema, in lower case."""
+NEWER = frozenset({"dependentRequired", "dependentSchemas", "maxContains", "minContains", "prefixItems"}).union(
+    ("unevaluatedItems", "unevaluatedProperties")
 )
-# What may stand in a URI's fragment as it is, beside letters and digits (RFC 3986 section 3.5).
-IN_FRAGMENTS = "/~!$&'()*+,;=:@?-._"
-# What a keyword of a schema with its value becomes: no keyword, one, or several.
+IN_FRAGMENTS = "/~!$&'()*+,;=:@?-._"  # stand in a URI's fragment as they are, as do letters and digits (RFC 3986, 3.5)
+# From a keyword of a schema with its value to no keyword, one, or several.
 Respell: TypeAlias = Callable[[dict[str, Any], str, Any], dict[str, Any]]
 
 
 def modern(document: Document) -> Document:
-    """Return the same schema in a draft from 06 on.
+    """Return the same schema in a draft from 06 on; raises ContractError when ``$schema`` names no known draft.
 
-    Draft-04 and draft-03 become draft-07. What no draft since 06 has a meaning for is read as its one meaning: a
-    boolean ``required`` in a member, boolean exclusive bounds, ``null`` for a keyword that is not set, ``nullable``
-    beside ``type`` (OpenAPI 3.0), ``"type": "any"``, type names of other languages, a name required twice, one
-    example for a list of them, a pointer that is not spelled as a URI; and in what does not declare an older draft
-    ``dependencies`` and a list in ``items``. A document that needs none of it comes back equal.
-
-    Raises ContractError when ``$schema`` names no known draft.
+    Draft-04 and draft-03 become draft-07. What no draft since 06 has a meaning for is read as its one meaning, such as
+    ``nullable`` beside ``type``; in what does not declare an older draft ``dependencies`` and a list in ``items``, too.
+    A document that needs none of it comes back equal.
     """
     if isinstance(document, bool):
         return document
@@ -91,10 +77,8 @@ def modern(document: Document) -> Document:
         return spell(schema, keyword, value)
 
     written: dict[str, Any] = _rewritten(document, respell, partial(_prepared, draft=draft))
-    declared = written.pop("$schema", "")
-    target = DRAFT_07 if is_old else draft
-    same = declared.removesuffix("#") == target
-    return ({"$schema": declared if same else target} if target else {}) | written
+    declared, target = written.pop("$schema", ""), DRAFT_07 if is_old else draft
+    return ({"$schema": declared if declared.removesuffix("#") == target else target} if target else {}) | written
 
 
 def _prepared(schema: dict[str, Any], draft: str) -> dict[str, Any]:
@@ -119,8 +103,7 @@ def upgraded(document: Document) -> Document:
 def as_member(document: Document, name: str) -> dict[str, Any]:
     """Return the schema of an object with the one member ``name``, which is what ``document`` describes.
 
-    Definitions move to the root, where servers look for them, and pointers into the rest follow it. A document with
-    identifiers or dynamic references keeps its references by a base of its own.
+    Definitions move to the root, where servers look for them; identifiers and dynamic references get a base instead.
     """
     whole: dict[str, Any] = {"type": "object", "properties": {name: document}, "required": [name]}
     if isinstance(document, bool):
@@ -163,10 +146,9 @@ def _as_2020(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]
         case "additionalItems":
             return {"items": value} if isinstance(schema.get("items"), list) else {}
         case "dependencies" if isinstance(value, dict):
-            names = {name: needed for name, needed in value.items() if isinstance(needed, list)}
-            schemas = {name: needed for name, needed in value.items() if not isinstance(needed, list)}
-            spelled = {"dependentRequired": names, "dependentSchemas": schemas}
-            return {name: needed for name, needed in spelled.items() if needed}
+            lists = {name: needed for name, needed in value.items() if isinstance(needed, list)}
+            schemas = {name: needed for name, needed in value.items() if name not in lists}
+            return ({"dependentRequired": lists} if lists else {}) | ({"dependentSchemas": schemas} if schemas else {})
         case "$id" if isinstance(value, str) and value.startswith("#"):
             return {"$anchor": value[1:]}
         case _:
@@ -176,27 +158,30 @@ def _as_2020(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]
 def _plain(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
     match keyword:
         case "exclusiveMinimum" | "exclusiveMaximum" if isinstance(value, bool):
-            bound = schema.get(BOUNDS[keyword])
+            bound = schema.get(keyword.removeprefix("exclusive").lower())
             return {keyword: bound} if value and json_type(bound) in ("integer", "number") else {}
-        case "minimum" | "maximum" if schema.get(EXCLUDED_BY[keyword]) is True:
+        case "minimum" | "maximum" if schema.get(f"exclusive{keyword.capitalize()}") is True:
             return {}
         case "examples" if not isinstance(value, list):
             return {"examples": [value]}  # no keyword before draft-06, and often written as one example
         case "type":
-            names = [TYPE_WORDS.get(name.lower(), name) if isinstance(name, str) else name for name in as_list(value)]
-            names += ["null"] if schema.get("nullable") is True and "null" not in names else []
-            names = [name for index, name in enumerate(names) if name not in names[:index]]
-            several = isinstance(value, list) or len(names) > 1
-            return {} if "any" in names else {"type": names if several else names[0]}
+            return _types(value, is_nullable=schema.get("nullable") is True)
         case _:
             return {keyword: value}
 
 
+def _types(value: Any, *, is_nullable: bool) -> dict[str, Any]:
+    names = [TYPE_WORDS.get(name.lower(), name) if isinstance(name, str) else name for name in as_list(value)]
+    names += ["null"] * is_nullable
+    names = [name for index, name in enumerate(names) if name not in names[:index]]
+    return {} if "any" in names else {"type": names if isinstance(value, list) or len(names) > 1 else names[0]}
+
+
 def _with_required(schema: dict[str, Any]) -> dict[str, Any]:
     members, listed = schema.get("properties"), schema.get("required")
-    described = members.items() if isinstance(members, dict) else ()
     names = list(listed) if isinstance(listed, list) else []
-    names += [name for name, member in described if isinstance(member, dict) and member.get("required") is True]
+    for name, member in members.items() if isinstance(members, dict) else ():
+        names += [name] if isinstance(member, dict) and member.get("required") is True else []
     if not isinstance(listed, bool | list | None) or not all(isinstance(name, str) for name in names):
         return schema
     rest = {keyword: value for keyword, value in schema.items() if keyword != "required"}
@@ -206,7 +191,7 @@ def _with_required(schema: dict[str, Any]) -> dict[str, Any]:
 def _from_draft_03(schema: dict[str, Any]) -> dict[str, Any]:
     """Replace the keywords that draft-04 gave up (JSON Schema draft-03 sections 5.1, 5.7, 5.24 to 5.26)."""
     schema = dict(schema)
-    conditions = [*as_list(schema.pop("extends", []))]
+    conditions = list(as_list(schema.pop("extends", [])))
     if "disallow" in schema:
         conditions.append({"not": _one_of_types(schema.pop("disallow"))})
     if isinstance(schema.get("type"), list) and any(isinstance(each, dict) for each in schema["type"]):
@@ -244,23 +229,20 @@ def _leads_to_schema(document: dict[str, Any], reference: str) -> bool:
 
 SPEAKING = ("properties", "patternProperties")
 AS_WRITTEN = ("not", "if", "contains", "propertyNames")  # closing what is negated or tested would open its holder
-CHOOSING = ("$ref", "anyOf", "oneOf", "allOf")
 
 
 def closed_graph(source: Document, *, root_closed: bool) -> Graph:
     """Copy a schema with its objects closed, and return the copy's graph.
 
-    What it admits the source admits too, but for a ``oneOf`` whose closed branches overlap less.
-
-    Every place that judges a value of its own is closed once: by ``additionalProperties`` where no other schema has
-    a say about the same value, else by ``unevaluatedProperties`` around all that have. A choice (``anyOf``,
-    ``oneOf``) with nothing beside it is closed branch by branch. An explicit statement is respected everywhere.
-    ``root_closed`` closes the root even when it lists no properties. A member that is required counts as listed.
+    What it admits the source admits too, but for a ``oneOf`` whose closed branches overlap less. Every place that
+    judges a value of its own is closed once: by ``additionalProperties`` where no other schema has a say about the same
+    value (it sees only the properties beside it), else by ``unevaluatedProperties`` around all that have. A choice
+    (``anyOf``, ``oneOf``) with nothing beside it is closed branch by branch. An explicit statement is respected
+    everywhere. ``root_closed`` closes the root even when it lists no properties. A member that is required counts as
+    listed.
     """
     copy = upgraded(read_document(source))
-    if copy is True and root_closed:
-        copy = {}
-    graph = Graph(copy)
+    graph = Graph({} if copy is True and root_closed else copy)
     _Closer(graph, root_closed=root_closed).close()  # adds booleans only, so that the graph stays true
     return graph
 
@@ -268,8 +250,8 @@ def closed_graph(source: Document, *, root_closed: bool) -> Graph:
 def shown_document(source: Document, closed: Graph) -> Document:
     """Return a schema with ``additionalProperties: false`` wherever closing added it; ``source`` where it did not.
 
-    ``unevaluatedProperties``, unknown to endpoints, is left out, and so is the statement for an object that requires
-    members which it does not describe: it would forbid them.
+    ``unevaluatedProperties``, unknown to endpoints, is left out, as is what would forbid members that are required
+    only.
     """
     shown = None
     for node in closed.nodes:
@@ -287,7 +269,7 @@ def shown_document(source: Document, closed: Graph) -> Document:
 class _Closer:
     """One closing of one document.
 
-    ``_places`` are the schemas that judge a value of their own. ``_forced`` are closed though they list nothing;
+    ``_places`` are the schemas that judge a value of their own, ``_forced`` those closed though they list nothing;
     ``_shared`` are met only through references, so that a composition elsewhere may also use them.
     """
 
@@ -362,7 +344,8 @@ def _choices(node: Node) -> list[SchemaEdge]:
     # With anything beside it a choice only takes part in describing the object, and its branches may not be closed.
     combined = [keyword for keyword in node.schema if keyword in IN_PLACE or keyword in SPEAKING]
     edges = [edge for edge in node.along(Applies.HERE) if edge.keyword != "not"]
-    if len(combined) != 1 or combined[0] not in CHOOSING or (combined[0] == "allOf" and len(edges) > 1):
+    choosing = ("$ref", "anyOf", "oneOf") if len(edges) > 1 else ("$ref", "anyOf", "oneOf", "allOf")
+    if len(combined) != 1 or combined[0] not in choosing:
         return []
     demanded = _demanded(node)
     # What is required around the choice has to be known to each branch, which is closed by itself.

@@ -20,25 +20,21 @@ from strictreply.values._issues import Issue, pointer_tokens
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, MAX_WORK, Extra, Formats, Work
 
 FREE_LOAD = 64  # the judgements of one place that any value within the caps may cost, so that it need not be counted
-# The judgements of one value by one schema that one check may make; about 60 ms.
-MAX_JUDGEMENTS = FREE_LOAD * DEFAULT_LIMITS.nodes
+MAX_JUDGEMENTS = FREE_LOAD * DEFAULT_LIMITS.nodes  # of one value by one schema in one check; about 60 ms
 # The judgements that are one step of a reply's work, which its calls share: half of it is left for explaining.
 JUDGED_PER_STEP = 2 * MAX_JUDGEMENTS // MAX_WORK
-# The same for pydantic, which tries each branch of a union anew at every level and fills in its defaults.
-BUILT_PER_STEP = 20
+BUILT_PER_STEP = 20  # for pydantic, which tries each branch of a union anew at every level and fills in its defaults
 FREE_BUILT = 4  # the judgements of one place that pydantic may make of any value within the caps
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Schema:
-    """A JSON Schema ready to judge values, in bounded time and without any network or disk.
+    """A JSON Schema ready to judge values, in bounded time and without any network or disk; :meth:`compile` makes one.
 
     ``source`` is the document as the user wrote it, with older spellings made modern; ``closed`` is the same with its
-    objects closed, which is what is enforced; ``shown`` is what a model is shown: ``source`` with
-    ``additionalProperties: false`` where that says what is enforced. ``names`` holds every member name the schema
-    speaks of: paths of issues are made of these only. ``live`` follows a value while it is
-    written. ``parts`` is where what is made of its parts, by their place, is found again. Make one with
-    :meth:`compile`; what it says never changes.
+    objects closed, which is enforced; ``shown`` is ``source`` with ``additionalProperties: false`` where that is
+    enforced. ``names`` holds every member name of the schema: paths of issues are made of these only. ``live`` follows
+    a value while it is written. ``parts`` keeps, by place, values made of its parts.
     """
 
     source: Document
@@ -52,13 +48,12 @@ class Schema:
     _as_written: SchemaEngine | None
     _explainer: Explainer
     live: LiveSchema
-    _how: tuple[Extra, Formats, bool]
+    _how: dict[str, Any]
     parts: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def __reduce__(self) -> tuple[Any, ...]:
         # compiled anew in the process that unpickles it: an engine is no data, and parts are known by their identity
-        extra, formats, root_closed = self._how
-        return partial(Schema.compile, extra=extra, formats=formats, root_closed=root_closed), (self.source,)
+        return partial(Schema.compile, **self._how), (self.source,)
 
     @classmethod
     def compile(
@@ -66,11 +61,9 @@ class Schema:
     ) -> Schema:
         """Compile a schema of 2020-12 (also when it does not say), 2019-09, or a draft from 07 down to 03.
 
-        ``extra="forbid"`` closes objects that list properties and say nothing about others, and with
-        ``root_closed`` the root in any case; ``"schema"`` enforces the schema as written. ``formats="annotate"``
-        makes ``format`` a remark.
-
-        Raises ContractError, with the place as ``path``, for what is not a schema, does not fit its metaschema,
+        ``extra="forbid"`` closes objects that list properties and say nothing about others, and with ``root_closed``
+        the root in any case; ``"schema"`` enforces the schema as written. ``formats="annotate"`` makes ``format`` a
+        remark. Raises ContractError, with the place as ``path``, for what is not a schema, does not fit its metaschema,
         refers to what is not embedded, holds a pattern that is not linear, or would be endless or exploding work.
         """
         source = modern(read_document(document))
@@ -88,38 +81,35 @@ class Schema:
         # Closing the branches of a oneOf can leave one fit where two were: the schema as written has a say too.
         chooses = extra == "forbid" and any("oneOf" in node.schema for node in written.nodes)
         as_written = engine_for(upgraded(source), formats=False) if chooses else None
-        names = member_names(written)
-        parts = SchemaParts(closed, engine)
-        explainer, live = Explainer(parts, names), LiveSchema(parts)
-        graphs = written, closed
-        how: tuple[Extra, Formats, bool] = extra, formats, root_closed
-        return cls(source, closed.document, shown, names, *graphs, load, engine, as_written, explainer, live, how)
+        names, parts = member_names(written), SchemaParts(closed, engine)
+        documents, graphs = (source, closed.document, shown), (written, closed)
+        how = {"extra": extra, "formats": formats, "root_closed": root_closed}
+        made = Explainer(parts, names), LiveSchema(parts)
+        return cls(*documents, names, *graphs, load, engine, as_written, *made, how)
 
     def refuse_contradictions(self, what: str, kinds: frozenset[str] = ALL) -> None:
-        """Raise ContractError when no value of ``kinds`` can fit the schema as it is enforced, and where.
+        """Raise ContractError when no value of ``kinds`` can fit the schema; ``what`` names the declaration.
 
-        Warns with ContractWarning, once and with the places, when only parts of it can never be fit. ``what`` names
-        the declaration. A schema that some value fits is never refused; not every contradiction is found.
+        Warns with ContractWarning, once and with the places, when only parts of it can never be fit. Not every
+        contradiction is found, but a schema that some value fits is never refused.
         """
-        source = upgraded(self.source)
-        as_written = self._graph is self._written
-        graph = self._graph
-        if as_written and source is not self.source:
-            if any(not NEWER.isdisjoint(node.schema) for node in self._written.nodes):
-                return  # in the older draft those say nothing
+        source, graph = upgraded(self.source), self._graph
+        if graph is self._written and source is not self.source:
+            if any(not NEWER.isdisjoint(node.schema) for node in graph.nodes):
+                return  # in the older draft those mean nothing
             graph = Graph(source)
         refuse_contradictions(graph, source, what, kinds)
 
     def check(
         self, value: JSON, *, at: str = "", place: str = "args", work: Work | None = None, built: bool = False
     ) -> tuple[Issue, ...]:
-        """Judge a value: an empty tuple when it is valid, else its faults, at most 32.
+        """Judge a value: an empty tuple when it is valid, else its faults, at most 32; never raises, coerces nothing.
 
-        ``at`` is the JSON Pointer of the value in what is reported on, ``place`` the first part of the issues'
-        codes, ``work`` what the whole reply may still cost (None: as much as a reply of its own). When that is used
-        up, the last issue is ``<place>.unexamined``. ``built`` says that pydantic makes a typed value of it next, at
-        the same expense: what would take too long is ``<place>.too_complex``. Never raises; nothing is coerced:
-        ``10.0`` is an integer (JSON Schema 2020-12 section 4.2.3), ``true`` is no number, ``"10"`` is neither.
+        ``at`` is the JSON Pointer of the value in what is reported on, ``place`` the first part of the issues' codes,
+        ``work`` what the whole reply may still cost (None: as much as a reply of its own); when that is used up, the
+        last issue is ``<place>.unexamined``. ``built`` says that pydantic makes a typed value of it next: what would
+        take that too long is ``<place>.too_complex``. ``10.0`` is an integer (JSON Schema 2020-12 section 4.2.3),
+        ``true`` is no number.
         """
         work = Work() if work is None else work
         try:
@@ -150,10 +140,7 @@ class Schema:
         return part
 
     def alone(self, path: str) -> dict[str, Any] | None:
-        """Return the sub-schema of :meth:`part` as a document of its own, with the definitions that it refers to.
-
-        None where that is the whole schema, no object, or refers to anything but definitions at the root.
-        """
+        """Return :meth:`part` with the root definitions that it needs; None for the whole, or when these do not do."""
         part = self.part(path)
         if part is self.shown or not isinstance(part, dict) or not isinstance(self.shown, dict) or "$id" in self.shown:
             return None

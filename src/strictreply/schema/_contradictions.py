@@ -1,7 +1,4 @@
-"""Contradictions of a schema: places that no value can ever fit, found when it is declared; what is unsure passes.
-
-Every step takes more values for possible than there are, so that no schema with a valid value is called impossible.
-"""
+"""Contradictions of a schema, found when it is declared: places that no value can ever fit; what is unsure passes."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ import operator
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from strictreply.schema._documents import Document, Graph, Node, at_pointer, conjoined_with, joined
 from strictreply.schema._engines import SchemaEngine, engine_for
@@ -24,7 +21,6 @@ from strictreply.values._limits import Spent
 ALL = frozenset({*TYPES, "fraction"}) - {"number"}
 NUMBERS = frozenset({"integer", "fraction"})
 UNIONS = frozenset({"anyOf", "oneOf"})
-UNSURE = ("not", "if")
 SIZES = (
     ("string", "minLength", "maxLength", "characters"),
     ("array", "minItems", "maxItems", "items"),
@@ -34,23 +30,17 @@ FLAT = frozenset({"type", "enum", "const", "pattern", "multipleOf", "required", 
     ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), *(sizes[1:3] for sizes in SIZES)
 )
 """The keywords that judge a value without another schema."""
-
 MAX_STEPS = 50_000  # steps of the analysis, a few hundred milliseconds: what is not looked at by then passes
-MAX_ROUNDS = 20
-MAX_TOLD = 5
-MAX_INDEX = 32
+MAX_ROUNDS, MAX_SHOWN, MAX_INDEX = 20, 5, 32
 NO_OBJECT = "its schema allows no object; declare it with Tool.from_json_schema(…, wrap_root=True)"
 CLOSED_BY_US = 'the object allows only the keys it lists; add it to properties, or declare with extra="schema"'
 TOO_FEW = 'of those that the object lists; list more under properties, or declare with extra="schema"'
-# What a schema in an unknown place may raise: the metaschema does not hold it to any form.
+# A schema in an unknown place may raise these: the metaschema does not hold it to any form.
 UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 class Conflict(NamedTuple):
-    """Kinds of values that cannot be at a place, why, and the schema that is the deeper cause, if one is.
-
-    ``kinds`` is empty when other values of the same kinds can be there. ``meant`` is what nobody need be told.
-    """
+    """Kinds of values that cannot be at a place, none when others of these kinds can; ``meant`` ones are not shown."""
 
     kinds: frozenset[str]
     place: str
@@ -66,10 +56,13 @@ class _Possible(NamedTuple):
     conflicts: tuple[Conflict, ...] = ()
 
 
+_Held: TypeAlias = tuple[Node, str, Any]  # a schema, one of its keywords, and what that holds
+
+
 def refuse_contradictions(graph: Graph, unclosed: Document, what: str, kinds: frozenset[str]) -> None:
     """Raise ContractError when no value of ``kinds`` fits ``what``, and warn once of parts of it that nothing fits.
 
-    ``unclosed`` is the document before its objects were closed, which tells our statements from the author's.
+    ``unclosed`` is the document before its objects were closed: statements that are in it are the author's.
     """
     possible, parts = _Possible(frozenset() if graph.document is False else ALL), list[Conflict]()
     analysis = _Analysis(graph, unclosed)
@@ -84,9 +77,9 @@ def refuse_contradictions(graph: Graph, unclosed: Document, what: str, kinds: fr
         words, place = (against[-1].words, against[-1].place) if against else (NO_OBJECT, "")
         raise ContractError(f"no value can ever fit {what}: {words}", path=place)
     if parts:
-        told = [f"{part.place}: {part.words}" for part in parts[:MAX_TOLD]]
-        more = [f"and {len(parts) - MAX_TOLD} more"] if len(parts) > MAX_TOLD else []
-        message = printable("; ".join([f"no value can ever fit a part of {what}", *told, *more]))
+        shown = [f"{part.place}: {part.words}" for part in parts[:MAX_SHOWN]]
+        shown += [f"and {len(parts) - MAX_SHOWN} more"] if len(parts) > MAX_SHOWN else []
+        message = printable("; ".join([f"no value can ever fit a part of {what}", *shown]))
         frame, levels = inspect.currentframe(), 1
         while frame is not None and str(frame.f_globals.get("__name__")).startswith("strictreply."):
             frame, levels = frame.f_back, levels + 1
@@ -107,7 +100,7 @@ class _Analysis:
         """Judge every schema; a schema that needs itself without end never comes alive."""
         unsure = [node for node in reversed(self._graph.nodes) if node.pointer is not None]
         self._alive = {id(node) for node in self._graph.nodes if node.pointer is None}
-        self.verdicts = {key: _Possible(ALL) for key in self._alive}
+        self.verdicts = dict.fromkeys(self._alive, _Possible(ALL))
         for _ in range(MAX_ROUNDS):
             before = len(self._alive)
             for node in unsure:
@@ -137,12 +130,13 @@ class _Analysis:
 
     def parts(self, root: Node) -> list[Conflict]:
         """Return the contradictions at the places where a value may be judged, the nearest to the root first."""
-        told: dict[str, Conflict] = {}
-        for node in joined([root], lambda edge: edge.applies is not Applies.NOWHERE and edge.keyword not in UNSURE):
-            for conflict in self.verdicts[id(node)].conflicts:
-                if conflict.cause is None and not conflict.meant:
-                    told.setdefault(conflict.place, conflict)
-        return list(told.values())
+        sure = joined([root], lambda edge: edge.applies is not Applies.NOWHERE and edge.keyword not in ("not", "if"))
+        found = (conflict for node in sure for conflict in self.verdicts[id(node)].conflicts)
+        by_place: dict[str, Conflict] = {}
+        for conflict in found:
+            if conflict.cause is None and not conflict.meant:
+                by_place.setdefault(conflict.place, conflict)
+        return list(by_place.values())
 
     def _judge(self, conjoined: list[Node], *, unions: bool = True, deep: bool = True) -> _Possible:
         self._steps += len(conjoined)
@@ -175,7 +169,7 @@ class _Analysis:
         for node in nodes:
             self._steps += 1
             if id(node) not in self._engines:
-                flat = {keyword: node.schema[keyword] for keyword in node.schema if keyword in FLAT}
+                flat = {keyword: value for keyword, value in node.schema.items() if keyword in FLAT}
                 self._engines[id(node)] = None
                 with suppress(ContractError):
                     self._engines[id(node)] = engine_for(flat, formats=False) if flat else None
@@ -215,10 +209,10 @@ class _Analysis:
                 by_us = "" if "additionalProperties" in self._as_written(node) else f" {TOO_FEW}"
                 words = f"at least {least} keys are required, and {names} can be there{by_us}"
                 yield _conflict_at("object", node, "additionalProperties", words)
+        described = _holders("properties", conjoined)
         for name, holder in required.items():
             self._steps += len(conjoined)
             yield from self._refused_names(name, holder, conjoined)
-            described = _holders("properties", conjoined)
             members = [(node, "properties", each[name]) for node, each in described if name in each]
             yield from self._impossible("object", members, f"the required key {word(name)}", name)
 
@@ -231,19 +225,17 @@ class _Analysis:
                 own = keyword == "additionalProperties"
                 speaking = [node] if own else joined([node], lambda edge: edge.applies is Applies.HERE)
                 if node.schema.get(keyword) is False and not any(_speaks_of(each, name, own=own) for each in speaking):
-                    theirs = keyword in self._as_written(node)
-                    words = f"{keyword} admits no such key" if theirs else CLOSED_BY_US
-                    words = f"the key {word(name)} is required, but {words}"
-                    yield Conflict(frozenset({"object"}), _place_of(holder, "required"), words)
+                    is_theirs = keyword in self._as_written(node)
+                    why = f"{keyword} admits no such key" if is_theirs else CLOSED_BY_US
+                    yield _conflict_at("object", holder, "required", f"the key {word(name)} is required, but {why}")
             names = node.schema.get("propertyNames")
             judge = self._graph.find(names)
             if names is False or (judge is not None and not self._fits_all(conjoined_with([judge]), name)):
-                words = f"the key {word(name)} is required, but not allowed"
-                yield _conflict_at("object", node, "propertyNames", words)
+                yield _conflict_at(
+                    "object", node, "propertyNames", f"the key {word(name)} is required, but not allowed"
+                )
 
-    def _impossible(
-        self, kind: str, places: list[tuple[Node, str, Any]], what: str, *tokens: str
-    ) -> Iterator[Conflict]:
+    def _impossible(self, kind: str, places: list[_Held], what: str, *tokens: str) -> Iterator[Conflict]:
         possible: list[Node] = []
         for holder, keyword, schema in places:
             node = self._graph.find(schema)
@@ -294,12 +286,10 @@ def _holders(keyword: str, conjoined: list[Node]) -> list[tuple[Node, Any]]:
 
 def _speaks_of(node: Node, name: str, *, own: bool) -> bool:
     """Return whether a schema evaluates a member; ``own`` asks for what its ``additionalProperties`` leaves alone."""
-    schema = node.schema
-    others = any(schema.get(keyword, False) is not False for keyword in STATEMENTS)
-    patterns = schema.get("patternProperties", ())
+    schema, patterns = node.schema, node.schema.get("patternProperties", ())
+    others = not own and any(schema.get(keyword, False) is not False for keyword in STATEMENTS)
     matched = any(engine_for({"pattern": pattern}, formats=False).is_valid(name) for pattern in patterns)
-    spoken = matched or name in schema.get("properties", ())
-    return node.pointer is None or spoken or (others and not own)
+    return node.pointer is None or others or matched or name in schema.get("properties", ())
 
 
 def _by_type(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]:
@@ -307,8 +297,7 @@ def _by_type(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]
         schema, left = node.schema, kinds
         if "type" in schema:
             kinds &= _kinds(schema["type"])
-            asked = types_words(as_list(schema["type"]))
-            words = f"it must be {asked}, but its other rules require another type"
+            words = f"it must be {types_words(as_list(schema['type']))}, but its other rules require another type"
             yield Conflict(left - kinds, _place_of(node, "type"), words, meant=bool(kinds))
         excluded = schema.get("not")
         if isinstance(excluded, dict) and excluded.keys() == {"type"}:
@@ -352,7 +341,7 @@ def _by_size(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]
                 yield _conflict_at(kind, node, most, f"nothing has at least {low} and at most {high} {things}")
 
 
-def _items_at(conjoined: list[Node], index: int) -> Iterator[tuple[Node, str, Any]]:
+def _items_at(conjoined: list[Node], index: int) -> Iterator[_Held]:
     for node in conjoined:
         old = isinstance(node.schema.get("items"), list)
         listed, rest = ("items", "additionalItems") if old else ("prefixItems", "items")

@@ -17,21 +17,16 @@ if TYPE_CHECKING:
     from referencing._core import Resolver, Resource
 
 Document: TypeAlias = "dict[str, Any] | bool"  # A JSON Schema as plain JSON that nobody else holds
-MAX_DEPTH = 120
-MAX_NODES = 10_000
-MAX_CHARS = 2_000_000
+MAX_DEPTH, MAX_NODES, MAX_CHARS = 120, 10_000, 2_000_000
 MAX_REFERENCES = 16
 MAX_INTEGER_BITS = int(MAX_NUMBER_DIGITS * math.log2(10))
-
 MAX_WORDS = 200  # how many characters of an engine's own words are shown
 NOT_LINEAR = (
     "the pattern cannot be matched in linear time: no look-around, no back-references, no huge repeats. Write (?!x) as "
     '"not": {"pattern": "x"} and (?=x) as one more pattern in "allOf", escape a bare { and a - inside brackets, '
     "or leave the pattern out and test the text in the tool's check="
 )
-
-# What :meth:`SchemaEngine.part` calls the document, unless the document has an ``$id`` of its own.
-DOCUMENT_URI = "urn:strictreply:schema"
+DOCUMENT_URI = "urn:strictreply:schema"  # of a document without ``$id``, in :meth:`SchemaEngine.part`
 
 
 def read_document(document: object) -> Document:
@@ -41,8 +36,7 @@ def read_document(document: object) -> Document:
     that are not text, NaN, lone surrogates, endless integers) or exceeds a cap: 120 levels, 10 000 values, 2 MB.
     """
     if not isinstance(document, Mapping | bool):
-        message = f"a schema must be an object or a boolean, not {type(document).__name__}; give it as a dict"
-        raise ContractError(message)
+        raise ContractError(f"a schema must be an object or a boolean, not {type(document).__name__}: give a dict")
     copied: Document = _Copier().copy(document, "", 0)
     return copied
 
@@ -56,8 +50,7 @@ class _Copier:
     def copy(self, value: object, path: str, depth: int) -> Any:
         self.nodes += 1
         if self.nodes > MAX_NODES or depth > MAX_DEPTH:
-            size = f"more than {MAX_NODES} values or {MAX_DEPTH} levels"
-            raise ContractError(f"the schema is too large: {size}; declare the part that is needed")
+            raise ContractError(f"the schema has over {MAX_NODES} values or {MAX_DEPTH} levels; declare what is needed")
         match value:
             case bool() | None:
                 return value
@@ -65,8 +58,7 @@ class _Copier:
                 return self._text(value, path)
             case int():
                 if value.bit_length() > MAX_INTEGER_BITS:
-                    message = f"an integer in the schema has more than {MAX_NUMBER_DIGITS} digits; leave it out"
-                    raise ContractError(message, path=path)
+                    raise ContractError(f"an integer has more than {MAX_NUMBER_DIGITS} digits; leave it out", path=path)
                 return int(value)
             case float():
                 if not math.isfinite(value):
@@ -78,9 +70,10 @@ class _Copier:
             case list() | tuple():
                 return [self.copy(item, pointer(path, index), depth + 1) for index, item in enumerate(value)]
             case _:
-                kind = type(value).__name__
-                message = f"a schema is JSON; {kind} is not; use dict, list, str, int, float, bool and None"
-                raise ContractError(message, path=path)
+                words = (
+                    f"a schema is JSON, {type(value).__name__} is not; use dict, list, str, int, float, bool and None"
+                )
+                raise ContractError(words, path=path)
 
     def _text(self, text: object, path: str) -> str:
         """Copy a text as an exact str, so that members of an enum become their value."""
@@ -88,13 +81,11 @@ class _Copier:
             raise ContractError(f"names in a schema are text; {type(text).__name__} is not: quote it", path=path)
         self.chars += len(text)
         if self.chars > MAX_CHARS:
-            message = f"the schema is too large: more than {MAX_CHARS} characters; declare the part that is needed"
-            raise ContractError(message)
+            raise ContractError(f"the schema has over {MAX_CHARS} characters; declare the part that is needed")
         try:
             return text.encode().decode()
         except UnicodeEncodeError:
-            message = "a text in the schema holds half of a surrogate pair; write the whole character"
-            raise ContractError(message, path=path) from None
+            raise ContractError("a text holds half of a surrogate pair; write the character", path=path) from None
 
 
 def malformed(place: tuple[str | int, ...], words: str) -> ContractError:
@@ -113,8 +104,7 @@ def malformed(place: tuple[str | int, ...], words: str) -> ContractError:
 class ReferenceScope:
     """The base that the references inside of a schema are resolved against.
 
-    Most documents only point into themselves (``#/$defs/…``), which needs no library: ``resolver`` is None.
-    Identifiers, anchors and metaschemas are resolved by ``referencing``, which is imported only for them.
+    ``resolver`` is None where a document only points into itself (``#/$defs/…``), which needs no library.
     """
 
     document: dict[str, Any]
@@ -180,15 +170,14 @@ def definitions_of(part: dict[str, Any], document: dict[str, Any]) -> dict[str, 
     found: dict[str, Any] = {}
     pending: list[Any] = [part]
     for holder in pending:  # grows while it is walked
-        if not only_pointers(holder) or "$id" in holder:
-            return None
         objects = [each for each, _ in objects_in(holder)]
-        if any(keyword in each for each in objects for keyword in REFERENCES if keyword != "$ref"):
+        is_dynamic = any(not each.keys().isdisjoint(REFERENCES[1:]) for each in objects)
+        if is_dynamic or "$id" in holder or not only_pointers(holder):
             return None
         for reference in {each["$ref"] for each in objects if isinstance(each.get("$ref"), str)}:
             match pointer_tokens(reference[1:]):
-                case [("$defs" | "definitions") as keyword, name]:
-                    defined = document.get(keyword, {}).get(name)
+                case [("$defs" | "definitions") as keyword, name] if name in document.get(keyword, ()):
+                    defined = document[keyword][name]
                 case _:
                     return None
             if not isinstance(defined, dict):
@@ -288,7 +277,7 @@ def described_names(nodes: Iterable[Node]) -> Iterator[str]:
 def _advice(document: Any, reference: str) -> str:
     name = reference.rpartition("/")[2].removeprefix("#")
     for holder in ("$defs", "definitions"):
-        if isinstance(document, dict) and isinstance(document.get(holder), dict) and name in document[holder]:
+        if isinstance(document.get(holder), dict) and name in document[holder]:
             return f"did you mean {f'#/{holder}/{name}'!r}?"
     return "put the referenced schema into $defs and refer to it as #/$defs/…"
 
@@ -332,11 +321,9 @@ class Graph:
                 continue
             found = node.scope.lookup(reference)
             if found is None:
+                words = f"{keyword} {reference!r} leads nowhere in the schema; references are not fetched"
                 advice, path = _advice(self.document, reference), pointer(node.pointer or "", keyword)
-                message = (
-                    f"{keyword} {reference!r} does not exist inside the schema; references are not fetched: {advice}"
-                )
-                raise ContractError(message, path=path)
+                raise ContractError(f"{words}: {advice}", path=path)
             if isinstance(found[0], dict):
                 node.edges.append(SchemaEdge(keyword, None, Applies.HERE, self._node(*found)))
             if keyword != "$ref":

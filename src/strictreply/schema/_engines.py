@@ -1,8 +1,6 @@
 """The engines that decide whether a value fits, and the schema read by places of the value.
 
-The engine is jsonschema-rs, or jsonschema where it has no wheel. jsonschema-rs only decides: its errors and their paths
-are not used to explain a value, for they are lossy (a member named ``"007"`` comes back as the index 7). Which part of
-a schema governs a place, where members are and which branch is meant is found by our own walk.
+jsonschema-rs, or jsonschema where it has no wheel, only decides: its paths are lossy (``"007"`` comes back as 7).
 """
 
 from __future__ import annotations
@@ -21,15 +19,13 @@ from strictreply.values._errors import ContractError
 from strictreply.values._issues import pointer, pointer_tokens
 from strictreply.values._limits import JSON, Work
 
-if TYPE_CHECKING:
+if TYPE_CHECKING or find_spec("jsonschema_rs") is not None:  # some platforms have no wheel
     import jsonschema_rs
-
+if TYPE_CHECKING:
     from strictreply.schema._reference_engine import ReferenceEngine
 
-
 MAX_WALKED = 500
-MAX_HOMES = 2  # the places of one name that are told: of more, none is likely to be the one that was meant
-HOMES = ("properties", "prefixItems", "items")
+MAX_HOMES = 2  # the places of one name that are shown: of more, none is likely to be the one that was meant
 NAMING = ("properties", "dependentRequired", "dependentSchemas", "dependencies")
 
 
@@ -37,19 +33,18 @@ def governing_node(graph: Graph, path: str) -> Node | None:
     """Return the schema that governs the value at a JSON Pointer, or None when that cannot be told."""
     node = graph.root
     for token in pointer_tokens(path):
-        below = (_member(judge, token) for judge in node.judges()) if node else ()
-        node = next((target for target in below if target), None)
+        node = next(filter(None, (_member(judge, token) for judge in node.judges())), None) if node else None
     return node.resolved("properties") if node else None
 
 
 def member_names(graph: Graph) -> frozenset[str]:
     """Collect every member name that a schema speaks of, at any depth."""
-    names: set[str] = set()
+    names: set[Any] = set()
     for node in graph.nodes:
         maps = [members for keyword in NAMING if isinstance(members := node.schema.get(keyword), dict)]
-        names.update(name for members in maps for name in members)
-        for listed in (node.schema.get("required"), *(each for members in maps for each in members.values())):
-            names.update(name for name in (listed if isinstance(listed, list) else ()) if isinstance(name, str))
+        lists = [node.schema.get("required"), *chain.from_iterable(members.values() for members in maps)]
+        for listed in [*maps, *(each for each in lists if isinstance(each, list))]:
+            names.update(name for name in listed if isinstance(name, str))
     return frozenset(names)
 
 
@@ -59,8 +54,7 @@ def missing_members(graph: Graph, holder: object, path: tuple[str | int, ...], n
     named = [_member(judge, name) for judge in node.judges()] if node else []
     # the holder's own and those it is composed of come first: another branch of a union may say otherwise
     known = [target.resolved("properties") for target in named if target]
-    other = None if known else governing_node(graph, pointer("", *path, name))
-    return known if other is None else [other]
+    return known or list(filter(None, [governing_node(graph, pointer("", *path, name))]))
 
 
 def knows_member(node: Node, token: str) -> bool:
@@ -80,7 +74,8 @@ def homes(graph: Graph) -> dict[str, list[str]]:
             found.setdefault(name, []).append(path)
         inner = above | {id(judge) for judge in judges}
         edges = chain.from_iterable(judge.edges for judge in judges)
-        deeper = (edge for edge in edges if edge.keyword in HOMES and id(edge.target) not in inner)
+        places = ("properties", "prefixItems", "items")
+        deeper = (edge for edge in edges if edge.keyword in places and id(edge.target) not in inner)
         for edge in islice(deeper, MAX_WALKED - len(pending)):
             token = str(edge.token) if edge.keyword == "properties" else "*"
             pending.append((edge.target, pointer(path, token), inner))
@@ -100,11 +95,10 @@ def _member(node: Node, token: str) -> Node | None:
 
 
 class UnionChoice(NamedTuple):
-    """A union whose branches each state one type.
+    """A union whose branches each state one type; an integer counts as a number.
 
-    ``types`` are all of them as written, ``branches`` the indexes of the branches by the type of the value, an
-    integer counted as a number. ``tags`` holds, for a type that several branches have, a required member whose texts
-    tell these apart: its name, and the index of the branch by the text.
+    ``types`` are all of them as written, ``branches`` the indexes of the branches by type. ``tags`` holds, by type, a
+    required member whose texts distinguish several branches: its name, and the index of the branch by the text.
     """
 
     types: tuple[str, ...]
@@ -132,8 +126,7 @@ def choice_of(branches: Sequence[Node]) -> UnionChoice | None:
 
 def kind_of(value: JSON) -> str:
     """Return the JSON type of a value, an integer counted as a number."""
-    kind = json_type(value)
-    return "number" if kind == "integer" else kind
+    return "number" if (kind := json_type(value)) == "integer" else kind
 
 
 def listed_values(schema: Mapping[str, Any]) -> list[Any]:
@@ -144,22 +137,24 @@ def listed_values(schema: Mapping[str, Any]) -> list[Any]:
 
 def _common_tag(branches: dict[int, dict[str, Any]]) -> tuple[str, dict[str, int]] | None:
     """Return a member that every branch requires, with texts that no other has: only these prove which one is meant."""
-    tags: dict[int, dict[str, list[str]]] = {}
-    for index, schema in branches.items():
-        members, required = schema.get("properties", {}), schema.get("required", [])
-        named = {name: member for name, member in members.items() if isinstance(member, dict) and name in required}
-        listed = {name: listed_values(member) for name, member in named.items()}
-        tags[index] = {name: texts for name, texts in listed.items() if all(isinstance(text, str) for text in texts)}
-    for name in next(iter(tags.values())) if len(tags) > 1 else ():
-        texts = [text for tag in tags.values() for text in tag.get(name, ())]
-        if all(tag.get(name) for tag in tags.values()) and len(set(texts)) == len(texts):
-            return name, {text: index for index, tag in tags.items() for text in tag[name]}
+    tags = {index: _tags_of(schema) for index, schema in branches.items()}
+    first, *others = tags.values()
+    for name in first if others else ():
+        pairs = [(text, index) for index, tag in tags.items() for text in tag.get(name, ())]
+        if all(name in tag for tag in others) and len(dict(pairs)) == len(pairs):
+            return name, dict(pairs)
     return None
+
+
+def _tags_of(schema: dict[str, Any]) -> dict[str, list[str]]:
+    """Return the required members of a branch that must each be one of some texts, and these texts."""
+    required, members = schema.get("required", []), schema.get("properties", {}).items()
+    listed = {name: listed_values(member) for name, member in members if isinstance(member, dict) and name in required}
+    return {name: texts for name, texts in listed.items() if texts and all(isinstance(text, str) for text in texts)}
 
 
 COMPILING = 10  # the steps that compiling a small schema costs
 MAX_PATTERN_BYTES = 1_000_000  # the size of one compiled pattern, which its repeats multiply
-HAS_RUST = find_spec("jsonschema_rs") is not None
 
 
 class SchemaEngine(Protocol):
@@ -182,7 +177,7 @@ class SchemaEngine(Protocol):
 @cache
 def engine_type() -> type[RustEngine | ReferenceEngine]:
     """Return the engine in use: its ``refuse_malformed`` checks a schema against its metaschema."""
-    if HAS_RUST:
+    if find_spec("jsonschema_rs") is not None:
         return RustEngine
     from strictreply.schema._reference_engine import ReferenceEngine  # noqa: PLC0415 - only the engine in use is imported
 
@@ -200,8 +195,6 @@ class RustEngine:
     remembers = True
 
     def __init__(self, document: Document, *, formats: bool, registry: jsonschema_rs.Registry | None = None) -> None:
-        import jsonschema_rs  # noqa: PLC0415 - only the engine in use is imported
-
         self._document, self._formats, self._registry = document, formats, registry
         with _contract_errors(document):
             self._validator = jsonschema_rs.validator_for(
@@ -220,15 +213,11 @@ class RustEngine:
     @staticmethod
     def refuse_malformed(document: Document) -> None:
         """Check a schema against its metaschema."""
-        import jsonschema_rs  # noqa: PLC0415 - only the engine in use is imported
-
         with _contract_errors(document):
             jsonschema_rs.meta.validate(document)
 
     def part(self, schema: dict[str, Any]) -> RustEngine:
         """Compile a schema beside the document, which is registered once."""
-        import jsonschema_rs  # noqa: PLC0415 - only the engine in use is imported
-
         if self._registry is None and isinstance(self._document, dict):
             self._registry = jsonschema_rs.Registry([(self._document.get("$id", DOCUMENT_URI), self._document)])
         return RustEngine(schema, formats=self._formats, registry=self._registry)
@@ -236,8 +225,6 @@ class RustEngine:
 
 @contextmanager
 def _contract_errors(document: Document) -> Generator[None, None, None]:
-    import jsonschema_rs  # noqa: PLC0415 - only the engine in use is imported
-
     try:
         yield
     except jsonschema_rs.ValidationError as error:

@@ -1,8 +1,4 @@
-"""What is wrong with an invalid value: every keyword of the schema held to every place of the value, within a budget.
-
-An engine has already decided that the value does not fit, and decides here as well, on parts: whether one keyword
-fits one scalar, whether a branch fits, which of many items do not.
-"""
+"""The faults of an invalid value: every keyword of the schema held to every place of the value, within a budget."""
 
 from __future__ import annotations
 
@@ -31,10 +27,10 @@ Steps: TypeAlias = "tuple[str | int, ...]"  # the member names and indexes that 
 class SchemaFault:
     """One place that one keyword refused; ``found`` is what stands there.
 
-    ``keyword`` is ``false`` for a schema that admits nothing. ``path`` holds member names (str) and indexes (int): a
-    member named ``"0"`` is a name. ``schema`` holds the keyword, None when it cannot be determined. ``names`` are the
-    members that are missing or too many, or that ``propertyNames`` refused. ``branches`` holds the faults per branch
-    of a union, empty when more than one branch of ``oneOf`` fits.
+    ``keyword`` is ``false`` for a schema that admits nothing. ``path`` holds member names (str) and indexes (int).
+    ``schema`` holds the keyword, None when it cannot be determined. ``names`` are the members that are missing, too
+    many, or refused. ``branches`` holds the faults per branch of a union, empty when more than one branch of ``oneOf``
+    fits.
     """
 
     keyword: str
@@ -87,8 +83,6 @@ class Examination:
                 if look is not None and isinstance(value, kind):
                     look(self, keyword, node, value, path)
 
-    # Asking the engine
-
     def _fits(self, node: Node, keyword: str, value: JSON) -> bool:
         expected = node.schema[keyword]
         if keyword in LENGTHS:
@@ -114,8 +108,6 @@ class Examination:
         self._work.take(1 + len(value) // 8)
         engine = self._parts.engine(("pattern", pattern), {"pattern": pattern}, self._work)
         return [name for name in value if engine.is_valid(name)]
-
-    # Objects
 
     def _needed(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
         held = node.schema[keyword]
@@ -154,8 +146,6 @@ class Examination:
         if refused := tuple(islice((name for name in value if not engine.is_valid({name: None})), MAX_NAMES)):
             self._add(keyword, path, node.schema, value, names=refused)
 
-    # Arrays
-
     def _items(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
         below, held = node.schema[keyword], set[int]()
         if isinstance(below, list):  # prefixItems, or items as 2019-09 spells it
@@ -174,11 +164,9 @@ class Examination:
             self._add(keyword, path, node.schema, value)
 
     def _contains(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
-        spelled: dict[str, Any] = {
-            name: node.schema[name] for name in ("minContains", "maxContains") if name in node.schema
-        }
-        spelled[keyword] = self._parts.refer(node.schema[keyword])
-        if not self._holds((id(node.schema), keyword), spelled, value):
+        counts = {name: node.schema[name] for name in ("minContains", "maxContains") if name in node.schema}
+        rule = counts | {keyword: self._parts.refer(node.schema[keyword])}
+        if not self._holds((id(node.schema), keyword), rule, value):
             self._add(keyword, path, node.schema, value)
 
     def _each(self, below: object, parts: Iterable[tuple[Any, JSON]], path: Steps) -> None:
@@ -200,8 +188,6 @@ class Examination:
             else:
                 half = len(part) // 2
                 pending += [part[half:], part[:half]]
-
-    # The same value
 
     def _same_value(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
         held = node.schema[keyword]
@@ -231,8 +217,7 @@ class Examination:
     def _meant(self, choice: UnionChoice, value: JSON, path: Steps) -> tuple[int, ...]:
         kind = kind_of(value)
         if kind not in choice.branches:
-            types = list(choice.types)
-            self._add("type", path, {"type": types[0] if len(types) == 1 else types}, value)
+            self._add("type", path, {"type": list(choice.types)}, value)
             return ()
         if kind not in choice.tags or not isinstance(value, dict):
             return choice.branches[kind]
@@ -278,10 +263,8 @@ class Examination:
             targets.sort(key=lambda target: target is not root)  # the outermost schema comes first
             self.faults += next(filter(None, (self._branch(target, value, path) for target in targets)), ())
 
-    # What other keywords have evaluated (JSON Schema 2020-12 section 11)
-
     def _evaluated_names(self, node: Node, value: dict[str, JSON], asking: str = "") -> set[str]:
-        """Return the members that a schema and those beside it speak of; ``asking`` is the keyword that asks."""
+        """Return the members that a schema, but for its keyword ``asking``, evaluates (2020-12 section 11)."""
         self._work.take()
         if any(keyword in node.schema and keyword != asking for keyword in STATEMENTS):
             return set(value)

@@ -1,8 +1,6 @@
-"""Faults as issues, and a small instance that fits: what a schema lets us say to a model.
+"""Faults as issues, made of the schema's words only, and small instances that may fit.
 
-An issue is made of the schema's words only: paths hold the names that the schema knows, hints and lists are its own.
-What the model wrote stands in ``found`` alone, so that a correction never repeats it as if it were an instruction. An
-example is a proposal: nobody is shown it until a check has accepted it.
+What the model wrote stands in ``found`` alone, so that a correction never repeats it as if it were an instruction.
 """
 
 from __future__ import annotations
@@ -34,22 +32,18 @@ from strictreply.schema._vocabulary import (
     required_words,
     word,
 )
-from strictreply.values._issues import Category, Issue, came_words, pointer, quote, shown_place
+from strictreply.values._issues import Issue, came_words, pointer, quote, shown_place
 from strictreply.values._limits import JSON, Spent, Work
 
-MAX_ISSUES = 32
-MAX_FAULTS = 256
-MAX_FORMS = 8
-MAX_CHARS = 64
-MAX_WORDS = 256
+MAX_ISSUES, MAX_FAULTS, MAX_FORMS = 32, 256, 8
+MAX_CHARS, MAX_WORDS = 64, 256
 CUTOFF = 0.7
 CELLS = 120  # pairs of characters that cost one step of work to compare
 
 
 def rule_issue(place: str, rule: SchemaRule, path: str, expected: str = "", found: str = "", hint: str = "") -> Issue:
     """Return a broken rule as an issue."""
-    message = rule.template.format(expected=expected)
-    return Issue(f"{place}.{rule}", Category.FORMAT_ERROR, path, message, hint, found)
+    return Issue(f"{place}.{rule}", rule.category, path, rule.template.format(expected=expected), hint, found)
 
 
 class Explainer:
@@ -61,22 +55,18 @@ class Explainer:
 
     def issues(self, value: JSON, work: Work, *, at: str, place: str) -> tuple[Issue, ...]:
         """Report at most 32 issues, each once, and at least one; the last says so when the work was used up."""
-        examination = Examination(self._parts, work)
-        found: dict[Issue, SchemaFault] = {}
-        whole = True
+        examination, found = Examination(self._parts, work), dict[Issue, SchemaFault]()
+        last: tuple[Issue, ...] = ()
         try:
             examination.run(value)
         except (Spent, RecursionError):
-            whole = False
+            last = (rule_issue(place, SchemaRule.UNEXAMINED, at),)
         settled = islice(_settled(examination.faults), MAX_FAULTS)
-        pairs = ((issue, fault) for fault in settled for issue in self._issues(fault, work, at, place))
-        for issue, fault in pairs:
+        for issue, fault in ((issue, each) for each in settled for issue in self._issues(each, work, at, place)):
             found.setdefault(issue, fault)
             if len(found) == MAX_ISSUES:
                 break
-        told = tuple(_with_what_came(found, place))
-        if not whole:
-            return (*told[: MAX_ISSUES - 1], rule_issue(place, SchemaRule.UNEXAMINED, at))
+        told = tuple(_with_what_came(found, place))[: MAX_ISSUES - len(last)] + last
         return told or (rule_issue(place, SchemaRule.INVALID, at),)
 
     def _issues(self, fault: SchemaFault, work: Work, at: str, place: str) -> Iterator[Issue]:
@@ -92,10 +82,10 @@ class Explainer:
             yield from self._refused_keys(fault, work, at, place)
         else:
             hint, expected = _hint(fault, work), ""
+            node = self._parts.graph.find(fault.schema)
             if fault.keyword in ("anyOf", "oneOf"):
-                node = self._parts.graph.find(fault.schema)
                 forms = node.targets(fault.keyword)[:MAX_FORMS] if node else []
-                expected = either([form_words(form.resolved().schema) for form in forms])
+                expected = either(form_words(form.resolved().schema) for form in forms)
             elif fault.schema is not None:
                 expected = expected_words(fault.keyword, fault.schema, BRIEF_LIST_CHARS if hint else MAX_LIST_CHARS)
             yield rule_issue(place, rule, path, expected or "what the schema says", quote(fault.found), hint)
@@ -104,8 +94,10 @@ class Explainer:
         node = self._parts.graph.find(fault.schema)
         allowed = list(dict.fromkeys(described_names(node.judges()))) if node else []
         unused = [key for key in allowed if isinstance(fault.found, dict) and key not in fault.found]
-        rule = SchemaRule.EXTRA_KEY if allowed else SchemaRule.NO_KEYS
-        path = masked_pointer(at, fault.path, self._names)
+        rule, path = (
+            SchemaRule.EXTRA_KEY if allowed else SchemaRule.NO_KEYS,
+            masked_pointer(at, fault.path, self._names),
+        )
         here = masked_pointer("", ("*" if isinstance(token, int) else token for token in fault.path), self._names)
         for name in fault.names:
             near = self.home_of(name, at, here) or did_you_mean(name, unused, work)
@@ -138,11 +130,7 @@ def _with_what_came(found: dict[Issue, SchemaFault], place: str) -> Iterator[Iss
 
 
 def _settled(faults: Iterable[SchemaFault]) -> Iterator[SchemaFault]:
-    """Replace the fault of a union by those of the branch that a value plainly meant, where one is clearly nearest.
-
-    "must be one of three forms" helps nobody who meant the second and forgot a key. Nearest is the branch whose type
-    fits, then whose constants fit, then that misses and exceeds the fewest keys.
-    """
+    """Replace a union's fault by those of the nearest branch: its type, then its constants, then the fewest keys."""
     for fault in faults:
         ranked = sorted((_distance(branch, fault.path), index) for index, branch in enumerate(fault.branches))
         nearest = ranked[0][0] if ranked else (True,)
@@ -168,9 +156,7 @@ def _hint(fault: SchemaFault, work: Work) -> str:
     if fault.keyword in ("enum", "const"):
         listed = schema.get("enum", ()) if fault.keyword == "enum" else [schema.get("const")]
         return did_you_mean(wrong, [text for text in listed if isinstance(text, str)], work)
-    if fault.keyword != "type":
-        return ""
-    types = as_list(schema.get("type"))
+    types = as_list(schema.get("type")) if fault.keyword == "type" else []
     digits = wrong.removeprefix("-").replace(".", "", 1)
     number = "number" in types or ("integer" in types and "." not in wrong)
     quoted = number and digits.isascii() and digits.isdigit()
@@ -203,24 +189,18 @@ def did_you_mean(text: str, known: Iterable[str], work: Work) -> str:
     return "" if near is None else f"did you mean {word(near)}?"
 
 
-MAX_DEPTH = 12
-MAX_BRANCHES = 4
-MAX_ITEMS = 64
-MAX_TEXT = 4_000
+MAX_DEPTH, MAX_BRANCHES, MAX_ITEMS, MAX_TEXT = 12, 4, 64, 4_000
 ANY_MEMBER = "*"
-# Items that are kept at their index when they must be shown; what lies further on is shown in the first.
-MAX_KEPT_ITEMS = 8
+MAX_KEPT_ITEMS = 8  # items that keep their index when they must be shown; those further on are shown in the first
 # Places of an instance, each the tokens of its JSON Pointer; ``*`` is a member whose name the schema leaves open.
 Places: TypeAlias = tuple[tuple[str, ...], ...]
 ItemNodes: TypeAlias = dict[str | int | None, Node]  # by index, or by the keyword that stands for all items
-
 PATTERN_SAMPLES = (  # noqa: SIM905 - as a list these would take 38 lines
     "text a A 0 1 12 123 1234 12345 123456 abc ABC AB AAA a1 A1 AB12 "
     "name_1 a-1 A-1 ABC-123 AB-1234 1.0 1.0.0 v1.0.0 12:00 2025-01-31 #000000 "
     "+12025550100 202-555-0100 name@example.com https://example.com/ /a a.b en-US USD"
 ).split()
 """Texts that are tried for a pattern, the likeliest first: none is made from the pattern itself."""
-
 TEXT_RULES = frozenset({"type", "minLength", "maxLength", "pattern", "format"})
 TELLING = (
     ("object", frozenset({"properties", "required", "minProperties", "patternProperties", "additionalProperties"})),
@@ -230,16 +210,13 @@ TELLING = (
 
 
 def proposals(graph: Graph, wanted: Places = ()) -> Iterator[JSON]:
-    """Yield small instances, the likeliest first: by each branch of unions in turn, with defaults and without.
-
-    The members and items at the ``wanted`` places are in them, too, where the schema has a place for them.
-    """
+    """Yield small instances, by each branch of unions in turn, with values at those ``wanted`` places that exist."""
     for branch in range(MAX_BRANCHES if graph.root else 0):
         for defaults in (True, False):
             try:
                 yield _Maker(branch, defaults=defaults).made(graph.root, 0, wanted=wanted)
             except (ArithmeticError, TypeError, ValueError, LookupError, AttributeError):
-                continue  # a schema at odds with itself: the metaschema does not hold unknown places to any form
+                continue  # a schema at odds with itself: the metaschema holds unknown places to no form
 
 
 def contains(value: JSON, place: tuple[str, ...]) -> bool:
@@ -248,7 +225,7 @@ def contains(value: JSON, place: tuple[str, ...]) -> bool:
         return True
     token, inner = place[0], list[JSON]()
     if isinstance(value, dict):
-        inner = [value[token]] if token in value else list(value.values()) if token == ANY_MEMBER else []
+        inner = [value[token]] if token in value else [*value.values()] * (token == ANY_MEMBER)
     elif isinstance(value, list) and token.isdecimal():
         inner = value[_kept(token) :][:1]
     return any(contains(part, place[1:]) for part in inner)
@@ -301,9 +278,9 @@ class _Maker:
         members: dict[str, Node] = {}
         items: ItemNodes = {}
         for judge in self._chosen(node, wanted) if node else ():
-            required = [*schema.get("required", ()), *judge.schema.get("required", ())]
-            listed = {**schema.get("properties", {}), **judge.schema.get("properties", {})}
-            schema = {**judge.schema, **schema, "required": list(dict.fromkeys(required)), "properties": listed}
+            required = dict.fromkeys([*schema.get("required", ()), *judge.schema.get("required", ())])
+            listed = schema.get("properties", {}) | judge.schema.get("properties", {})
+            schema = {**judge.schema, **schema, "required": [*required], "properties": listed}
             for edge in judge.along(Applies.MEMBER, Applies.ITEM):
                 if edge.keyword == "properties":
                     members.setdefault(str(edge.token), edge.target)
@@ -311,8 +288,8 @@ class _Maker:
                     members.setdefault(ANY_MEMBER, edge.target)
                 elif edge.keyword in ("prefixItems", "items", "contains"):
                     items.setdefault(edge.keyword if edge.token is None else edge.token, edge.target)
-        said = {name: value for name, value in schema.items() if value or name not in ("required", "properties")}
-        return said, members, items
+        stated = {name: value for name, value in schema.items() if value or name not in ("required", "properties")}
+        return stated, members, items
 
     def _chosen(self, node: Node, wanted: Places) -> list[Node]:
         chosen = [node]

@@ -1,9 +1,7 @@
 """The schema nodes that may still hold for a value while it is written; when none may, no continuation fits.
 
 A place of the value has alternatives, each a set of schemas that would all have to hold: ``allOf`` and ``$ref`` add to
-the set, ``anyOf`` and ``oneOf`` make more alternatives. What comes removes alternatives, never too many: a keyword
-that needs the whole value (``not``, ``if``, ``contains``, ``uniqueItems``, ``dependent…``) waits for its end, where the
-schema's engine judges every scalar and every small container.
+the set, ``anyOf`` and ``oneOf`` make more alternatives. A keyword that needs the whole value waits for its end.
 """
 
 from __future__ import annotations
@@ -27,15 +25,13 @@ SMALL = 32  # values in a container that the engine judges at its end
 KINDS = frozenset({"object", "array", "string", "number", "boolean", "null"})
 _MOST = ("maxLength", "maxItems", "maxProperties")
 _REMARKS = frozenset({"type", "title", "description", "default", "examples", "deprecated", "$comment"})
-
-_Form: TypeAlias = "Mapping[str, Any]"
+_Form: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Alternative:
-    """One way to fill a place: of a text that it must begin one of ``literals``, of an object its ``required`` names.
+    """One way to fill a place with one of ``kinds``; ``literals`` and ``names`` None are any.
 
-    ``kinds`` are the JSON types that it admits. ``names`` are all the names that its members may have, None for any.
     ``member`` and ``item`` return what a member or an item must fit, None where there can be none.
     """
 
@@ -59,8 +55,7 @@ class Place:
     """What may stand at one place of a value: its alternatives, and the judgement of a whole value."""
 
     def __init__(self, alternatives: Iterable[Alternative], accepts: Callable[[JSON], bool] = lambda _: True) -> None:
-        self.alternatives: tuple[Alternative, ...] = tuple(alternatives)
-        self.accepts: Callable[[JSON], bool] = accepts
+        self.alternatives, self.accepts = tuple(alternatives), accepts
         self.kinds: frozenset[str] = frozenset[str]().union(*(each.kinds for each in self.alternatives))
         of_text = [each for each in self.alternatives if "string" in each.kinds]
         self.literals: list[str] | None = _texts([each.literals for each in of_text])
@@ -91,8 +86,7 @@ class LiveSchema:
     """The places of one closed schema, each made when a value first reaches it, and kept."""
 
     def __init__(self, parts: SchemaParts) -> None:
-        self._parts = parts
-        self._places: dict[tuple[int, ...], Place | None] = {}
+        self._parts, self._places = parts, dict[tuple[int, ...], Place | None]()
 
     @cached_property
     def root(self) -> Place:
@@ -145,13 +139,11 @@ class LiveSchema:
             factors += [self._expanded(target.schema) for target in node.targets("$ref")]
         if "allOf" in spoken:
             factors += map(self._expanded, node.schema["allOf"])
-        for keyword in ("anyOf", "oneOf"):
-            if keyword in spoken:
-                factors.append([each for branch in node.schema[keyword] for each in self._expanded(branch)])
+        for keyword in sorted(spoken & {"anyOf", "oneOf"}):
+            factors.append([each for branch in node.schema[keyword] for each in self._expanded(branch)])
         return self._joined(factors)
 
     def _alternative(self, forms: tuple[_Form, ...]) -> Alternative:
-        """Return what schemas that must hold together admit."""
         least = {keyword: min((form.get(keyword, math.inf) for form in forms), default=math.inf) for keyword in _MOST}
         closed = [names for form in forms if (names := self._closed_names(form)) is not None]
         names = min(closed, key=len) if closed else None
@@ -160,8 +152,7 @@ class LiveSchema:
         described = {name for form in forms for name in form.get("properties", ())}
         firsts = max((len(self._first_items(form)) for form in forms), default=0)
         undescribed = partial(self._member, forms, names)  # no memory for names of the model's
-        member = cache(undescribed)
-        item = cache(partial(self._item, forms))
+        member, item = cache(undescribed), cache(partial(self._item, forms))
         return Alternative(
             kinds=KINDS.intersection(*map(_kinds, forms)),
             literals=literals,
@@ -211,7 +202,7 @@ class LiveSchema:
             return None
         beside = joined([node], lambda edge: edge.applies is Applies.HERE)
         for each in beside:
-            rests = ("additionalProperties",) if each is node else STATEMENTS
+            rests = STATEMENTS[:1] if each is node else STATEMENTS
             if each.schema.get("patternProperties") or any(each.schema.get(rest, False) is not False for rest in rests):
                 return None
         return frozenset(name for each in beside for name in each.schema.get("properties", ()))
@@ -249,9 +240,8 @@ class LiveCheck:
         self._candidates: list[_Candidate] = [(None, place)]  # for the value that comes next, or is open
         self._alive: list[_Live] = []  # the alternatives of the innermost open container
         self._outer: list[tuple[list[_Candidate], list[_Live]]] = []
-        self._known: list[str] | None = None  # what the open text may become, None for anything
-        self._limit: float = math.inf
-        self._length = 0
+        self._known: list[str] | None = None  # the texts that the open one may become, None for any
+        self._length, self._limit = 0, math.inf
 
     def key_begins(self) -> bool:
         """Hear that the name of a member begins."""

@@ -27,12 +27,10 @@ from strictreply.values._issues import pointer
 from strictreply.values._limits import JSON
 
 Errors: TypeAlias = "Iterator[ValidationError]"
-
 TIME = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.\d+)?(?:[zZ]|([+-])([01]\d|2[0-3]):([0-5]\d))", re.ASCII)
 DURATION = re.compile(
-    r"P(?=[\dT])(?:\d+W|(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)?"
-    r"(?:T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S))?)",
-    re.ASCII,
+    r"(?a)P(?=[\dT])(?:\d+W|(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)?"
+    r"(?:T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S))?)"
 )
 UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
@@ -40,9 +38,7 @@ MAILBOX = re.compile(
     r"(?:[^\x00-\x20@<>()\[\],;:\\\".]+(?:\.[^\x00-\x20@<>()\[\],;:\\\".]+)*|\"[^\"\\]*\")@(.+)", re.DOTALL
 )
 URI_CHARS = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]*")
-MAX_HOSTNAME = 253
-LEAP_SECOND = 60
-DAY_MINUTES = 24 * 60
+MAX_HOSTNAME, LEAP_SECOND, DAY_MINUTES = 253, 60, 24 * 60
 
 
 def _parses(parse: Callable[[str], object], text: str) -> bool:
@@ -95,13 +91,12 @@ def _uri_reference(text: str) -> bool:
         return False
     try:
         parts = urlsplit(text)
-        authority_is_sound = parts.port is None or parts.port >= 0
+        _ = parts.port  # raises ValueError for what is no port
     except ValueError:
         return False
-    first = parts.path.partition("/")[0]
-    relative = not parts.scheme and not parts.netloc
+    relative = not parts.scheme and not parts.netloc and ":" in parts.path.partition("/")[0]
     brackets = re.search(r"[\[\]]", parts.path + parts.query + parts.fragment)
-    return authority_is_sound and not brackets and parts.netloc.count("@") < 2 and not (relative and ":" in first)  # noqa: PLR2004 - one at most
+    return not brackets and parts.netloc.count("@") < 2 and not relative  # noqa: PLR2004 - one at most
 
 
 FORMAT_CHECKS: dict[str, Callable[[str], bool]] = {
@@ -140,17 +135,13 @@ def _check_pattern_members(validator: Any, patterns: Mapping[str, Any], instance
 
 
 def _check_others(validator: Any, others: object, instance: object, schema: Mapping[str, Any]) -> Errors:
-    named, patterns = schema.get("properties", {}), list(schema.get("patternProperties", ()))
+    named, patterns = schema.get("properties", {}), schema.get("patternProperties", ())
     for name, member in instance.items() if isinstance(instance, dict) else ():
         if name not in named and not any(_pattern(pattern)(name) for pattern in patterns):
             yield from validator.descend(member, others, path=name)
 
 
-LINEAR = {
-    "pattern": _check_pattern,
-    "patternProperties": _check_pattern_members,
-    "additionalProperties": _check_others,
-}
+LINEAR = {"pattern": _check_pattern, "patternProperties": _check_pattern_members, "additionalProperties": _check_others}
 
 
 class ReferenceEngine:
@@ -214,5 +205,4 @@ def _refuse_patterns(document: Document) -> None:
             except PatternError:
                 raise ContractError(NOT_LINEAR, path=where) from None
         if members and looks_back:  # jsonschema matches these by itself, and not in linear time
-            message = "patternProperties with unevaluatedProperties needs jsonschema-rs, which is not installed"
-            raise ContractError(message, path=place)
+            raise ContractError("patternProperties with unevaluatedProperties needs jsonschema-rs", path=place)

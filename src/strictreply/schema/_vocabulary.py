@@ -34,7 +34,7 @@ TYPES = {
     "object": "an object",
     "string": "a string",
 }
-"""The types of JSON, with the words for them."""
+"""The types of JSON, with their words."""
 
 
 class Applies(Enum):
@@ -70,7 +70,6 @@ MAPS = {
     **dict.fromkeys(("$defs", "definitions"), Applies.NOWHERE),
 }
 """The keywords that hold one sub-schema, a list of them, or a map of them: and where these apply."""
-
 LENGTHS: dict[str, tuple[type, Callable[[Any, Any], bool]]] = {
     "minItems": (list, operator.ge),
     "maxItems": (list, operator.le),
@@ -78,15 +77,12 @@ LENGTHS: dict[str, tuple[type, Callable[[Any, Any], bool]]] = {
     "maxProperties": (dict, operator.le),
 }
 """The keywords that bound the length of an array or an object, and how."""
-
 WHOLE = ("enum", "const", "uniqueItems")  # the keywords that look at all of a container by themselves
 OWN = frozenset(("type", *LENGTHS, *WHOLE, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")).union(
     ("multipleOf", "minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType")
 )
 """The keywords about a value itself, whatever stands below it."""
-
-# The keywords that speak of all members which nothing else speaks of.
-STATEMENTS = ("additionalProperties", "unevaluatedProperties")
+STATEMENTS = ("additionalProperties", "unevaluatedProperties")  # about all members that no other keyword is about
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 HOLDERS = frozenset({*ONE, *LISTS, *MAPS})
 UNSET_BY_NULL = HOLDERS.union(
@@ -111,11 +107,8 @@ def declared_draft(document: dict[str, Any]) -> str:
         draft = DIALECTS.get(address.replace("/hyper-schema", "/schema"))
         if draft is not None:
             return draft
-    message = (
-        "$schema must name JSON Schema 2020-12, 2019-09, draft-07, draft-06, draft-04 or draft-03; "
-        "name the draft that the schema is written in, or leave $schema out to have it read as 2020-12"
-    )
-    raise ContractError(message, path="/$schema")
+    known = "2020-12, 2019-09, draft-07, draft-06, draft-04 or draft-03"
+    raise ContractError(f"$schema must name JSON Schema {known}; or leave $schema out", path="/$schema")
 
 
 def draft_of(document: dict[str, Any] | bool) -> str:
@@ -141,7 +134,7 @@ def children(schema: dict[str, Any]) -> Iterator[Child]:
             yield Child(keyword, None, value, ONE[keyword])
 
 
-_JSON_TYPES: dict[type[Any], str] = {bool: "boolean", int: "integer", str: "string", list: "array", dict: "object"}
+_JSON_TYPES: dict[type, str] = {bool: "boolean", int: "integer", str: "string", list: "array", dict: "object"}
 
 
 def as_list(value: Any) -> list[Any]:
@@ -158,9 +151,9 @@ def json_type(value: object) -> str:
 
 
 class SchemaRule(Worded):
-    """What a value breaks; an issue's code is ``args.<rule>`` or ``answer.<rule>``.
+    """A rule that a value breaks; an issue's code is ``args.<rule>`` or ``answer.<rule>``.
 
-    ``template`` holds the words; the names in braces are filled from the schema, never from the value.
+    The names in braces of ``template`` are filled from the schema, never from the value.
     """
 
     TYPE = "type", "must be {expected}"
@@ -209,19 +202,11 @@ _OF_SEVERAL = {
 KEYWORDS = {keyword: rule for rule, keywords in _OF_SEVERAL.items() for keyword in keywords} | {
     re.sub("_(.)", lambda found: found[1].upper(), rule): rule for rule in SchemaRule if rule not in _OF_SEVERAL
 }
-"""The rule behind each keyword that can refuse a value; ``false`` is the schema that admits nothing.
-
-Most rules are named as their keyword is: ``min_length`` is ``minLength``.
-"""
-
-
+"""The rule behind each keyword that can refuse a value; ``false`` is the schema that admits nothing."""
 MAX_LIST_CHARS = 64
 BRIEF_LIST_CHARS = 32  # beside a hint that names the nearest
-MAX_FORMS_CHARS = 120
-MAX_WORD_CHARS = 120
-MAX_FORM_CHARS = 60
+MAX_FORMS_CHARS, MAX_WORD_CHARS, MAX_FORM_CHARS = 120, 120, 60
 OTHER_FORM = "what another form allows"
-
 FORMATS = {
     "date": ("a date, YYYY-MM-DD", "2025-01-31"),
     "date-time": ("a date and time as in RFC 3339, 2025-01-31T12:00:00Z", "2025-01-31T12:00:00Z"),
@@ -244,10 +229,8 @@ FORMATS = {
     "regex": ("a regular expression", None),
 }
 """The words for a format, and a text that has it (None: no text is typical of it)."""
-
 FORMAT_SAMPLES = {name: sample for name, (_, sample) in FORMATS.items() if sample is not None}
-# What is counted by ``minLength``, ``maxLength`` and their like.
-COUNTED = {"Length": "character", "Items": "item", "Properties": "key"}
+COUNTED = {"Length": "character", "Items": "item", "Properties": "key"}  # by ``minLength`` and its like
 
 
 def expected_words(keyword: str, schema: Mapping[str, Any], list_chars: int = MAX_LIST_CHARS) -> str:
@@ -296,10 +279,10 @@ def either(words: Iterable[str]) -> str:
 
 def list_words(values: Iterable[object], chars: int = MAX_LIST_CHARS) -> str:
     """Return values of the schema as JSON, those beyond so many characters counted: at least the first is shown."""
-    every = list(values)
-    shown = _fitting(map(word, every), chars)
-    listed = ", ".join(shown)
-    return f"{listed} and {len(every) - len(shown)} more" if len(shown) < len(every) else listed
+    every = list(map(word, values))
+    shown = _fitting(every, chars)
+    more = f" and {len(every) - len(shown)} more" if len(shown) < len(every) else ""
+    return ", ".join(shown) + more
 
 
 def _fitting(words: Iterable[str], chars: int) -> list[str]:
@@ -325,9 +308,7 @@ def form_words(schema: Mapping[str, Any]) -> str:
         return word(schema["const"])
     if isinstance(schema.get("enum"), list):
         return f"one of {list_words(schema['enum'])}"
-    declared = schema.get("type")
-    types = types_words(as_list(declared)) if declared else ""
-    required = schema.get("required")
+    types, required = types_words(as_list(schema.get("type") or [])), schema.get("required")
     if isinstance(required, list) and required and types in ("", TYPES["object"]):
         return f"an object with {list_words(required)}"
     if schema.get("format") in FORMATS:

@@ -22,18 +22,15 @@ _TREE = (dict, list)  # isinstance is quicker with a tuple than with a union, an
 MAX_ROUNDS = 100
 TRIED_TWICE = frozenset({"anyOf", "oneOf", "if"})  # by the engines, to learn what these evaluated
 UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems"})
-NAMED = frozenset({"properties", "prefixItems"})
-REST = frozenset({"additionalProperties", "items"})
-
-# For each member or item that a place can have: the places' ids below it, with how often each is judged.
-Below: TypeAlias = list[Counter[int]]
+Below: TypeAlias = list[
+    Counter[int]
+]  # by member or item of a place: the places' ids below, and how often each is judged
 
 
 def load_of(graph: Graph) -> int | None:
     """Return how many judgements one place of a value may cost; None when that can grow with the value's depth.
 
-    Raises ContractError for a schema that leads back to itself without going into the value, and for one whose
-    choices multiply beyond the bound though it does not recur, and for more patterns than memory allows.
+    Raises ContractError for loops that do not go into the value, and for too many choices or patterns.
     """
     held = ((node.schema.get("pattern"), node.schema.get("patternProperties")) for node in graph.nodes)
     texts = (text for own, members in held for text in (own, *(members if isinstance(members, dict) else ())))
@@ -47,8 +44,7 @@ def load_of(graph: Graph) -> int | None:
         TopologicalSorter({id(node): {id(edge.target) for edge in node.edges} for node in graph.nodes}).prepare()
     except CycleError:
         return None
-    message = f"the alternatives of the schema multiply: more than {MAX_LOAD} checks of one value; use fewer"
-    raise ContractError(message)
+    raise ContractError(f"the alternatives of the schema multiply to over {MAX_LOAD} checks of a value; use fewer")
 
 
 def _judges_here(graph: Graph) -> dict[int, int]:
@@ -58,30 +54,27 @@ def _judges_here(graph: Graph) -> dict[int, int]:
     try:
         order = tuple(TopologicalSorter(beside).static_order())
     except CycleError as error:
-        place = nodes[error.args[1][0]].pointer or ""
-        message = "the schema refers to itself endlessly; use this reference only inside properties or items"
-        raise ContractError(message, path=place) from None
+        place, words = nodes[error.args[1][0]].pointer or "", "refer to it only inside properties or items"
+        raise ContractError(f"the schema refers to itself endlessly; {words}", path=place) from None
     counts: dict[int, int] = {}
     for key in order:
         counts[key] = 1 + sum(counts[target] for target in beside[key])
         if counts[key] > MAX_HERE:
-            message = f"more than {MAX_HERE} schemas apply to the same value; combine fewer"
-            raise ContractError(message, path=nodes[key].pointer or "")
+            words = f"more than {MAX_HERE} schemas apply to one value; combine fewer"
+            raise ContractError(words, path=nodes[key].pointer or "")
     return counts
 
 
 def _places(graph: Graph) -> dict[int, Below]:
-    pending = [graph.root] if graph.root else []
+    pending, steps = [graph.root] if graph.root else [], 0
     places: dict[int, Below] = {}
-    steps = 0
     for place in pending:  # grows while it is walked
         if id(place) in places:
             continue
         judges = list(_judges(place))
         steps += len(judges)
         if steps > MAX_EXPANSIONS:
-            message = f"the schema is too complex: more than {MAX_EXPANSIONS} combinations; use fewer alternatives"
-            raise ContractError(message)
+            raise ContractError(f"the schema has more than {MAX_EXPANSIONS} combinations; use fewer alternatives")
         places[id(place)] = _below(judges)
         pending.extend(edge.target for node, _ in judges for edge in node.along(Applies.MEMBER, Applies.ITEM))
     return places
@@ -103,10 +96,11 @@ def _below(judges: list[tuple[Node, int]]) -> Below:
     others: dict[bool, Counter[int]] = {True: Counter(), False: Counter()}  # by whether it is a member or an item
     named: dict[tuple[bool, str | int | None], Counter[int]] = {}
     for node, times in judges:
-        rest = {edge.keyword == "additionalProperties": edge for edge in node.edges if edge.keyword in REST}
+        both = ("additionalProperties", "items")
+        rest = {edge.keyword == "additionalProperties": edge for edge in node.edges if edge.keyword in both}
         for edge in node.along(Applies.MEMBER, Applies.ITEM):
             member = edge.applies is Applies.MEMBER
-            if edge.keyword not in NAMED:
+            if edge.keyword not in ("properties", "prefixItems"):
                 others[member][id(edge.target)] += times
                 continue
             counter = named.setdefault((member, edge.token), Counter())
@@ -151,7 +145,7 @@ def size_of(value: object, most: int, *, scalars: bool = True) -> int:
 def judgements_of(graph: Graph, value: object, *, built: bool = False) -> int:
     """Count the judgements that checking ``value`` may take, without checking; more than 300 000 for too many.
 
-    ``built`` counts what pydantic takes to make a typed value: objects and arrays, and of a tagged union one branch.
+    ``built`` counts for pydantic instead: objects and arrays, and of a tagged union one branch.
     """
     known: dict[tuple[int, int, bool], int] = {}
 
@@ -182,12 +176,11 @@ def judgements_of(graph: Graph, value: object, *, built: bool = False) -> int:
 
 def _entered(node: Node, value: object, *, built: bool) -> Iterator[SchemaEdge]:
     tested, named = node.schema.get("if"), None
-    discriminator = node.schema.get("discriminator")
-    if built and isinstance(discriminator, dict) and isinstance(value, dict):
-        # as OpenAPI and pydantic spell it
-        tag, mapping = discriminator.get("propertyName"), discriminator.get("mapping")
-        name = value.get(tag) if isinstance(tag, str) else None
-        named = mapping.get(name) if isinstance(mapping, dict) and isinstance(name, str) else None
+    match node.schema.get("discriminator"):  # as OpenAPI and pydantic spell it
+        case {"propertyName": str(tag), "mapping": dict(mapping)} if built and isinstance(value, dict):
+            named = mapping.get(value[tag]) if isinstance(value.get(tag), str) else None
+        case _:
+            pass
     for edge in node.along(Applies.HERE):
         if edge.keyword == "then" and isinstance(tested, dict) and _plainly_fails(tested, value):
             continue

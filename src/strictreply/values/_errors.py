@@ -31,10 +31,7 @@ from typing import Any
 from strictreply.values._issues import Issue, Remedy, printable, printable_json
 from strictreply.values._replies import Attempt, Usage, plain, plain_request, total_usage, without_credentials
 
-MAX_MESSAGE_BYTES = 3_500
-MAX_LISTED_ISSUES = 8
-MAX_RAW_CHARS = 2_000
-
+MAX_MESSAGE_BYTES, MAX_RAW_CHARS, MAX_LISTED_ISSUES = 3_500, 2_000, 8
 ADVICE: dict[Remedy, str] = {
     Remedy.CORRECT: "Read what the model got wrong (attempt.raw): state the rule in the tool's description, allow "
     "more retries (RetryPolicy.max_retries), or relax the schema.",
@@ -43,7 +40,6 @@ ADVICE: dict[Remedy, str] = {
     Remedy.STOP: "The provider or the model declined: change the prompt or the model; asking again will not help.",
 }
 """What a person can do about each kind of fault, by its remedy."""
-
 _LATER = "Try again later, or allow more RetryPolicy.transport_retries; error.cause has the SDK's own exception."
 REASON_ADVICE: dict[str, str] = {
     "deadline": "Raise RetryPolicy.deadline, or use a faster model; error.attempts has the seconds of each.",
@@ -100,10 +96,7 @@ class ContractError(StrictReplyError, ValueError):
 
 
 def must_be(name: str, value: object, kind: type | tuple[type, ...], words: str) -> None:
-    """Raise ContractError when a value is of another type; ``words`` say what to write instead.
-
-    The value is not shown: it may be anything, a key among it.
-    """
+    """Raise ContractError, without the value (it may be a key), when it is of another type; ``words`` name its type."""
     if not isinstance(value, kind):
         raise ContractError(f"{name} must be {words}, not {type(value).__name__}")
 
@@ -128,8 +121,7 @@ class CallFailed(StrictReplyError):
     """
 
     def __init__(self, message: str, *, reason: str, attempts: tuple[Attempt, ...]) -> None:
-        self.reason = reason
-        self.attempts = attempts
+        self.reason, self.attempts = reason, attempts
         super().__init__(_message("\n".join([message, *self._fault_lines()])))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -159,11 +151,10 @@ class CallFailed(StrictReplyError):
         return super().to_dict() | {"reason": self.reason, "attempts": attempts}
 
     def _fault_lines(self) -> list[str]:
-        shown = self.issues[:MAX_LISTED_ISSUES]
-        lines = [f"  {issue.code} at {issue.place}: {issue.message}" for issue in shown]
-        if len(self.issues) > len(shown):
-            lines.append(f"  and {len(self.issues) - len(shown)} more")
-        return [*lines, *(_reason_lines(self.reason) or remedy_lines(self.issues))]
+        issues = self.issues
+        lines = [f"  {issue.code} at {issue.place}: {issue.message}" for issue in issues[:MAX_LISTED_ISSUES]]
+        lines += [f"  and {len(issues) - len(lines)} more"] if len(issues) > len(lines) else []
+        return [*lines, *(_reason_lines(self.reason) or remedy_lines(issues))]
 
 
 class ReplyRejected(CallFailed):
@@ -192,10 +183,9 @@ class ReplyHalted(CallFailed):
 class TransportFailed(CallFailed):
     """The API could not be reached, or answered with an error or with something that is no completion.
 
-    ``cause`` is the SDK's exception, None when the response itself was malformed and after unpickling;
-    ``retry_after`` the seconds the server asked to wait, or None; ``status_code`` its HTTP status, or None.
-    ``str()`` does not repeat what the cause said, and no traceback shows it: a server's words may hold the model's.
-    ``explain()`` ends with it.
+    ``cause`` is the SDK's exception, None when the response itself was malformed and after unpickling; ``retry_after``
+    the seconds the server asked to wait, or None; ``status_code`` its HTTP status, or None. ``str()`` does not repeat
+    what the cause said, and no traceback shows it: a server's words may hold the model's. ``explain()`` ends with it.
     """
 
     def __init__(
@@ -208,9 +198,7 @@ class TransportFailed(CallFailed):
         retry_after: float | None = None,
         status_code: int | None = None,
     ) -> None:
-        self.cause = cause
-        self.retry_after = retry_after
-        self.status_code = status_code
+        self.cause, self.retry_after, self.status_code = cause, retry_after, status_code
         super().__init__(message, reason=reason, attempts=attempts)
 
     def explain(self) -> str:
@@ -242,8 +230,7 @@ class ToolExecutionError(StrictReplyError):
 
     def __init__(self, tool: str, *, call_id: str | None = None, kind: str = "") -> None:
         super().__init__(printable(f"tool {tool!r} raised {kind or 'an exception'}; see __cause__ for its message"))
-        self.tool = tool
-        self.call_id = call_id
+        self.tool, self.call_id = tool, call_id
 
 
 class ToolError(StrictReplyError):
@@ -268,16 +255,13 @@ def without_exception(words: str) -> str:
 
 def explained(headline: str, attempts: tuple[Attempt, ...]) -> str:
     """Return the record of a call as text: every attempt in order, raw replies included, and what to do."""
-    usage = total_usage(attempts)
-    lines = [headline, f"{len(attempts)} attempts, {usage.total_tokens} tokens in total."]
-    for attempt in attempts:
-        lines += _attempt_lines(attempt)
+    total = f"{len(attempts)} attempts, {total_usage(attempts).total_tokens} tokens in total."
+    lines = [line for attempt in attempts for line in _attempt_lines(attempt)]
     issues = next((attempt.issues for attempt in reversed(attempts) if attempt.issues), ())
-    return "\n".join([*lines, *(line.strip() for line in remedy_lines(issues))])
+    return "\n".join([headline, total, *lines, *(line.strip() for line in remedy_lines(issues))])
 
 
-def _reason_lines(reason: str) -> list[str]:
-    # none for the reasons that the faults themselves explain
+def _reason_lines(reason: str) -> list[str]:  # none for the reasons that the faults themselves explain
     return [f"  What to do: {REASON_ADVICE[reason]}"] if reason in REASON_ADVICE else []
 
 
@@ -285,12 +269,9 @@ def _attempt_lines(attempt: Attempt) -> list[str]:
     asked = printable(attempt.scope or "")
     scope = f", only the {'value at' if '/' in asked else 'arguments of'} {asked}" if asked else ""
     lines = ["", f"Attempt {attempt.number} ({attempt.seconds:.2f} s{scope})"]
-    if attempt.correction:
-        lines += ["  asked:", *_indented(attempt.correction)]
-    if attempt.failure:
-        lines.append(f"  failed: {attempt.failure}")
-    if attempt.raw is not None:
-        lines += ["  came:", *_indented(_reply_text(attempt))]
+    lines += ["  asked:", *_indented(attempt.correction)] if attempt.correction else []
+    lines += [f"  failed: {attempt.failure}"] if attempt.failure else []
+    lines += [] if attempt.raw is None else ["  came:", *_indented(_reply_text(attempt))]
     lines += [f"  lenient step: {step}" for step in attempt.leniency]
     lines += [f"  the endpoint refused {name}, which strictreply added; now omitted" for name in attempt.refused]
     for issue in attempt.issues:
@@ -324,8 +305,7 @@ def _message(text: str) -> str:
 
 
 def _rebuilt(kind: type[StrictReplyError], args: tuple[Any, ...], fields: dict[str, Any]) -> StrictReplyError:
-    """Restore a pickled error from its fields, without running its constructor."""
     error = kind.__new__(kind, *args)
+    vars(error).update(fields)
     error.args = args
-    error.__dict__.update(fields)
     return error

@@ -1,7 +1,6 @@
-"""What can be wrong with a reply: one table of codes, the value that reports one fault, and how places are shown.
+"""The faults of a reply: one table of codes, the value that reports one fault, and how places are shown.
 
-``message`` and ``hint`` are made of our words and the schema's, never of the model's; what the model wrote is kept
-apart in ``found``, escaped and capped. So everything but ``found`` is safe in a prompt, an exception or a log.
+Everything but ``Issue.found``, which holds what the model wrote, is safe in a prompt, an exception or a log.
 """
 
 from __future__ import annotations
@@ -12,11 +11,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
-FOUND_CHARS = 120
-PLACE_TOKENS = 6
-TOKEN_CHARS = 64
+FOUND_CHARS, PLACE_TOKENS, TOKEN_CHARS = 120, 6, 64
 _LONG_INTEGER_BITS = 400  # some 120 digits
-
 _BARE = re.compile(r"[\w$@-]+|\*")
 # an escape is matched whole or not at all, those of a surrogate pair together
 _WHOLE_CHARS = re.compile(r"(?:[^\\]|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|\\u(?!d[89ab])[0-9a-f]{4}|\\[^u])*+")
@@ -44,10 +40,9 @@ class Remedy(StrEnum):
 
 
 class Worded(StrEnum):
-    """A stable code with the words that report it, and what follows from it: the base of every table of codes.
+    """A stable code with the words that report it: ``"code", "template"``, then a category and a remedy if unusual.
 
-    Each member is ``"code", "template"``, then a category and a remedy where they are not the usual ones. The names in
-    braces in ``template`` are filled from a declaration or a schema, never from what is judged.
+    The names in braces in ``template`` are filled from a declaration or a schema, never from what is judged.
     """
 
     template: str
@@ -70,10 +65,9 @@ _DECLINED = (Category.API_TERMINAL, Remedy.STOP)
 
 
 class Code(Worded):
-    """Every fault that is not a broken schema rule.
+    """Every fault but that of a broken schema rule, whose code is ``args.<rule>`` or ``answer.<rule>``.
 
-    Faults against a schema carry ``args.<rule>`` or ``answer.<rule>``, the rules being
-    :class:`strictreply.schema.SchemaRule`.
+    The rules are :class:`strictreply.schema.SchemaRule`.
     """
 
     JSON_EMPTY = "json.empty", "the text is empty; a JSON value is expected"
@@ -112,10 +106,7 @@ class Code(Worded):
     CALL_ID_DUPLICATE = "call.id_duplicate", "another tool call has the same id"
     CALL_AS_TEXT = "call.as_text", "the tool call is written as text; call the tool through tool_calls"
     CALL_MISSING = "call.missing", "the reply announced a tool call, but contains none"
-    CALL_UNREADABLE = (
-        "call.unreadable",
-        "the provider could not read the tool call; name a declared tool, its arguments one JSON object",
-    )
+    CALL_UNREADABLE = "call.unreadable", "the provider could not read the call; name a tool, its arguments one object"
     CALL_ID_TOO_LONG = "call.id_too_long", "the id of a tool call has more than {limit} bytes"
 
     REPLY_EMPTY = "reply.empty", "neither a tool call nor an answer"
@@ -191,10 +182,7 @@ class Issue:
 
 
 def printable(text: str) -> str:
-    """Escape what is not printable, so that no control sequence or reordering mark acts on whatever shows the text.
-
-    Letters of any script stay readable; a line break becomes a backslash and an ``n``.
-    """
+    """Escape what is not printable, so that no control sequence or line break acts on whatever shows the text."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
@@ -216,10 +204,7 @@ def printable_json(text: str) -> str:
 
 
 def quote(value: Any) -> str:
-    """Return an excerpt of what a model wrote for ``Issue.found``: ASCII, escaped, on one line, at most 120 characters.
-
-    Objects and lists are shown by kind and size, so that the cost does not grow with the reply.
-    """
+    """Return an excerpt for ``Issue.found``: ASCII, escaped, one line, at most 120 characters; containers by size."""
     if isinstance(value, dict):
         return f"an object of {len(value)} keys"
     if isinstance(value, list):
@@ -262,8 +247,8 @@ def pointer(path: str, *tokens: str | int) -> str:
 def shown_place(path: str) -> str:
     """Return a JSON Pointer as it is shown: ``/filter/0/""/"a b"``, ``*`` for a name nobody may be shown; printable.
 
-    A name that is not one word is quoted as JSON, so that ``""`` or a name with a slash is not taken for another place.
-    Of a deep place the last six steps are shown behind ``…``, of a long name the beginning.
+    A name that is not one word is quoted as JSON. Of a deep place the last six steps are shown, of a long name the
+    start.
     """
     tokens = pointer_tokens(path)
     shown = [token if _BARE.fullmatch(token) else json_words(token) for token in tokens[-PLACE_TOKENS:]]
@@ -272,10 +257,7 @@ def shown_place(path: str) -> str:
 
 
 def json_words(value: object, separators: tuple[str, str] = (", ", ": ")) -> str:
-    """Return a value of the contract as JSON: letters as they are, but escapes for what is not printable.
-
-    So a stranger's schema cannot move a terminal's cursor, turn the direction of a text or begin a line of a prompt.
-    """
+    """Return a value of the contract as JSON, with escapes for what is not printable: it acts on no terminal."""
     return printable_json(json.dumps(value, ensure_ascii=False, separators=separators))
 
 

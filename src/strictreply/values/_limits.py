@@ -9,34 +9,15 @@ from typing import Any, Literal, TypeAlias, TypeGuard
 from pydantic import JsonValue
 
 JSON: TypeAlias = JsonValue
-"""Any JSON value."""
-
-JSONObject: TypeAlias = dict[str, Any]
-"""A JSON object whose members are read by name."""
-
-Message: TypeAlias = Mapping[str, Any]
-"""One turn of a conversation, in the form of the Chat Completions API."""
-
-Channel: TypeAlias = Literal["native", "text"]
-"""Where a tool call is written: in ``tool_calls``, or as a JSON union in ``content``."""
-
-Extra: TypeAlias = Literal["forbid", "schema"]
-"""``forbid`` closes objects that say nothing about other members; ``schema`` takes a schema as written."""
-
-Formats: TypeAlias = Literal["assert", "annotate"]
-"""Whether ``format`` is enforced or only an annotation."""
-
-Extraction: TypeAlias = Literal["strict", "fenced", "first_object", "after_think"]
-"""Which text around the JSON is tolerated: none but what is named."""
-
-Dialects: TypeAlias = Literal["known", "strict"]
-"""Whether the known ways of servers to write a message otherwise than the API are read, or the API's form alone."""
-
-AnswerStyle: TypeAlias = Literal["union", "tool"]
-"""Whether an answer is ``{"answer": …}`` or a call of the tool ``final_answer`` (requirement T14)."""
-
-CallsAsText: TypeAlias = Literal["refuse", "answer"]
-"""Whether a text answer that is, as a whole, a call of a declared tool is refused or accepted as an answer."""
+JSONObject: TypeAlias = dict[str, Any]  # its members are read by name
+Message: TypeAlias = Mapping[str, Any]  # one turn of a conversation, in the form of the Chat Completions API
+Channel: TypeAlias = Literal["native", "text"]  # calls stand in ``tool_calls``, or as a JSON union in ``content``
+Extra: TypeAlias = Literal["forbid", "schema"]  # objects silent about other members are closed, or taken as written
+Formats: TypeAlias = Literal["assert", "annotate"]  # whether ``format`` is enforced
+Extraction: TypeAlias = Literal["strict", "fenced", "first_object", "after_think"]  # the text tolerated around JSON
+Dialects: TypeAlias = Literal["known", "strict"]  # whether known deviations of servers from the API's form are read
+AnswerStyle: TypeAlias = Literal["union", "tool"]  # ``{"answer": …}``, or a call of ``final_answer`` (requirement T14)
+CallsAsText: TypeAlias = Literal["refuse", "answer"]  # for a text answer that is, as a whole, a call of a declared tool
 
 MAX_JSON_DEPTH = 200  # the nesting that the parser underneath can follow; ``Limits.depth`` may not exceed it
 MAX_NUMBER_DIGITS = 4300  # of one integer that CPython converts in bounded time (``sys.int_info``)
@@ -51,12 +32,11 @@ def is_count(value: object, least: int = 0) -> TypeGuard[int]:
 class Limits:
     """The size limits of one reply; a reply that exceeds one is refused and not read further.
 
-    ``reply_bytes`` counts the UTF-8 bytes of one JSON text, and of all arguments of one message together, ``depth``
-    its nested containers, ``nodes`` its values of every kind, ``calls`` the tool calls of one message, ``id_bytes`` the
+    ``reply_bytes`` counts the UTF-8 bytes of one JSON text, and of all arguments of one message together, ``depth`` its
+    nested containers, ``nodes`` its values of every kind, ``calls`` the tool calls of one message, ``id_bytes`` the
     UTF-8 bytes of one call's id. ``reply_bytes`` also holds for a text answer, and for the text beside calls. Work
-    stays linear, and some 100 ms at the defaults.
-
-    Raises ValueError when a cap is not positive, or ``depth`` is above 200.
+    stays linear, and some 100 ms at the defaults. Raises ValueError when a cap is not positive, or ``depth`` is above
+    200.
     """
 
     reply_bytes: int = 1_000_000
@@ -92,10 +72,7 @@ class Spent(Exception):
 
 
 class Work:
-    """What examining one reply may still cost: one counter for all of its calls, for judging and for explaining.
-
-    ``taken`` counts the steps, so that a test can hold them without a clock.
-    """
+    """What examining one reply may still cost, in steps: one counter for all its calls, for judging and explaining."""
 
     __slots__ = ("limit", "taken")
 

@@ -124,10 +124,7 @@ class Usage:
 
     @classmethod
     def of(cls, response: JSON, names: UsageNames = OUR_NAMES) -> Usage:
-        """Read the ``usage`` of a response; what is not a count of tokens, or one above 2^53 - 1, counts as zero.
-
-        ``names`` are what its API calls the three counts.
-        """
+        """Read the ``usage`` of a response under its API's ``names``; what is no count up to 2^53 - 1 is zero."""
         usage = response.get("usage") if isinstance(response, dict) else None
         if not isinstance(usage, dict):
             return cls()
@@ -155,18 +152,17 @@ class Vetoed:
 class Attempt:
     """One request to the model and its outcome.
 
-    ``number`` counts from 1. ``raw`` is the unchanged response, or None when the transport failed and ``failure``
-    says how. ``correction`` is the text that asked for this attempt, None for the first ask and for a plain resend.
-    ``tier`` is how far its correction had escalated, 0 for none; ``escalation`` the step of the policy that was applied
-    last for it: ``forced_tool``, ``response_format``, ``model:<name>``, ``human`` or ``keywords``. ``scope`` is what
-    alone was re-asked: tools, the pointer to a value inside an answer, or a tool and a pointer into its arguments.
-    ``leniency`` names the deviations of servers that were accepted (``dialects`` of a contract), and the steps that
-    an opted-in extraction took; ``seconds`` is the time the call took. ``refused`` names what we had added to the
-    request and the endpoint refused: the next attempt is the same request without it. ``vetoed`` says where its stream
-    was closed before its end, None when it was not.
-    The request and the raw reply stay out of ``repr``: they hold the prompt and what the model wrote.
-    ``request`` is what was asked, without how it was sent: the values of ``extra_headers``, ``extra_query``,
-    ``extra_body`` and of every keyword named like a credential are replaced by ``"[not kept]"``.
+    ``number`` counts from 1. ``raw`` is the unchanged response, or None when the transport failed and ``failure`` says
+    how. ``correction`` is the text that asked for this attempt, None for the first ask and for a plain resend. ``tier``
+    is how far its correction had escalated, 0 for none; ``escalation`` the step of the policy that was applied last for
+    it: ``forced_tool``, ``response_format``, ``model:<name>``, ``human`` or ``keywords``. ``scope`` is what alone was
+    re-asked: tools, the pointer to a value inside an answer, or a tool and a pointer into its arguments. ``leniency``
+    names the deviations of servers that were accepted (``dialects`` of a contract), and the steps that an opted-in
+    extraction took; ``seconds`` is the time the call took. ``refused`` names what we had added to the request and the
+    endpoint refused: the next attempt is the same request without it. ``vetoed`` says where its stream was closed
+    before its end, None when it was not. The request and the raw reply stay out of ``repr``: they hold the prompt and
+    what the model wrote. ``request`` is what was asked, without how it was sent: the values of ``extra_headers``,
+    ``extra_query``, ``extra_body`` and of every keyword named like a credential are replaced by ``"[not kept]"``.
     """
 
     number: int
@@ -198,8 +194,7 @@ class Attempt:
         record: dict[str, Any] = {"number": self.number, "issues": [issue.to_dict() for issue in self.issues]}
         record |= {name: getattr(self, name) for name in ("failure", "correction", "tier", "scope", "escalation")}
         record |= {"leniency": list(self.leniency), "refused": list(self.refused)}
-        record |= {"vetoed": None if self.vetoed is None else asdict(self.vetoed)}
-        record |= {"usage": asdict(self.usage), "seconds": self.seconds}
+        record |= {"vetoed": self.vetoed and asdict(self.vetoed), "usage": asdict(self.usage), "seconds": self.seconds}
         return record | {"request": plain_request(self.request), "raw": plain(self.raw)} if raw else record
 
 
@@ -260,10 +255,7 @@ def _is_amount(value: object) -> bool:
 
 
 def summed_usage(attempts: tuple[Attempt, ...], names: UsageNames = OUR_NAMES) -> JSONObject:
-    """Return what providers wrote as ``usage`` of all attempts, added up: details, and a cost where it is written, too.
-
-    What is no count is that of the last attempt that has it.
-    """
+    """Return what providers wrote as ``usage`` of all attempts, added up, details and costs too, else the last."""
     written: JSONObject = {}
     for attempt in attempts:
         written = _added(written, attempt.raw.get("usage") if isinstance(attempt.raw, dict) else None)
@@ -274,12 +266,9 @@ REDACTED = "[redacted]"  # what replaces a credential in a text
 NOT_KEPT = "[not kept]"  # what replaces the value of a keyword that may hold a credential
 MIN_CREDENTIAL_CHARS = 8  # a shorter one is a placeholder (``none``, ``EMPTY``), and its letters may occur anywhere
 _MIN_UNNAMED_CHARS = 12
-_TRANSPORT_KEYWORDS = frozenset(
-    {
-        *("extra_headers", "extra_query", "extra_body"),  # the openai SDK's own
-        *("headers", "default_headers", "default_query", "query", "params", "cookies"),  # other clients'
-        *("auth", "proxy", "proxies", "base_url", "api_base", "client", "http_client"),
-    }
+_TRANSPORT_KEYWORDS = frozenset({"extra_headers", "extra_query", "extra_body"}).union(  # the openai SDK's own
+    ("headers", "default_headers", "default_query", "query", "params", "cookies"),  # other clients'
+    ("auth", "proxy", "proxies", "base_url", "api_base", "client", "http_client"),
 )
 _CREDENTIAL_NAME = re.compile(
     r"(?i)(?:api|access|private|secret|signing|auth)[-_]?key|auth(?!or(?!iz))|cookie|credential|passphrase|passwd|"
@@ -319,8 +308,7 @@ def credentials_of(request: Any) -> tuple[str, ...]:
     """Collect what may be a credential in the headers and the address of an HTTP request, the longest first.
 
     Under a name such as ``authorization`` these are the value and each part of it; under any other name, a value of at
-    least twelve characters with letters and digits, and no blank. ``request`` has ``headers`` and ``url`` as HTTP
-    libraries have them.
+    least twelve characters with letters and digits, and no blank.
     """
     headers = getattr(request, "headers", None)
     named = [(str(name), str(headers[name])) for name in headers] if isinstance(headers, Mapping) else []

@@ -14,18 +14,13 @@ from strictreply.reading._decoding import decode
 from strictreply.values._limits import JSON, Work
 from strictreply.values._replies import Invalid
 
-# Whether JSON spells a value; ValueError and ArithmeticError mean that it does not.
-Same: TypeAlias = Callable[[Any, JSON], bool]
-# Where a value differs from its JSON, in words of ours, and what stands there in the JSON.
-Difference: TypeAlias = tuple[tuple[str | int, ...], str, JSON]
+Same: TypeAlias = Callable[[Any, JSON], bool]  # whether JSON spells a value; ValueError and ArithmeticError mean no
+Difference: TypeAlias = tuple[tuple[str | int, ...], str, JSON]  # where a value differs, our words, and its JSON there
 MAX_FOUND = 32
-KEY_WORDS = "has a key that would be read as another value; each key {words}"
 # What trying a branch of a union takes, and reading a text as JSON, where comparing one place takes 1.
 PER_BRANCH, PER_TEXT = 2, 20
 _EQUAL_KEYS = "has two keys that are equal as the declared type reads them"
-_EQUAL_ITEMS = "has two items that are equal as the declared type reads them"
 _OTHER_FORM = "would be read as another alternative of the union; write it as the schema shows"
-_BELOW_ALL = -1
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
@@ -39,10 +34,10 @@ class Risk(IntEnum):
 
 @dataclass(slots=True)
 class Comparison:
-    """One comparison of a value with its JSON: what was found, and the risk up to which nothing need be compared.
+    """One comparison of a value with its JSON: the differences, and the risk up to which nothing need be compared.
 
-    ``work`` is what it may take; it raises Spent when that is used up. Inside a union every place is compared, because
-    a branch that changes nothing by itself may be the wrong one. ``known`` holds what unions found, by identities.
+    ``work`` is what it may take (Spent beyond). Inside a union every place is compared, because a branch that changes
+    nothing by itself may be the wrong one. ``known`` holds what unions found, by identities.
     """
 
     floor: int
@@ -66,13 +61,13 @@ class Comparison:
         self.work.take()
         before = len(self.found)
         part(value, judged, self)
-        if len(self.found) > before:  # the way there is put together only when somebody has to be told
+        if len(self.found) > before:  # the way there is put together only when it is reported
             self.found[before:] = [((step, *steps), words, found) for steps, words, found in self.found[before:]]
 
     def inside(self) -> Comparison:
         """Try a branch of a union."""
         self.work.take(PER_BRANCH)
-        return Comparison(_BELOW_ALL, self.work, known=self.known)
+        return Comparison(-1, self.work, known=self.known)  # below every risk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +95,7 @@ class Part:
 class Scalar(Part):
     """A value without parts: which JSON spells it, and the words for JSON that does not.
 
-    ``risk`` is LONG_NUMBERS when of what fits the type's schema only these are changed, NONE when nothing is. ``text``
-    marks what JSON spells as a string anyway.
+    ``risk`` is NONE when nothing that fits the type's schema is changed. ``text`` marks what JSON spells as a string.
     """
 
     same: Same
@@ -114,7 +108,8 @@ class Scalar(Part):
         def same(value: Any, name: JSON) -> bool:
             return self.same(value, name if self.text else _scalar(str(name)))
 
-        return Scalar(same=same, words=KEY_WORDS.format(words=self.words), risk=Risk.ALWAYS)
+        words = f"has a key that would be read as another value; each key {self.words}"
+        return Scalar(same=same, words=words, risk=Risk.ALWAYS)
 
     def _compare(self, value: Any, judged: JSON, run: Comparison) -> None:
         try:
@@ -142,15 +137,15 @@ class Items(Part):
 
     def _compare(self, value: list[Any] | tuple[Any, ...], judged: list[JSON], run: Comparison) -> None:
         if len(value) != len(judged):
-            return run.report(_OTHER_FORM, judged)
+            run.report(_OTHER_FORM, judged)
+            return
         parts = chain(self.first, repeat(self.rest))
         for index, (part, item, spelled) in enumerate(zip(parts, value, judged, strict=False)):
             if run.needs(part):
                 run.below(part, item, spelled, index)
         with suppress(TypeError):  # what has no hash here differs by more than its spelling
             if self.distinct and len({_settled(item, self.rest) for item in value}) < len(value):
-                run.report(_EQUAL_ITEMS, judged)
-        return None
+                run.report("has two items that are equal as the declared type reads them", judged)
 
 
 def _settled(item: Any, part: Part | None) -> Any:
@@ -171,23 +166,22 @@ class Keyed(Part):
 
     def _compare(self, value: dict[Any, Any], judged: dict[str, JSON], run: Comparison) -> None:
         if len(value) != len(judged):
-            return self._report_merged(value, judged, run)
+            if self.keys is not None:
+                self._report_merged(self.keys, value, judged, run)
+            return
         if run.needs(self.keys):
             for key, name in zip(value, judged, strict=True):
                 run.below(self.keys, key, name, name)
         if run.needs(self.values):
             for item, (name, spelled) in zip(value.values(), judged.items(), strict=True):
                 run.below(self.values, item, spelled, name)
-        return None
 
-    def _report_merged(self, value: dict[Any, Any], judged: dict[str, JSON], run: Comparison) -> None:
-        if self.keys is None:
-            return
+    def _report_merged(self, keys: Part, value: dict[Any, Any], judged: dict[str, JSON], run: Comparison) -> None:
         before, left = len(run.found), iter(value)
         key = next(left, None)
         for name in judged:
             tried = run.inside()
-            self.keys(key, name, tried)
+            keys(key, name, tried)
             if tried.found:
                 run.report(_EQUAL_KEYS, name, (name,))
             else:
@@ -259,14 +253,13 @@ class JsonText(Part):
     def _compare(self, value: Any, judged: JSON, run: Comparison) -> None:
         run.work.take(PER_TEXT)
         inside = decode(judged, work=Work(0))  # what is wrong with it is not told
-        if isinstance(inside, Invalid):
-            return run.report("must hold exactly one JSON value, without duplicate keys", judged)
         tried = Comparison(min(run.floor, Risk.NONE), run.work)
-        if self.inner is not None:
+        if isinstance(inside, Invalid):
+            run.report("must hold exactly one JSON value, without duplicate keys", judged)
+        elif self.inner is not None:
             self.inner(value, inside, tried)
         for _, words, _found in tried.found[:1]:
             run.report(f"holds a value that {words}", judged)
-        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,8 @@
 """From pydantic's core schema of a type to what holds its values to their JSON: the parts to compare, and the probe.
 
-pydantic's validators widen, round and merge: an integer of 310 digits becomes an infinite float, two keys of a dict
-become one. Here a type's core schema is read once, into a second validator without the user's code (the *probe*) and
-a tree of parts. What the probe makes of JSON is compared with that JSON, so that no value is changed in silence.
-No code of the user's decides about a reply here, and none runs a second time, but for discriminators of unions.
+pydantic widens, rounds and merges: an integer of 310 digits becomes infinite, two keys of a dict one. What a second
+validator without the user's code, the *probe*, makes of JSON is compared with that JSON. Only discriminators of unions
+are the user's code here.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -32,14 +32,13 @@ from strictreply.contract._fidelity.comparing import (
 )
 from strictreply.contract._fidelity.spellings import SPELLINGS, encoded, one_of, text_of_bytes
 from strictreply.reading._decoding import masked_pointer
+from strictreply.schema._explaining import rule_issue
 from strictreply.schema._vocabulary import SchemaRule
 from strictreply.values._issues import Category, Issue, quote
 from strictreply.values._limits import JSON, Spent, Work
 
-# A pydantic core schema; its TypedDicts differ between the versions of pydantic that we take.
-CoreSchema: TypeAlias = Any
-# The last part of the code of an issue that says so, behind ``args.`` or ``answer.``.
-NOT_REPRESENTABLE = "not_representable"
+CoreSchema: TypeAlias = Any  # pydantic's; its TypedDicts differ between the versions of pydantic that we take
+NOT_REPRESENTABLE = "not_representable"  # the last part of an issue's code, behind ``args.`` or ``answer.``
 COMPARED_PER_STEP = 12  # how many places are compared, or branches tried, in one step of a reply's work
 
 # With all digits made alike, one search finds whether there are as many in a row as 2**53 + 1 has: below it every
@@ -61,8 +60,8 @@ class Fidelity:
     ) -> tuple[Issue, ...]:
         """Report where the value made of ``judged``, spelled as JSON in ``text``, would not say the same.
 
-        The code is ``<place>.not_representable``, or ``<place>.too_complex`` when ``work``, what the whole reply may
-        still cost (None: as much as a reply of its own), is used up.
+        The code is ``<place>.not_representable``, or ``<place>.too_complex`` when ``work`` (None: as much as a reply of
+        its own) is used up.
         """
         if self.part is None or self.probe is None:
             return ()
@@ -78,13 +77,13 @@ class Fidelity:
         try:
             self.part(value, judged, run)
         except Spent:
-            rule = SchemaRule.TOO_COMPLEX
-            return (Issue(f"{place}.{rule}", Category.FORMAT_ERROR, at, rule.template),)
+            return (rule_issue(place, SchemaRule.TOO_COMPLEX, at),)
         finally:
             work.afford(run.work.taken // COMPARED_PER_STEP)
-        code, wrong = f"{place}.{NOT_REPRESENTABLE}", Category.FORMAT_ERROR
-        placed = [(masked_pointer(at, steps, names), words, found) for steps, words, found in run.found]
-        return tuple(Issue(code, wrong, path, words, found=quote(found)) for path, words, found in placed)
+        report = partial(Issue, f"{place}.{NOT_REPRESENTABLE}", Category.FORMAT_ERROR)
+        return tuple(
+            report(masked_pointer(at, steps, names), words, "", quote(found)) for steps, words, found in run.found
+        )
 
 
 _KNOWN: WeakKeyDictionary[TypeAdapter[Any], Fidelity] = WeakKeyDictionary()
@@ -92,21 +91,15 @@ _KNOWN: WeakKeyDictionary[TypeAdapter[Any], Fidelity] = WeakKeyDictionary()
 
 def fidelity_of(adapter: TypeAdapter[Any]) -> Fidelity:
     """Read how values of an adapter's type are held to their JSON, once for each adapter."""
-    known = _KNOWN.get(adapter)
-    if known is None:
+    if adapter not in _KNOWN:
         reader = Reader()
         probe, part = reader.read(adapter.core_schema)
         known = Fidelity(None, None, Risk.NONE)
-        if reader.risk:
-            # Some schemas of somebody's own cannot do without the code that was taken out of them.
-            with suppress(SchemaError):
-                known = Fidelity(part, SchemaValidator(probe), reader.risk)
+        # Some schemas of somebody's own cannot do without the code that was taken out of them.
+        with suppress(SchemaError):
+            known = Fidelity(part, SchemaValidator(probe), reader.risk) if reader.risk else known
         _KNOWN[adapter] = known
-    return known
-
-
-_OWN = ("pydantic.", "strictreply.")
-_CHANGING = ("strip_whitespace", "to_lower", "to_upper")
+    return _KNOWN[adapter]
 
 
 class _Made:
@@ -121,10 +114,8 @@ class _Made:
         return hash(frozenset(vars(self).items()))
 
 
-# A schema of the probe, and what its values are held to: None for what is the user's own.
+# A schema of the probe, and the part that its values are held to: None for what is the user's own.
 Read: TypeAlias = tuple[CoreSchema, Part | None]
-# Which attribute each key of an object makes, and what is held there.
-_Named: TypeAlias = dict[str, tuple[str, Part | None]]
 _THEIRS: Read = (core_schema.any_schema(), None)
 
 
@@ -139,10 +130,9 @@ class Reader:
 
     def read(self, schema: CoreSchema) -> Read:
         """Read a schema: as its kind asks, or as the user's own when nothing here knows the kind."""
-        kind = schema["type"]
         outer, self._config = self._config, schema.get("config") or self._config
-        method = self._METHODS.get(kind)
-        probe, part = method(self, schema) if method else self._scalar(schema)
+        method = self._METHODS.get(schema["type"], Reader._scalar)
+        probe, part = method(self, schema)
         self._config = outer
         if "ref" in schema:
             self._parts[schema["ref"]] = part
@@ -160,7 +150,8 @@ class Reader:
         elif kind == "enum":  # one with a method of its own for what is no member's value is the user's own
             spelling = None if "missing" in schema else one_of(schema["members"])
         else:
-            changing = [schema.get(name) or self._config.get(f"str_{name}") for name in _CHANGING]
+            names = ("strip_whitespace", "to_lower", "to_upper")
+            changing = [schema.get(name) or self._config.get(f"str_{name}") for name in names]
             changing += [held.get("coerce_numbers_to_str") for held in (schema, self._config)]
             spelling = SPELLINGS.get("own-str" if kind == "str" and any(changing) else kind)
         return schema, None if spelling is None else self._held(spelling)
@@ -284,16 +275,15 @@ class Reader:
         listed = schema["fields"]
         fields: dict[str, CoreSchema] = listed if type(listed) is dict else {each["name"]: each for each in listed}
         read: dict[str, CoreSchema] = {}
-        own: _Named = {}
-        aliased: _Named = {}  # an alias of one member may be the name of another
+        own: dict[str, tuple[str, Part | None]] = {}  # by key of an object: the attribute it makes, and its part
+        aliased = own.copy()  # an alias of one member may be the name of another
         for name, declared in fields.items():
             inner, part = self.read(declared["schema"])
             read[name] = {**declared, "schema": inner}
             own[name] = name, part
-            alias: Any = declared.get("validation_alias") or []
-            paths: list[list[str]] = [[alias]] if isinstance(alias, str) else [alias]
-            if not isinstance(alias, str) and alias and isinstance(alias[0], list):
-                paths = alias
+            alias: Any = declared.get("validation_alias") or []  # a name, a path, or several paths
+            path: Any = [alias] if isinstance(alias, str) else alias
+            paths: list[list[str]] = path if path and isinstance(path[0], list) else [path]
             aliased |= {path[0]: (name, part) for path in paths if len(path) == 1}
         probe = {**schema, "fields": read if fields is listed else list(read.values())}
         probe.pop("computed_fields", None)
@@ -324,7 +314,7 @@ class Reader:
 
 
 def _is_own(schema: CoreSchema) -> bool:
-    return str(getattr(schema["function"]["function"], "__module__", "")).startswith(_OWN)
+    return str(getattr(schema["function"]["function"], "__module__", "")).startswith(("pydantic.", "strictreply."))
 
 
 def _unchanged(value: Any) -> Any:

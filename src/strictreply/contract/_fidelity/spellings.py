@@ -25,19 +25,14 @@ _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[+-]?(?:s?nan[0-9]*|inf(?:inity)?)", re.IGNORECASE)
 _FRACTION = re.compile(r"[+-]?[0-9]+/[0-9]+")
 _CLOCK = r"\d\d:\d\d(?::\d\d(?:\.(?P<fraction>\d+))?)?(?:[zZ]|[+-]\d\d:?\d\d)?"
-_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_TIME = re.compile(_CLOCK, re.ASCII)
-_DATETIME = re.compile(rf"\d{{4}}-\d\d-\d\d[Tt ]{_CLOCK}", re.ASCII)
-_DURATION = re.compile(
-    r"([+-]?)P(?=[\dT])(?:(\d+)Y)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(?P<fraction>\d+))?S)?)?",
-    re.ASCII,
+_DATE = r"\d{4}-\d\d-\d\d"
+_DURATION = (
+    r"([+-]?)P(?=[\dT])(?:(\d+)Y)?(?:(\d+)W)?(?:(\d+)D)?"
+    r"(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(?P<fraction>\d+))?S)?)?"
 )
-_ANY = re.compile(r".*", re.DOTALL)  # what reads it refuses what is none
-_COMPLEX = re.compile(r"[0-9.eE+j()\-]+")
 _MICROSECONDS = 6
 _FINEST = "no finer than microseconds"
 _JSON_TYPES = (bool, int, float, str, type(None), list, dict)
-_URL_SAFE = str.maketrans("-_", "+/")
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
 
 
@@ -71,16 +66,15 @@ def _is_fraction(value: Any, judged: JSON) -> bool:
         return False
     if isinstance(judged, int | float):
         return value in (Fraction(judged), Fraction(str(judged)))
-    return (
-        bool(_FRACTION.fullmatch(_str(judged)) or _DECIMAL.fullmatch(_str(judged))) and Fraction(_str(judged)) == value
-    )
+    text = _str(judged)
+    return (_FRACTION.fullmatch(text) or _DECIMAL.fullmatch(text)) is not None and Fraction(text) == value
 
 
-def _as_read(
-    kind: type, pattern: re.Pattern[str], read: Callable[[str], Any], agree: Callable[[Any, Any], object] = operator.eq
-) -> Same:
+def _as_read(kind: type, pattern: str, read: Callable[[str], Any], agree: Callable[..., object] = operator.eq) -> Same:
+    whole = re.compile(pattern, re.ASCII)
+
     def same(value: Any, judged: JSON) -> bool:
-        found = pattern.fullmatch(_str(judged))
+        found = whole.fullmatch(_str(judged))
         if type(value) is not kind or not found or (found.groupdict().get("fraction") or "")[_MICROSECONDS:].strip("0"):
             return False
         return bool(agree(value, read(found[0].upper())))
@@ -94,7 +88,7 @@ def _on_clock(value: Any, read: Any) -> bool:
 
 def _duration(text: str) -> timedelta:
     """Read a duration; a year is 365 days, as pydantic also writes it, and a month is no number of days."""
-    found = _DURATION.fullmatch(text)
+    found = re.fullmatch(_DURATION, text, re.ASCII)
     parts: tuple[Any, ...] = found.groups() if found else ()
     years, weeks, days, hours, minutes, seconds = (int(part or 0) for part in parts[1:7])
     micro = int((parts[7] or "")[:_MICROSECONDS].ljust(_MICROSECONDS, "0"))
@@ -152,17 +146,14 @@ def text_of_bytes(encoding: str) -> Scalar:
             return value.hex() == _str(judged).lower()
         if encoding == "base64":
             spelled = base64.b64encode(value).decode().rstrip("=")
-            return spelled == _str(judged).translate(_URL_SAFE).rstrip("=")
+            return spelled == _str(judged).replace("-", "+").replace("_", "/").rstrip("=")
         return value == _str(judged).encode()
 
     return _spelled(same, f"must be bytes in {encoding}", Risk.NONE if encoding == "utf8" else Risk.ALWAYS)
 
 
 def encoded(function: object) -> Scalar | None:
-    """Return how bytes or text behind pydantic's ``Base64Bytes`` and its like are spelled; None for other functions.
-
-    The value is what stands in the JSON, not yet decoded: it is held to what its own decoding encodes to.
-    """
+    """Return how text behind ``Base64Bytes`` and its like, not yet decoded, is spelled; None for other functions."""
     codec = getattr(function, "__self__", None)
     if not isinstance(codec, EncodedBytes) or not codec.encoder.__module__.startswith("pydantic."):
         return None
@@ -193,15 +184,17 @@ SPELLINGS = {
     "decimal": _spelled(_is_decimal, "must be a decimal number in plain digits"),
     "fraction": _spelled(_is_fraction, "must be a fraction in plain digits"),
     "date": _spelled(_as_read(date, _DATE, date.fromisoformat), "must be a date, YYYY-MM-DD"),
-    "time": _spelled(_as_read(time, _TIME, time.fromisoformat, _on_clock), f"must be a time as in RFC 3339, {_FINEST}"),
+    "time": _spelled(
+        _as_read(time, _CLOCK, time.fromisoformat, _on_clock), f"must be a time as in RFC 3339, {_FINEST}"
+    ),
     "datetime": _spelled(
-        _as_read(datetime, _DATETIME, datetime.fromisoformat, _on_clock),
+        _as_read(datetime, rf"{_DATE}[Tt ]{_CLOCK}", datetime.fromisoformat, _on_clock),
         f"must be a date and time as in RFC 3339, {_FINEST}",
     ),
     "timedelta": _spelled(_as_read(timedelta, _DURATION, _duration), f"must be a duration without months, {_FINEST}"),
-    "uuid": _spelled(_as_read(UUID, _ANY, UUID), "must be a UUID"),
+    "uuid": _spelled(_as_read(UUID, r"(?s:.*)", UUID), "must be a UUID"),  # UUID refuses all others
     "url": _spelled(_is_url, "must be a URL in its normal form"),
     "multi-host-url": _spelled(lambda value, judged: str(value) == judged, "must be a URL in its normal form"),
-    "complex": _spelled(_as_read(complex, _COMPLEX, complex), "must be a complex number in plain digits"),
+    "complex": _spelled(_as_read(complex, r"[0-9.eE+j()\-]+", complex), "must be a complex number in plain digits"),
 }
 """How the scalars that pydantic calls by these names are spelled."""
