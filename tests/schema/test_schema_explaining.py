@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from strictreply.schema import Schema, SchemaRule
+from strictreply.schema._vocabulary import list_words
 from strictreply.values._issues import Category
 
 REFUND = {
@@ -187,3 +188,9 @@ def test_issues_are_capped() -> None:
 def test_large_values_are_refused_with_few_issues(schema: Any, value: Any) -> None:
     """The price of explaining does not grow with a large value: it has at least one issue, not all of them."""
     assert 1 <= len(Schema.compile(schema).check(value)) <= 32
+
+
+def test_a_long_list_costs_what_is_shown_of_it() -> None:
+    """Values that are only counted are not written out: 32 issues with an enum of 9000 values would take a second."""
+    unwritable = object()
+    assert list_words(["a" * 80, "b", *[unwritable] * 9000]).endswith(" and 9001 more")

@@ -215,7 +215,7 @@ def test_v19_definitions_of_any_name(name: str, declared: dict[str, str]) -> Non
 @pytest.mark.parametrize(
     ("document", "place", "way_on"),
     [
-        ({"$schema": "http://example.com/own"}, "/$schema", "leave $schema out"),
+        ({"$schema": "http://example.com/own"}, "/$schema", "without $schema"),
         ({"properties": {"a": {"type": None}}}, "/properties/a/type", "leave it out"),
         ({"properties": {"a": {"type": "strnig"}}}, "/properties/a/type", "object, string"),
         ({"properties": {"a": {"required": "true"}}}, "/properties/a/required", "list of member names"),

@@ -315,7 +315,8 @@ def _outcome(tool: Tool, args: Any) -> Any:
     try:
         given = copy.deepcopy(args)
     except (TypeError, copy.Error) as error:
-        raise ContractError(f"no check of tool {tool.name!r}: its arguments cannot be copied") from error
+        kind = type(error).__name__
+        raise ContractError(f"the arguments of tool {tool.name!r} cannot be copied for its check: {kind}") from error
     try:
         return None if tool.check is None else tool.check(given)
     except ValueError as error:

@@ -132,9 +132,8 @@ def _copied(members: Mapping[str, Any], at: str) -> JSONObject:
     try:
         return cast("JSONObject", read_document(members))
     except ContractError as error:
-        raise ContractError(
-            "vendors' members must be plain JSON, no more than a schema", path=at + error.path
-        ) from error
+        words = "unknown members of a tool definition must be plain JSON, within the size limits of a schema"
+        raise ContractError(words, path=at + error.path) from error
 
 
 class Docstring(NamedTuple):

@@ -205,15 +205,8 @@ _WORD = re.compile(r"""\[?\s*["']?((?:functions\.|default_api\.)?[\w./-]{0,128})
 _AFTER_NAME = re.compile(r"(?:\.call)?(?:[(<\[]|:?[0-9]*\s*(?:\Z|[{<]))", re.IGNORECASE)
 _TO = re.compile(r"(?:assistant\S*)?\w{1,20}(?:\s+(?:to=|to?\Z|\Z)|\Z)|to=", re.IGNORECASE)
 _HALVES = (
-    "functools",
-    "functions.",
-    "default_api.",
-    "print(",
-    "python(",
-    "thought:",
-    "action:",
-    "observation:",
-    "call:",
+    *("functools", "functions.", "default_api.", "print(", "python("),
+    *("thought:", "action:", "observation:", "call:"),
 )
 
 

@@ -353,7 +353,10 @@ def tool(function: Callable[Q, R], /) -> Tool[Q, R]: ...
 @overload
 def tool(**keywords: Unpack[ToolKeywords]) -> Callable[[Callable[Q, R]], Tool[Q, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **keywords: Unpack[ToolKeywords]) -> Any:
-    """Declare the decorated function a tool, by the keywords of :meth:`Tool.from_function`; it stays callable."""
+    """Declare the decorated function a tool that can still be called as before, with or without parentheses.
+
+    The keywords are those of :meth:`Tool.from_function`.
+    """
     return partial(Tool.from_function, **keywords) if function is None else Tool.from_function(function, **keywords)
 
 

@@ -172,7 +172,7 @@ def _plain(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
 
 def _types(value: Any, *, is_nullable: bool) -> dict[str, Any]:
     names = [TYPE_WORDS.get(name.lower(), name) if isinstance(name, str) else name for name in as_list(value)]
-    names += ["null"] * is_nullable
+    names += ["null"] if is_nullable else []
     names = [name for index, name in enumerate(names) if name not in names[:index]]
     return {} if "any" in names else {"type": names if isinstance(value, list) or len(names) > 1 else names[0]}
 

@@ -140,7 +140,7 @@ class Schema:
         return part
 
     def alone(self, path: str) -> dict[str, Any] | None:
-        """Return :meth:`part` with the root definitions that it needs; None for the whole, or when these do not do."""
+        """Return :meth:`part` with the definitions it refers to; None for the whole, a boolean, or other references."""
         part = self.part(path)
         if part is self.shown or not isinstance(part, dict) or not isinstance(self.shown, dict) or "$id" in self.shown:
             return None

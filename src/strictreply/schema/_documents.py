@@ -85,7 +85,7 @@ class _Copier:
         try:
             return text.encode().decode()
         except UnicodeEncodeError:
-            raise ContractError("a text holds half of a surrogate pair; write the character", path=path) from None
+            raise ContractError("a text holds half of a surrogate pair; write it whole", path=path) from None
 
 
 def malformed(place: tuple[str | int, ...], words: str) -> ContractError:

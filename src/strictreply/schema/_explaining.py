@@ -94,10 +94,8 @@ class Explainer:
         node = self._parts.graph.find(fault.schema)
         allowed = list(dict.fromkeys(described_names(node.judges()))) if node else []
         unused = [key for key in allowed if isinstance(fault.found, dict) and key not in fault.found]
-        rule, path = (
-            SchemaRule.EXTRA_KEY if allowed else SchemaRule.NO_KEYS,
-            masked_pointer(at, fault.path, self._names),
-        )
+        rule = SchemaRule.EXTRA_KEY if allowed else SchemaRule.NO_KEYS
+        path = masked_pointer(at, fault.path, self._names)
         here = masked_pointer("", ("*" if isinstance(token, int) else token for token in fault.path), self._names)
         for name in fault.names:
             near = self.home_of(name, at, here) or did_you_mean(name, unused, work)
@@ -225,7 +223,7 @@ def contains(value: JSON, place: tuple[str, ...]) -> bool:
         return True
     token, inner = place[0], list[JSON]()
     if isinstance(value, dict):
-        inner = [value[token]] if token in value else [*value.values()] * (token == ANY_MEMBER)
+        inner = [value[token]] if token in value else list(value.values()) if token == ANY_MEMBER else []
     elif isinstance(value, list) and token.isdecimal():
         inner = value[_kept(token) :][:1]
     return any(contains(part, place[1:]) for part in inner)

@@ -205,4 +205,5 @@ def _refuse_patterns(document: Document) -> None:
             except PatternError:
                 raise ContractError(NOT_LINEAR, path=where) from None
         if members and looks_back:  # jsonschema matches these by itself, and not in linear time
-            raise ContractError("patternProperties with unevaluatedProperties needs jsonschema-rs", path=place)
+            words = "patternProperties with unevaluatedProperties needs jsonschema-rs, which is not installed"
+            raise ContractError(words, path=place)

@@ -108,7 +108,7 @@ def declared_draft(document: dict[str, Any]) -> str:
         if draft is not None:
             return draft
     known = "2020-12, 2019-09, draft-07, draft-06, draft-04 or draft-03"
-    raise ContractError(f"$schema must name JSON Schema {known}; or leave $schema out", path="/$schema")
+    raise ContractError(f"$schema must name JSON Schema {known}; without $schema it is 2020-12", path="/$schema")
 
 
 def draft_of(document: dict[str, Any] | bool) -> str:
@@ -279,8 +279,8 @@ def either(words: Iterable[str]) -> str:
 
 def list_words(values: Iterable[object], chars: int = MAX_LIST_CHARS) -> str:
     """Return values of the schema as JSON, those beyond so many characters counted: at least the first is shown."""
-    every = list(map(word, values))
-    shown = _fitting(every, chars)
+    every = list(values)
+    shown = _fitting(map(word, every), chars)  # no word is made of what is not shown: an enum may be long
     more = f" and {len(every) - len(shown)} more" if len(shown) < len(every) else ""
     return ", ".join(shown) + more
 

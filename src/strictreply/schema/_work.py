@@ -22,9 +22,8 @@ _TREE = (dict, list)  # isinstance is quicker with a tuple than with a union, an
 MAX_ROUNDS = 100
 TRIED_TWICE = frozenset({"anyOf", "oneOf", "if"})  # by the engines, to learn what these evaluated
 UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems"})
-Below: TypeAlias = list[
-    Counter[int]
-]  # by member or item of a place: the places' ids below, and how often each is judged
+# For each member or item that a place can have: the places' ids below it, with how often each is judged.
+Below: TypeAlias = list[Counter[int]]
 
 
 def load_of(graph: Graph) -> int | None:

@@ -106,7 +106,10 @@ class Code(Worded):
     CALL_ID_DUPLICATE = "call.id_duplicate", "another tool call has the same id"
     CALL_AS_TEXT = "call.as_text", "the tool call is written as text; call the tool through tool_calls"
     CALL_MISSING = "call.missing", "the reply announced a tool call, but contains none"
-    CALL_UNREADABLE = "call.unreadable", "the provider could not read the call; name a tool, its arguments one object"
+    CALL_UNREADABLE = (
+        "call.unreadable",
+        "the provider could not read the call; name a declared tool, with one JSON object as its arguments",
+    )
     CALL_ID_TOO_LONG = "call.id_too_long", "the id of a tool call has more than {limit} bytes"
 
     REPLY_EMPTY = "reply.empty", "neither a tool call nor an answer"
