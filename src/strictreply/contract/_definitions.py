@@ -69,9 +69,7 @@ def read_definition(definition: Mapping[str, Any]) -> Definition:
         raise ContractError('only tools of the type "function" can be declared', path="/type")
     outer, body, at = _parted(definition)
     within = {key: value for key, value in body.items() if key not in _MEMBERS}
-    objects = {key: cast("Mapping[str, Any]", value) for key, value in within.items() if isinstance(value, Mapping)}
-    schemas = {key for key, value in objects.items() if "properties" in {key, *value} or value.get("type") == "object"}
-    foreign = frozenset() if "parameters" in body else _OTHER_WORDS | schemas
+    foreign = frozenset() if "parameters" in body else _OTHER_WORDS | _schemas_in(within)
     _refuse_misspelt(outer, "", _BESIDE, foreign)
     _refuse_misspelt(within, at, _WITHIN if at else _WITHIN | {"function": "function"}, foreign)
     if "name" not in body:
@@ -86,13 +84,20 @@ def read_definition(definition: Mapping[str, Any]) -> Definition:
     return Definition(body["name"], body.get("description") or "", parameters, body.get("strict"), vendor)
 
 
+def _schemas_in(members: Mapping[str, Any]) -> set[str]:
+    """Return the names of members that look like the schema of an object: the parameters, under another name."""
+    objects = {key: cast("Mapping[str, Any]", value) for key, value in members.items() if isinstance(value, Mapping)}
+    return {key for key, value in objects.items() if "properties" in {key, *value} or value.get("type") == "object"}
+
+
 def read_custom(definition: Mapping[str, Any]) -> tuple[JSONObject, JSONObject]:
     """Read a tool that takes free text, nested or flat, and a schema of its grammar where that is a linear pattern."""
     inner = definition.get("custom", {name: value for name, value in definition.items() if name != "type"})
     if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
         raise ContractError("a custom tool must have a name", path="/custom")
     custom = _copied(inner, "/custom")
-    grammar = peek(custom.get("format"), "grammar") or custom.get("format")
+    nested, flat = peek(custom.get("format"), "grammar"), custom.get("format")
+    grammar = flat if nested is None else nested
     pattern = peek(grammar, "definition") if peek(grammar, "syntax") == "regex" else None
     schema: JSONObject = {"type": "string"}
     if isinstance(pattern, str):

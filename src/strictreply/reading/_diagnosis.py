@@ -226,10 +226,7 @@ class Scan:
             end, wanted = _broken_string(text, start)
         elif expected & _ITEM:
             wanted = next((words for pattern, words in _MISSPELT if pattern.match(text, start)), wanted)
-            number, cut = _NUMBER_START.match(text, start), text[start : start + len("false")]
-            end = number.end() if number else start
-            if any(word.startswith(cut) for word in ("true", "false", "null")):  # as far as the text goes
-                end = len(text)
+            end = _broken_scalar(text, start)
         if end == len(text):
             # what comes next, and what closes the open containers
             closing = "".join(_CLOSED_BY[frame.end] for frame in reversed(self._stack[1:]))
@@ -284,6 +281,15 @@ def _broken_string(text: str, offset: int) -> tuple[int, str]:
     if text[end] == "\\":
         return end, "a valid escape, or \\\\ for a backslash"
     return end, "an escape such as \\n, no control character"
+
+
+def _broken_scalar(text: str, offset: int) -> int:
+    """Return where a number or a word breaks off: the end of the text where that cuts it."""
+    cut = text[offset : offset + len("false")]
+    if any(word.startswith(cut) for word in ("true", "false", "null")):
+        return len(text)
+    number = _NUMBER_START.match(text, offset)
+    return number.end() if number else offset
 
 
 def _likely(text: str, offset: int, expected: int, *, outermost: bool) -> str:
