@@ -100,7 +100,8 @@ class Partial(Generic[A_co]):
 class Stop(NamedTuple):
     """Why nothing that follows can be accepted: ``code``, a fault of the JSON, or ``event``, the method that refused.
 
-    ``place`` is the path of the refused value (of the object for a name), ``value`` all that was read up to that.
+    ``place`` is the path of the refused value (of the object for a name), ``value`` all that was read, the refused
+    part in it.
     """
 
     code: Code | None

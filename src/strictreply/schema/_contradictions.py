@@ -169,7 +169,7 @@ class _Analysis:
         for node in nodes:
             self._steps += 1
             if id(node) not in self._engines:
-                flat = {keyword: value for keyword, value in node.schema.items() if keyword in FLAT}
+                flat = {keyword: held for keyword, held in node.schema.items() if keyword in FLAT}
                 self._engines[id(node)] = None
                 with suppress(ContractError):
                     self._engines[id(node)] = engine_for(flat, formats=False) if flat else None
