@@ -121,5 +121,5 @@ def _shaped_by_format(contract: Contract, request: JSONObject) -> tuple[Contract
 
 def _answer(contract: Contract, kind: object) -> Answer:
     if type(contract.answer) is not Answer:
-        raise ContractError("response_format has a schema, but the contract's answer has its own; leave that out")
+        raise ContractError("response_format has a schema, but the contract's answer judges by its own; leave it out")
     return Answer.of(kind, extra=contract.extra or "forbid", formats=contract.formats or "assert")
