@@ -155,8 +155,10 @@ def described(issue: Issue, raw: JSON) -> str:
 def place(path: str, raw: JSON) -> str:
     """Describe a place in a reply: ``search /limit`` instead of ``/tool_calls/0/function/arguments/limit``."""
     inside = _IN_CALL.fullmatch(path)
-    if inside is None or inside["member"] == "name":
-        return "" if inside else path  # the code of a fault in a name says that it is about the tool
+    if inside is None:
+        return path
+    if inside["member"] == "name":
+        return ""  # the code says that it is about the tool
     calls = peek(wire_of(raw).message_in(raw), "tool_calls")
     index = int(inside["index"])
     name = peek(peek(calls[index], "function"), "name") if isinstance(calls, list) and index < len(calls) else None
