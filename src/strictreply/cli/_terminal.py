@@ -59,8 +59,8 @@ def counted(number: int, one: str, several: str) -> str:
     return f"{number} {one if number == 1 else several}"
 
 
-def titled_table(title: str | None, name: str, *numbers: str) -> Table:
-    """Begin a table: a column of names, and columns of numbers."""
+def titled_table(title: str, name: str, *numbers: str) -> Table:
+    """Begin a table under a title: a column of names, and columns of numbers."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.show_edge = False
     table.add_column(name, overflow="fold")
