@@ -18,7 +18,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from strictreply.batch._results import STDIN
 from strictreply.values._issues import Issue, capped, printable, printable_json, printable_lines
 from strictreply.values._limits import JSON
 from strictreply.values._replies import Attempt
@@ -94,7 +93,7 @@ def refuse_broken(words: str, name: str) -> None:
 def refuse_paths(files: Sequence[Path], **written: Path | None) -> None:
     """End the command when a file is none, or what an option is ``written`` to is another of the files."""
     for path in files:
-        if path != STDIN and not path.is_file():
+        if path != Path("-") and not path.is_file():
             fail(f"{path} is not a file: pass files of JSON lines, .gz too, or - for stdin")
     others = {path.resolve() for path in files}
     for name, target in written.items():
