@@ -45,7 +45,6 @@ print([refund(call.args.order, call.args.amount) for call in reply.calls])
 
 GOOD, OTHER = '{"order": 1042, "amount": 29.9}', '{"order": 1077, "amount": 12.5}'
 NOTED = '{"order": 1077, "amount": 12.5, "note": "late"}'
-NOTED = '{"order": 1077, "amount": 12.5, "note": "late"}'
 STORIES: tuple[tuple[str, str, tuple[tuple[str, ...], ...]], ...] = (
     ("mended", "A wrong call is asked for again", (('{"order": "1042", "amount": 29.9}',), (GOOD,))),
     ("kept and mended", "Of two calls only the wrong one is asked for again", ((GOOD, NOTED), (OTHER,))),

@@ -262,8 +262,8 @@ def _made(plan: JSONObject, demand: Demand) -> tuple[Step, JSON]:
 def _fault(plan: JSONObject, demand: Demand) -> tuple[Step, JSONObject]:
     entry = entry_named(plan["fault"])
     what = f"faults.{entry.name} ({entry.summary})"
-    usual = (one for one in _places(demand, plan.get("tool")) if one in entry.places)
-    place: ReplyPlace | None = plan.get("place") or next(usual, None)
+    usual: list[ReplyPlace] = [one for one in _places(demand, plan.get("tool")) if one in entry.places]
+    place: ReplyPlace | None = plan.get("place") or (usual[0] if usual else None)
     if place is None:
         written = ", ".join(entry.places)
         raise FaultNotMade(f"{what} is written as {written}, and this request asks for {demand.words}")
