@@ -258,6 +258,12 @@ def test_what_is_used_is_what_is_loaded() -> None:
     assert not {"strictreply.pipeline", "strictreply.running", "strictreply.coordination"} & loaded
 
 
+def test_the_command_line_begins_without_what_one_command_needs() -> None:
+    """To read the arguments of a command loads neither batches nor the test kit nor an event loop."""
+    loaded = modules_after("import strictreply.cli._app")
+    assert not {"strictreply.batch", "strictreply.testing", "asyncio", "openai"} & loaded
+
+
 def test_the_page_names_modules_that_exist() -> None:
     """Each file that docs/architecture.md names is in the repository, or somewhere under the sources."""
     named = set(re.findall(r"`([\w/]+\.py)`", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")))

@@ -79,9 +79,8 @@ def judge_files(
     with ExitStack() as stack:
         index = stack.enter_context(_Outputs())
         index.read(map(Path, outputs))
-        results, again = (
-            None if path is None else stack.enter_context(written_whole(Path(path))) for path in (out, reask)
-        )
+        files = (None if one is None else stack.enter_context(written_whole(Path(one))) for one in (out, reask))
+        results, again = files
         for row in _requests(map(Path, requests), index):
             came = [] if row.fault else index.of(row.custom_id or "", counts)
             result, following, surplus = _judged(row, came, judged_by, policy=policy, steering=steering)

@@ -47,13 +47,13 @@ def run_check(
     refuse_paths(files, html=page)
     if page is not None and not page.absolute().parent.is_dir():
         fail(f"{page}: the folder {page.parent} does not exist")
-    begun = '{"invalid_replies": ['
 
     def tell(reply: JSONObject) -> None:  # as it is found, so that none is held
-        if as_json:
-            typer.echo((begun if tally.invalid == 1 else ", ") + printable_json(json.dumps(reply)), nl=False)
+        typer.echo((", " if tally.invalid > 1 else "") + printable_json(json.dumps(reply)), nl=False)
 
-    tally = ReplyTally(tell)
+    tally = ReplyTally(tell if as_json else lambda _: None)
+    if as_json:
+        typer.echo('{"invalid_replies": [', nl=False)
     with (
         suppress(KeyboardInterrupt),
         warnings.catch_warnings(action="ignore", category=ContractWarning),  # of tools that others declared once
@@ -63,8 +63,7 @@ def run_check(
             tally.add(path, judged)
         tally.complete = True
     if as_json:
-        rest = printable_json(json.dumps(tally.to_dict())).removeprefix("{")
-        typer.echo(f"{'' if tally.invalid else begun}], {rest}")
+        typer.echo("], " + printable_json(json.dumps(tally.to_dict())).removeprefix("{"))
     else:
         _print(tally, console())
     if page is not None:
@@ -72,6 +71,11 @@ def run_check(
             page.write_text(check_page(tally, [path.name for path in files]), encoding="utf-8")
         except OSError as error:
             fail(f"{page}: {error.strerror}", Status.FAILED)
+    _end(tally, fail_on_empty=fail_on_empty)
+
+
+def _end(tally: ReplyTally, *, fail_on_empty: bool) -> None:
+    """End the command with the status for what was found."""
     if not tally.complete:
         fail("interrupted: the counts cover what was read so far", Status.INTERRUPTED)
     if tally.invalid:

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import cast
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 from rich.text import Text
 
 from strictreply.cli._terminal import Live, Status, console, counted, echo_json, fail, read_json, titled_table
@@ -128,10 +130,10 @@ class Watcher:
 
 
 def _print_report(report: Report, screen: Console) -> None:
-    table = titled_table(None, "kind", *(words.title for words in OUTCOMES.values()))
-    table.show_footer = True
-    for column, footer in zip(table.columns, ("all", *(str(len(report.of(one))) for one in OUTCOMES)), strict=True):
-        column.footer = footer
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, show_footer=True)
+    table.add_column("kind", footer="all")
+    for outcome, words in OUTCOMES.items():
+        table.add_column(words.title, footer=str(len(report.of(outcome))), justify="right")
     for kind in Kind:
         outcomes = Counter(run.outcome for run in report.runs if run.kind is kind)
         cells = [Text(str(outcomes[one]), words.style if outcomes[one] else "dim") for one, words in OUTCOMES.items()]

@@ -18,7 +18,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from strictreply.batch._results import STDIN
 from strictreply.values._issues import Issue, capped, printable, printable_json, printable_lines
 from strictreply.values._limits import JSON
 from strictreply.values._replies import Attempt
@@ -59,8 +58,8 @@ def counted(number: int, one: str, several: str) -> str:
     return f"{number} {one if number == 1 else several}"
 
 
-def titled_table(title: str | None, name: str, *numbers: str) -> Table:
-    """Begin a table: a column of names, and columns of numbers."""
+def titled_table(title: str, name: str, *numbers: str) -> Table:
+    """Begin a table under a title: a column of names, and columns of numbers."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.show_edge = False
     table.add_column(name, overflow="fold")
@@ -94,7 +93,7 @@ def refuse_broken(words: str, name: str) -> None:
 def refuse_paths(files: Sequence[Path], **written: Path | None) -> None:
     """End the command when a file is none, or what an option is ``written`` to is another of the files."""
     for path in files:
-        if path != STDIN and not path.is_file():
+        if path != Path("-") and not path.is_file():
             fail(f"{path} is not a file: pass files of JSON lines, .gz too, or - for stdin")
     others = {path.resolve() for path in files}
     for name, target in written.items():
@@ -155,8 +154,10 @@ def described(issue: Issue, raw: JSON) -> str:
 def place(path: str, raw: JSON) -> str:
     """Describe a place in a reply: ``search /limit`` instead of ``/tool_calls/0/function/arguments/limit``."""
     inside = _IN_CALL.fullmatch(path)
-    if inside is None or inside["member"] == "name":
-        return "" if inside else path  # the code of a fault in a name says that it is about the tool
+    if inside is None:
+        return path
+    if inside["member"] == "name":
+        return ""  # the code says that it is about the tool
     calls = peek(wire_of(raw).message_in(raw), "tool_calls")
     index = int(inside["index"])
     name = peek(peek(calls[index], "function"), "name") if isinstance(calls, list) and index < len(calls) else None

@@ -127,7 +127,8 @@ class ScriptControl:
             return respond(serve, method, target, body)
         for sent in (headers.get("host"), headers.get("origin")):  # so that no web page sets a script
             if sent is not None and not is_loopback(urlsplit(sent if "//" in sent else f"//{sent}").hostname or ""):
-                return error_reply(403, "the control serves this machine only: Host and Origin must be of loopback")
+                words = "the control serves this machine only: Host and Origin must be loopback addresses"
+                return error_reply(403, words)
         if route == "/script":
             return self._begin(body)
         if route == "/journal":
@@ -261,8 +262,8 @@ def _made(plan: JSONObject, demand: Demand) -> tuple[Step, JSON]:
 def _fault(plan: JSONObject, demand: Demand) -> tuple[Step, JSONObject]:
     entry = entry_named(plan["fault"])
     what = f"faults.{entry.name} ({entry.summary})"
-    usual = (one for one in _places(demand, plan.get("tool")) if one in entry.places)
-    place: ReplyPlace | None = plan.get("place") or next(usual, None)
+    usual: list[ReplyPlace] = [one for one in _places(demand, plan.get("tool")) if one in entry.places]
+    place: ReplyPlace | None = plan.get("place") or (usual[0] if usual else None)
     if place is None:
         written = ", ".join(entry.places)
         raise FaultNotMade(f"{what} is written as {written}, and this request asks for {demand.words}")
@@ -285,7 +286,7 @@ def _places(demand: Demand, tool: JSON) -> list[ReplyPlace]:
     if tool is not None:
         return ["call", "union"]
     answer: list[ReplyPlace] = ["prose"] if demand.answer_schema is None else ["json", "prose"]
-    call: list[ReplyPlace] = ["call"] * bool(demand.contract.tools)
+    call: list[ReplyPlace] = ["call"] if demand.contract.tools else []
     return [*call, *answer] if demand.callable_tools else [*answer, *call]
 
 

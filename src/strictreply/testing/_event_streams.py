@@ -32,9 +32,10 @@ def chunks(completion: JSON, *, usage: bool = False) -> Iterator[JSON]:
     for choice in listed:
         index: JSONObject = {"index": choice["index"]} if "index" in choice else {}
         for delta in _deltas(choice["message"]):
-            yield around | {"choices": [{**index, "delta": delta, "logprobs": None, "finish_reason": None}]}
+            part: JSON = {**index, "delta": delta, "logprobs": None, "finish_reason": None}
+            yield {**around, "choices": [part]}
         ended: JSONObject = {name: value for name, value in choice.items() if name != "message"} | {"delta": {}}
-        yield around | {"choices": [ended]}
+        yield {**around, "choices": [ended]}
     if usage and "usage" in completion:
         yield around | {"choices": [], "usage": completion["usage"]}
 

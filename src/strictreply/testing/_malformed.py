@@ -66,6 +66,9 @@ def scripts_of(
 
     ``kinds`` None is what a model gets wrong that an app might act on, made of one tool where it is the same for each,
     unless ``names`` or ``everything`` are asked for. ``then`` None is a good reply, and a text after its call's result.
+    ``request`` holds what the app's requests have beyond the API's defaults: some replies are faults only then.
+    ``cassette`` adds its recorded replies that do not fit; without tools, kinds and names there is nothing else.
+
     Raises ValueError when nothing is left, or a fault that was named cannot be made of any tool, ContractError (a
     ValueError) for tools and a request that no contract can be made of, TypeError when ``tools`` is no list.
     """
@@ -73,15 +76,14 @@ def scripts_of(
     wanted = {entry_named(name).name for name in _several(names)}
     chooses = kinds is not None or bool(wanted)
     usual = BY_THE_MODEL if cassette is None or declared or chooses else ()
-    entries = _entries(usual if kinds is None else _several(kinds), wanted)
+    entries = _entries(kinds, wanted, usual)
     after = (then,) if isinstance(then, Step) else tuple(then or ())
     said = dict(request or {})
-    asked = _asked(declared, place, said)
-    runs = list(_runs(entries, asked, place, after, gentle=bool(declared) and not (chooses or everything)))
+    gentle = bool(declared) and not (chooses or everything)
+    runs = list(_runs(entries, _asked(declared, place, said), place, after, gentle=gentle))
     _refuse_unmade(wanted - {run.fault.name for run in runs}, declared, place, said)
     if cassette is not None:
-        steps = after or (ok.answer(),)
-        runs += [Malformed("", one, steps[:-1], steps[-1]) for one in Cassette(cassette).failures(declared or None)]
+        runs += _recorded(Cassette(cassette), declared, after or (ok.answer(),))
     if not runs:
         raise ValueError("@pytest.mark.malformed: no fault can be made from these tools, kinds, place and cassette")
     return sorted(runs, key=_urgency)
@@ -98,9 +100,13 @@ def _several(given: Iterable[Kind | str] | str) -> list[str]:
     return [given] if isinstance(given, str) else list(given)
 
 
-def _entries(kinds: Iterable[Kind | str], names: set[str]) -> list[Entry]:
-    """Choose from the catalogue, by name if any is given."""
-    wanted = set() if names else set(map(Kind, kinds))
+def _recorded(cassette: Cassette, declared: list[object], after: tuple[Step, ...]) -> list[Malformed]:
+    return [Malformed("", fault, after[:-1], after[-1]) for fault in cassette.failures(declared or None)]
+
+
+def _entries(kinds: Iterable[Kind | str] | str | None, names: set[str], usual: Iterable[Kind]) -> list[Entry]:
+    """Choose from the catalogue, by name if any is given, else by kind, the ``usual`` ones when none is."""
+    wanted = set() if names else set(map(Kind, usual if kinds is None else _several(kinds)))
     return [entry for entry in CATALOGUE.values() if entry.name in names or entry.kind in wanted]
 
 

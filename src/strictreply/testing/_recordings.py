@@ -24,9 +24,8 @@ from strictreply.wires._opening import peek
 from strictreply.wires._responses import is_response
 from strictreply.wires._wire import wire_of
 
-RedactText: TypeAlias = Callable[
-    [str], str
-]  # takes a text of a request or a response, returns what may be written of it
+# Takes a text of a request or a response, returns what may be written of it.
+RedactText: TypeAlias = Callable[[str], str]
 REDACTED = attempts.REDACTED
 
 _NAMES = (

@@ -104,11 +104,12 @@ def _items(message: JSONObject, mark: str, status: str) -> Iterator[JSON]:
     content, refusal, calls = message.get("content"), message.get("refusal"), message.get("tool_calls")
     legacy = message.get("function_call")
     if refusal or content is not None or not (calls or legacy):
+        parts: JSON = [] if content is None else content
         if refusal:
-            content = [{"type": "refusal", "refusal": refusal}]
+            parts = [{"type": "refusal", "refusal": refusal}]
         elif isinstance(content, str):
-            content = [{"type": "output_text", "text": content, "annotations": []}]
-        parts, role = [] if content is None else content, message.get("role")
+            parts = [{"type": "output_text", "text": content, "annotations": []}]
+        role = message.get("role")
         yield {"id": f"msg_{mark}", "type": "message", "role": role, "status": status, "content": parts}
     odd: JSONObject = {"id": f"fc_{mark}", "type": "function_call", "status": status}
     if legacy:

@@ -96,9 +96,7 @@ class ScriptedModel:
         if max_requests < 1:
             raise ValueError("max_requests must be at least 1")
         with self._lock:
-            self._steps = steps
-            self._then = then
-            self._max_requests = max_requests
+            self._steps, self._then, self._max_requests = steps, then, max_requests
             self._requests: list[Asked] = []
             self._ids = CallIds()
             self.looped: bool = False

@@ -286,14 +286,15 @@ class CallIds:
         for call in calls:
             if call.get("id") in own:
                 call["id"] = renamed.get(str(call["id"]), call["id"])
-        if not (renamed and isinstance(copied, HTTPReply)):
-            return copied
+        return _rewritten(copied, renamed) if renamed and isinstance(copied, HTTPReply) else copied
 
-        def other(found: re.Match[bytes]) -> bytes:
-            return renamed.get(found[0].decode(), found[0].decode()).encode()
 
-        parts = (_WRITTEN_ID.sub(other, part) if isinstance(part, bytes) else part for part in copied.parts)
-        return replace(copied, parts=tuple(parts))
+def _rewritten(reply: HTTPReply, renamed: Mapping[str, str]) -> HTTPReply:
+    def other(found: re.Match[bytes]) -> bytes:
+        return renamed.get(found[0].decode(), found[0].decode()).encode()
+
+    parts = (_WRITTEN_ID.sub(other, part) if isinstance(part, bytes) else part for part in reply.parts)
+    return replace(reply, parts=tuple(parts))
 
 
 def _calls(served: Served) -> Iterator[JSONObject]:

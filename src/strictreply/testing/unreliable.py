@@ -77,9 +77,7 @@ class UnreliableModel:
     def __init__(self, scenario: Scenario, *, seed: int = 0, failure_rate: float = DEFAULT_FAILURE_RATE) -> None:
         if not 0 <= failure_rate <= 1:
             raise ValueError("failure_rate must be between 0 and 1")
-        self._scenario = scenario
-        self._seed = seed
-        self._failure_rate = failure_rate
+        self._scenario, self._seed, self._failure_rate = scenario, seed, failure_rate
 
     def __call__(self, request: JSONObject) -> JSONObject | HTTPReply:
         """Answer the body of one request; a 400 when its tools or schemas are none."""

@@ -55,7 +55,7 @@ OUTCOMES: Mapping[ProbeOutcome, OutcomeWords] = {
 FINDINGS: Mapping[ProbeOutcome, tuple[str, str]] = {
     ProbeOutcome.ACCEPTED: (
         "The app went on with a reply that breaks its own contract.",
-        "Judge the whole reply before use: arguments by the tool's closed schema, JSON strictly, role, finish_reason.",
+        "Judge the whole reply before use: JSON strictly, arguments by the closed schema, finish_reason and role.",
     ),
     ProbeOutcome.CRASHED: (
         "An exception came out that says nothing of the reply, or the process died.",

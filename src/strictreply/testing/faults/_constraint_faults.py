@@ -71,7 +71,9 @@ unknown_discriminator: Entry = _enum(
     "The key that tells alternatives apart has an unknown value.",
     lambda spot: [CANARY for tag in spot.rules("const") if isinstance(tag, str)],
 )
-discriminator_of_another: Entry = at_member("extra_key", "A tag names another alternative.", _tag_of_another, "object")
+discriminator_of_another: Entry = at_member(
+    "extra_key", "The key that tells alternatives apart names another one.", _tag_of_another, "object"
+)
 excluded_value: Entry = at_place("not", "A value is one that the schema excludes.", _excluded)
 broken_condition: Entry = at_member("required", "A key is missing that a condition requires.", _conditional)
 

@@ -42,7 +42,7 @@ _error = partial(response_entry, Kind.ENVELOPE, "envelope.error")
 
 # Choices
 missing_choices: Entry = _no_choices("The response has no choices.", without(completion({}), "choices"))
-empty_choices: Entry = _no_choices("The list of choices is empty.", _choices([]))
+empty_choices: Entry = _no_choices("The list of choices is empty, as in an Azure stream's first event.", _choices([]))
 null_choices: Entry = _no_choices("The choices are null.", _choices(None))
 choices_as_object: Entry = _no_choices("The choices are one object, not a list.", _choices(_CHOICE))
 two_choices: Entry = _no_choices("The response has two choices, not one.", _choices([_CHOICE, _CHOICE | {"index": 1}]))
@@ -130,7 +130,7 @@ cut_at_model_length: Entry = _cut("The reply was cut at the context's end: model
 filtered: Entry = _filtered("The provider's content filter let nothing through.", _alone("", "content_filter"))
 filtered_midway: Entry = _stopped("The content filter stopped the reply in its middle.", "content_filter")
 blocked_for_safety: Entry = _filtered("The reply was blocked, with the finish reason SAFETY.", _alone(None, "SAFETY"))
-blocked_as_recitation: Entry = _stopped("The reply was stopped, with the reason RECITATION.", "RECITATION")
+blocked_as_recitation: Entry = _stopped("The reply was stopped, with the finish reason RECITATION.", "RECITATION")
 blocked_as_sensitive: Entry = _filtered("The reply was blocked, with the reason sensitive.", _alone("", "sensitive"))
 refusal: Entry = _refused("The model refused.", _alone(None, refusal=_REFUSAL))
 refusal_beside_reply: Entry = _refused("A refusal stands beside the reply.", {"refusal": _REFUSAL}, write=_with_members)

@@ -138,7 +138,7 @@ arithmetic: Entry = _number("A calculation stands where its result should: 60 * 
 number_with_unit: Entry = _number("A number is followed by its unit: 5 km.", "5 km")
 
 # Words
-python_literal: Entry = _word("A Python literal of another value stands for true, false or null.", "$other")
+python_literal: Entry = _word("True, False or None stands for true, false or null, as in Python.", "$other")
 undefined: Entry = _word("JavaScript's undefined stands for a value.", "undefined")
 
 # Strings
@@ -176,7 +176,7 @@ cut_in_number: Entry = _number("The text ends after the point of a number.", "12
 cut_in_word: Entry = _word("The text ends inside true, false or null.", "tru", "json.incomplete", cut=True)
 
 # Members
-duplicate_key: Entry = _repeated("A key comes twice, with two values.", f'$key: $value, $key: "{CANARY}"')
+duplicate_key: Entry = _repeated("A key comes twice: parsers take either value.", f'$key: $value, $key: "{CANARY}"')
 escaped_duplicate_key: Entry = _repeated("A key comes twice, once escaped.", f'$key: $value, $escaped: "{CANARY}"')
 unquoted_key: Entry = _member("A key has no quotes, as in JavaScript.", "$name: $value")
 missing_colon: Entry = _member("No colon stands between a key and its value.", "$key $value")
@@ -212,12 +212,12 @@ empty_text: Entry = _text("The text is empty.", "", "json.empty", ("call", "unio
 blank_text: Entry = _text("The text is white space.", " \n", "json.empty")
 _THOUGHTS = f"We need to call it now. The {CANARY} was asked for, so let me do that."
 prose: Entry = _text("The model thinks aloud where JSON belongs.", _THOUGHTS)
-python_repr: Entry = _text("The text is a Python literal: single quotes, True.", lambda text: repr(json.loads(text)))
+python_repr: Entry = _text("The text is Python's repr: single quotes, True, None.", lambda text: repr(json.loads(text)))
 python_call: Entry = _text("The text is a Python call with keywords.", lambda text: f"dict({_keywords(text)})")
 xml: Entry = _text("The text is XML.", lambda text: f"<function>{_elements(text)}</function>")
 yaml: Entry = _text("The text is YAML, a line for each member.", lambda text: _lines(text) or text)
 base64_text: Entry = _text("The text is encoded as base64.", lambda text: base64.b64encode(text.encode()).decode())
-whitespace_flood: Entry = _incomplete("Only line breaks follow the first bracket.", _flooded)
+whitespace_flood: Entry = _incomplete("Only line breaks follow the first bracket, as from some JSON modes.", _flooded)
 
 # Around the JSON
 prose_before: Entry = _text("A sentence stands before the JSON.", f"Sure! Here is the {CANARY} you asked for:\n\n$text")
@@ -225,11 +225,11 @@ prose_after: Entry = _trailing("A sentence stands after the JSON.", f"$text\n\nL
 fenced: Entry = _text("The JSON is in a Markdown fence.", "```json\n$text\n```")
 _THINKING = f"<think>\nThe user wants {CANARY}.\n</think>\n\n$text"
 think_block: Entry = _text("The model's thoughts stand before the JSON, in think tags.", _THINKING)
-tool_call_tags: Entry = _text("The JSON is in tool_call tags.", "<tool_call>\n$text\n</tool_call>")
+tool_call_tags: Entry = _text("The JSON is in tool_call tags that the server left.", "<tool_call>\n$text\n</tool_call>")
 template_token: Entry = _trailing("A token of the chat template stands after the JSON.", "$text<|im_end|>")
 byte_order_mark: Entry = _text("A byte order mark stands before the JSON.", "\ufeff$text")
 nul_byte: Entry = _trailing("A NUL stands after the JSON, as a program in C ends a text.", "$text\x00")
-empty_object_before: Entry = _several("An empty object stands before the JSON.", "{}$text")
+empty_object_before: Entry = _several("An empty object stands before the JSON, from pieces badly joined.", "{}$text")
 json_lines: Entry = _several("Two JSON values stand on two lines.", "$text\n$text")
 
 # Within the JSON
@@ -262,6 +262,6 @@ missing_comma: Entry = _text("No comma stands between two members.", _before_bra
 ellipsis: Entry = _text("Three dots stand for what the model left out.", _before_brace(", ..."))
 smart_quotes: Entry = _text("Keys and strings are in typographic quotes.", _smart)
 html_escaped: Entry = _text("The quotes are escaped as in HTML.", html.escape)
-escaped_quotes: Entry = _text("The quotes are escaped as in a string.", lambda text: text.replace('"', '\\"'))
-escaped_line_breaks: Entry = _text(r"The escape \n stands between the members.", _after_bracket(r"\n  "))
+escaped_quotes: Entry = _text("The quotes are escaped, but stand in no string.", lambda text: text.replace('"', '\\"'))
+escaped_line_breaks: Entry = _text(r"The escape \n stands between members, not a line break.", _after_bracket(r"\n  "))
 no_break_space: Entry = _text("A no-break space stands between the members.", _after_bracket("\u00a0"))

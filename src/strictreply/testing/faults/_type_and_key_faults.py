@@ -69,7 +69,7 @@ fraction_for_integer: Entry = _number("An integer has a fraction.", lambda spot:
 boolean_for_number: Entry = _number(
     "A boolean stands where a number belongs.", lambda spot: [one for one in (True, False) if one != spot.value]
 )
-boolean_as_text: Entry = _boolean("A boolean is written as a string.", lambda spot: ["" if spot.value else "false"])
+boolean_as_text: Entry = _boolean("A boolean is a text Python misreads.", lambda spot: ["" if spot.value else "false"])
 boolean_in_words: Entry = _boolean('A boolean is written as the word "no", which Python takes for true.', ["no"])
 number_for_boolean: Entry = _boolean("A boolean is written as 1 or 0.", lambda spot: [int(not spot.value)])
 number_for_text: Entry = _typed(
@@ -81,12 +81,12 @@ timestamp_for_date: Entry = _typed(
     lambda spot: spot.kind == "string" and not _MOMENTS.isdisjoint(spot.rules("format")),
 )
 null_value: Entry = _typed("Null stands where a value must be.", [None], lambda spot: not spot.optional)
-null_for_optional: Entry = _typed("Null stands for an optional member.", [None], lambda spot: spot.optional)
+null_for_optional: Entry = _typed("Null stands where a member should be left out.", [None], lambda spot: spot.optional)
 null_as_text: Entry = _typed(
     "Null is written as a string.", ["null"], lambda spot: "null" in [*spot.rules("type"), *spot.listed("type")]
 )
 empty_text_for_optional: Entry = _typed(
-    "An empty string stands for an optional member.", [""], lambda spot: spot.optional and spot.kind != "string"
+    "An empty string stands for a member left out.", [""], lambda spot: spot.optional and spot.kind != "string"
 )
 array_as_text: Entry = _array("An array is written as a string of JSON.", lambda spot: [json.dumps(_items(spot))])
 array_as_comma_list: Entry = _array(
