@@ -97,11 +97,18 @@ class Bounds:
     def bound_response(self, response: Any) -> None:
         """Look at a response before its body is read: bound the body, and remember a redirect."""
         size = BodySize(response, self.max_body_bytes * (_STREAM_FACTOR if self.is_streamed else 1))
-        if not self.is_streamed and hasattr(response, "_content"):  # in memory from the start, as a mock's is
-            size.add(len(response.content))
         response.stream = bounded_body(response.stream, size, self.left, at_once=self.is_streamed)
         if response.has_redirect_location:
             self.redirected = response
+
+    def checked(self, response: Any) -> Any:
+        """Return a response once the size of its body is checked: a mock's, or a cache's, was in memory all along."""
+        BodySize(response, self.max_body_bytes).add(len(response.content))
+        return response
+
+    async def checked_later(self, sent: Awaitable[Any]) -> Any:
+        """Await a response, and return it like :meth:`checked`."""
+        return self.checked(await sent)
 
 
 _current: ContextVar[Bounds | None] = ContextVar("strictreply_exchange", default=None)
@@ -170,7 +177,10 @@ class _StandIn:
             trace = _traced(bounds, client, given.get("trace"), is_async=is_async)
             request.extensions = {**given, "timeout": _Timeouts(given.get("timeout", {})), "trace": trace}
         # redirects are followed, whatever the client says, and judged by our hook: each ends the call or leads on
-        return type(client).send(sender, request, stream=stream, **options | {"follow_redirects": True})
+        sent = type(client).send(sender, request, stream=stream, **options | {"follow_redirects": True})
+        if stream:
+            return sent
+        return bounds.checked_later(sent) if is_async else bounds.checked(sent)
 
 
 def _awaitable(check: Callable[[Any], None]) -> Callable[[Any], Awaitable[None]]:
