@@ -75,16 +75,14 @@ class Bounds:
         self.pause = 2 * self.pause or _FIRST_PAUSE
 
     def check_request(self, request: Any) -> None:
-        """Refuse a request that follows a redirect unless it is the same one to the same origin, and the only one.
-
-        RFC 9110 §15.4: 307 and 308 keep the method, the others become a GET. The first request is the caller's own.
-        """
+        """Refuse a request that follows a redirect unless it is the same one to the same origin, and the only one."""
         response, self.redirected = self.redirected, None
         if response is None:
             return
         self.redirects += 1
         origin, method = _origin(request), request.method
         what = "a second redirect" if self.redirects > 1 else ""
+        # RFC 9110 §15.4: 307 and 308 keep the method, the others become a GET
         what = "a redirect that changes the method" if method != response.request.method else what
         what = "a redirect to another origin" if origin != _origin(response.request) else what
         if what:
@@ -249,10 +247,8 @@ def _time_stream(stream: Any) -> bool:
 
 @cache
 def _timed_class(kind: Any) -> Any:
-    """Derive a stream whose every read and write ends with the exchange that the thread or task is in.
-
-    An open stream changes its class, so this has one base and no state. An async one is cut by its cancel scope.
-    """
+    """Derive a stream whose every read and write ends with the exchange that the thread or task is in."""
+    # an open stream changes its class: one base and no state; an async one is cut by its cancel scope
     is_async = inspect.iscoroutinefunction(kind.write)
 
     class Timed(kind):  # type: ignore[misc]  # a class that is only known here

@@ -1,7 +1,4 @@
-"""A streamed chat completion: its chunks put together into one completion, and a completion taken apart into chunks.
-
-What the API does not send (an event that is no chunk, calls that contradict themselves, more after the end) is a fault.
-"""
+"""A streamed chat completion: its chunks put together, where what the API does not send is a fault; or taken apart."""
 
 from __future__ import annotations
 

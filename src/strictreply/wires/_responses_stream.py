@@ -1,7 +1,4 @@
-"""A streamed response: its events put together into one response, and a response taken apart into events.
-
-Texts and arguments come as deltas, whole behind them (``done``), in their item and in the response: these must agree.
-"""
+"""A streamed response: its events put together, whose texts must agree wherever they come again; or taken apart."""
 
 from __future__ import annotations
 
