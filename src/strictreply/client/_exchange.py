@@ -231,15 +231,12 @@ def _addresses(info: Mapping[str, Any]) -> int:
         return 1
 
 
-_IS_TIMED = "timed_by_strictreply"
-
-
 def _time_stream(stream: Any) -> bool:
     """Time a network stream from now on, and return whether it is one; outside of our exchanges nothing changes."""
     kind: Any = type(stream)
     if not callable(getattr(stream, "get_extra_info", None)):
         return False
-    if not hasattr(kind, _IS_TIMED):
+    if not hasattr(kind, "timed_by_strictreply"):
         with suppress(TypeError):  # a backend of the caller's own, whose streams are of another build
             stream.__class__ = _timed_class(kind)
     return True

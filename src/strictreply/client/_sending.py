@@ -33,6 +33,7 @@ from strictreply.wires._opening import ENVELOPE_FACTOR, as_json
 
 NOTHING = nullcontext()
 
+_REPEAT_TOKENS = 5
 _RETRY_COUNT = "x-stainless-retry-count"  # where the SDK itself counts its repeats
 
 
@@ -80,9 +81,6 @@ class RetryBucket:
         """Return the tokens of a repeat that succeeded, or one token for a call that succeeded at once."""
         with self._lock:
             self._taken = max(0, self._taken - (_REPEAT_TOKENS if repeated else 1))
-
-
-_REPEAT_TOKENS = 5
 
 
 @dataclass(slots=True)

@@ -26,13 +26,9 @@ class ChatAssembly:
 
     def __init__(self) -> None:
         self.fault: Issue | None = None
-        self.is_done = False
-        self.is_over = False
-        self.chunks = 0
-        self.size = 0
+        self.is_done = self.is_over = self.is_text_alone = self.is_piece = False
+        self.chunks = self.size = 0
         self.delta: JSONObject = {}
-        self.is_text_alone = False
-        self.is_piece = False
         self._around: JSONObject = {}
         self._choices: dict[int, _Choice] = {}
 
