@@ -21,6 +21,7 @@ import pytest
 
 import strictreply as sr
 from scripted import USER, Server, completion, http
+from strictreply.client._body_size import MAX_ERROR_BYTES
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._wire import HTTPReply, Pause, WireEnding
 from strictreply.values._limits import DEFAULT_LIMITS
@@ -219,6 +220,38 @@ def test_v4_a_compressed_completion_is_read(call: Call) -> None:
     """Compression itself is no fault."""
     with LoopbackServer(lambda _: HTTPReply(200, {"Content-Encoding": "gzip"}, (gzip.compress(BODY),))) as server:
         assert call(server.base_url, sr.RetryPolicy(deadline=PATIENCE)) == HELLO
+
+
+LARGE = http.Response(503, content=b" " * (MAX_ERROR_BYTES + 1))
+"""A body over the cap of an error, in memory."""
+
+
+class Cache(http.Client):  # type: ignore[misc]
+    """Responds from memory; nothing is sent, and no hook is called."""
+
+    def send(self, request: Any, **_: Any) -> Any:
+        """Return the large response."""
+        LARGE.request = request
+        return LARGE
+
+
+class AsyncCache(http.AsyncClient):  # type: ignore[misc]
+    """Responds from memory, too."""
+
+    async def send(self, request: Any, **_: Any) -> Any:
+        """Return the large response."""
+        LARGE.request = request
+        return LARGE
+
+
+@pytest.mark.parametrize("own", [Cache, AsyncCache])
+def test_v4_a_body_that_a_client_has_in_memory_is_capped_too(own: Any) -> None:
+    """A client that responds without sending, as a cache does, is held to the cap like any other."""
+    sdk: Any = openai.OpenAI if own is Cache else openai.AsyncOpenAI
+    call = sr.wrap(sdk(**OF_SDK, http_client=own())).create
+    with pytest.raises(sr.TransportFailed) as raised:
+        call(**ASK) if own is Cache else asyncio.run(call(**ASK))
+    assert (raised.value.reason, raised.value.status_code) == ("response_too_large", 503)
 
 
 Twin = Callable[[Server], Any]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from email.utils import formatdate
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -177,6 +178,12 @@ def test_v14_a_date_alone_reaches_the_failure() -> None:
     assert past is not None
     assert (failure.retry_after or 0) > 0
     assert past.retry_after == 0.0
+
+
+@pytest.mark.parametrize(("value", "seconds"), [(5, 5.0), (2.5, 2.5), (-5, None), ([5], None), (None, None)])
+def test_a_header_that_is_no_text_harms_nothing(value: Any, seconds: float | None) -> None:
+    """A number among the headers of another SDK's error counts as its text would; anything else is None."""
+    assert retry_after({"retry-after": value, "date": value}) == seconds
 
 
 @given(st.text(max_size=40), st.text(max_size=40), st.text(max_size=40))

@@ -400,6 +400,18 @@ def test_a_reply_that_is_refused_is_an_error_of_the_sdk_too(answer: Any, kind: t
     assert type(pickle.loads(pickle.dumps(raised.value))).__mro__[1] is not kind  # noqa: S301 - our own
 
 
+def test_a_cut_that_is_an_http_error_is_that_error_of_the_sdk() -> None:
+    """Where no completion ever came, a reply that was cut is what the SDK would have raised, not a cut completion."""
+    error = {"message": "Could not finish the message because max_tokens was reached."}
+    client, _ = wrapped(status(400, {"error": error}), policy=sr.RetryPolicy(max_retries=0))
+    with pytest.raises(openai.BadRequestError) as raised:
+        client.reply(**ASK)
+    refused: Any = raised.value
+    assert type(refused).__mro__[1] is sr.ReplyRejected
+    assert [issue.code for issue in refused.issues] == ["reply.truncated"]
+    assert (refused.status_code, refused.body) == (400, error)
+
+
 @pytest.mark.parametrize(("retries", "requests"), [(0, 1), (5, 6)])
 def test_the_clients_max_retries_is_the_default(retries: int, requests: int) -> None:
     """The client's ``max_retries`` applies unless the policy sets another number."""

@@ -155,10 +155,7 @@ class _BoundedBody:
             yield bytes(kept)
 
     def _joined(self, kept: bytearray, piece: bytes) -> tuple[bytes, ...]:
-        """Count a piece; return what is long enough to be passed on, and keep the rest.
-
-        The HTTP library keeps each piece as an object: of two bytes each they would take thirty times their size.
-        """
+        # the HTTP library keeps each piece as an object: of two bytes each they would take thirty times their size
         self._check_time()
         self._size.feed(piece)
         kept += piece

@@ -75,16 +75,14 @@ class Bounds:
         self.pause = 2 * self.pause or _FIRST_PAUSE
 
     def check_request(self, request: Any) -> None:
-        """Refuse a request that follows a redirect unless it is the same one to the same origin, and the only one.
-
-        RFC 9110 §15.4: 307 and 308 keep the method, the others become a GET. The first request is the caller's own.
-        """
+        """Refuse a request that follows a redirect unless it is the same one to the same origin, and the only one."""
         response, self.redirected = self.redirected, None
         if response is None:
             return
         self.redirects += 1
         origin, method = _origin(request), request.method
         what = "a second redirect" if self.redirects > 1 else ""
+        # RFC 9110 §15.4: 307 and 308 keep the method, the others become a GET
         what = "a redirect that changes the method" if method != response.request.method else what
         what = "a redirect to another origin" if origin != _origin(response.request) else what
         if what:
@@ -97,11 +95,18 @@ class Bounds:
     def bound_response(self, response: Any) -> None:
         """Look at a response before its body is read: bound the body, and remember a redirect."""
         size = BodySize(response, self.max_body_bytes * (_STREAM_FACTOR if self.is_streamed else 1))
-        if not self.is_streamed and hasattr(response, "_content"):  # in memory from the start, as a mock's is
-            size.add(len(response.content))
         response.stream = bounded_body(response.stream, size, self.left, at_once=self.is_streamed)
         if response.has_redirect_location:
             self.redirected = response
+
+    def checked(self, response: Any) -> Any:
+        """Return a response once the size of its body is checked: a mock's, or a cache's, was in memory all along."""
+        BodySize(response, self.max_body_bytes).add(len(response.content))
+        return response
+
+    async def checked_later(self, sent: Awaitable[Any]) -> Any:
+        """Await a response, and return it like :meth:`checked`."""
+        return self.checked(await sent)
 
 
 _current: ContextVar[Bounds | None] = ContextVar("strictreply_exchange", default=None)
@@ -170,7 +175,10 @@ class _StandIn:
             trace = _traced(bounds, client, given.get("trace"), is_async=is_async)
             request.extensions = {**given, "timeout": _Timeouts(given.get("timeout", {})), "trace": trace}
         # redirects are followed, whatever the client says, and judged by our hook: each ends the call or leads on
-        return type(client).send(sender, request, stream=stream, **options | {"follow_redirects": True})
+        sent = type(client).send(sender, request, stream=stream, **options | {"follow_redirects": True})
+        if stream:
+            return sent
+        return bounds.checked_later(sent) if is_async else bounds.checked(sent)
 
 
 def _awaitable(check: Callable[[Any], None]) -> Callable[[Any], Awaitable[None]]:
@@ -223,15 +231,12 @@ def _addresses(info: Mapping[str, Any]) -> int:
         return 1
 
 
-_IS_TIMED = "timed_by_strictreply"
-
-
 def _time_stream(stream: Any) -> bool:
     """Time a network stream from now on, and return whether it is one; outside of our exchanges nothing changes."""
     kind: Any = type(stream)
     if not callable(getattr(stream, "get_extra_info", None)):
         return False
-    if not hasattr(kind, _IS_TIMED):
+    if not hasattr(kind, "timed_by_strictreply"):
         with suppress(TypeError):  # a backend of the caller's own, whose streams are of another build
             stream.__class__ = _timed_class(kind)
     return True
@@ -239,10 +244,8 @@ def _time_stream(stream: Any) -> bool:
 
 @cache
 def _timed_class(kind: Any) -> Any:
-    """Derive a stream whose every read and write ends with the exchange that the thread or task is in.
-
-    An open stream changes its class, so this has one base and no state. An async one is cut by its cancel scope.
-    """
+    """Derive a stream whose every read and write ends with the exchange that the thread or task is in."""
+    # an open stream changes its class: one base and no state; an async one is cut by its cancel scope
     is_async = inspect.iscoroutinefunction(kind.write)
 
     class Timed(kind):  # type: ignore[misc]  # a class that is only known here

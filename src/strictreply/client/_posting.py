@@ -206,10 +206,7 @@ class Posts:
         self._texts: dict[tuple[int, ...], tuple[tuple[JSONObject, ...], str]] = {}
 
     def of(self, sender: Any, keywords: JSONObject) -> JSONObject | None:
-        """Return what ``create`` would pass to ``post``: plain JSON as it is, anything else as the SDK transforms it.
-
-        None when it refuses the keywords, or posts in a way that is not known to us.
-        """
+        """Return what ``create`` would pass to ``post``; None when it refuses, or posts in a way that is not known."""
         members = {name: value for name, value in keywords.items() if name not in _OPTIONS}
         plain = {name: value for name, value in members.items() if _is_plain(value)}
         form = self._form(sender, members, plain)

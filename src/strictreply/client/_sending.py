@@ -33,6 +33,7 @@ from strictreply.wires._opening import ENVELOPE_FACTOR, as_json
 
 NOTHING = nullcontext()
 
+_REPEAT_TOKENS = 5
 _RETRY_COUNT = "x-stainless-retry-count"  # where the SDK itself counts its repeats
 
 
@@ -80,9 +81,6 @@ class RetryBucket:
         """Return the tokens of a repeat that succeeded, or one token for a call that succeeded at once."""
         with self._lock:
             self._taken = max(0, self._taken - (_REPEAT_TOKENS if repeated else 1))
-
-
-_REPEAT_TOKENS = 5
 
 
 @dataclass(slots=True)
@@ -320,7 +318,9 @@ def as_sdks_too(error: CallFailed, transport: Transport, last: Sent | None, rais
         return _like_raised(error, raised)
     if kind in (sdk.LengthFinishReasonError, sdk.ContentFilterFinishReasonError):
         return _both(error, kind, {"completion": _completion(last, transport)})
-    response, request_id = _http_of(last)
+    source: Any = None if last is None else last.source
+    response = source.http_response if is_raw(source) else None  # None where another program read it
+    request_id = getattr(source, "_request_id" if response is None else "request_id", None)
     request = getattr(response, "request", None)
     request = request or client._client.build_request("POST", f"{client.base_url}{transport.wire.path}")  # noqa: SLF001
     message = str(error).partition("\n")[0]
@@ -344,14 +344,6 @@ def _sdks_kind(sdk: Any, error: CallFailed, last: Sent | None, raised: Exception
     if raised is not None:
         return sdk.APIConnectionError
     return None if last is None else sdk.APIResponseValidationError
-
-
-def _http_of(last: Sent | None) -> tuple[Any, str | None]:
-    """Return the HTTP response that came last, None where another program read it; and the id of its request."""
-    source: Any = None if last is None else last.source
-    if is_raw(source):
-        return source.http_response, getattr(source, "request_id", None)
-    return None, getattr(source, "_request_id", None)
 
 
 def _like_raised(error: CallFailed, raised: Any) -> CallFailed:

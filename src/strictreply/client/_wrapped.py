@@ -237,10 +237,7 @@ class Wrapped(Generic[A_co]):
         return made
 
     def _ask(self, keywords: JSONObject, drop_in: Wire | None = None, response_format: JSONObject | None = None) -> Ask:
-        """Read one call's keywords: ours (``contract``, ``policy``, ``steering``, ``api``) and the API's.
-
-        ``drop_in`` is the API whose own method was called: it allows parallel calls unless the request forbids them.
-        """
+        """Read one call's keywords, ours and the API's; ``drop_in`` is the API whose own method was called."""
         guard, settings = self._guard, self._guard.settings
         wire = drop_in or wire_named(keywords.pop("api", None) or settings.api)
         own = {name: value for name in ("policy", "steering") if (value := keywords.pop(name, None))}
@@ -261,6 +258,7 @@ class Wrapped(Generic[A_co]):
         for name in _OF_CONTRACTS.intersection(keywords):
             remedy = f"pass it to wrap(), or pass contract=Contract({name}=…) to this call"
             raise ContractError(f"{name} belongs to a contract: {remedy}")
+        # the API's own method allows parallel calls unless the request forbids them
         if is_drop_in and not contract.parallel and not isinstance(keywords.get("parallel_tool_calls"), bool):
             return contract.replace(parallel=True)
         return contract

@@ -165,8 +165,7 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     request, added = _escalated(ask, base, [*messages, *turns], bad, steps, turn.unwanted)
     numbers = turn.numbers or Code.CALL_ID_DUPLICATE.value in {issue.code for issue in bad.issues}
     taken = None if not steps else steps[-1] if isinstance(steps[-1], str) else "keywords"
-    text = "\n".join(words)
-    return Turn(request, text, step.tier, scope, raises, grows, bad, numbers, added, turn.unwanted, taken)
+    return Turn(request, "\n".join(words), step.tier, scope, raises, grows, bad, numbers, added, turn.unwanted, taken)
 
 
 def _raises(ask: Ask, turn: Turn, bad: Bad) -> tuple[int, bool]:
@@ -175,7 +174,7 @@ def _raises(ask: Ask, turn: Turn, bad: Bad) -> tuple[int, bool]:
     if bad.limit_refused:  # it is taken back, and not raised any more: the reply can only become shorter
         return raises - 1, False
     may_grow = bad.cut and turn.grows and _limits(ask, raises + 1) != _limits(ask, raises)
-    return raises + may_grow, turn.grows
+    return raises + 1 if may_grow else raises, turn.grows
 
 
 def consult_for(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Consult | None:

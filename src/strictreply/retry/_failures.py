@@ -120,9 +120,10 @@ def retry_after(headers: Mapping[str, str], *, clock: Callable[[], float] = time
     milliseconds = _seconds(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
-    value = headers.get("retry-after", "")
-    seconds, until = _seconds(value), _date(value)
-    if seconds is not None or until is None:
+    value = headers.get("retry-after")
+    seconds = _seconds(value)
+    until = _date(value) if value and seconds is None else None
+    if until is None:
         return seconds
     sent = _date(headers.get("date", "")) or datetime.fromtimestamp(clock(), UTC)
     return max(0.0, (until - sent).total_seconds())
@@ -131,7 +132,7 @@ def retry_after(headers: Mapping[str, str], *, clock: Callable[[], float] = time
 def _seconds(value: str | None) -> float | None:
     try:
         seconds = float(value or "")
-    except ValueError:
+    except (TypeError, ValueError):
         return None
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
@@ -139,6 +140,6 @@ def _seconds(value: str | None) -> float | None:
 def _date(value: str) -> datetime | None:
     try:
         date = parsedate_to_datetime(value)
-    except (TypeError, ValueError, OverflowError):
+    except (AttributeError, TypeError, ValueError, OverflowError):  # the first of what is no text
         return None
     return date if date.tzinfo is not None else None  # without a zone it is no point in time

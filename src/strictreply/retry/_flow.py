@@ -271,7 +271,8 @@ def _judge_event(ask: Ask, turn: Turn, event: Replied | Failed) -> Judged:
         return Judged(opened, came, response=response)
     came, message = opened.came, opened.message
     if came is None or response is came or not isinstance(message, dict):
-        return Judged(_NO_COMPLETION, response=response)
+        no_response = Issue.of(Code.ENVELOPE_MALFORMED, expected="a whole response")  # a bare message is none
+        return Judged(Invalid((no_response,)), response=response)
     content = came.get("content") if thoughts_in(came.get("content")) else None
     refused = cut_at_limit(ask.contract, message, turn.request, response, ask.wire.usage)
     whole = refused or _spliced(ask.contract, turn.scope, opened, content)
@@ -326,10 +327,6 @@ def _written_in(response: JSON, verdict: Invalid) -> JSONObject | None:
         return None
     written = peek(peek(response, "error"), "failed_generation")  # what Groq's parser could not read
     return {"role": "assistant", "content": written if isinstance(written, str) else None}
-
-
-_NO_COMPLETION = Invalid((Issue.of(Code.ENVELOPE_MALFORMED, expected="a whole response"),))
-"""A bare message may be judged, but it is no response of the API."""
 
 
 def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:

@@ -118,7 +118,7 @@ _BUDGETS = (
 )
 _NEEDED = frozenset({"max_retries", "max_retry_after"})
 DEFAULT_TRANSPORT_RETRIES = 2  # of a call after the API failed, where neither the policy nor the client has a number
-_LEAST_SECONDS = 0.001
+_LEAST_SECONDS = 0.001  # less counts as none: timers of the system may end that much early
 _MOST_SECONDS = 1e8  # three years: a socket takes no timeout that is without end
 LATE_KINDS = frozenset({"timeout", "deadline"})
 """The kinds of failures by which a deadline ends a call: the API may be well, and the model slow."""
@@ -267,10 +267,7 @@ class RetryPolicy:
         return DEFAULT_TRANSPORT_RETRIES if self.transport_retries is None else self.transport_retries
 
     def time_left(self, spent: float) -> float | None:
-        """Return the seconds left of the deadline after ``spent``, 0 when it is over; None without a deadline.
-
-        Less than a millisecond counts as none: timers of the system may end that much early.
-        """
+        """Return the seconds left of the deadline after ``spent``, 0 when it is over; None without a deadline."""
         if self.deadline is None:
             return None
         left = self.deadline - spent

@@ -84,10 +84,7 @@ def _common_place(document: JSON, issues: Sequence[tuple[str, str]]) -> tuple[li
 
 
 def _asked_for(schema: Schema, place: str) -> tuple[Schema, Schema | None] | None:
-    """Return the schema of the value at a place, and the one it is asked for by where it may be no object.
-
-    None where it says nothing by itself.
-    """
+    """Return the schema of the value at a place, and the one to ask by if that may be no object; None of no schema."""
     known = schema.parts.get(place, _NOWHERE)
     if known is not _NOWHERE:
         kept: tuple[Schema, Schema | None] | None = known

@@ -1,7 +1,4 @@
-"""The corrections of a bad reply, in our words and the schema's, never the model's, of at most 2 KB.
-
-Each holds more than the one before: the faults; then the sub-schema that was broken; then a minimal valid example.
-"""
+"""Corrections of at most 2 KB, without the model's words: faults; next also the broken sub-schema; next an example."""
 
 from __future__ import annotations
 

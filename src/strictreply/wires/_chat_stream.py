@@ -1,7 +1,4 @@
-"""A streamed chat completion: its chunks put together into one completion, and a completion taken apart into chunks.
-
-What the API does not send (an event that is no chunk, calls that contradict themselves, more after the end) is a fault.
-"""
+"""A streamed chat completion: its chunks put together, where what the API does not send is a fault; or taken apart."""
 
 from __future__ import annotations
 
@@ -29,13 +26,9 @@ class ChatAssembly:
 
     def __init__(self) -> None:
         self.fault: Issue | None = None
-        self.is_done = False
-        self.is_over = False
-        self.chunks = 0
-        self.size = 0
+        self.is_done = self.is_over = self.is_text_alone = self.is_piece = False
+        self.chunks = self.size = 0
         self.delta: JSONObject = {}
-        self.is_text_alone = False
-        self.is_piece = False
         self._around: JSONObject = {}
         self._choices: dict[int, _Choice] = {}
 

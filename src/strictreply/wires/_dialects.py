@@ -20,6 +20,7 @@ NeedsNothing: TypeAlias = Callable[[str], bool]
 """Whether a declared tool of this name can be called without arguments."""
 
 _LONGEST_NUMBER = 10**40
+_STR_OR_NONE = (str, type(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,6 @@ def _is_in_api_form(message: JSONObject) -> bool:
         if type(id_) is not str or type(arguments) is not str or not id_.strip() or not arguments.strip():
             return False
     return True
-
-
-_STR_OR_NONE = (str, type(None))
 
 
 def text_in(content: object) -> str | None:

@@ -135,16 +135,14 @@ def reason_code(reason: object) -> Code | None:
 
 
 def error_code(error: object) -> Code:
-    """Read what an error says of the model's reply; ``envelope.error`` for one that says nothing of it.
-
-    One that holds what the model wrote is the model's fault, whatever it is called (langchain-ai/langchain#31459).
-    """
+    """Read what an error says of the model's reply; ``envelope.error`` for one that says nothing of it."""
     message = error if isinstance(error, str) else peek(error, "message")
     inner = peek(error, "innererror") or peek(peek(error, "provider_specific_fields"), "innererror")
     for word in (peek(error, "code"), peek(inner, "code"), peek(error, "type"), message):
         if isinstance(word, str) and word_of(word) in ERRORS:
             return ERRORS[word_of(word)]
     start = message.lstrip().lower() if isinstance(message, str) else ""
+    # what holds the model's words is the model's fault, whatever it is called (langchain-ai/langchain#31459)
     written = Code.REPLY_UNREADABLE if peek(error, "failed_generation") else Code.ENVELOPE_ERROR
     return next((code for opening, code in ERROR_OPENINGS.items() if start.startswith(opening)), written)
 
@@ -178,15 +176,13 @@ ENVELOPE_FACTOR = 16
 
 
 def read_body(body: bytes, limits: Limits) -> JSON:
-    """Read the body of a response; None when it is not strict JSON, or beyond the caps for a reply of these ``limits``.
-
-    Numbers that are not finite are read as null: servers send them in what is not ours, such as log probabilities.
-    """
+    """Read a response's body; None when it is no strict JSON, or beyond the caps for a reply of these ``limits``."""
     value = decode(body, _around(limits))
     if not isinstance(value, Invalid):
         return value
     if any(issue.code != Code.JSON_NOT_FINITE.value for issue in value.issues):
         return None
+    # as null, since servers send them in what is not ours, such as log probabilities
     return _finite(cast("JSON", jiter.from_json(body, allow_inf_nan=True)))
 
 

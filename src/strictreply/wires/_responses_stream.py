@@ -1,7 +1,4 @@
-"""A streamed response: its events put together into one response, and a response taken apart into events.
-
-Texts and arguments come as deltas, whole behind them (``done``), in their item and in the response: these must agree.
-"""
+"""A streamed response: its events put together, whose texts must agree wherever they come again; or taken apart."""
 
 from __future__ import annotations
 
@@ -53,18 +50,13 @@ class ResponsesAssembly:
 
     def __init__(self) -> None:
         self.fault: Issue | None = None
-        self.is_done = False
-        self.is_over = False
-        self.size = 0
-        self.delta: JSONObject = {}
-        self.is_text_alone = False
-        self.is_piece = False
+        self.is_done = self.is_over = self.is_text_alone = self.is_piece = self._counts = False
         self._is_text = True  # as long as nothing but text came
+        self.size = self._calls = 0
+        self.delta: JSONObject = {}
         self.items: dict[int, _Item] = {}
         self.around: JSONObject = {}
-        self._calls = 0
         self._last: int | None = None
-        self._counts = False
 
     def add(self, chunk: JSON) -> None:
         """Take one event."""
