@@ -37,6 +37,12 @@ def test_below_the_limit_the_model_is_asked(count: int, expected: CallModel) -> 
     assert ContentLoopGuard().next(talked(count)) == expected
 
 
+@pytest.mark.parametrize(("count", "expected"), [(0, False), (2, False), (3, True)])
+def test_talk_after_a_steering_is_a_loop(count: int, *, expected: bool) -> None:
+    """An agent talks on when it replied with words alone once more after the reply that it was steered for."""
+    assert ContentLoopGuard().talks_on(talked(count)) is expected
+
+
 @pytest.mark.parametrize(("limit", "guard"), [(10, ContentLoopGuard()), (3, ContentLoopGuard(hard_limit=3))])
 def test_at_the_limit_no_model_is_asked(limit: int, guard: ContentLoopGuard) -> None:
     """An agent that only talks costs exactly as many calls as the limit says, and then fails."""

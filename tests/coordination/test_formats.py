@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -394,3 +394,13 @@ def test_a_reminder_is_the_format_s_own() -> None:
     bare: Any = type("Bare", (BaseResponseFormat,), {name: lambda self, *_: "bare" for name in METHODS})()
     assert "BARE" in bare.reminder()
     assert "next_action" not in bare.reminder()
+
+
+def test_another_word_for_extra_members_forbids_none() -> None:
+    """Only ``forbid`` forbids members that an action does not name: any other word breaks no verdict."""
+    written = JSONResponseFormat(extra=cast("Any", "ignore"))
+    assert (
+        processor(response_format=written)
+        .validate({"next_action": "final_response", "content": "x", "y": 1}, "Coordinator")
+        .is_valid
+    )

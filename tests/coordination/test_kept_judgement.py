@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from coordination.team import CONVERSATION, PARALLEL, processor
 from strictreply.coordination._actions import AgentReplyCode, Branch, ValidationResult
 from strictreply.coordination._topology import Topology
+from strictreply.coordination.formats import XMLResponseFormat
 
 FINAL = {"next_action": "final_response", "content": "x"}
 REPLIES: list[Any] = [
@@ -77,3 +78,12 @@ def test_the_schema_follows_what_is_declared() -> None:
     assert after is not None
     assert "final_response" in str(before.source)
     assert "final_response" not in str(after.source)
+
+
+def test_another_format_holds_at_once() -> None:
+    """A client's exchange is held to the format that a processor has now, not to the one of an earlier reply."""
+    made = processor()
+    assert made.answer_kind("Coordinator").schema is not None
+    made.response_format = XMLResponseFormat()
+    answer = made.answer_kind("Coordinator")
+    assert (answer.written, answer.schema) == (made.response_format, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -107,3 +108,21 @@ def test_an_unknown_format_is_refused() -> None:
     """With the list of those there are."""
     with pytest.raises(ContractError, match="json"):
         SystemPromptBuilder("yaml")
+
+
+class Wordless(KeyedFormat):
+    """A format that leaves the words on replying to the agent's own instruction."""
+
+    def build_format_instructions(self, actions: Sequence[ActionType], descriptions: Mapping[ActionType, str]) -> str:
+        """Return no words."""
+        return ""
+
+    def get_examples(self, actions: Sequence[ActionType], context: CoordinationContext) -> list[str]:
+        """Return no examples."""
+        return []
+
+
+def test_a_format_without_words_leaves_no_empty_section() -> None:
+    """A prompt ends with its last section that has words."""
+    prompt = SystemPromptBuilder(Wordless()).build(AgentContext("lead", "g", "i"), CoordinationContext(["ann"]))
+    assert prompt == prompt.strip()

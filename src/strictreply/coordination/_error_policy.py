@@ -304,6 +304,10 @@ class ContentLoopGuard:
             return CallModel(steer=streak.count >= self.steering_threshold)
         return self.loop(streak, actions=actions, tools=tools)
 
+    def talks_on(self, streak: ContentStreak) -> bool:
+        """Return whether an agent replied with words alone again after it was steered: asking it further is a loop."""
+        return streak.count > self.steering_threshold
+
     def loop(self, streak: ContentStreak, *, actions: Iterable[str] = (), tools: Iterable[str] = ()) -> ContentLoop:
         """Return the report on an agent that is not asked again; ``actions`` and ``tools`` as for :meth:`next`."""
         actions, tools = tuple(actions), tuple(tools)

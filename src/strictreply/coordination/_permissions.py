@@ -22,7 +22,6 @@ from strictreply.values._limits import DEFAULT_LIMITS, JSON, JSONObject, Limits
 
 ExtraKeys: TypeAlias = Literal["forbid", "allow"]  # of members that the shape of an action does not name (X3)
 MAX_LISTED = 20
-_EXTRA: Mapping[ExtraKeys, Literal["forbid", "schema"]] = {"forbid": "forbid", "allow": "schema"}
 MAX_INVOCATIONS = 128  # how many agents one action may hand over to at once
 
 
@@ -90,7 +89,7 @@ def union_document(allowed: Permitted) -> JSONObject:
 @lru_cache(maxsize=1_024)
 def action_schema(allowed: Permitted, extra: ExtraKeys) -> Schema:
     """Return the compiled schema of all that an agent may reply; kinds of branches are few, so each is asked again."""
-    return Schema.compile(union_document(allowed), extra=_EXTRA[extra], root_closed=False)
+    return Schema.compile(union_document(allowed), extra=_compiled_extra(extra), root_closed=False)
 
 
 def _narrowed(schema: JSON, allowed: Permitted) -> JSON:
@@ -104,7 +103,11 @@ def _narrowed(schema: JSON, allowed: Permitted) -> JSON:
 @cache
 def schema_of(action: ActionType, extra: ExtraKeys = "forbid") -> Schema:
     """Return the compiled schema of an action; with ``extra="allow"`` members that it does not name pass."""
-    return Schema.compile(document_of(action), extra=_EXTRA[extra])
+    return Schema.compile(document_of(action), extra=_compiled_extra(extra))
+
+
+def _compiled_extra(extra: ExtraKeys) -> Literal["forbid", "schema"]:
+    return "forbid" if extra == "forbid" else "schema"
 
 
 @cache

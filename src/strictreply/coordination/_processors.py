@@ -289,9 +289,8 @@ class TextResponseProcessor(RankedProcessor):
         return {"next_action": ActionType.FINAL_RESPONSE.value, "content": response}
 
 
-Candidate: TypeAlias = tuple[
-    JSONObject, Origin, Source
-]  # an action that is not judged, who asks for it, how it was read
+# an action that is not judged yet, who asks for it, and how it was read
+Candidate: TypeAlias = tuple[JSONObject, Origin, Source]
 
 
 class ProcessorChain:

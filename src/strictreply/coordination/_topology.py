@@ -44,7 +44,7 @@ class Topology:
 
     ``agents`` are names, trimmed and sorted, without User and End; ``edges`` are sorted; ``entries`` are the agents a
     run may begin with: those given and those User has edges to, or else those that no other agent leads to.
-    ``version`` is a hash of all of it: only equal topologies have the same one. ``conversations`` are the pairs that
+    ``version`` is a hash of all of it: equal topologies, and no others, share it. ``conversations`` are the pairs that
     talk in turns: marked ones, and agents with edges both ways. Raises DeclarationError with every fault: names that
     are no text, blank or declared twice, edges with unknown ends, edges out of End, no entry, agents that no entry
     leads to, no agent that may finish.
@@ -189,9 +189,8 @@ def _conversations(edges: list[TopologyEdge]) -> frozenset[frozenset[str]]:
 
 
 def _edges_from(agent: str, targets: object) -> list[TopologyEdge]:
-    if isinstance(targets, str | bytes | Mapping) or not isinstance(
-        targets, Iterable
-    ):  # a text would be read by letters
+    # a text would be read by letters
+    if isinstance(targets, str | bytes | Mapping) or not isinstance(targets, Iterable):
         raise _malformed(pointer("", agent), "a list of names")
     return [TopologyEdge(agent, target) for target in cast("Iterable[str]", targets)]
 
@@ -266,7 +265,7 @@ def _part_issues(agents: list[str], edges: list[TopologyEdge], entries: list[str
         place = pointer("/edges", source, target)
         if times > 1:
             yield CoordinationCode.TOPOLOGY_DUPLICATE_EDGE.at(place)
-        if target in RESERVED if source == USER else source == END_NODE:
+        if source == END_NODE or (source == USER and target in RESERVED):
             reason = "User leads to agents only, and nothing leads out of End"
             yield CoordinationCode.TOPOLOGY_RESERVED.at(place, reason=reason)
         yield from (_unknown(name, known, place) for name in dict.fromkeys((source, target)) if name not in known)

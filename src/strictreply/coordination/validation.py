@@ -308,19 +308,21 @@ class ValidationProcessor:
         narrowed = None if allowed_agents is None else tuple(allowed_agents)
         began_in = None if exec_state is None else _formats(exec_state).get(name)
         pinned = began_in if isinstance(began_in, str) else None
-        given = (self.topology.version, tools, self.response_format.extra, self._chain, self._checks, branch, narrowed)
+        written = self.response_format
+        held = (self.topology.version, tools, written, written.extra, self._chain, self._checks)
+        given = (*held, branch, narrowed, pinned)
         kept = self._kept.get(name)
-        if kept is None or kept[0] != (*given, pinned):
+        if kept is None or kept[0] != given:
             answer = ActionAnswer(
                 terms=self.terms(agent, branch, allowed_agents=narrowed),
                 chain=self._chain,
-                written=self.response_format,
+                written=written,
                 extraction=self._extraction,
                 pinned=pinned,
                 locked=self._locks,
                 watch=self._watch,
             )
-            self._kept[name] = kept = ((*given, pinned), answer)
+            self._kept[name] = kept = (given, answer)
         place, answer = place_in(exec_state), kept[1]
         return replace(answer, terms=replace(answer.terms, place=place)) if place else answer
 

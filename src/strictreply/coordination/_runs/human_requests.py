@@ -209,7 +209,7 @@ def read_answer(kind: HumanKind, answer: str, *, words: Words | None = None) -> 
 
     ``words`` adds to them and overrides them. Any other text decides ``kind.otherwise``: a word is never looked for
     inside a text, so no negation is taken for consent (requirement R26). Raises ContractError when ``words`` names a
-    decision that this kind does not have, and, but for a general question, for the bare name of another kind's.
+    decision that this kind does not have, and, where it would pass for free text, for another kind's bare decision.
     """
     if foreign := sorted({*(words or {}).values()} - kind.decisions):
         raise ContractError(f"words of {kind.value!r} may not mean {', '.join(foreign)}")

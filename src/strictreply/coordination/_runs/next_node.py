@@ -289,13 +289,13 @@ def _chosen(
     next_agent: object = state["next_agent"]
     target = known.get(next_agent) if isinstance(next_agent, str) else None
     ending = RouteReason(state.get("ending") or RunEnding.COMPLETED)
-    rules: list[tuple[int, _Choice | RouteRule]] = [(rule.priority, rule) for rule in users]
-    if target is not None:
-        rules.insert(0, (100, (target, RouteReason.NEXT_AGENT, "next_agent")))
-    if pending:
-        rules.insert(0, (200, (HUMAN_INPUT, RouteReason.HUMAN_INPUT, "human_input")))
-    if state["is_complete"]:
-        rules.insert(0, (300, (END, ending, "completion")))
+    built_in: tuple[tuple[int, bool, _Choice], ...] = (
+        (300, state["is_complete"], (END, ending, "completion")),
+        (200, pending, (HUMAN_INPUT, RouteReason.HUMAN_INPUT, "human_input")),
+        (100, target is not None, (target or END, RouteReason.NEXT_AGENT, "next_agent")),
+    )
+    rules: list[tuple[int, _Choice | RouteRule]] = [(at, choice) for at, applies, choice in built_in if applies]
+    rules += [(rule.priority, rule) for rule in users]
     for _, rule in sorted(rules, key=lambda one: -one[0]):
         asked = _asked(rule, state, known)
         if isinstance(asked, tuple):

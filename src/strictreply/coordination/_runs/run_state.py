@@ -249,8 +249,8 @@ def clear_human_input_request(
 ) -> S:
     """Cancel a request, None for the first: flag and feedback are cleared, and the interrupted target is next again.
 
-    Nothing happens for one that is not pending. While others wait, flag and target stay, and behind the first the
-    feedback as well. A run that was sent to the human by hand goes on at ``home``.
+    Nothing happens for one that is not pending. While others wait, flag and target stay; the feedback stays when a
+    request behind the first is cancelled. A run that was sent to the human by hand goes on at ``home``.
     """
     state = adopted(state)
     waiting = pending_requests(state)

@@ -274,7 +274,7 @@ class SystemPromptBuilder:
             sections.append(self._replying(actions, context))
         if agent.output_schema and ActionType.FINAL_RESPONSE in actions:
             sections.append(f"The content of a final response fits this JSON Schema: {compact(agent.output_schema)}")
-        return "\n\n".join(sections)
+        return "\n\n".join(filter(None, sections))  # a format of one's own may have no words on replying
 
     def _replying(self, actions: tuple[ActionType, ...], context: CoordinationContext) -> str:
         examples = [*self._format.get_examples(actions, context)]

@@ -208,9 +208,7 @@ def _failed(settings: GraphSettings, agent: ChatAgent, state: RunState, error: C
         return _routed(settings, agent, state, read.to_result(agent=agent.name, branch_id=branch.id))
     terms, streak, limit = settings.processor.terms(agent, branch), streak_of(state, agent.name), settings.content_limit
     after = _routed(settings, agent, state, refused(error.issues, terms))
-    if (after["outcome"] or {}).get(
-        "reason"
-    ) != RoutingReason.RETRIES_SPENT or streak.count <= limit.steering_threshold:
+    if (after["outcome"] or {}).get("reason") != RoutingReason.RETRIES_SPENT or not limit.talks_on(streak):
         return after
     loop = limit.loop(streak, actions=terms.permitted.actions, tools=terms.permitted.tools)
     return _looped(settings, agent, state, loop)
@@ -243,7 +241,8 @@ def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
     home = node_of(agent_at(topology, request.interrupted) or topology.entries[0])
     words = {word: decision for word, decision in (settings.words or {}).items() if decision in decisions}
     while not isinstance(settled, SettledHuman):
-        answer, brought = brought or (yield AskHuman(question, refusal)), None
+        answer = brought or (yield AskHuman(question, refusal))
+        brought = None
         try:
             state = human_input(give_human_feedback(state, answer), home=home, words=words)
         except ContractError as error:
