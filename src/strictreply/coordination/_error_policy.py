@@ -83,15 +83,10 @@ class ApiError:
     def of_report(cls, report: Mapping[str, Any]) -> Self:
         """Read ``classification`` (or ``type``) and the rest of a report; what is mistyped counts as not said."""
         details = copy.deepcopy(dict(report))
-        message, retryable, suggestion = (details.get(key) for key in ("message", "is_retryable", "suggested_action"))
-        return cls(
-            _class_of(details.get("classification", details.get("type"))),
-            message if isinstance(message, str) else "",
-            retryable if isinstance(retryable, bool) else None,
-            _seconds(details.get("retry_after")),
-            suggestion if isinstance(suggestion, str) else None,
-            details,
-        )
+        kind, wait = _class_of(details.get("classification", details.get("type"))), _seconds(details.get("retry_after"))
+        types = {"message": str, "is_retryable": bool, "suggested_action": str}
+        rest: JSONObject = {key: details[key] for key, type_ in types.items() if isinstance(details.get(key), type_)}
+        return cls(kind, retry_after=wait, details=details, **rest)
 
     @classmethod
     def of_failure(cls, failure: Failure) -> Self:
@@ -177,9 +172,7 @@ class Reaction(StrEnum):
 
 
 _NO_RETRY: Final = {Category.API_TERMINAL: Reaction.TERMINATE, Category.TOOL_ERROR: Reaction.ESCALATE}
-DEFAULT_REACTIONS: Final[Mapping[Category, Reaction]] = MappingProxyType(
-    {category: _NO_RETRY.get(category, Reaction.RETRY) for category in Category}
-)
+DEFAULT_REACTIONS: Final = MappingProxyType(dict.fromkeys(Category, Reaction.RETRY) | _NO_RETRY)
 """The published reactions; a target that is not permitted is asked for again and never run (requirement X5)."""
 
 
@@ -189,7 +182,6 @@ def _ending(reactions: Mapping[Category, Reaction]) -> frozenset[Category]:
 
 # three corrections and three repeats of a failed call, counted apart (requirement M89)
 DEFAULT_BUDGET: Final = RetryPolicy(max_retries=3, transport_retries=3, stop_on=_ending(DEFAULT_REACTIONS))
-_GRAVITY = list(Reaction)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +213,9 @@ class ErrorPolicy:
         found = [(self.reactions[issue.category], issue.remedy) for issue in issues]
         if (Reaction.RETRY, Remedy.STOP) in found:  # where another ask would not help, none is made
             return Reaction.TERMINATE
-        return max((reaction for reaction, _ in found), key=_GRAVITY.index, default=self.reactions[Category.UNKNOWN])
+        return max(
+            (reaction for reaction, _ in found), key=list(Reaction).index, default=self.reactions[Category.UNKNOWN]
+        )
 
     def changed(self, category: Category) -> Reaction | None:
         """Return the reaction that replaces the published one for a category; None where the published one stands."""

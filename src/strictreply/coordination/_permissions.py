@@ -89,7 +89,7 @@ def union_document(allowed: Permitted) -> JSONObject:
 @lru_cache(maxsize=1_024)
 def action_schema(allowed: Permitted, extra: ExtraKeys) -> Schema:
     """Return the compiled schema of all that an agent may reply; kinds of branches are few, so each is asked again."""
-    return Schema.compile(union_document(allowed), extra=_compiled_extra(extra), root_closed=False)
+    return Schema.compile(union_document(allowed), extra="forbid" if extra == "forbid" else "schema", root_closed=False)
 
 
 def _narrowed(schema: JSON, allowed: Permitted) -> JSON:
@@ -103,11 +103,7 @@ def _narrowed(schema: JSON, allowed: Permitted) -> JSON:
 @cache
 def schema_of(action: ActionType, extra: ExtraKeys = "forbid") -> Schema:
     """Return the compiled schema of an action; with ``extra="allow"`` members that it does not name pass."""
-    return Schema.compile(document_of(action), extra=_compiled_extra(extra))
-
-
-def _compiled_extra(extra: ExtraKeys) -> Literal["forbid", "schema"]:
-    return "forbid" if extra == "forbid" else "schema"
+    return Schema.compile(document_of(action), extra="forbid" if extra == "forbid" else "schema")
 
 
 @cache
@@ -177,7 +173,7 @@ _AGENTS: JSON = {"type": "array", "items": _NAME, "minItems": 2, "maxItems": MAX
 _REQUESTS: JSON = {"type": "object", "additionalProperties": _ANYTHING_ASKED}
 _ANSWER: tuple[JSONObject, JSONObject] = {"content": "your answer"}, {"content": {"anyOf": [_TEXT, {"type": "object"}]}}
 
-SHAPES: Mapping[ActionType, ActionShape] = {
+SHAPES: Mapping[ActionType, ActionShape] = {  # every action (requirements M16 to M40)
     ActionType.INVOKE_AGENT: ActionShape(
         "hand over to one of these agents: {agents}",
         (Need.NEXT_AGENT,),
@@ -230,7 +226,6 @@ SHAPES: Mapping[ActionType, ActionShape] = {
         "ask the user the question in question", (Need.USER,), {"question": "your question"}, {"question": _STRING}
     ),
 }
-"""Every action (requirements M16 to M40)."""
 
 _OPTIONAL = frozenset({"thought", "action_input", "agents"}).union(*(shape.optional for shape in SHAPES.values()))
 """The members that may be null: those that an action may omit, and those of the published ``AgentResponse``."""

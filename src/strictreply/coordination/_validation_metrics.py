@@ -87,13 +87,13 @@ class ValidationMetrics:
         """Count one verdict; ``retry`` says that the reply was asked for again, ``steered`` that it was told how."""
         error = None if result.is_valid else result.error_message or "the reply does not fit"
         action = result.action_type if result.is_valid else None
-        self._add(agent, action, error, result.issues, (retry, steered))
+        self._add(agent, action, error, result.issues, retry, steered)
 
     def attempted(self, agent: str, attempt: Attempt, *, action: ActionType | None = None) -> None:
         """Count one attempt of the core's loop, and the action of an accepted one; a failed call is no validation."""
         if attempt.failure is None:
             error = "; ".join(issue.dotted for issue in attempt.issues) or None
-            self._add(agent, action, error, attempt.issues, (attempt.tier > 0, attempt.correction is not None))
+            self._add(agent, action, error, attempt.issues, attempt.tier > 0, attempt.correction is not None)
 
     def snapshot(self) -> ValidationSnapshot:
         """Copy all counters at one moment."""
@@ -108,15 +108,10 @@ class ValidationMetrics:
             self._history.clear()
 
     def _add(
-        self,
-        agent: str,
-        action: ActionType | None,
-        error: str | None,
-        issues: tuple[Issue, ...],
-        how: tuple[bool, bool],
+        self, agent: str, action: ActionType | None, error: str | None, issues: tuple[Issue, ...], *how: bool
     ) -> None:
-        valid, (retry, steered) = error is None, how
-        one = ValidationCounts(1, valid, not valid, retry, steered)
+        valid = error is None
+        one = ValidationCounts(1, valid, not valid, *how)
         code, category = (issues[0].code, issues[0].category) if issues else ("", None)
         with self._lock:
             self._last = max(self._last, self._now().timestamp())

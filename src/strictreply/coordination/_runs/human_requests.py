@@ -205,7 +205,7 @@ def carry_over(ledger: list[JSONObject], entry: str, *, flagged: bool) -> list[J
 
 
 def read_answer(kind: HumanKind, answer: str, *, words: Words | None = None) -> HumanDecision | None:
-    """Return what an answer decides, the name of a decision or exactly a word of its kind; None to ask again.
+    """Return what an answer, a decision's name or exactly one of its kind's words, decides; None to ask again.
 
     ``words`` adds to them and overrides them. Any other text decides ``kind.otherwise``: a word is never looked for
     inside a text, so no negation is taken for consent (requirement R26). Raises ContractError when ``words`` names a

@@ -33,9 +33,7 @@ from strictreply.values._limits import JSONObject
 END: Final = "end"  # the target of ``route_next`` that ends a run; the end of a topology is ``END_NODE``
 HUMAN_INPUT: Final = "human_input"  # the target that asks the human
 COORDINATOR: Final = "coordinator"  # the node that runs begin with, unless a graph of yours says otherwise
-DEFAULT_NODES: Final = (COORDINATOR, "course_advisor", "learning_planner", HUMAN_INPUT, END)
-"""The targets of the published routing logic (requirement R5)."""
-
+DEFAULT_NODES: Final = (COORDINATOR, "course_advisor", "learning_planner", HUMAN_INPUT, END)  # as published (R5)
 Now: TypeAlias = Callable[[], datetime]
 
 

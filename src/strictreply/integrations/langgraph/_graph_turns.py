@@ -19,11 +19,9 @@ from strictreply.coordination._routing_decision import RoutingContext, RoutingRe
 from strictreply.coordination._runs.human_requests import (
     HumanDecision,
     HumanKind,
-    HumanRequest,
     SettledHuman,
     carry_over,
     read_ledger,
-    request_of,
 )
 from strictreply.coordination._runs.run_counting import Activity
 from strictreply.coordination._runs.run_state import (
@@ -234,20 +232,21 @@ def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
     require(request_issues(topology, state))
     brought = state["human_feedback"]  # without a checkpointer the state brings an answer along
     state = human_input(changed(state, human_feedback=None))  # the question is put among the messages
-    settled: HumanRequest = (request := pending_requests(state)[0])
-    refusal, decisions = None, request.kind.decisions
+    request, settled, refusal = pending_requests(state)[0], None, None
+    decisions = request.kind.decisions
     question: JSONObject = {"id": request.id, "kind": request.kind.value, "question": request.question}
     question["decisions"] = sorted(decision.value for decision in decisions)
     home = node_of(agent_at(topology, request.interrupted) or topology.entries[0])
     words = {word: decision for word, decision in (settings.words or {}).items() if decision in decisions}
-    while not isinstance(settled, SettledHuman):
+    while settled is None:
         answer = brought or (yield AskHuman(question, refusal))
         brought = None
         try:
             state = human_input(give_human_feedback(state, answer), home=home, words=words)
         except ContractError as error:
             refusal = error
-        settled = next(one for one in read_ledger(ledger_of(state)) if request_of(one).id == request.id)
+        ended = (one for one in read_ledger(ledger_of(state)) if isinstance(one, SettledHuman))
+        settled = next((one for one in ended if one.request.id == request.id), None)
     return _answered(settings, at_node(topology, state), settled)
 
 

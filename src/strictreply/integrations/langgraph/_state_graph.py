@@ -54,7 +54,6 @@ from strictreply.running._turn_performing import ToolRunner
 from strictreply.values._limits import JSONObject, is_count
 
 _StateFlow: TypeAlias = Callable[[RunState], Generator[GraphEffect, Any, RunState]]
-_NodeFunction: TypeAlias = Callable[[RunState], Any]
 
 
 def to_langgraph(
@@ -134,12 +133,12 @@ def _agents_of(topology: Topology, agents: Iterable[ChatAgent], processor: Valid
     for agent in given:
         targets = topology.allowed_targets(agent.name)
         if agent.skip_to is not None and agent.skip_to not in targets:
-            known = ", ".join(targets)
-            raise ContractError(f"agent {agent.name!r}: skip_to must be an agent that it has an edge to: {known}")
+            raise ContractError(
+                f"agent {agent.name!r}: skip_to must be an agent it has an edge to: {', '.join(targets)}"
+            )
         for tool in processor.terms(agent).tools.tools:
             if tool.needs_approval:
-                message = "needs an approval, which a graph cannot request: let its agent ask the user"
-                raise ContractError(f"the tool {tool.name!r} {message}")
+                raise ContractError(f"the tool {tool.name!r} needs an approval: in a graph, let its agent ask the user")
             tool.refuse_unrunnable(awaited=True)  # whether a run is awaited is not known yet
     return named
 
@@ -294,7 +293,7 @@ class _GraphBuilder:
                 return self._perform(effect)
 
 
-def _node(run: _NodeFunction, arun: _NodeFunction) -> Any:
+def _node(run: Callable[[RunState], Any], arun: Callable[[RunState], Any]) -> Any:
     """Make a node that can be invoked and awaited; LangChain's RunnableLambda would trace every node a second time."""
 
     def invoke(_: object, state: RunState, *__: object, **___: object) -> Any:
