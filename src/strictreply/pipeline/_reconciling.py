@@ -101,21 +101,34 @@ class _WaitingCalls(NamedTuple):
         call = self.calls.get(result.tool_call_id)
         if call is None:
             return InvokeCode.ALREADY_CONSUMED if result.tool_call_id in self.earlier else InvokeCode.UNKNOWN_CALL
-        text, error, approves = result.result_json, result.error_message, call.needs_approval
-        decision = (self.decided or {}).get(call.tool_call_id)
-        faults = (
-            (InvokeCode.NOT_CLIENT_CALL, not call.requires_client_execution),
-            (InvokeCode.ALREADY_ANSWERED, call.tool_call_id in self.answered),
-            (InvokeCode.DECISION_UNEXPECTED, decision is not None and not approves),
-            (InvokeCode.DECISION_EXPECTED, decision is None and approves and self.decided is not None),
-            (InvokeCode.DECISION_MISMATCH, decision is not None and decision.arguments_json != call.arguments_json),
-            (InvokeCode.DECISION_ELSEWHERE, decision is not None and run != self.waits_in),
-            (InvokeCode.EMPTY_RESULT, not (text or "").strip() and not (error or "").strip()),
-            (InvokeCode.RESULT_AND_ERROR, text is not None and error is not None),
-            (InvokeCode.APPROVAL_MALFORMED, approves and approval_of(result) is None),
-            (InvokeCode.MISSING_RESULT_JSON, text is None and not approves and not self.allow_error_results),
-        )
-        return next((code for code, is_at_fault in faults if is_at_fault), None)
+        if not call.requires_client_execution:
+            return InvokeCode.NOT_CLIENT_CALL
+        if call.tool_call_id in self.answered:
+            return InvokeCode.ALREADY_ANSWERED
+        return self._misdecided(call) or self._fault_inside(call, result)
+
+    def _misdecided(self, call: AgentToolCall) -> InvokeCode | None:
+        if self.decided is None:
+            return None
+        decision = self.decided.get(call.tool_call_id)
+        if decision is None:
+            return InvokeCode.DECISION_EXPECTED if call.needs_approval else None
+        if not call.needs_approval:
+            return InvokeCode.DECISION_UNEXPECTED
+        if decision.arguments_json != call.arguments_json:
+            return InvokeCode.DECISION_MISMATCH
+        is_here = (decision.session_id, decision.turn_id) == self.waits_in
+        return None if is_here else InvokeCode.DECISION_ELSEWHERE
+
+    def _fault_inside(self, call: AgentToolCall, result: AgentToolCallResult) -> InvokeCode | None:
+        text, error = result.result_json, result.error_message
+        if not (text or "").strip() and not (error or "").strip():
+            return InvokeCode.EMPTY_RESULT
+        if text is not None and error is not None:
+            return InvokeCode.RESULT_AND_ERROR
+        if call.needs_approval:
+            return InvokeCode.APPROVAL_MALFORMED if approval_of(result) is None else None
+        return InvokeCode.MISSING_RESULT_JSON if text is None and not self.allow_error_results else None
 
     def run_of(self, result: AgentToolCallResult) -> tuple[str, str]:
         """Return the session and the turn that a result is a decision for, empty when it names none."""

@@ -416,8 +416,9 @@ def turn_flow(
         clock=time.perf_counter,
         judged_behind=JUDGED_BEHIND,
     )
-    is_done = line.status is LineStatus.COMPLETED
-    settled = yield partial(steps.save, line.context) if is_done else steps.release
-    if is_done and isinstance(settled, EffectRaised):
-        return replace(line, status=LineStatus.FAILED, cause=settled.error)
-    return line
+    if line.status is not LineStatus.COMPLETED:
+        if steps.claiming is not None:
+            yield steps.release
+        return line
+    settled = yield partial(steps.save, line.context)
+    return replace(line, status=LineStatus.FAILED, cause=settled.error) if isinstance(settled, EffectRaised) else line
