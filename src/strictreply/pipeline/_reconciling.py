@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import count
@@ -68,19 +68,8 @@ def reconcile(
         waits_in,
         allow_error_results,
     )
-    errors: list[InvokeError] = []
-    seen: set[str] = set()
-    for index, result in enumerate(given):
-        code = InvokeCode.DUPLICATE_ID if result.tool_call_id in seen else waiting.fault(result)
-        seen.add(result.tool_call_id)
-        if code is not None:
-            run = waiting.run_of(result) if code is InvokeCode.DECISION_ELSEWHERE else ("", "")
-            errors.append(_error(code, result, index, f"/envelope/tool_results/{index}", run))
-    for index, call in enumerate(waiting.calls.values()):
-        if call.requires_client_execution and call.tool_call_id not in waiting.answered | seen:
-            errors.append(_error(InvokeCode.MISSING_RESULT, call, index, f"/tool_call_manifest/tool_calls/{index}"))
-    if errors:
-        return InvokeResult(errors=tuple(errors))
+    if errors := tuple(waiting.errors(given)):
+        return InvokeResult(errors=errors)
     return with_results(manifest, {result.tool_call_id: result for result in (*manifest.tool_call_results, *given)})
 
 
@@ -93,6 +82,18 @@ class _WaitingCalls(NamedTuple):
     decided: Mapping[str, Decision] | None
     waits_in: tuple[str, str]
     allow_error_results: bool
+
+    def errors(self, given: tuple[AgentToolCallResult, ...]) -> Iterator[InvokeError]:
+        seen: set[str] = set()
+        for index, result in enumerate(given):
+            code = InvokeCode.DUPLICATE_ID if result.tool_call_id in seen else self.fault(result)
+            seen.add(result.tool_call_id)
+            if code is not None:
+                run = self.run_of(result) if code is InvokeCode.DECISION_ELSEWHERE else ("", "")
+                yield _error(code, result, index, f"/envelope/tool_results/{index}", run)
+        for index, call in enumerate(self.calls.values()):
+            if call.requires_client_execution and call.tool_call_id not in self.answered | seen:
+                yield _error(InvokeCode.MISSING_RESULT, call, index, f"/tool_call_manifest/tool_calls/{index}")
 
     def fault(self, result: AgentToolCallResult) -> InvokeCode | None:
         run = self.run_of(result)
