@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -53,6 +53,20 @@ def test_bounds_that_no_turn_could_keep_are_refused(bounds: dict[str, Any]) -> N
     """A bound that allows nothing, or is of another kind, is a ContractError that names it where it is declared."""
     with pytest.raises(ContractError, match=next(iter(bounds))):
         LoopPolicy(**bounds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedPolicy(LoopPolicy):
+    """A program's own policy, with a field that is no bound."""
+
+    name: str = ""
+
+
+def test_a_policy_of_a_programs_own_may_have_more_fields() -> None:
+    """The bounds of a subclass are checked, and its own fields are left alone."""
+    assert NamedPolicy(name="careful").max_iterations == LoopPolicy().max_iterations
+    with pytest.raises(ContractError, match="warn_at"):
+        NamedPolicy(warn_at=0)
 
 
 @pytest.mark.req("P72")

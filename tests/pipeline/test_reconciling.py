@@ -176,6 +176,12 @@ def test_a_decision_beside_an_error_is_none() -> None:
     assert approval_of(answer(1, result_json='{"approved": true}', error_message="no")) is None
 
 
+def test_the_first_fault_of_an_entry_is_reported_whatever_it_holds() -> None:
+    """A result that no call waits for is refused as such, also when its text is no text."""
+    told = errors(MIXED, answer(2, result_json=5), answer(3, result_json=5), answer(1), answer(4), answer(5))
+    assert [error.code for error in told] == [InvokeCode.NOT_CLIENT_CALL, InvokeCode.ALREADY_ANSWERED]
+
+
 @st.composite
 def submissions(draw: st.DrawFn) -> tuple[ToolCallManifest, list[AgentToolCallResult]]:
     """Make a manifest of calls here and there, and results that may or may not fit it."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -95,6 +96,14 @@ def test_a_new_session_takes_no_name_that_is_taken(store: SessionStore) -> None:
         store.save(NEW, Turn(id="t2"))
     with pytest.raises(SessionConflict):
         store.save(Session(id="gone", last_turn_id="t1"), Turn(id="t2"))
+
+
+def test_a_conflict_is_found_before_the_manifest_that_waits_is_read(store: SessionStore) -> None:
+    """A save of a session that moved on is a SessionConflict, also when what waits there cannot be read any more."""
+    unreadable: Any = 5
+    store.save(NEW, FIRST, waiting=ToolCallManifest(tool_calls=(replace(CALLS[0], name=unreadable),)))
+    with pytest.raises(SessionConflict):
+        store.save(NEW, Turn(id="t2"))
 
 
 def test_a_conflict_is_picklable() -> None:

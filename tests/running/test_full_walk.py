@@ -162,6 +162,14 @@ def test_the_short_way_finds_what_the_thorough_way_finds(
     full_walk.steps.clear()  # of the faulty turns
 
 
+def test_a_turn_that_claimed_nothing_leaves_the_store_alone() -> None:
+    """A turn that fails before it has claimed anything has no effect to perform, and so costs no access to a store."""
+    contract, agent = sr.wrap(Client()).contract_for(model="m", messages=USER), AgentContext(id="a")
+    steps = TurnSteps(contract=contract, policy=sr.LoopPolicy(), agent=agent, model="m", new_id=lambda: "i")
+    flow = turn_flow(replace(ENVELOPE, org=" "), steps, time_stamp="t", correlation_id="c", cancelled=lambda: False)
+    assert list(flow) == []
+
+
 def judged(replies: int) -> int:
     """Return how many rules are asked in a run whose model calls a tool so often, and then answers."""
     ran: list[str] = []

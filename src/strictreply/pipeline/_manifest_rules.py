@@ -163,10 +163,8 @@ def _is_list(value: object) -> bool:
 
 
 _CALL_RULES: Final = _sound_entries("call", CALLS)
-_unreadable: Final = partial(_unfit_arguments, readable=False, with_tools=False)
-_ARGUMENTS_READABLE: Final = PipelineRule(
-    "arguments_readable", Code.ARGUMENTS_NOT_JSON, partial(_unfit_arguments, readable=False)
-)
+_unreadable: Final = partial(_unfit_arguments, readable=False)
+_ARGUMENTS_READABLE: Final = PipelineRule("arguments_readable", Code.ARGUMENTS_NOT_JSON, _unreadable)
 _manifest: Final = partial(placed, "manifest", section="5", stage=RuleStage.MANIFEST)
 
 MANIFEST: Final[tuple[RuleGroup, ...]] = (  # in turn: what has no lists has no pairs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import count
@@ -68,19 +68,8 @@ def reconcile(
         waits_in,
         allow_error_results,
     )
-    errors: list[InvokeError] = []
-    seen: set[str] = set()
-    for index, result in enumerate(given):
-        code = InvokeCode.DUPLICATE_ID if result.tool_call_id in seen else waiting.fault(result)
-        seen.add(result.tool_call_id)
-        if code is not None:
-            run = waiting.run_of(result) if code is InvokeCode.DECISION_ELSEWHERE else ("", "")
-            errors.append(_error(code, result, index, f"/envelope/tool_results/{index}", run))
-    for index, call in enumerate(waiting.calls.values()):
-        if call.requires_client_execution and call.tool_call_id not in waiting.answered | seen:
-            errors.append(_error(InvokeCode.MISSING_RESULT, call, index, f"/tool_call_manifest/tool_calls/{index}"))
-    if errors:
-        return InvokeResult(errors=tuple(errors))
+    if errors := tuple(waiting.errors(given)):
+        return InvokeResult(errors=errors)
     return with_results(manifest, {result.tool_call_id: result for result in (*manifest.tool_call_results, *given)})
 
 
@@ -94,6 +83,18 @@ class _WaitingCalls(NamedTuple):
     waits_in: tuple[str, str]
     allow_error_results: bool
 
+    def errors(self, given: tuple[AgentToolCallResult, ...]) -> Iterator[InvokeError]:
+        seen: set[str] = set()
+        for index, result in enumerate(given):
+            code = InvokeCode.DUPLICATE_ID if result.tool_call_id in seen else self.fault(result)
+            seen.add(result.tool_call_id)
+            if code is not None:
+                run = self.run_of(result) if code is InvokeCode.DECISION_ELSEWHERE else ("", "")
+                yield _error(code, result, index, f"/envelope/tool_results/{index}", run)
+        for index, call in enumerate(self.calls.values()):
+            if call.requires_client_execution and call.tool_call_id not in self.answered | seen:
+                yield _error(InvokeCode.MISSING_RESULT, call, index, f"/tool_call_manifest/tool_calls/{index}")
+
     def fault(self, result: AgentToolCallResult) -> InvokeCode | None:
         run = self.run_of(result)
         if any(run) and run != self.waits_in:  # before its call is looked for: an equal id means nothing in another run
@@ -101,21 +102,34 @@ class _WaitingCalls(NamedTuple):
         call = self.calls.get(result.tool_call_id)
         if call is None:
             return InvokeCode.ALREADY_CONSUMED if result.tool_call_id in self.earlier else InvokeCode.UNKNOWN_CALL
-        text, error, approves = result.result_json, result.error_message, call.needs_approval
-        decision = (self.decided or {}).get(call.tool_call_id)
-        faults = (
-            (InvokeCode.NOT_CLIENT_CALL, not call.requires_client_execution),
-            (InvokeCode.ALREADY_ANSWERED, call.tool_call_id in self.answered),
-            (InvokeCode.DECISION_UNEXPECTED, decision is not None and not approves),
-            (InvokeCode.DECISION_EXPECTED, decision is None and approves and self.decided is not None),
-            (InvokeCode.DECISION_MISMATCH, decision is not None and decision.arguments_json != call.arguments_json),
-            (InvokeCode.DECISION_ELSEWHERE, decision is not None and run != self.waits_in),
-            (InvokeCode.EMPTY_RESULT, not (text or "").strip() and not (error or "").strip()),
-            (InvokeCode.RESULT_AND_ERROR, text is not None and error is not None),
-            (InvokeCode.APPROVAL_MALFORMED, approves and approval_of(result) is None),
-            (InvokeCode.MISSING_RESULT_JSON, text is None and not approves and not self.allow_error_results),
-        )
-        return next((code for code, is_at_fault in faults if is_at_fault), None)
+        if not call.requires_client_execution:
+            return InvokeCode.NOT_CLIENT_CALL
+        if call.tool_call_id in self.answered:
+            return InvokeCode.ALREADY_ANSWERED
+        return self._misdecided(call) or self._fault_inside(call, result)
+
+    def _misdecided(self, call: AgentToolCall) -> InvokeCode | None:
+        if self.decided is None:
+            return None
+        decision = self.decided.get(call.tool_call_id)
+        if decision is None:
+            return InvokeCode.DECISION_EXPECTED if call.needs_approval else None
+        if not call.needs_approval:
+            return InvokeCode.DECISION_UNEXPECTED
+        if decision.arguments_json != call.arguments_json:
+            return InvokeCode.DECISION_MISMATCH
+        is_here = (decision.session_id, decision.turn_id) == self.waits_in
+        return None if is_here else InvokeCode.DECISION_ELSEWHERE
+
+    def _fault_inside(self, call: AgentToolCall, result: AgentToolCallResult) -> InvokeCode | None:
+        text, error = result.result_json, result.error_message
+        if not (text or "").strip() and not (error or "").strip():
+            return InvokeCode.EMPTY_RESULT
+        if text is not None and error is not None:
+            return InvokeCode.RESULT_AND_ERROR
+        if call.needs_approval:
+            return InvokeCode.APPROVAL_MALFORMED if approval_of(result) is None else None
+        return InvokeCode.MISSING_RESULT_JSON if text is None and not self.allow_error_results else None
 
     def run_of(self, result: AgentToolCallResult) -> tuple[str, str]:
         """Return the session and the turn that a result is a decision for, empty when it names none."""

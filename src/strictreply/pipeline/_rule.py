@@ -228,7 +228,8 @@ def _always(_: RuleSubject) -> bool:
 class PipelineRule:
     """One rule: ``breaches`` finds every place of a subject where it does not hold; its words are those of its code.
 
-    :func:`placed` sets the stable ``id`` and the ``section`` of AGN-036; ``step`` is None unless PRE or POST.
+    :func:`placed` sets the stable, unique ``id`` and the ``section`` of AGN-036; ``step`` is None unless PRE or POST.
+    The rule is asked of subjects for which ``when`` holds.
     """
 
     id: str

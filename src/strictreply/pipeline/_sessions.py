@@ -188,21 +188,21 @@ class SessionStore(ABC):
         with self._opened(writing=True) as records:
             before, kept = _read(records, Session, session.id), _read(records, Turn, key)
             entry = _read(records, WaitingManifest, key)
-            left = None if waiting is None else WaitingManifest(manifest=waiting)
-            if waiting is None and entry and consumed:
-                left = replace(entry, consumed=True)  # answered: not to be claimed again
+            left = _left_of(entry, waiting, consumed)
             if (before, kept, entry) == (moved, turn, left):
                 return  # the save of a caller that lost the answer to its first try
             began_with = "" if before is None else before.last_turn_id
             fresh = kept is None if consumed is None else _held(entry, consumed)
             spent = manifest_id(session.id, began_with) if began_with not in {"", turn.id} else ""
+            if began_with != session.last_turn_id or not fresh:
+                raise SessionConflict(session.id, turn.id)
             # A claim on the turn before is an answer under way: this turn must not forget what it answers.
-            under_way = spent != "" and self._is_claimed(_read(records, WaitingManifest, spent))
-            if began_with != session.last_turn_id or not fresh or under_way:
+            if spent and self._is_claimed(_read(records, WaitingManifest, spent)):
                 raise SessionConflict(session.id, turn.id)
             _write(records, (session.id, moved), (key, turn), (key, left))
-            for kind in (Turn, WaitingManifest) if spent else ():
-                records.pop((kind, spent), None)
+            if spent:
+                records.pop((Turn, spent), None)
+                records.pop((WaitingManifest, spent), None)
 
     def claim(self, manifest_id: str, holder: str) -> SessionClaim | InvokeError:
         """Take the right to answer a waiting manifest, before anything is done with the results (requirement P66).
@@ -288,6 +288,15 @@ def _write(records: Records, *values: tuple[str, Value | None]) -> None:
     texts = [((type(value), key), value.to_json()) for key, value in values if value is not None]
     for record, text in texts:
         records[record] = text
+
+
+def _left_of(
+    entry: WaitingManifest | None, waiting: ToolCallManifest | None, consumed: SessionClaim | None
+) -> WaitingManifest | None:
+    """Return the manifest that a turn leaves: what waits now, or the one that was answered, not to be claimed again."""
+    if waiting is not None:
+        return WaitingManifest(manifest=waiting)
+    return None if entry is None or consumed is None else replace(entry, consumed=True)
 
 
 def _held(entry: WaitingManifest | None, claim: SessionClaim) -> bool:

@@ -52,7 +52,7 @@ class LoopPolicy:
     max_tokens_total: int | None = None
 
     def __post_init__(self) -> None:
-        for name in (member.name for member in fields(self) if member.name != "tool_timeout"):
+        for name in (member.name for member in fields(LoopPolicy) if member.name != "tool_timeout"):
             bound: object = getattr(self, name)
             if not is_count(bound, 1) and (name != "max_tokens_total" or bound is not None):
                 raise ContractError(f"{name} must be a whole number, 1 or more, not {bound!r}")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from operator import methodcaller
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from strictreply.contract._contract import Contract
 from strictreply.contract._describing import compact
@@ -369,8 +369,7 @@ def _closing(asked: Asked) -> Message:
     """Return a reply for the conversation, an answer that was written as a call as text: a call needs a result."""
     if isinstance(asked.reply, DirectAnswer) and asked.message.get("tool_calls"):
         return {"role": "assistant", "content": _answer_text(asked.reply)}
-    message: Message = encodable(dict(asked.message))
-    return message
+    return cast("Message", encodable(dict(asked.message)))
 
 
 def _answer_text(reply: DirectAnswer) -> str:
@@ -416,8 +415,9 @@ def turn_flow(
         clock=time.perf_counter,
         judged_behind=JUDGED_BEHIND,
     )
-    is_done = line.status is LineStatus.COMPLETED
-    settled = yield partial(steps.save, line.context) if is_done else steps.release
-    if is_done and isinstance(settled, EffectRaised):
-        return replace(line, status=LineStatus.FAILED, cause=settled.error)
-    return line
+    if line.status is not LineStatus.COMPLETED:
+        if steps.claiming is not None:
+            yield steps.release
+        return line
+    settled = yield partial(steps.save, line.context)
+    return replace(line, status=LineStatus.FAILED, cause=settled.error) if isinstance(settled, EffectRaised) else line

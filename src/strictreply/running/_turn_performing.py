@@ -114,8 +114,8 @@ def perform(
         case RunTools(runs=runs):
             return tools.run_all(runs)
         case AskModel():
-            request = request_of(effect, keywords)
             try:
+                request = request_of(effect, keywords)
                 if not request.pop("stream", False):
                     return asked_of(client.exchange(**request))
                 with client.stream(**request) as stream:
@@ -137,8 +137,8 @@ async def aperform(
         case RunTools(runs=runs):
             return await tools.arun_all(runs)
         case AskModel():
-            request = request_of(effect, keywords)
             try:
+                request = request_of(effect, keywords)
                 if not request.pop("stream", False):
                     return asked_of(await client.exchange(**request))
                 async with client.stream(**request) as stream:
@@ -243,9 +243,10 @@ class ToolRunner:
         self.tell(ToolStarted(run.call))
         start = time.perf_counter()
         try:
-            return _outcome(run, result_json(_run_here(run), self.policy.max_result_chars), start)
+            value = _run_here(run)
         except ToolExecutionError as error:
             return self._failed(run, error, start)
+        return _outcome(run, result_json(value, self.policy.max_result_chars), start)
 
     async def _arun(self, run: RunTool) -> ToolOutcome:
         self.tell(ToolStarted(run.call))

@@ -169,7 +169,7 @@ def sole_owner(path: str, queue: str) -> sqlite3.Connection:
     lock = sqlite3.connect(owner, isolation_level=None, timeout=0, check_same_thread=False)
     try:
         lock.execute("BEGIN EXCLUSIVE")
-    except sqlite3.OperationalError as error:
+    except sqlite3.Error as error:
         lock.close()
         if reason_of(error) != "busy":
             raise

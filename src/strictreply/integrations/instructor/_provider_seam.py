@@ -232,7 +232,7 @@ def to_instructor(error: CallFailed) -> Any:
     last = plain_request(error.attempts[-1].request) if error.attempts else {}
     told = core.InstructorRetryException(
         str(error),
-        last_completion=[None, *(attempt.raw for attempt in error.attempts if attempt.raw is not None)][-1],
+        last_completion=next((one.raw for one in reversed(error.attempts) if one.raw is not None), None),
         messages=last.get("messages"),
         n_attempts=len(error.attempts),
         total_usage=error.usage,
