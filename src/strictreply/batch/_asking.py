@@ -41,7 +41,10 @@ class Gate:
     __slots__ = ("_clock", "_good", "_halved_at", "_waiting", "limit", "most", "running")
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self.most, self.limit, self.running, self._good = most, most, 0, 0
+        self.most: int = most
+        self.limit: int = most
+        self.running: int = 0
+        self._good = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._halved_at, self._clock = float("-inf"), clock
 

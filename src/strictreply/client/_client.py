@@ -126,9 +126,11 @@ class StrictClient(Wrapped[A_co], OpenAI):
             with self._observing(ask, sending) as sending.observer:
                 event = None
                 while not isinstance(step := advanced(flow, event), Done):
+                    event = None
                     if type(step) is list:
                         yield from step
-                    event = None if type(step) is list else self._perform(step, sending)
+                    else:
+                        event = self._perform(step, sending)
                 held = self._end(ask, step.result, sending, ended, relay)
         finally:
             flow.close()
@@ -229,9 +231,12 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
             with self._observing(ask, sending) as sending.observer:
                 event = None
                 while not isinstance(step := advanced(flow, event), Done):
-                    for piece in step if type(step) is list else ():
-                        yield piece
-                    event = None if type(step) is list else await self._perform(step, sending)
+                    event = None
+                    if type(step) is list:
+                        for piece in step:
+                            yield piece
+                    else:
+                        event = await self._perform(step, sending)
                 held = self._end(ask, step.result, sending, ended, relay)
         finally:
             flow.close()

@@ -311,8 +311,7 @@ def as_sdks_too(error: CallFailed, transport: Transport, last: Sent | None, rais
     """
     client = transport.client
     sdk: Any = sys.modules.get("openai")
-    kind = None if sdk is None or not is_sdks(client) else _sdks_kind(sdk, error, last, raised)
-    if kind is None:
+    if sdk is None or not is_sdks(client) or (kind := _sdks_kind(sdk, error, last, raised)) is None:
         return error
     if kind is type(raised) and error.reason != "deadline":
         return _like_raised(error, raised)

@@ -97,7 +97,11 @@ class Namespaces:
     def _guarded_responses(self, inner: Any) -> Any:
         if is_openai(inner):
             return self._guarded(inner, RESPONSES)
-        return _Namespace("responses", inner, create=lambda **keywords: self.made(RESPONSES, keywords))
+
+        def create(**keywords: Any) -> Any:
+            return self.made(RESPONSES, keywords)
+
+        return _Namespace("responses", inner, create=create)
 
     def _guarded(self, inner: Any, wire: Wire) -> Any:
         mixin = GuardedAsyncMethods if is_async_openai(inner) else GuardedMethods

@@ -55,7 +55,8 @@ class Place:
     """What may stand at one place of a value: its alternatives, and the judgement of a whole value."""
 
     def __init__(self, alternatives: Iterable[Alternative], accepts: Callable[[JSON], bool] = lambda _: True) -> None:
-        self.alternatives, self.accepts = tuple(alternatives), accepts
+        self.alternatives: tuple[Alternative, ...] = tuple(alternatives)
+        self.accepts: Callable[[JSON], bool] = accepts
         self.kinds: frozenset[str] = frozenset[str]().union(*(each.kinds for each in self.alternatives))
         of_text = [each for each in self.alternatives if "string" in each.kinds]
         self.literals: list[str] | None = _texts([each.literals for each in of_text])

@@ -121,7 +121,8 @@ class CallFailed(StrictReplyError):
     """
 
     def __init__(self, message: str, *, reason: str, attempts: tuple[Attempt, ...]) -> None:
-        self.reason, self.attempts = reason, attempts
+        self.reason = reason
+        self.attempts = attempts
         super().__init__(_message("\n".join([message, *self._fault_lines()])))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -198,7 +199,9 @@ class TransportFailed(CallFailed):
         retry_after: float | None = None,
         status_code: int | None = None,
     ) -> None:
-        self.cause, self.retry_after, self.status_code = cause, retry_after, status_code
+        self.cause = cause
+        self.retry_after = retry_after
+        self.status_code = status_code
         super().__init__(message, reason=reason, attempts=attempts)
 
     def explain(self) -> str:
@@ -230,7 +233,8 @@ class ToolExecutionError(StrictReplyError):
 
     def __init__(self, tool: str, *, call_id: str | None = None, kind: str = "") -> None:
         super().__init__(printable(f"tool {tool!r} raised {kind or 'an exception'}; see __cause__ for its message"))
-        self.tool, self.call_id = tool, call_id
+        self.tool = tool
+        self.call_id = call_id
 
 
 class ToolError(StrictReplyError):
