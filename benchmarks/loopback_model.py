@@ -27,7 +27,9 @@ def response(content: str) -> bytes:
             "object": "chat.completion",
             "created": 1,
             "model": "loopback",
-            "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}}],
+            "choices": [
+                {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}},
+            ],
             "usage": {"prompt_tokens": 20, "completion_tokens": 5, "total_tokens": 25},
         }
     ).encode()

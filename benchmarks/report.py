@@ -322,7 +322,10 @@ def guide_block(results: Results) -> str:
     ]
     checks = [
         f"{results.ratio(row):.2f} times {of} for {row.partition(':')[0]}"
-        for row, of in (("1 kB: dict / json.loads", "what `json.loads` takes"), ("0.9 MB: dict / json.loads", "it"))
+        for row, of in (
+            ("1 kB: dict / json.loads", "what `json.loads` takes"),
+            ("0.9 MB: dict / json.loads", "it"),
+        )
         if results.ratio(row) is not None
     ]
     return (

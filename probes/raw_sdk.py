@@ -11,7 +11,11 @@ from probes.job import MODEL, QUESTION, TIMEOUT, Search, Shop
 
 TOOL: ChatCompletionFunctionToolParam = {
     "type": "function",
-    "function": {"name": "search", "description": "Search the shop.", "parameters": Search.model_json_schema()},
+    "function": {
+        "name": "search",
+        "description": "Search the shop.",
+        "parameters": Search.model_json_schema(),
+    },
 }
 
 

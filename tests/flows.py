@@ -10,7 +10,18 @@ from strictreply.contract._contract import Check, Checked, Contract
 from strictreply.contract._shaping import shape
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import Failure
-from strictreply.retry._flow import Call, Claim, Claimed, Effect, Event, Failed, Noted, Outcome, Replied, reply_flow
+from strictreply.retry._flow import (
+    Call,
+    Claim,
+    Claimed,
+    Effect,
+    Event,
+    Failed,
+    Noted,
+    Outcome,
+    Replied,
+    reply_flow,
+)
 from strictreply.retry._policy import Consult, Consulted, RetryPolicy
 from strictreply.retry._steering import Situation, TieredSteering
 from strictreply.values._limits import JSON

@@ -69,7 +69,8 @@ def test_an_attempt_is_json_with_and_without_the_raw_parts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("issues", "failure", "accepted"), [((), None, True), (ATTEMPT.issues, None, False), ((), "timeout", False)]
+    ("issues", "failure", "accepted"),
+    [((), None, True), (ATTEMPT.issues, None, False), ((), "timeout", False)],
 )
 def test_an_attempt_was_accepted_without_fault_and_failure(issues: Any, failure: str | None, accepted: bool) -> None:
     """An attempt is accepted exactly when it has no issue and no failure."""

@@ -94,7 +94,8 @@ def test_percentile_of_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "verdict"), [(None, "-"), (0.5, "met"), (0.49, "met"), (0.6, "missed by 0.1 × (20%): of the weather")]
+    ("value", "verdict"),
+    [(None, "-"), (0.5, "met"), (0.49, "met"), (0.6, "missed by 0.1 × (20%): of the weather")],
 )
 def test_a_verdict_is_computed(value: float | None, verdict: str) -> None:
     """A target is met up to its bound; beyond, its row says by how much, and why."""

@@ -117,7 +117,7 @@ def test_v13_no_credential_leaves_with_a_rejected_reply(log: pytest.LogCaptureFi
         ask()
     sent = str([(str(request.url), dict(request.headers), request.content) for request in server.requests])
     assert {name for name, secret in PLANTED.items() if secret in sent} >= {
-        *("api-key", "default-header", "extra-header", "extra-query", "extra-body", "escalation")
+        *("api-key", "default-header", "extra-header", "extra-query", "extra-body", "escalation"),
     }
     clean(*outlets(caught.value), *log.messages, *map(repr, seen), POLICY, *(attempt.request for attempt in seen))
     assert seen[0].request["extra_headers"] == seen[0].request["extra_body"] == NOT_KEPT

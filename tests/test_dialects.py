@@ -136,7 +136,10 @@ HARMFUL: dict[str, tuple[dict[str, Any], str]] = {
         turn({"id": "a", "type": "function", "function": {"name": "now", "parameters": {"zone": "x"}}}),
         "json.not_text",
     ),
-    "arguments beside the function": (turn(made("now", ...) | {"arguments": '{"zone": "x"}'}), "json.not_text"),
+    "arguments beside the function": (
+        turn(made("now", ...) | {"arguments": '{"zone": "x"}'}),
+        "json.not_text",
+    ),
     "the word null": (turn(made("now", "null")), "shape.wrong_type"),
     "arguments in an array": (turn(made("now", [{}])), "json.not_text"),
     "arguments of parts": (turn(made("now", [{"type": "text", "text": "{}"}])), "json.not_text"),

@@ -54,7 +54,7 @@ def test_the_undefined_ends_in_a_verdict(path: Path) -> None:
     """Where parsers may differ ours reads or refuses, the same for bytes and for the text they spell."""
     data = path.read_bytes()
     assert set(codes(data)) <= {
-        *("json.duplicate_key", "json.encoding", "json.not_finite", "json.surrogate", "json.syntax", "json.too_deep")
+        *("json.duplicate_key", "json.encoding", "json.not_finite", "json.surrogate", "json.syntax", "json.too_deep"),
     }
     if "json.encoding" not in codes(data):
         assert codes(data.decode()) == codes(data)

@@ -54,7 +54,10 @@ NAMED = {"type": "function", "function": {"name": "search"}}
         ("required", [], [], ["tool.required"]),
         ("none", ["tool.forbidden"], ["tool.forbidden"], []),
         (NAMED, [], ["tool.forced"], ["tool.required"]),
-        ({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [NAMED]}}, *([], ["tool.unknown"], [])),
+        (
+            {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [NAMED]}},
+            *([], ["tool.unknown"], []),
+        ),
         (
             {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [NAMED]}},
             *([], ["tool.unknown"], ["tool.required"]),

@@ -15,7 +15,11 @@ from strictreply.retry._steering import MAX_CORRECTION_BYTES, Situation, TieredS
 from strictreply.values._issues import Category, Issue
 
 
-@given(st.lists(st.text(max_size=900), min_size=1, max_size=40), st.integers(1, 6), st.sampled_from([None, "search"]))
+@given(
+    st.lists(st.text(max_size=900), min_size=1, max_size=40),
+    st.integers(1, 6),
+    st.sampled_from([None, "search"]),
+)
 def test_a_correction_is_at_most_two_kilobytes(messages: list[str], tier: int, tool: str | None) -> None:
     """For any number and length of faults the headline stays and the rest fits."""
     issues = tuple(

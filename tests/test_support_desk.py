@@ -88,7 +88,13 @@ def test_the_turn_that_waited_goes_on_in_the_next_process(visits: list[Visit]) -
 
 def test_tools_run_where_they_belong(visits: list[Visit]) -> None:
     """The desk's tools run in the visit that called them; the client's never run here, the refund after approval."""
-    assert [visit.ran for visit in visits] == [("find_order", "return_policy"), (), ("refund",), ("find_order",), ()]
+    assert [visit.ran for visit in visits] == [
+        ("find_order", "return_policy"),
+        (),
+        ("refund",),
+        ("find_order",),
+        (),
+    ]
 
 
 def test_the_refund_is_paid_once_and_by_the_process_that_had_the_approval(folder: Path, visits: list[Visit]) -> None:

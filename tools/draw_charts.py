@@ -103,7 +103,11 @@ def batch_memory() -> str:
 
 
 def drawn(
-    title: str, bars: Mapping[str, Mapping[str, float]], whole: float, legend: Sequence[str], layout: Layout = WIDE
+    title: str,
+    bars: Mapping[str, Mapping[str, float]],
+    whole: float,
+    legend: Sequence[str],
+    layout: Layout = WIDE,
 ) -> str:
     """Draw named bars of coloured parts, all on one scale."""
     lines = [*_legend(legend, layout.width)]

@@ -48,7 +48,12 @@ nothing.
 | code | words |
 |---|---|"""
 
-_DOES = {Remedy.CORRECT: "corrects", Remedy.SHORTEN: "shortens", Remedy.RESEND: "resends", Remedy.STOP: "stops"}
+_DOES = {
+    Remedy.CORRECT: "corrects",
+    Remedy.SHORTEN: "shortens",
+    Remedy.RESEND: "resends",
+    Remedy.STOP: "stops",
+}
 
 _TO_DO = {
     "json": "Nothing, if it is rare. If a model does it often, use native tool calls in place of the text channel, or "

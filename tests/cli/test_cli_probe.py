@@ -132,7 +132,8 @@ def test_wrong_usage_is_said_before_anything_is_run(command: Command, words: lis
 
 
 @pytest.mark.parametrize(
-    ("app", "said"), [("no_such_module:app", "ModuleNotFoundError"), ("sample_apps:never_asking", "base URL")]
+    ("app", "said"),
+    [("no_such_module:app", "ModuleNotFoundError"), ("sample_apps:never_asking", "base URL")],
 )
 def test_an_app_that_does_not_work_is_wrong_usage(command: Command, app: str, said: str) -> None:
     """An app that cannot be imported or sends no request cannot be probed: status 2, with the reason."""

@@ -42,7 +42,11 @@ PARALLEL_OF_THREE = {
     "thought": "These can run in parallel",
     "next_action": "parallel_invoke",
     "agents": ["Worker1", "Worker2", "Worker3"],
-    "agent_requests": {"Worker1": "Process segment A", "Worker2": "Process segment B", "Worker3": "Process segment C"},
+    "agent_requests": {
+        "Worker1": "Process segment A",
+        "Worker2": "Process segment B",
+        "Worker3": "Process segment C",
+    },
 }
 TOOL_OF_THE_CONCEPT = {
     "next_action": "call_tool",
@@ -64,7 +68,11 @@ FINAL_OBJECT = {
 }
 QUOTA = {
     "next_action": "error_recovery",
-    "error_details": {"type": "api_quota_exceeded", "message": "OpenAI API quota exceeded", "provider": "openai"},
+    "error_details": {
+        "type": "api_quota_exceeded",
+        "message": "OpenAI API quota exceeded",
+        "provider": "openai",
+    },
     "suggested_action": "retry",
 }
 RATE_LIMIT = {

@@ -166,7 +166,14 @@ def test_example_conversation() -> None:
     while (target := route_next(state)) != "end":
         walked.append(target)
         state = changed(state, **counted(conversation)(state))
-    assert walked == ["coordinator", "course_advisor", "coordinator", "learning_planner", "human_input", "coordinator"]
+    assert walked == [
+        "coordinator",
+        "course_advisor",
+        "coordinator",
+        "learning_planner",
+        "human_input",
+        "coordinator",
+    ]
     assert (state["loop_count"], state["learning_plan"]) == (6, {"weeks": 4})
     assert explain_route(state).reason is RouteReason.COMPLETED
 

@@ -99,7 +99,10 @@ ROUTER: dict[str, tuple[Callable[[], Any], Any]] = {
         set(),
     ),
     "M94": (lambda: RoutingContext(metadata={"retry_count": 2}).retry_count, 2),
-    "M95": (lambda: led(decide(verdict(INVOKE))), ("sequential", [("agent_invocation", "Worker1")], True, False)),
+    "M95": (
+        lambda: led(decide(verdict(INVOKE))),
+        ("sequential", [("agent_invocation", "Worker1")], True, False),
+    ),
     "M96": (lambda: led(decide(verdict(PARALLEL))), ("parallel", [], False, True)),
     "M97": (
         lambda: [(spec.agent, spec.request) for spec in decide(verdict(PARALLEL)).branch_specs],
@@ -107,7 +110,10 @@ ROUTER: dict[str, tuple[Callable[[], Any], Any]] = {
     ),
     "M98": (lambda: led(decide(verdict(CALLS))), ("tools", [("tool_execution", "search")], True, False)),
     "M99": (lambda: led(decide(verdict(FINAL))), ("final", [("final_response", USER)], False, False)),
-    "M100": (lambda: decide(valid(ActionType.END_CONVERSATION), branch=talk(4)).metadata["conversation_turns"], 4),
+    "M100": (
+        lambda: decide(valid(ActionType.END_CONVERSATION), branch=talk(4)).metadata["conversation_turns"],
+        4,
+    ),
     "M101": (
         lambda: known(decide(verdict(RECOVERY)), "requires_user_action", "can_retry", "failed_agent"),
         [True, True, "Coordinator"],
@@ -198,7 +204,10 @@ VALIDATOR: dict[str, tuple[Callable[[], Any], Any]] = {
         [("topology.not_allowed", "/agents/1"), ("topology.not_allowed", "/agents/2")],
     ),
     "M45": (lambda: code(FINAL, "Worker1"), [("topology.may_not_finish", "/next_action")]),
-    "M46": (lambda: code({"next_action": "ask_user", "question": " "}), [("action.no_question", "/question")]),
+    "M46": (
+        lambda: code({"next_action": "ask_user", "question": " "}),
+        [("action.no_question", "/question")],
+    ),
     "M47": (
         lambda: [targets(INVOKE | {"action_input": "  Worker1 "})[1][0][0], bool(code(INVOKE | {"action_input": " "}))],
         ["Worker1", True],
@@ -213,7 +222,10 @@ ERRORS: dict[str, tuple[Callable[[], Any], Any]] = {
         ],
         ["auto_retry", "auto_retry", "terminal_error", "error_recovery", "error_recovery"],
     ),
-    "M84": (lambda: str(reported(classification="timeout", is_retryable=False).action_type), "error_recovery"),
+    "M84": (
+        lambda: str(reported(classification="timeout", is_retryable=False).action_type),
+        "error_recovery",
+    ),
     "M85": (
         lambda: [
             (reported(classification="authentication_failed").parsed_response or {})["termination_reason"],

@@ -81,7 +81,10 @@ def test_v17_a_null_for_an_optional_member_is_as_if_it_were_absent(name: str, wr
         ({"next_action": "final_response", "content": "x", "zzz": None}, ""),
         ({"next_action": "invoke_agent", "action_input": "Worker1", "content": None}, ""),
         ({"next_action": None}, "/next_action"),
-        ({**PRINTED["parallel_invoke"], "agent_requests": {"Worker1": None, "Worker2": "b"}}, "/agent_requests"),
+        (
+            {**PRINTED["parallel_invoke"], "agent_requests": {"Worker1": None, "Worker2": "b"}},
+            "/agent_requests",
+        ),
     ],
 )
 def test_v17_a_null_for_a_needed_or_unknown_member_is_a_fault(reply: dict[str, Any], path: str) -> None:

@@ -364,7 +364,8 @@ def test_a_fault_without_a_suggestion_completes() -> None:
 
 @pytest.mark.req("M79")
 @pytest.mark.parametrize(
-    ("category", "reaction"), [(category, reaction) for category in Category for reaction in Reaction]
+    ("category", "reaction"),
+    [(category, reaction) for category in Category for reaction in Reaction],
 )
 def test_the_policy_decides(category: Category, reaction: Reaction) -> None:
     """For any table, each category leads where the table says."""
@@ -418,7 +419,12 @@ def test_a_denied_permission_ends_with_the_published_words() -> None:
 @pytest.mark.req("M106")
 @pytest.mark.parametrize(
     ("key", "stops"),
-    [("critical_api_error", True), ("coordination_error", False), ("pool_exhausted", False), ("timeout_error", True)],
+    [
+        ("critical_api_error", True),
+        ("coordination_error", False),
+        ("pool_exhausted", False),
+        ("timeout_error", True),
+    ],
 )
 def test_what_the_executor_reports_comes_first(key: str, stops: bool) -> None:
     """A reported fault is told to the user before the reply is looked at, and ends the branch or does not."""

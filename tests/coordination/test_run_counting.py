@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 
 from coordination.tutor import noon, state_with
 from strictreply.coordination._actions import CoordinationCode, StateError
-from strictreply.coordination._runs.next_node import CycleLimit, RouteReason, Routes, RouteStrategy, explain_route
+from strictreply.coordination._runs.next_node import (
+    CycleLimit,
+    RouteReason,
+    Routes,
+    RouteStrategy,
+    explain_route,
+)
 from strictreply.coordination._runs.run_counting import (
     Activity,
     ActivityTally,

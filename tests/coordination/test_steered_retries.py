@@ -251,7 +251,7 @@ def test_every_attempt_is_counted_by_the_processor(awaited: bool) -> None:
     assert snapshot.totals == ValidationCounts(3, 1, 2, 2, 2)
     assert list(snapshot.by_agent) == ["Coordinator"]
     assert [(row.action, row.code) for row in snapshot.history] == [
-        *((None, "json.syntax"), (None, "topology.not_allowed"), (result.action_type, ""))
+        *((None, "json.syntax"), (None, "topology.not_allowed"), (result.action_type, "")),
     ]
 
 

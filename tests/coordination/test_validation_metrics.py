@@ -63,7 +63,7 @@ def test_the_loop_of_a_client_is_counted_by_its_attempts() -> None:
     snapshot = metrics.snapshot()
     assert snapshot.totals == ValidationCounts(3, 1, 2, 2, 2)
     assert [(row.valid, row.code) for row in snapshot.history] == [
-        *((False, Code.JSON_SYNTAX), (False, Code.JSON_SYNTAX), (True, ""))
+        *((False, Code.JSON_SYNTAX), (False, Code.JSON_SYNTAX), (True, "")),
     ]
 
 

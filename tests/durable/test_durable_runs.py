@@ -598,5 +598,8 @@ def test_a_sync_client_has_no_async_tools() -> None:
 @pytest.mark.parametrize("url", ["mysql://h/d", "sqlite://", "sqlite:///:memory:"])
 def test_urls_that_are_none(url: str) -> None:
     """Only SQLite in a file and PostgreSQL can be worked on."""
-    with pytest.raises(ContractError), DurableRuns("desk", sr.wrap(ScriptedClient(ScriptedModel())), url=url).worker():
+    with (
+        pytest.raises(ContractError),
+        DurableRuns("desk", sr.wrap(ScriptedClient(ScriptedModel())), url=url).worker(),
+    ):
         pass

@@ -192,6 +192,9 @@ def test_unions_by_a_function() -> None:
         """Return the tag of a value: numbers apart from the rest."""
         return "number" if isinstance(value, int | float) else "text"
 
-    kind = Annotated[Annotated[float, Tag("number")] | Annotated[str, Tag("text")], Discriminator(told)]
+    kind = Annotated[
+        Annotated[float, Tag("number")] | Annotated[str, Tag("text")],
+        Discriminator(told),
+    ]
     assert places(judge(kind, HUGE)) == [(CODE, "")]
     assert judge(kind, "a") == "a"

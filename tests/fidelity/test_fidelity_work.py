@@ -137,7 +137,10 @@ def test_v2_the_calls_of_a_message_share_what_building_may_take() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "item", "few", "many"),
-    [(Json[int], "1", 1_000, 60_000), (Decimal | dt.date | uuid.UUID | float, 1.5, 1_000, 99_000)],
+    [
+        (Json[int], "1", 1_000, 60_000),
+        (Decimal | dt.date | uuid.UUID | float, 1.5, 1_000, 99_000),
+    ],
 )
 def test_v2_comparing_is_part_of_the_work(kind: Any, item: JSON, few: int, many: int) -> None:
     """A typed value is compared with its reply within the reply's work, or the reply is refused."""

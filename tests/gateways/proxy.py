@@ -108,7 +108,10 @@ def configuration(base_url: str, guard: bool = True) -> dict[str, Any]:
     """Return the proxy's configuration: some models of one server, the guard with its settings, a log."""
     names = ("own", "declared", "filed", "broken")
     models = [
-        {"model_name": name, "litellm_params": {"model": f"openai/{name}", "api_base": base_url, "api_key": "sk-none"}}
+        {
+            "model_name": name,
+            "litellm_params": {"model": f"openai/{name}", "api_base": base_url, "api_key": "sk-none"},
+        }
         for name in names
     ]
     guards = ["strictreply.integrations.litellm.guard"] if guard else []

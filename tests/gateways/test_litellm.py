@@ -279,7 +279,8 @@ def test_each_of_many_concurrent_requests_gets_its_own(proxy: Proxy) -> None:
 def test_a_declared_contract_holds_for_its_model(proxy: Proxy, model: str) -> None:
     """A contract from a module or a file is written into the request, and its model's replies are held to it."""
     refund = sr.Tool.from_json_schema(
-        "refund", {"type": "object", "properties": {"order": {"type": "integer"}, "reason": {"type": "string"}}}
+        "refund",
+        {"type": "object", "properties": {"order": {"type": "integer"}, "reason": {"type": "string"}}},
     )
     ping = sr.Tool.from_json_schema("ping", {"type": "object", "properties": {}})
     good = ok.call(refund, order=7, reason="late") if model == "declared" else ok.call(ping)

@@ -12,7 +12,14 @@ from strictreply.testing._wire import Served
 from strictreply.testing.mounting import AsyncScriptedClient
 from strictreply.values._limits import JSONObject
 
-TEAM = Topology.of({"lead": ["reader", "writer", "User"], "reader": ["lead"], "writer": ["lead", "User"]}, entry="lead")
+TEAM = Topology.of(
+    {
+        "lead": ["reader", "writer", "User"],
+        "reader": ["lead"],
+        "writer": ["lead", "User"],
+    },
+    entry="lead",
+)
 LAB = Topology.of(
     [
         *(("lead", name) for name in ("ann", "bob", "cid", "User")),

@@ -189,7 +189,8 @@ def test_the_context_reaches_templates_and_validators_but_no_reply(twin: Twin, m
 
 
 @pytest.mark.parametrize(
-    "keyword", ["tools", "tool_choice", "response_format", "max_retries", "token_budget", "strict", "cache"]
+    "keyword",
+    ["tools", "tool_choice", "response_format", "max_retries", "token_budget", "strict", "cache"],
 )
 def test_keywords_that_would_go_unheard_are_refused(twin: Twin, keyword: str) -> None:
     """Keywords that instructor makes itself, or the policy owns, are refused before anything is sent."""

@@ -101,7 +101,13 @@ class Story:
     """One run: each question is answered by the next of the answers, ``patience`` times at most."""
 
     def __init__(
-        self, drawn: Plays, said: list[str], *, names: Sequence[str] = NAMES, patience: int = 999, limit: int = LIMIT
+        self,
+        drawn: Plays,
+        said: list[str],
+        *,
+        names: Sequence[str] = NAMES,
+        patience: int = 999,
+        limit: int = LIMIT,
     ) -> None:
         """Run it; no reply is corrected, so that each execution of an agent is one request."""
         steps = pool(names)

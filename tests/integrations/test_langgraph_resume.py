@@ -133,7 +133,10 @@ def test_a_killed_run_goes_on_where_it_was(gate: Gate, processes: Processes) -> 
         assert gate.asked == {"coordinator": 2, "course_advisor": 2, "learning_planner": 1}
 
         second = processes.start(server.base_url)
-        assert lines_until(second, "asked") == ["agent learning_planner -> human_input", "asked: Agree?"]
+        assert lines_until(second, "asked") == [
+            "agent learning_planner -> human_input",
+            "asked: Agree?",
+        ]
         kill(second)
         assert gate.asked == {"coordinator": 2, "course_advisor": 2, "learning_planner": 2}
 

@@ -37,7 +37,10 @@ def under(priority: int, rule: Any = unread) -> Routes:
 def test_a_rule_that_reopens_a_finished_run_is_obeyed() -> None:
     """The end is taken back: the agent that the rule chose is told what the run is about, and decides what follows."""
     cast = Cast(lead=[final("draft"), final("better")], reader=[hand("lead", "poor")])
-    state = run(cast, routes=under(400, lambda state: unread(state) if state["is_complete"] else None))
+    state = run(
+        cast,
+        routes=under(400, lambda state: unread(state) if state["is_complete"] else None),
+    )
     assert cast.told("reader") == "The user said: Go."
     assert cast.told("lead") == "From reader: poor"
     assert (outcome_of(state)["content"], state["is_complete"]) == ("better", True)

@@ -331,7 +331,8 @@ def test_a_body_gives_a_context_or_fails(given: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"correlation_id": "d"}, {"time_stamp": "2027-01-01T00:00:00Z"}, {"envelope": asking("something else")}]
+    "change",
+    [{"correlation_id": "d"}, {"time_stamp": "2027-01-01T00:00:00Z"}, {"envelope": asking("something else")}],
 )
 def test_the_request_is_as_it_was_received(change: dict[str, Any]) -> None:
     """After the RequestHandler no step changes the request (X15); the member is named."""
@@ -374,7 +375,10 @@ def test_a_step_without_a_body_is_a_failure() -> None:
     line = Line()
     del line.bodies[STEP.AGENT_SESSION_CREATOR]
     done = line.run()
-    assert (done.step, [error.code for error in done.errors]) == (STEP.AGENT_SESSION_CREATOR, [InvokeCode.NO_STEP_BODY])
+    assert (done.step, [error.code for error in done.errors]) == (
+        STEP.AGENT_SESSION_CREATOR,
+        [InvokeCode.NO_STEP_BODY],
+    )
 
 
 def test_calls_that_are_run_here_need_to_be_allowed() -> None:

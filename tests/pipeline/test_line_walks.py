@@ -79,7 +79,11 @@ def context(kind: AgentPipelineContextType, *calls: AgentToolCall, answered: int
     )
 
 
-OPENINGS = {INITIAL: [10, 30, 50, 70, 80], FOLLOW_ON: [10, 20, 60, 70, 80], CONTINUATION: [10, 35, 40, 60, 70, 80]}
+OPENINGS = {
+    INITIAL: [10, 30, 50, 70, 80],
+    FOLLOW_ON: [10, 20, 60, 70, 80],
+    CONTINUATION: [10, 35, 40, 60, 70, 80],
+}
 
 
 @pytest.mark.req("P42")

@@ -40,7 +40,8 @@ def errors(manifest: ToolCallManifest, *results: AgentToolCallResult, **options:
 
 
 MIXED = ToolCallManifest(
-    tool_calls=(call(1), call(2, client=False), call(3), call(4), call(5)), tool_call_results=(answer(2), answer(3))
+    tool_calls=(call(1), call(2, client=False), call(3), call(4), call(5)),
+    tool_call_results=(answer(2), answer(3)),
 )
 
 

@@ -68,7 +68,11 @@ def test_there_are_two_kinds(kind: object) -> None:
 @pytest.mark.parametrize("response", [FINAL, CONTINUATION])
 @pytest.mark.parametrize(
     ("member", "code"),
-    [("session_id", "RESPONSE_SESSION_ID"), ("turn_id", "RESPONSE_TURN_ID"), ("mode_display_name", "RESPONSE_MODE")],
+    [
+        ("session_id", "RESPONSE_SESSION_ID"),
+        ("turn_id", "RESPONSE_TURN_ID"),
+        ("mode_display_name", "RESPONSE_MODE"),
+    ],
 )
 @pytest.mark.req("P46")
 def test_every_response_says_where_it_belongs(response: Any, member: str, code: str) -> None:

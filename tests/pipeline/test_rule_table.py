@@ -94,6 +94,6 @@ def test_the_words_of_a_rule_are_reasons() -> None:
 def test_a_rule_is_one_value() -> None:
     """The table holds of a rule its place, its condition, its code and its predicate, and nothing else."""
     assert {each.name for each in fields(PipelineRule)} == {
-        *("id", "section", "stage", "step", "code", "profile", "when", "breaches")
+        *("id", "section", "stage", "step", "code", "profile", "when", "breaches"),
     }
     assert judged(RULES["core.context"], received(INITIAL)).successful

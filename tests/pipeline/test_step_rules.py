@@ -428,7 +428,10 @@ def test_a_response_is_built_from_two_outcomes(outcome: object) -> None:
     """Final and ToolContinuation, and no other type of response, in their own spelling."""
     final = codes(VALIDATOR.validate_pre_step(changed(before(BUILDER), {"/response_type": outcome}), BUILDER))
     calls = codes(VALIDATOR.validate_pre_step(changed(waiting(), {"/response_type": outcome}), BUILDER))
-    wanted = {"Final": ([], ["OUTPUT_TEXT_MISSING"]), "ToolContinuation": (["TOOL_CALLS_MISSING"], [])}
+    wanted = {
+        "Final": ([], ["OUTPUT_TEXT_MISSING"]),
+        "ToolContinuation": (["TOOL_CALLS_MISSING"], []),
+    }
     default = (["RESPONSE_TYPE"], ["RESPONSE_TYPE"])
     assert (final, calls) == (wanted.get(outcome, default) if isinstance(outcome, str) else default)
 

@@ -39,7 +39,9 @@ REPLIES = st.one_of(
 @settings(max_examples=200)
 @given(st.lists(REPLIES, max_size=6), st.integers(0, 2), st.booleans())
 def test_no_tool_runs_unless_the_whole_reply_passed(
-    replies: list[JSONObject], retries: int, asynchronous: bool
+    replies: list[JSONObject],
+    retries: int,
+    asynchronous: bool,
 ) -> None:
     """For any replies, good, bad and mixed: what runs is what an accepted reply calls, all of it, and nothing else."""
     accepted: list[sr.Attempt] = []
@@ -104,7 +106,11 @@ class Ordered:
 
 @settings(max_examples=100)
 @given(ROUNDS, st.data(), st.booleans())
-def test_no_result_is_told_under_another_call(rounds: list[list[str]], data: st.DataObject, asynchronous: bool) -> None:
+def test_no_result_is_told_under_another_call(
+    rounds: list[list[str]],
+    data: st.DataObject,
+    asynchronous: bool,
+) -> None:
     """Any number of calls of any kinds, ids that repeat over rounds, any order of ending and of the client's results:
 
     each tool turn has the id of one call, once, and tells the result of that call's own arguments.

@@ -62,7 +62,11 @@ FAULTS: list[tuple[str, Callable[[Path], None], str]] = [
     ("no JSON", lambda path: changed(path, "UPDATE sessions SET value = ?", f"{{{CANARY}"), "unreadable"),
     ("another shape", lambda path: changed(path, "UPDATE sessions SET value = ?", f'{{"{CANARY}": 1}}'), "unreadable"),
     ("bytes", lambda path: changed(path, "UPDATE sessions SET value = ?", b"\xff\xfe"), "unreadable"),
-    ("no UTF-8", lambda path: changed(path, "UPDATE sessions SET value = CAST(x'ff6361' AS TEXT)"), "unreadable"),
+    (
+        "no UTF-8",
+        lambda path: changed(path, "UPDATE sessions SET value = CAST(x'ff6361' AS TEXT)"),
+        "unreadable",
+    ),
     ("a number", lambda path: changed(path, "UPDATE sessions SET value = 7"), "unreadable"),
 ]
 

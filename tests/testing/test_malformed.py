@@ -276,7 +276,12 @@ def test_by_default_there_is_what_an_app_might_act_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "harm"), [(AssertionError("ran"), Harm.ACTS), (KeyError("limit"), Harm.CRASHES), (None, Harm.DEGRADES)]
+    ("error", "harm"),
+    [
+        (AssertionError("ran"), Harm.ACTS),
+        (KeyError("limit"), Harm.CRASHES),
+        (None, Harm.DEGRADES),
+    ],
 )
 def test_what_an_app_did_is_read_from_the_exception(error: BaseException | None, harm: Harm) -> None:
     """A failed assertion is about what was done with the reply; anything else is the app's own; none is a loop."""

@@ -12,7 +12,13 @@ import pytest
 from openai_shapes import call, completion, message
 from strictreply import DirectAnswer, Invalid, ToolCall, ToolCalls, Valid
 from strictreply.batch._results import open_lines
-from strictreply.testing._recordings import RecordedVerdict, Recording, RecordingJudge, UnreadableLine, read_line
+from strictreply.testing._recordings import (
+    RecordedVerdict,
+    Recording,
+    RecordingJudge,
+    UnreadableLine,
+    read_line,
+)
 
 SEARCH = {
     "type": "function",

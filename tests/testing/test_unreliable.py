@@ -633,7 +633,8 @@ def test_without_tools_none_is_called() -> None:
 
 
 @pytest.mark.parametrize(
-    ("forms", "choice", "names"), [([CALL, ANSWER], "auto", ["f"]), ([CALL], "required", ["f"]), ([ANSWER], "none", [])]
+    ("forms", "choice", "names"),
+    [([CALL, ANSWER], "auto", ["f"]), ([CALL], "required", ["f"]), ([ANSWER], "none", [])],
 )
 def test_the_union_is_read_from_the_instructions(forms: list[Any], choice: str, names: list[str]) -> None:
     """The JSON Schema of the text channel says which tools and answers there are."""

@@ -139,7 +139,12 @@ def test_a_response_passes(stream: bool) -> None:
         (
             HTTPReply(200, {}, (b"a", Pause(1), b"bc"), endless=True),
             {"most": 7},
-            [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\na\r\n", Pause(1), *[b"2\r\nbc\r\n"] * 4],
+            [
+                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+                b"1\r\na\r\n",
+                Pause(1),
+                *[b"2\r\nbc\r\n"] * 4,
+            ],
         ),
         (HTTPReply(404, {"A": "b"}, (b"raw", Pause(1)), framing="raw"), {"close": True}, [b"raw", Pause(1)]),
         (HTTPReply(204, {}, (b"r",), framing="raw", endless=True), {"most": 2}, [b"r", b"r", b"r"]),

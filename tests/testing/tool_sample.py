@@ -205,7 +205,10 @@ DELIVER = sr.Tool.from_json_schema(
     "deliver",
     {
         "type": "object",
-        "properties": {"country": {"type": "string", "enum": ["DE", "FR", "US"]}, "zip": {"type": "string"}},
+        "properties": {
+            "country": {"type": "string", "enum": ["DE", "FR", "US"]},
+            "zip": {"type": "string"},
+        },
         "required": ["country"],
         "if": {"properties": {"country": {"const": "US"}}, "required": ["country"]},
         "then": {"required": ["zip"], "properties": {"zip": {"pattern": "^[0-9]{5}$"}}},

@@ -223,7 +223,11 @@ def _chat(text: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("contract", "code"), [(CONTRACT.with_choice("search"), "reply.empty"), (sr.Contract(answer=int), "reply.empty")]
+    ("contract", "code"),
+    [
+        (CONTRACT.with_choice("search"), "reply.empty"),
+        (sr.Contract(answer=int), "reply.empty"),
+    ],
 )
 @pytest.mark.parametrize("api", ["chat", "responses"])
 def test_an_image_or_speech_is_no_call_and_no_structured_answer(contract: sr.Contract, code: str, api: Any) -> None:

@@ -223,7 +223,8 @@ def test_what_extra_body_says_is_held() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"background": True}, {"text": "json"}, {"tool_choice": {"type": "function", "name": "other"}}]
+    "wrong",
+    [{"background": True}, {"text": "json"}, {"tool_choice": {"type": "function", "name": "other"}}],
 )
 def test_what_cannot_be_judged_is_refused_before_anything_is_sent(wrong: dict[str, Any]) -> None:
     """A ContractError, and no request."""

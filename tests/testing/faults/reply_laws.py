@@ -69,7 +69,7 @@ ANSWERS = {"Refund": (Refund, None), "trip": (TRIP, None), "numbers": (NUMBERS, 
 
 
 NOT_MADE = {
-    ("answer_in_object", "json", "numbers")  # the type is wrong before there could be a key too many
+    ("answer_in_object", "json", "numbers"),  # the type is wrong before there could be a key too many
 }
 """What cannot be made, by entry, place and tool or answer; everything else can."""
 

@@ -38,7 +38,10 @@ def spoiled(**members: Any) -> dict[str, Any]:
         ({"error": "down"}, ['the response = {"error": "down"}']),
         ([], ["the response = []"]),
         (None, ["the response = null"]),
-        ({name: value for name, value in CLEAN.items() if name != "usage"}, ["usage is missing"]),
+        (
+            {name: value for name, value in CLEAN.items() if name != "usage"},
+            ["usage is missing"],
+        ),
     ],
 )
 def test_only_what_differs_is_shown(served: Any, lines: list[str]) -> None:
