@@ -15,7 +15,7 @@ import jiter
 from pydantic import BaseModel
 
 from strictreply import Contract
-from strictreply.contract._judge_channels import judge_args
+from strictreply.contract._channels import judge_args
 from strictreply.reading._decoding import decode
 from strictreply.values._limits import Work
 

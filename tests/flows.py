@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from scripted import USER
-from strictreply.contract._contract import Check, Checked, Contract
-from strictreply.contract._shaping import shape
+from strictreply.contract._contract import Check, Checked, Contract, shape
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import Failure
 from strictreply.retry._flow import (

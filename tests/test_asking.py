@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from scripted import OTHER_SCHEMA, SCHEMA, USER, call, completion
-from strictreply.contract._contract import Contract
+from strictreply.contract._contract import Contract, shape
 from strictreply.contract._judge import judge
-from strictreply.contract._shaping import shape
 from strictreply.contract._tool import Tool
 from strictreply.retry._asking import Ask, Bad, Turn, first_turn, next_turn
 from strictreply.retry._policy import Again, RetryPolicy

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.client._body_size import MAX_ERROR_BYTES, BodySize
+from strictreply.client._exchange import MAX_ERROR_BYTES, BodySize
 from strictreply.retry._failures import ExchangeStopped
 
 MEGABYTE = 1 << 20

@@ -33,7 +33,7 @@ from scripted import (
     refusal,
     truncated,
 )
-from strictreply.client._keywords import CallKeywords
+from strictreply.client._wrapped import CallKeywords
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
 WEATHER = sr.Tool.from_json_schema("weather", OTHER_SCHEMA)

@@ -1,4 +1,4 @@
-"""The laws of ``strictreply.contract._complaints``: a check's words without the model's."""
+"""The laws of ``strictreply.contract._models``: a check's words without the model's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator
 
-from strictreply.contract._complaints import check_issues
+from strictreply.contract._models import check_issues
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Issue
 

@@ -10,16 +10,16 @@ import pytest
 from pydantic import BaseModel
 
 from scripted import OTHER_SCHEMA, SCHEMA
-from strictreply.contract._contract import Contract
-from strictreply.contract._describing import (
+from strictreply.contract._channels import (
     admits_answer,
     compact,
     final_answer_definition,
     instructions,
+    judge_text,
     response_format,
     union_schema,
 )
-from strictreply.contract._judge_channels import judge_text
+from strictreply.contract._contract import Contract
 from strictreply.contract._tool import Tool
 from strictreply.values._limits import Work
 from strictreply.values._replies import Valid

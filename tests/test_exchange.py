@@ -21,7 +21,7 @@ import pytest
 
 import strictreply as sr
 from scripted import USER, Server, completion, http
-from strictreply.client._body_size import MAX_ERROR_BYTES
+from strictreply.client._exchange import MAX_ERROR_BYTES
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._wire import HTTPReply, Pause, WireEnding
 from strictreply.values._limits import DEFAULT_LIMITS

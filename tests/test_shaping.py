@@ -12,9 +12,8 @@ from pydantic import BaseModel
 
 from scripted import OTHER_SCHEMA, SCHEMA, USER, call, completion
 from strictreply.contract._answer import Answer
-from strictreply.contract._contract import Contract
+from strictreply.contract._contract import Contract, shape
 from strictreply.contract._judge import judge
-from strictreply.contract._shaping import shape
 from strictreply.contract._tool import Tool
 from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._issues import Code, Issue

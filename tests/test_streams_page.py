@@ -7,8 +7,8 @@ import pytest
 from openai_shapes import call, completion, message
 from pages import Page
 from strictreply.testing import LoopbackServer
-from strictreply.testing._demands import DemandHints
 from strictreply.testing._probing.survival_probe import GoodModel
+from strictreply.testing._scripts import DemandHints
 
 pytestmark = pytest.mark.one_lane
 PAGE = Page.named("streams.md")

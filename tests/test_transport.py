@@ -20,9 +20,9 @@ from strictreply.client._sending import RetryBucket, Sending
 from strictreply.client._transport import Transport
 from strictreply.contract._definitions import Definitions
 from strictreply.values._limits import DEFAULT_LIMITS, Limits
+from strictreply.wires import WIRES
 from strictreply.wires._chat import CHAT
 from strictreply.wires._opening import as_json, read_body
-from strictreply.wires._wire import WIRES
 
 
 class Unset:

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import DIMMED_MONOKAI
 
-from strictreply.cli._demo_command import tell
+from strictreply.cli._model_commands import tell
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "demo.svg"
 FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)

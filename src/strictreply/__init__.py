@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from strictreply import batch
-    from strictreply.client._client import AsyncStrictClient, StrictClient
+    from strictreply.client._client import AsyncStrictClient, StrictClient, wrap
     from strictreply.client._relay import Accepted, Provisional, Retracted
     from strictreply.client._streaming import AsyncReplyStream, ReplyStream
     from strictreply.client._surface import guarded
-    from strictreply.client._wrap import wrap
     from strictreply.client._wrapped import Exchange
     from strictreply.contract._contract import Contract
     from strictreply.contract._tool import Tool, tool
@@ -117,11 +116,10 @@ __all__ = [
 ]
 
 _MODULES = {
-    "client._client": "AsyncStrictClient StrictClient",
+    "client._client": "AsyncStrictClient StrictClient wrap",
     "client._surface": "guarded",
     "client._streaming": "AsyncReplyStream ReplyStream",
     "client._relay": "Accepted Provisional Retracted",
-    "client._wrap": "wrap",
     "client._wrapped": "Exchange",
     "contract._contract": "Contract",
     "contract._tool": "Tool tool",

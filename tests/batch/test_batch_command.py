@@ -19,10 +19,9 @@ from typing import Any
 import pytest
 
 from cli.running import Command, Serve, answering
-from strictreply.batch._batches import write_parquet
-from strictreply.batch._journal import DoneRows, Journal
-from strictreply.batch._results import RowResult
+from strictreply.batch._results import DoneRows, Journal, RowResult
 from strictreply.batch._results import Status as RowStatus
+from strictreply.batch._rows import write_parquet
 from strictreply.cli._terminal import Status
 from strictreply.testing._wire import HTTPReply
 from strictreply.values._errors import ContractError

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from openai_shapes import call, completion, message
 from strictreply import Contract, ContractError, DirectAnswer, Invalid, Remedy, Valid
 from strictreply.contract import _spelled_calls as spellings
-from strictreply.contract._shaping import shape
+from strictreply.contract._contract import shape
 from strictreply.contract._spelled_calls import CALLS, HEADS, MARKERS, is_call
 
 SEARCH = {

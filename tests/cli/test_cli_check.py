@@ -12,7 +12,7 @@ import pytest
 from cli.running import TOOLS, Command, Process, tools_file
 from openai_shapes import call, completion, message
 from shared_data import SHARED, needs_shared
-from strictreply.cli._check_report import JudgedLine, ReplyTally
+from strictreply.cli._check_command import JudgedLine, ReplyTally
 from strictreply.cli._terminal import Status
 
 pytestmark = pytest.mark.one_lane

@@ -9,7 +9,7 @@ import pytest
 
 from cli.running import Command, Serve, answering
 from openai_shapes import call, completion, message
-from strictreply.cli._demo_command import PROGRAM
+from strictreply.cli._model_commands import PROGRAM
 from strictreply.cli._terminal import Status
 from strictreply.testing._wire import error_reply
 from strictreply.testing.shop_scenario import SCENARIO

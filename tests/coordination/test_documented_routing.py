@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.tutor import noon, state_with
-from strictreply.coordination._runs.human_requests import HumanKind
-from strictreply.coordination._runs.next_node import (
+from strictreply.coordination._next_node import (
     MAX_LOOP_COUNT_VARIABLE,
     RouteReason,
     Routes,
@@ -18,8 +17,9 @@ from strictreply.coordination._runs.next_node import (
     explain_route,
     route_next,
 )
-from strictreply.coordination._runs.run_counting import counted
-from strictreply.coordination._runs.run_state import (
+from strictreply.coordination._run_counting import counted
+from strictreply.coordination._run_parts import HumanKind
+from strictreply.coordination._run_state import (
     DEFAULT_NODES,
     AgentState,
     changed,

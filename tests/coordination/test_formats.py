@@ -19,6 +19,7 @@ from strictreply import ContractError
 from strictreply.coordination._actions import ActionType, Branch
 from strictreply.coordination._permissions import SHAPES
 from strictreply.coordination.formats import (
+    _REGISTRY,
     ActionFormat,
     BaseResponseFormat,
     CoordinationContext,
@@ -30,11 +31,10 @@ from strictreply.coordination.formats import (
     get_format,
     is_format_registered,
     list_formats,
+    read_tagged,
     register_format,
     set_default_format,
 )
-from strictreply.coordination.formats._action_formats import _REGISTRY
-from strictreply.coordination.formats._xml_format import read_tagged
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.values._issues import Category
 from strictreply.values._limits import Limits

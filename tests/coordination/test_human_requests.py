@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from coordination.tutor import NOON, asked
 from strictreply.coordination._actions import CoordinationCode, StateError
-from strictreply.coordination._runs.human_requests import (
+from strictreply.coordination._run_parts import (
     HumanDecision,
     HumanKind,
     PendingHuman,
@@ -21,7 +21,7 @@ from strictreply.coordination._runs.human_requests import (
     read_answer,
     read_ledger,
 )
-from strictreply.coordination._runs.run_state import create_initial_state, give_human_feedback
+from strictreply.coordination._run_state import create_initial_state, give_human_feedback
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
 

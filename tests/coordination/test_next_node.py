@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from coordination.tutor import NOON, noon, state_with, without
 from strictreply.coordination._actions import CoordinationCode, StateError
-from strictreply.coordination._runs.next_node import (
+from strictreply.coordination._next_node import (
     DEFAULT_MAX_LOOP_COUNT,
     MAX_LOOP_COUNT_VARIABLE,
     CycleLimit,
@@ -33,7 +33,7 @@ from strictreply.coordination._runs.next_node import (
     record_route,
     route_next,
 )
-from strictreply.coordination._runs.run_state import (
+from strictreply.coordination._run_state import (
     DEFAULT_NODES,
     AgentState,
     changed,
@@ -61,7 +61,7 @@ def test_the_signature_is_the_published_one() -> None:
     assert get_type_hints(route_next)["return"] is str
     target = route_next(state_with(next_agent="coordinator"))
     assert (type(target), target) == (str, "coordinator")
-    script = "import strictreply.coordination._runs.next_node, sys; print('langgraph' in sys.modules)"
+    script = "import strictreply.coordination._next_node, sys; print('langgraph' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

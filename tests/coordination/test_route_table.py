@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply.coordination._actions import CoordinationCode, DeclarationError
-from strictreply.coordination._runs.next_node import BUILT_IN_NAMES, CycleLimit, RouteRule, Routes, RouteStrategy
-from strictreply.coordination._runs.run_state import DEFAULT_NODES
+from strictreply.coordination._next_node import BUILT_IN_NAMES, CycleLimit, RouteRule, Routes, RouteStrategy
+from strictreply.coordination._run_state import DEFAULT_NODES
 
 
 def nothing(state: Any) -> None:

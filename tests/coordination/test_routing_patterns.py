@@ -17,7 +17,7 @@ from strictreply.coordination._routing_decision import (
     RoutingReason,
     StepType,
 )
-from strictreply.coordination._runs.human_requests import HumanDecision, HumanKind, PendingHuman, read_answer
+from strictreply.coordination._run_parts import HumanDecision, HumanKind, PendingHuman, read_answer
 from strictreply.coordination._topology import USER, Topology
 from strictreply.coordination._verdict_routes import question_of, resume_after_error
 from strictreply.coordination.routing import Router

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from coordination.tutor import noon, state_with
 from strictreply.coordination._actions import CoordinationCode, StateError
-from strictreply.coordination._runs.next_node import (
+from strictreply.coordination._next_node import (
     CycleLimit,
     RouteReason,
     Routes,
     RouteStrategy,
     explain_route,
 )
-from strictreply.coordination._runs.run_counting import (
+from strictreply.coordination._run_counting import (
     Activity,
     ActivityTally,
     MetricsSnapshot,
@@ -30,7 +30,7 @@ from strictreply.coordination._runs.run_counting import (
     apply_update,
     counted,
 )
-from strictreply.coordination._runs.run_state import (
+from strictreply.coordination._run_state import (
     DEFAULT_NODES,
     AgentState,
     changed,

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from coordination.tutor import NOON, noon, numbered, state_with, without
 from strictreply.coordination._actions import MAX_LISTED, CoordinationCode, StateError
-from strictreply.coordination._runs.human_requests import merge_ledgers
-from strictreply.coordination._runs.next_node import RouteReason, Routes, explain_route, record_route, route_next
-from strictreply.coordination._runs.run_state import (
+from strictreply.coordination._next_node import RouteReason, Routes, explain_route, record_route, route_next
+from strictreply.coordination._run_parts import merge_ledgers
+from strictreply.coordination._run_state import (
     AgentState,
     RunEnding,
     changed,

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from coordination.tutor import AGENTS, numbered, state_with, ticking
-from strictreply.coordination._runs.human_requests import HumanKind
-from strictreply.coordination._runs.next_node import route_next
-from strictreply.coordination._runs.run_state import (
+from strictreply.coordination._next_node import route_next
+from strictreply.coordination._run_parts import HumanKind
+from strictreply.coordination._run_state import (
     AgentState,
     clear_human_input_request,
     give_human_feedback,

@@ -32,7 +32,7 @@ from strictreply.coordination._actions import ActionType, AgentReplyCode, Branch
 from strictreply.coordination._agent_steering import retry_with_steering
 from strictreply.coordination._error_policy import ApiErrorClass
 from strictreply.coordination._processors import ErrorMessage
-from strictreply.coordination._runs.run_state import create_initial_state
+from strictreply.coordination._run_state import create_initial_state
 from strictreply.coordination._validation_metrics import ValidationMetrics
 from strictreply.coordination.formats import JSONResponseFormat, TextResponseProcessor, XMLResponseFormat
 from strictreply.coordination.validation import ValidationProcessor, with_reply_format

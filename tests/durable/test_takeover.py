@@ -11,7 +11,7 @@ pytest.importorskip("dbos", reason="dbos is an extra")
 
 import strictreply as sr
 from durable.postgres_server import executed
-from strictreply.integrations._extras import load
+from strictreply.integrations import load
 from strictreply.integrations.dbos import DurableRunFailed, DurableRuns
 from strictreply.integrations.dbos._durable_worker import MAX_DROPS, PostgresPresence
 from strictreply.testing import ScriptedClient, ScriptedModel, ok

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from strictreply.integrations._extras import load
+from strictreply.integrations import load
 from strictreply.integrations.instructor import wrap
 
 

@@ -14,7 +14,7 @@ from langgraph.types import Command
 
 from integrations.langgraph_runs import CONFIG, LAB, ONE_RETRY, TEAM, Cast, act, agents, final, graph, hand, spread
 from strictreply.coordination import Topology, ValidationProcessor
-from strictreply.coordination._runs.run_state import pending_requests
+from strictreply.coordination._run_state import pending_requests
 from strictreply.coordination.formats import XMLResponseFormat
 from strictreply.integrations.langgraph import begin, node_of, outcome_of, outcomes_of, to_langgraph
 from strictreply.testing import Step, faults, ok

@@ -22,8 +22,8 @@ from strictreply.coordination import (
     give_human_feedback,
     request_human_input,
 )
-from strictreply.coordination._runs.human_requests import HumanDecision
-from strictreply.coordination._runs.run_state import pending_requests
+from strictreply.coordination._run_parts import HumanDecision
+from strictreply.coordination._run_state import pending_requests
 from strictreply.integrations.langgraph import ChatAgent, begin, outcome_of, to_langgraph
 from strictreply.testing import Step, faults
 

@@ -18,7 +18,7 @@ from langgraph.types import Command
 import strictreply as sr
 from integrations.langgraph_runs import CONFIG, NONSENSE, Cast, act, add, final, graph, hand, spread
 from strictreply.coordination import ErrorPolicy, Topology
-from strictreply.coordination._runs.run_state import pending_requests
+from strictreply.coordination._run_state import pending_requests
 from strictreply.integrations.langgraph import begin, node_of, outcome_of
 from strictreply.testing import Step, faults, ok
 from strictreply.values._errors import ContractError

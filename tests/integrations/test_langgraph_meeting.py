@@ -17,7 +17,7 @@ from langgraph.types import Command
 
 from integrations.langgraph_runs import CONFIG, LAB, NONSENSE, Cast, act, add, agents, final, graph, hand, run, spread
 from strictreply.coordination import StateError, Topology
-from strictreply.coordination._runs.run_state import pending_requests
+from strictreply.coordination._run_state import pending_requests
 from strictreply.integrations.langgraph import begin, outcome_of, outcomes_of, to_langgraph
 from strictreply.testing import Step, ok
 from strictreply.values._errors import ContractError

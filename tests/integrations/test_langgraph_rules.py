@@ -15,7 +15,7 @@ from langgraph.types import Command
 import strictreply as sr
 from integrations.langgraph_runs import CONFIG, TEAM, Cast, act, add, agents, final, graph, hand, run, spread
 from strictreply.coordination import RouteRule, Routes, Topology
-from strictreply.coordination._runs.next_node import CycleLimit
+from strictreply.coordination._next_node import CycleLimit
 from strictreply.integrations.langgraph import begin, node_of, outcome_of, to_langgraph
 from strictreply.testing import Step, ok
 

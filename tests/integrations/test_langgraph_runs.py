@@ -39,11 +39,10 @@ from strictreply.coordination import (
     ValidationProcessor,
 )
 from strictreply.coordination._actions import ValidationResult
-from strictreply.coordination._runs.human_requests import HumanDecision
-from strictreply.coordination._runs.run_counting import Activity
-from strictreply.coordination._runs.run_state import pending_requests
-from strictreply.coordination.formats import XMLResponseFormat
-from strictreply.coordination.formats._action_formats import ActionFormat
+from strictreply.coordination._run_counting import Activity
+from strictreply.coordination._run_parts import HumanDecision
+from strictreply.coordination._run_state import pending_requests
+from strictreply.coordination.formats import ActionFormat, XMLResponseFormat
 from strictreply.integrations.langgraph import (
     ChatAgent,
     RunState,

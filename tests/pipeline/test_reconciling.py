@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeResult
-from strictreply.pipeline._reconciling import approval_of, reconcile
+from strictreply.pipeline._turn_effects import approval_of, reconcile
 from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from strictreply.pipeline._invoke_result import InvokeFailed, InvokeResult
 from strictreply.pipeline._line import LineResult, LineStatus, PipelineRunner, type_of
-from strictreply.pipeline._reconciling import reconcile
 from strictreply.pipeline._sessions import SessionClaim, SessionStore, manifest_id_of
+from strictreply.pipeline._turn_effects import reconcile
 from strictreply.pipeline._values import (
     AgentContext,
     AgentPipelineContext,

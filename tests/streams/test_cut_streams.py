@@ -16,7 +16,7 @@ import pytest
 import strictreply as sr
 from scripted import Server, call, completion
 from streamed_replies import ASK, ONCE, SEARCH, WEATHER, Body, chunk, message_of, over, part, read
-from strictreply.wires._events import DONE, event
+from strictreply.wires._opening import DONE, event
 
 INVOICE = {
     "type": "object",

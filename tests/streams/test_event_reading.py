@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scripted import completion
 from strictreply.wires._chat_stream import ChatAssembly
-from strictreply.wires._events import Event, EventReader
+from strictreply.wires._opening import Event, EventReader
 
 LINES = st.lists(
     st.sampled_from([b"data: {}", b"data:x", b"data", b": comment", b"event: error", b"id: 1", b"", b"", "é".encode()])

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import strictreply as sr
 from scripted import OTHER_SCHEMA, SCHEMA, USER, AsyncClient, Client, Server, call, completion, http
 from strictreply.testing._event_streams import events
-from strictreply.wires._events import event
+from strictreply.wires._opening import event
 
 SEARCH = {"name": "search", "parameters": SCHEMA}
 WEATHER = {"name": "weather", "parameters": OTHER_SCHEMA}

@@ -14,11 +14,10 @@ from typer.testing import CliRunner
 import strictreply as sr
 from openai_shapes import call, completion, message
 from strictreply.cli._app import app
-from strictreply.contract._shaping import shape
+from strictreply.contract._contract import shape
 from strictreply.testing import LoopbackServer
-from strictreply.testing._event_streams import assembled
+from strictreply.testing._event_streams import as_chat_request, as_response, assembled, response_events
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
-from strictreply.testing._response_streams import as_chat_request, as_response, response_events
 from strictreply.testing._steps import Target
 from strictreply.testing._wire import HTTPReply
 from strictreply.testing.faults import CATALOGUE

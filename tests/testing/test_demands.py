@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 import strictreply as sr
 from strictreply.testing import faults
-from strictreply.testing._demands import Demand, DemandHints
+from strictreply.testing._scripts import Demand, DemandHints
 from strictreply.testing._wire import HTTPReply, assistant, completion, native_call
 from strictreply.values._errors import ContractError
 

@@ -14,14 +14,12 @@ import pytest
 import strictreply as sr
 from streamed_replies import policy
 from streams.test_stream_faults_refused import TARGETS, contract_of, made
-from strictreply.contract._shaping import shape
+from strictreply.contract._contract import shape
 from strictreply.testing import faults, ok
 from strictreply.testing._cassettes import Cassette, record, replay
-from strictreply.testing._demands import Demand
-from strictreply.testing._event_streams import assembled, events
+from strictreply.testing._event_streams import as_chat_request, assembled, events
 from strictreply.testing._probing.client_verdicts import no_backoff
-from strictreply.testing._response_streams import as_chat_request
-from strictreply.testing._scripts import ScriptedModel
+from strictreply.testing._scripts import Demand, ScriptedModel
 from strictreply.testing._steps import Kind
 from strictreply.testing._wire import EVENT_STREAM, HTTPReply, WireEnding, render_response
 from strictreply.testing.faults import CATALOGUE

@@ -12,8 +12,7 @@ from pydantic import BaseModel
 import strictreply as sr
 from scripted import OTHER_SCHEMA, SCHEMA, USER, Server, call, completion, http
 from scripted_responses import call_item, response, text_item
-from strictreply.testing._event_streams import events
-from strictreply.testing._response_streams import response_events
+from strictreply.testing._event_streams import events, response_events
 
 EVENTS = {"content-type": "text/event-stream"}
 TOOLS = [{"name": "search", "parameters": SCHEMA}, {"name": "weather", "parameters": OTHER_SCHEMA}]

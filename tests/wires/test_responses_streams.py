@@ -14,7 +14,7 @@ import pytest
 import strictreply as sr
 from scripted import Server, http
 from scripted_responses import FLAT_SEARCH, call_item, reasoning_item, response, text_item, wrap
-from strictreply.wires._events import event, typed_event
+from strictreply.wires._opening import event, typed_event
 from strictreply.wires._responses_stream import ResponsesSent
 
 ASK: dict[str, Any] = {"model": "m", "input": "find tea", "tools": [FLAT_SEARCH]}

@@ -18,15 +18,14 @@ from typing import Any, NamedTuple, TypeAlias
 import anyio
 
 from strictreply.batch._results import RowResult, accepted, broken, ended, unasked
-from strictreply.client._client import AsyncStrictClient
+from strictreply.client._client import AsyncStrictClient, wrap
 from strictreply.client._sending import RetryBucket
-from strictreply.client._wrap import wrap
 from strictreply.contract._contract import Contract
 from strictreply.retry._policy import RetryPolicy
 from strictreply.retry._steering import Steering
 from strictreply.values._errors import CallFailed, ContractError
 from strictreply.values._replies import Attempt
-from strictreply.wires._wire import Api
+from strictreply.wires import Api
 
 _OVERLOADED = re.compile(r"\(HTTP (?:429|503|529)\)")
 

@@ -1,25 +1,35 @@
-"""Results of rows (columns, words when they failed), and files of JSON lines, plain or packed."""
+"""Results of rows, files of JSON lines, and a file of results that survives a kill, with its manifest.
+
+A line is handed to the operating system as soon as its row has a result. Every few seconds, and at the end, the file is
+forced to disk and after it the manifest is replaced; a machine that loses power loses the lines since.
+"""
 
 from __future__ import annotations
 
 import gzip
+import hashlib
+import json
 import os
 import sys
+import time
 import zlib
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, field, fields
 from io import BufferedReader
+from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, Final, Literal, TypeAlias, cast
 
+from strictreply.contract._contract import Contract
 from strictreply.retry._policy import LATE_KINDS, is_transport_fault
 from strictreply.retry._stepping import NextRequest
 from strictreply.values._errors import CallFailed, ContractError, ReplyHalted, TransportFailed, without_exception
 from strictreply.values._issues import printable
 from strictreply.values._limits import MAX_JSON_DEPTH, JSONObject, Limits
-from strictreply.values._replies import AssistantReply, Attempt, Usage, Valid, total_usage
+from strictreply.values._replies import OUR_NAMES, AssistantReply, Attempt, Usage, Valid, total_usage
 
 LINE_LIMITS = Limits(reply_bytes=64_000_000, depth=MAX_JSON_DEPTH, nodes=4_000_000)  # of one line
 STDIN = Path("-")
@@ -193,3 +203,192 @@ def issues_of(attempts: tuple[Attempt, ...]) -> tuple[JSONObject, ...]:
 def entry(attempt: int, code: str, message: str, hint: str, path: str = "") -> JSONObject:
     """Return one object of the column of issues."""
     return {"attempt": attempt, "code": code, "path": path, "message": message, "hint": hint}
+
+
+INDEX = "index"  # the column with the row of the input that a result is of, from 0: results come in the order they end
+_FORMAT = 2
+
+
+class DoneRows:
+    """Which rows have a result: all below ``low``, and those in ``above``, which are as many as came out of order."""
+
+    def __init__(self, low: int = 0, above: Iterable[int] = ()) -> None:
+        self.low, self.above = low, set(above)
+
+    def __contains__(self, index: int) -> bool:
+        return index < self.low or index in self.above
+
+    def __len__(self) -> int:
+        return self.low + len(self.above)
+
+    def add(self, index: int) -> None:
+        """Add a row."""
+        self.above.add(index)
+        while self.low in self.above:
+            self.above.remove(self.low)
+            self.low += 1
+
+
+class Journal:
+    """The results of one run, which ``run`` identifies, in a file, those of earlier starts too.
+
+    Rows at which the API failed are taken out when it is opened, to be asked again; ``api_failed`` counts those since.
+    Raises ContractError when the file belongs to another run or another process writes it, OSError as files do.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        run: JSONObject,
+        *,
+        prefix: str = "",
+        restart: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._path, self._run, self._prefix, self._clock = path, run, prefix, clock
+        self.manifest = path.with_name(f"{path.name}.manifest.json")
+        self._forget()
+        known = None if restart else self._known()
+        self._file: BinaryIO = path.open("ab")
+        try:
+            _lock(self._file, path)
+            if known is not None:
+                self._resume(self._known() or {})  # as it is now that no other process writes it
+            self._file.truncate(self._bytes)
+            if self.api_failed:
+                self._ask_again()
+            self.save()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _forget(self) -> None:
+        self.done = DoneRows()
+        self.statuses: Counter[str] = Counter()
+        self.tokens: Counter[str] = Counter()
+        self.api_failed = self._bytes = 0
+        self.is_complete = False
+
+    def _known(self) -> JSONObject | None:
+        """Read the manifest of a run that was begun earlier; None when there is none."""
+        try:
+            known = json.loads(self.manifest.read_bytes())
+        except FileNotFoundError:
+            if self._path.exists() and self._path.stat().st_size:
+                raise ContractError(
+                    f"{self._path} exists, but its manifest {self.manifest.name} does not: its run is unknown. "
+                    "Pass another --out, or --restart to overwrite it"
+                ) from None
+            return None
+        except ValueError:
+            known = None
+        if not self._path.exists():
+            raise ContractError(f"{self._path} is missing, but {self.manifest.name} refers to it: pass --restart")
+        if not isinstance(known, dict) or known.get("format") != _FORMAT or not isinstance(known.get("run"), dict):
+            raise ContractError(f"{self.manifest} is not a manifest of this version: pass --restart to start again")
+        changed = [name for name in self._run | known["run"] if self._run.get(name) != known["run"].get(name)]
+        if changed:
+            raise ContractError(
+                f"{self._path} holds results of another run: another {' and another '.join(changed)}. "
+                "Pass another --out, or --restart to start again"
+            )
+        return known
+
+    def _resume(self, known: JSONObject) -> None:
+        """Count what is there: what the manifest knows, and the lines after that, up to where whole lines end."""
+        if known and known["bytes"] <= self._path.stat().st_size:
+            self.done = DoneRows(known["low"], known["above"])
+            self.statuses.update(known["statuses"])
+            self.tokens.update(known["tokens"])
+            self.api_failed, self._bytes = known["api_failed"], known["bytes"]
+            self.is_complete = known["complete"]
+        # else the machine lost power, and the file lost its end: it is counted from its beginning
+        with self._path.open("rb") as written:
+            written.seek(self._bytes)
+            with suppress(ValueError):  # a part that the machine had not written when it lost power
+                for line in takewhile(lambda line: line.endswith(b"\n"), written):
+                    self._count(json.loads(line), len(line))
+
+    def _count(self, line: Any, size: int) -> None:
+        self._bytes += size
+        self.done.add(line[self._prefix + INDEX])
+        self.statuses[line[f"{self._prefix}status"]] += 1
+        self.tokens.update(line[f"{self._prefix}usage"])
+        self.api_failed += self._has_failed(line)
+
+    def _has_failed(self, line: Any) -> bool:
+        return bool(line[f"{self._prefix}status"] == "failed" and line[f"{self._prefix}attempts"])
+
+    def _ask_again(self) -> None:
+        """Write the file anew without the rows at which the API failed."""
+        self._forget()  # in the manifest first: after a kill either file can be counted
+        self.save()
+        with closing(self._file):  # locked until the other one is
+            with written_whole(self._path) as kept:
+                with self._path.open("rb") as written:
+                    for line in written:
+                        told = json.loads(line)
+                        if not self._has_failed(told):
+                            kept.write(line)
+                            self._count(told, len(line))
+                if os.name == "nt":  # where what is open cannot be replaced
+                    self._file.close()
+            self._file = self._path.open("ab")
+            _lock(self._file, self._path)
+
+    def add(self, index: int, row: Mapping[str, Any], result: RowResult) -> None:
+        """Write the result of a row, and force it to disk from time to time."""
+        line = {self._prefix + INDEX: index, **row, **prefixed(result, self._prefix)}
+        written = json.dumps(line).encode() + b"\n"
+        self._file.write(written)
+        self._file.flush()
+        self._count(line, len(written))
+        if self._clock() >= self._next_save:
+            self.save()
+
+    def save(self, *, complete: bool = False) -> None:
+        """Force what was written to disk, and say in the manifest how far the run is."""
+        os.fsync(self._file.fileno())
+        self.is_complete = complete or self.is_complete
+        told = {
+            "format": _FORMAT,
+            "run": self._run,
+            "bytes": self._bytes,  # not what the file has: a disk that is full takes a part of a line
+            "low": self.done.low,
+            "above": sorted(self.done.above),
+            "statuses": self.statuses,
+            "api_failed": self.api_failed,
+            "tokens": {name: self.tokens[name] for name in OUR_NAMES},
+            "complete": self.is_complete,
+        }
+        with written_whole(self.manifest) as file:
+            file.write(json.dumps(told, indent=1).encode())
+        self._next_save = self._clock() + 5.0  # seconds
+
+    def close(self) -> None:
+        """Save, and let the file go."""
+        with suppress(OSError):  # the manifest then says less than there is, which does no harm
+            self.save()
+        with suppress(OSError):  # a disk that is full is told by what wrote to it
+            self._file.close()
+
+
+def _lock(file: BinaryIO, path: Path) -> None:
+    """Refuse a file that another process writes or has replaced, where locks end with their process."""
+    with suppress(ImportError):
+        import fcntl  # noqa: PLC0415 - not on every system
+
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                raise BlockingIOError
+        except OSError:
+            raise ContractError(f"{path} is written by another process: wait for it, or pass another --out") from None
+
+
+def fingerprint(contract: Contract[Any]) -> str:
+    """Return a digest of what a contract tells a model, and how it judges, the same in every process."""
+    told: JSONObject = {one.name: repr(getattr(contract, one.name)) for one in fields(contract)}
+    told["answer"] = contract.answer.document
+    told["tools"] = told["offered"] = [(tool.definition, tool.extra, tool.formats) for tool in contract.tools]
+    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()

@@ -19,7 +19,7 @@ from strictreply.cli._published_schemas import published_schemas
 from strictreply.cli._terminal import fail, read_json
 from strictreply.retry._policy import RetryPolicy
 from strictreply.values._limits import Channel
-from strictreply.wires._wire import Api
+from strictreply.wires import Api
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -75,8 +75,11 @@ def demo(
     With --questions a dozen questions go to an unreliable model inside this program, which the other options shape;
     with --base-url or --model they go to a real endpoint.
     """
-    from strictreply.cli._demo_command import run_demo, tell  # noqa: PLC0415 - what only this command needs
-    from strictreply.cli._serve_commands import Endpoint  # noqa: PLC0415
+    from strictreply.cli._model_commands import (  # noqa: PLC0415 - what only this command needs
+        Endpoint,
+        run_demo,
+        tell,
+    )
 
     is_real = base_url is not None or model is not None
     if not (questions or is_real):
@@ -89,7 +92,7 @@ def demo(
 @app.command(short_help="Serve the demo's unreliable model on loopback.")
 def serve_demo(*, port: Port = 8100, seed: Seed = 7, failure_rate: FailureRate = 0.6) -> None:
     """Serve the demo's unreliable model on loopback until Ctrl-C."""
-    from strictreply.cli._serve_commands import run_serve_demo  # noqa: PLC0415
+    from strictreply.cli._model_commands import run_serve_demo  # noqa: PLC0415
 
     run_serve_demo(port, seed=seed, failure_rate=failure_rate)
 
@@ -99,7 +102,7 @@ def serve_script(
     *, host: Annotated[str, Option(help="An address of loopback.")] = "127.0.0.1", port: Port = 8101
 ) -> None:
     """Serve good replies on loopback until Ctrl-C, and the faults that a test in any language asks for over HTTP."""
-    from strictreply.cli._serve_commands import run_serve_script  # noqa: PLC0415
+    from strictreply.cli._model_commands import run_serve_script  # noqa: PLC0415
 
     run_serve_script(host, port)
 
@@ -121,7 +124,7 @@ def ask(
     explain: Annotated[bool, Option(help="On failure print every attempt, raw replies included.")] = False,
 ) -> None:
     """Make one call; the reply as JSON on stdout, each attempt on stderr, status 1 when none was valid."""
-    from strictreply.cli._serve_commands import Endpoint, declare, run_ask  # noqa: PLC0415
+    from strictreply.cli._model_commands import Endpoint, declare, run_ask  # noqa: PLC0415
 
     run_ask(
         question,
@@ -179,7 +182,7 @@ def run_rows(  # noqa: PLR0913 - one parameter an option
     """Ask about every row of a file and write one result a row; the same command goes on after any end."""
     from strictreply.batch._rows import PATIENT  # noqa: PLC0415 - what only this command needs
     from strictreply.cli._batch_command import FileRun, keywords_of, results_of, run_batch  # noqa: PLC0415
-    from strictreply.cli._serve_commands import Endpoint, declare_one  # noqa: PLC0415
+    from strictreply.cli._model_commands import Endpoint, declare_one  # noqa: PLC0415
 
     run = FileRun(
         source=source,
@@ -217,7 +220,7 @@ def judge_outputs(
     reply yet, 3 when a line cannot be read or is of no request.
     """
     from strictreply.cli._batch_command import run_judge  # noqa: PLC0415 - what only this command needs
-    from strictreply.cli._serve_commands import declare_one  # noqa: PLC0415
+    from strictreply.cli._model_commands import declare_one  # noqa: PLC0415
 
     contract = declare_one(tools or [], answer, parallel=True) if tools or answer else None
     policy = RetryPolicy(max_retries=max_retries)
@@ -279,9 +282,9 @@ def probe(  # noqa: PLR0913 - one parameter an option
     leaves this machine.
     """
     from strictreply.cli._fault_commands import connection, kinds_of, named, run_probe  # noqa: PLC0415
-    from strictreply.cli._serve_commands import load_all, load_tools  # noqa: PLC0415 - what only this command needs
-    from strictreply.testing._demands import DemandHints  # noqa: PLC0415
+    from strictreply.cli._model_commands import load_all, load_tools  # noqa: PLC0415 - what only this command needs
     from strictreply.testing._probing.survival_probe import Probe  # noqa: PLC0415
+    from strictreply.testing._scripts import DemandHints  # noqa: PLC0415
 
     subject = app or endpoint or ""
     prober = Probe(
@@ -312,7 +315,7 @@ def faults(
 ) -> None:
     """List the catalogue of malformed replies, or show what one of them looks like and what the strict gate says."""
     from strictreply.cli._fault_commands import kinds_of, list_faults, show_fault  # noqa: PLC0415 - what only this needs
-    from strictreply.cli._serve_commands import load_all  # noqa: PLC0415
+    from strictreply.cli._model_commands import load_all  # noqa: PLC0415
 
     if show is None:
         list_faults(kinds_of(kind or []), as_json=as_json)

@@ -21,14 +21,13 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from strictreply import Contract, ContractError, RetryPolicy
 from strictreply.batch import COLUMNS, STATUSES, RowFault, RowResult, Rows, judge_files, rows
-from strictreply.batch._batches import arrow, write_parquet
-from strictreply.batch._journal import INDEX, Journal, fingerprint
-from strictreply.batch._results import STDIN, Line, open_lines
-from strictreply.cli._serve_commands import Endpoint
+from strictreply.batch._results import INDEX, STDIN, Journal, Line, fingerprint, open_lines
+from strictreply.batch._rows import arrow, write_parquet
+from strictreply.cli._model_commands import Endpoint
 from strictreply.cli._terminal import Status, console, counted, fail, interruptible, read_json, refuse_paths
 from strictreply.values._issues import capped, printable
 from strictreply.values._limits import JSONObject
-from strictreply.wires._wire import Api
+from strictreply.wires import Api
 
 MAX_LISTED = 20  # lines that cannot be read
 MAX_REASONS = 1_000  # that are counted apart

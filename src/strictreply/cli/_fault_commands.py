@@ -18,13 +18,13 @@ from rich.table import Table
 from rich.text import Text
 
 from strictreply.cli._terminal import Live, Status, console, counted, echo_json, fail, read_json, titled_table
-from strictreply.testing._demands import Demand
 from strictreply.testing._probing.probe_worker import Unusable
 from strictreply.testing._probing.report_page import junit_xml, report_json, report_page
 from strictreply.testing._probing.specimens import specimen, specimens
 from strictreply.testing._probing.subjects import Connect, ProbeWorker, Service
 from strictreply.testing._probing.survival_probe import Probe
 from strictreply.testing._probing.survival_report import FINDINGS, OUTCOMES, Baseline, Cause, ProbeRun, Report
+from strictreply.testing._scripts import Demand
 from strictreply.testing._steps import Kind
 from strictreply.testing.faults import CATALOGUE, entry_named
 from strictreply.testing.faults._catalogue import ANYWHERE, Entry

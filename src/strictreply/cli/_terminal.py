@@ -21,8 +21,8 @@ from rich.text import Text
 from strictreply.values._issues import Issue, capped, printable, printable_json, printable_lines
 from strictreply.values._limits import JSON
 from strictreply.values._replies import Attempt
+from strictreply.wires import wire_of
 from strictreply.wires._opening import peek
-from strictreply.wires._wire import wire_of
 
 MAX_SHOWN_CHARS = 240
 HANGING = 8  # columns before the words: two spaces and a label

@@ -19,8 +19,7 @@ from strictreply.retry._flow import AsksFor
 from strictreply.values._issues import Code, Issue
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._replies import A_co, AssistantReply, Attempt, Vetoed
-from strictreply.wires._events import DONE_DATA, Event
-from strictreply.wires._opening import Assembly, Wire, read_body
+from strictreply.wires._opening import DONE_DATA, Assembly, Event, Wire, read_body
 
 _MOST_FIRST = 1000  # characters that are looked at for the beginning of a call
 

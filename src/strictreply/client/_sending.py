@@ -28,8 +28,7 @@ from strictreply.values._errors import CallFailed, ReplyHalted
 from strictreply.values._issues import Remedy
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._replies import AssistantReply, Attempt
-from strictreply.wires._events import EventReader
-from strictreply.wires._opening import ENVELOPE_FACTOR, as_json
+from strictreply.wires._opening import ENVELOPE_FACTOR, EventReader, as_json
 
 NOTHING = nullcontext()
 

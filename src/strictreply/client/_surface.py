@@ -14,10 +14,10 @@ from strictreply.client._posting import is_sdks, sent_by
 from strictreply.client._transport import RAW_RESPONSE, Transport, Way, is_async_openai, is_openai, is_patched, passing
 from strictreply.values._limits import JSONObject
 from strictreply.values._replies import AssistantReply, DirectAnswer
+from strictreply.wires import WIRES
 from strictreply.wires._chat import CHAT
 from strictreply.wires._opening import Wire
 from strictreply.wires._responses import RESPONSES
-from strictreply.wires._wire import WIRES
 
 _OWN = frozenset({"create", "parse", "stream", "completions", "with_raw_response", "with_streaming_response"})
 """What is ours in a namespace of the SDK, or made of what is ours."""

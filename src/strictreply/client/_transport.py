@@ -28,8 +28,8 @@ from strictreply.client._posting import (
 )
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._replies import AssistantReply
+from strictreply.wires import WIRES
 from strictreply.wires._opening import Wire, as_json, read_body
-from strictreply.wires._wire import WIRES
 
 RAW_RESPONSE = "X-Stainless-Raw-Response"
 """The header that has methods of the openai SDK return the raw response; it never leaves the SDK."""

@@ -1,4 +1,4 @@
-"""What both twins of the wrapped client share: class and state of the client inside, and the story of a call."""
+"""What both twins of the wrapped client share: the keywords of a call, the client inside, the story of a call."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypedDict, Unpack, cast
 
-from strictreply.client._keywords import CallKeywords
+from pydantic import BaseModel
+
 from strictreply.client._posting import is_sdks
 from strictreply.client._relay import ChunkRelay, EventRelay, Relay
 from strictreply.client._sending import NOTHING, CallObserver, RetryBucket, Sending, Telemetry, as_sdks_too
 from strictreply.client._surface import Namespaces, class_over
 from strictreply.client._transport import Way
-from strictreply.contract._contract import Contract, ContractKeywords
+from strictreply.contract._contract import Contract, ContractKeywords, shape
 from strictreply.contract._driving import unharmed
-from strictreply.contract._shaping import shape
 from strictreply.retry._asking import Ask
 from strictreply.retry._flow import Ended, Outcome
 from strictreply.retry._policy import RetryPolicy, is_transport_fault
@@ -28,11 +28,86 @@ from strictreply.values._errors import ContractError, must_be, must_have
 from strictreply.values._issues import printable
 from strictreply.values._limits import JSONObject, Message
 from strictreply.values._replies import A_co, AssistantReply, Attempt, Usage, plain, summed_usage, total_usage
+from strictreply.wires import WIRES, Api, wire_named
 from strictreply.wires._opening import Wire
-from strictreply.wires._wire import WIRES, Api, wire_named
 
 if TYPE_CHECKING:
+    from openai import Timeout
     from openai.types.chat import ChatCompletion
+
+
+class ApiKeywords(TypedDict, total=False):
+    """The keywords of ``create``, but for the messages; ``tools`` as in a contract, ``api`` for the API to ask.
+
+    One of the API that is not here yet is passed on as any other; type checkers want it in ``extra_body``.
+    """
+
+    api: Api
+    tools: Iterable[object]
+    response_format: type | Mapping[str, Any]
+    tool_choice: str | Mapping[str, Any]
+    model: str
+    audio: Mapping[str, Any] | None
+    frequency_penalty: float | None
+    logit_bias: Mapping[str, int] | None
+    logprobs: bool | None
+    max_completion_tokens: int | None
+    max_tokens: int | None
+    metadata: Mapping[str, str] | None
+    modalities: list[str] | None
+    moderation: Mapping[str, Any] | None
+    n: int | None
+    parallel_tool_calls: bool
+    prediction: Mapping[str, Any] | None
+    presence_penalty: float | None
+    prompt_cache_key: str
+    prompt_cache_options: Mapping[str, Any]
+    prompt_cache_retention: str | None
+    reasoning_effort: str | None
+    safety_identifier: str
+    seed: int | None
+    service_tier: str | None
+    stop: str | list[str] | None
+    store: bool | None
+    stream: bool | None
+    stream_options: Mapping[str, Any] | None
+    temperature: float | None
+    top_logprobs: int | None
+    top_p: float | None
+    verbosity: str | None
+    web_search_options: Mapping[str, Any]
+    context_management: Iterable[Mapping[str, Any]] | None
+    conversation: str | Mapping[str, Any] | None
+    include: list[Any] | None
+    instructions: str | None
+    max_output_tokens: int | None
+    max_tool_calls: int | None
+    previous_response_id: str | None
+    prompt: Mapping[str, Any] | None
+    reasoning: Mapping[str, Any] | None
+    text: Mapping[str, Any]
+    truncation: Literal["auto", "disabled"] | None
+    extra_headers: Mapping[str, str] | None
+    extra_query: Mapping[str, object] | None
+    extra_body: object | None
+    timeout: float | Timeout | None
+
+
+class RequestKeywords(ApiKeywords, total=False):
+    """The keywords of ``create`` that a tool loop takes too, and ours."""
+
+    contract: Contract | None
+    policy: RetryPolicy | None
+    steering: Steering | None
+
+
+class CallKeywords(RequestKeywords, total=False):
+    """The keywords of one call: ``messages`` may hold the SDK's objects, ``input`` its items; either may be a text."""
+
+    messages: str | Iterable[Mapping[str, Any] | BaseModel]
+    input: str | Iterable[Mapping[str, Any] | BaseModel]
+    user: str
+
 
 MAX_ENDPOINTS = 256
 """How many endpoints and models it is remembered of what they refuse."""

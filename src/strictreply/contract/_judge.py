@@ -8,7 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from strictreply.contract._answer import Answer
-from strictreply.contract._judge_channels import (
+from strictreply.contract._channels import (
     Outcome,
     is_final_answer,
     judge_args,
@@ -22,8 +22,8 @@ from strictreply.reading._decoding import decode, extract
 from strictreply.values._issues import Code, Issue, pointer, quote
 from strictreply.values._limits import JSONObject, Work, utf8_size
 from strictreply.values._replies import DirectAnswer, Invalid, ToolCall, ToolCalls, Valid, Verdict
+from strictreply.wires import wire_of
 from strictreply.wires._opening import Opened, Wire, peek
-from strictreply.wires._wire import wire_of
 
 if TYPE_CHECKING:
     from strictreply.contract._contract import Contract

@@ -13,7 +13,6 @@ from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 from typing_extensions import ParamSpec, TypeVar
 
-from strictreply.contract._complaints import Findings
 from strictreply.contract._definitions import (
     Signature,
     VendorMembers,
@@ -23,7 +22,7 @@ from strictreply.contract._definitions import (
     read_definition,
     read_signature,
 )
-from strictreply.contract._models import ByText, adapter_of, document_of, instance_of, kept_on
+from strictreply.contract._models import ByText, Findings, adapter_of, document_of, instance_of, kept_on
 from strictreply.schema import Schema
 from strictreply.schema._closing import as_member, modern
 from strictreply.schema._documents import Document, read_document

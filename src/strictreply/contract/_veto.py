@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from strictreply.contract._answer import Answer, PartialAnswer
-from strictreply.contract._judge_channels import is_final_answer, judge_args, judge_name, judge_union
+from strictreply.contract._channels import is_final_answer, judge_args, judge_name, judge_union
 from strictreply.reading._incremental import IncrementalReader, Partial, Stop
 from strictreply.schema._live import ANYTHING, Alternative, LiveCheck, Place, object_of, text_place
 from strictreply.values._issues import Code, Issue, pointer, pointer_tokens

@@ -1,7 +1,7 @@
 """Many agents, one conversation: who may follow whom, where a run goes next, and when a human is asked.
 
 ``validation`` makes a verdict of a raw reply (``_processors``, ``_action_rules``, ``_permissions``, ``_topology``),
-``routing`` decides what follows (``_verdict_routes``, ``_error_policy``, ``_agent_steering``), ``_runs`` keep a state.
+``routing`` decides what follows (``_verdict_routes``, ``_error_policy``, ``_agent_steering``), ``_run_state`` is kept.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from strictreply.coordination._agent_steering import (
     retry_with_steering,
 )
 from strictreply.coordination._error_policy import ContentLoopGuard, ContentStreak, ErrorPolicy, Reaction
+from strictreply.coordination._next_node import RouteRule, Routes, RouteStrategy, explain_route, route_next
 from strictreply.coordination._processors import (
     ErrorMessage,
     ErrorMessageProcessor,
@@ -38,10 +39,9 @@ from strictreply.coordination._routing_decision import (
     RoutingDecision,
     StepType,
 )
-from strictreply.coordination._runs.human_requests import HumanKind, PendingHuman
-from strictreply.coordination._runs.next_node import RouteRule, Routes, RouteStrategy, explain_route, route_next
-from strictreply.coordination._runs.run_counting import Activity, RunMetrics, counted
-from strictreply.coordination._runs.run_state import (
+from strictreply.coordination._run_counting import Activity, RunMetrics, counted
+from strictreply.coordination._run_parts import HumanKind, PendingHuman
+from strictreply.coordination._run_state import (
     END,
     HUMAN_INPUT,
     AgentState,

@@ -10,8 +10,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
-from strictreply.contract._complaints import check_issues
 from strictreply.contract._judge import judge
+from strictreply.contract._models import check_issues
 from strictreply.coordination._actions import (
     ANSWERING,
     UNREAD,

@@ -17,8 +17,13 @@ from strictreply.contract._tool import Tool
 from strictreply.coordination._actions import Permitted, ValidationResult
 from strictreply.coordination._error_policy import DEFAULT_BUDGET
 from strictreply.coordination._permissions import listed
-from strictreply.coordination.formats import BaseResponseFormat, CoordinationContext, JSONResponseFormat
-from strictreply.coordination.formats._action_formats import DEFAULT_FORMAT, format_of
+from strictreply.coordination.formats import (
+    DEFAULT_FORMAT,
+    BaseResponseFormat,
+    CoordinationContext,
+    JSONResponseFormat,
+    format_of,
+)
 from strictreply.coordination.validation import ActionAnswer
 from strictreply.retry._policy import RetryPolicy
 from strictreply.retry._steering import (

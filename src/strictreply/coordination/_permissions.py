@@ -9,9 +9,9 @@ from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, cast
 
-from strictreply.contract._complaints import Findings
+from strictreply.contract._channels import compact
 from strictreply.contract._contract import Contract, by_name
-from strictreply.contract._describing import compact
+from strictreply.contract._models import Findings
 from strictreply.contract._tool import Tool
 from strictreply.coordination._actions import ActionType, AgentReplyCode, Branch, BranchType, Origin, Permitted
 from strictreply.coordination._topology import USER, Topology

@@ -24,9 +24,9 @@ from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Code, Issue, quote
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, Extraction, JSONObject, Limits, utf8_size
 from strictreply.values._replies import Invalid, plain
+from strictreply.wires import wire_of
 from strictreply.wires._opening import peek
 from strictreply.wires._responses import is_response
-from strictreply.wires._wire import wire_of
 
 UNREADABLE: Final = Issue(f"action.{SchemaRule.UNREADABLE}", Category.FORMAT_ERROR, "", SchemaRule.UNREADABLE.template)
 

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from strictreply.coordination._actions import Branch, Permitted, ValidationResult
 from strictreply.coordination._error_policy import ErrorPolicy, Reaction
 from strictreply.coordination._topology import USER, Topology
-from strictreply.coordination.formats._action_formats import BaseResponseFormat
+from strictreply.coordination.formats import BaseResponseFormat
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSON, JSONObject, is_count
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from strictreply.contract._driving import unharmed
 from strictreply.coordination._actions import ActionType, ValidationResult
-from strictreply.coordination._runs.run_state import Now, utc_now
+from strictreply.coordination._run_state import Now, utc_now
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Issue, printable
 from strictreply.values._replies import Attempt, plain, type_name

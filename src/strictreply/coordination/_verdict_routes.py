@@ -23,7 +23,7 @@ from strictreply.coordination._routing_decision import (
     stop,
     tell_user,
 )
-from strictreply.coordination._runs.human_requests import HumanDecision, HumanKind, PendingHuman
+from strictreply.coordination._run_parts import HumanDecision, HumanKind, PendingHuman
 from strictreply.coordination._topology import END_NODE, USER, Topology
 from strictreply.reading._decoding import decode
 from strictreply.values._errors import ContractError

@@ -34,10 +34,10 @@ from strictreply.coordination._routing_decision import (
     StepType,
     refuse,
 )
-from strictreply.coordination._runs.run_state import RoutingEntry
+from strictreply.coordination._run_state import RoutingEntry
 from strictreply.coordination._topology import Topology
 from strictreply.coordination._verdict_routes import broken, pre_checked, route_invalid, route_of
-from strictreply.coordination.formats._action_formats import DEFAULT_FORMAT, BaseResponseFormat, format_of
+from strictreply.coordination.formats import DEFAULT_FORMAT, BaseResponseFormat, format_of
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Code, Issue, pointer, quote
 from strictreply.values._limits import JSONObject

@@ -34,11 +34,10 @@ from strictreply.coordination._processors import (
     read_message,
     read_reply,
 )
-from strictreply.coordination._runs.run_state import S, changed
+from strictreply.coordination._run_state import S, changed
 from strictreply.coordination._topology import Topology
 from strictreply.coordination._validation_metrics import RedactReply, ValidationMetrics, Watch
-from strictreply.coordination.formats import BaseResponseFormat, JSONResponseFormat
-from strictreply.coordination.formats._action_formats import DEFAULT_FORMAT, format_of
+from strictreply.coordination.formats import DEFAULT_FORMAT, BaseResponseFormat, JSONResponseFormat, format_of
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, Extraction, JSONObject, Limits, Work

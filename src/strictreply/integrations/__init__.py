@@ -1,1 +1,26 @@
 """Where strictreply meets libraries that call models themselves: one module or package for each, none imported here."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final
+
+_NEEDED: Final = {  # what has to be installed for a top-level module, and the extra that installs it
+    **dict.fromkeys(("langgraph", "langchain_core"), ("langgraph 1.0 or newer", "langgraph")),
+    **dict.fromkeys(("dbos", "psycopg", "sqlalchemy"), ("dbos 3.4 or newer", "durable")),
+    "litellm": ("litellm 1.108 or newer, with its proxy", "litellm"),
+    "instructor": ("instructor 1.17 or newer", "instructor"),
+    "opentelemetry": ("opentelemetry-api 1.30 or newer", "otel"),
+}
+
+
+def load(module: str) -> Any:
+    """Import a module of an optional library; ImportError names the extra to install when the library is missing."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _NEEDED:
+            raise
+        library, extra = _NEEDED[missing]
+        raise ImportError(f"{module} needs {library}: pip install 'strictreply[{extra}]'") from error

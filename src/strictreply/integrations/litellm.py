@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, ca
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
-from strictreply.client._wrap import wrap
+from strictreply.client._client import wrap
 from strictreply.client._wrapped import UsageOf
 from strictreply.contract._contract import Contract
-from strictreply.integrations._extras import load
+from strictreply.integrations import load
 from strictreply.retry._policy import RetryPolicy
 from strictreply.retry._steering import Steering
 from strictreply.values._errors import (

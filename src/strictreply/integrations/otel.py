@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 
 from strictreply import Attempt, CallFailed, Issue
 from strictreply.client._wrapped import Wrapped
-from strictreply.integrations._extras import load
+from strictreply.integrations import load
 from strictreply.retry._asking import Ask
 from strictreply.values._limits import JSONObject
+from strictreply.wires import wire_of
 from strictreply.wires._opening import peek
-from strictreply.wires._wire import wire_of
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from strictreply.contract._judge_channels import args_shape
+from strictreply.contract._channels import args_shape
 from strictreply.contract._tool import Tool
 from strictreply.pipeline._invoke_result import Breach
 from strictreply.pipeline._invoke_result import InvokeCode as Code

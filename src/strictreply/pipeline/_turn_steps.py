@@ -9,14 +9,13 @@ from functools import partial
 from operator import methodcaller
 from typing import Any, Final, TypeAlias, cast
 
+from strictreply.contract._channels import compact
 from strictreply.contract._contract import Contract
-from strictreply.contract._describing import compact
 from strictreply.contract._judge import judge
 from strictreply.contract._tool import Tool
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, InvokeResult, IterationsExceeded
 from strictreply.pipeline._line import EffectRaised, LineResult, LineStatus, StepBody, line_flow, type_of
 from strictreply.pipeline._manifest_rules import REPLY_CALLS
-from strictreply.pipeline._reconciling import answered_manifest, approval_of, identified, refuse_unfit
 from strictreply.pipeline._rule import RuleGroup, RuleSubject, judged_in_turn
 from strictreply.pipeline._sessions import SessionClaim, SessionStore, manifest_id
 from strictreply.pipeline._turn_effects import (
@@ -27,9 +26,13 @@ from strictreply.pipeline._turn_effects import (
     RunTools,
     ToolOutcome,
     TurnEffect,
+    answered_manifest,
+    approval_of,
     capped,
     encodable,
+    identified,
     performed,
+    refuse_unfit,
     result_turns,
     substitute_result,
     suppressed_result,

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
+from strictreply.contract._channels import admits_answer, answer_instructions
 from strictreply.contract._contract import Contract
-from strictreply.contract._describing import admits_answer, answer_instructions
 from strictreply.reading._decoding import decode, extract, is_json
 from strictreply.retry._dressing import contract_for, dressed, encodable, instructed, narrowed, replayed
 from strictreply.retry._failures import Failure
@@ -28,8 +28,8 @@ from strictreply.retry._steering import Situation, Steering, corrections, is_at
 from strictreply.values._issues import Code, Issue, Remedy, quote
 from strictreply.values._limits import JSON, JSONObject, Message, Work, utf8_size
 from strictreply.values._replies import Invalid, Usage, UsageNames
+from strictreply.wires import WIRES
 from strictreply.wires._opening import Wire, ids_in, peek
-from strictreply.wires._wire import WIRES
 
 ADDITIONS: Mapping[str, tuple[str, ...]] = {
     "parallel_tool_calls": ("parallel tool call", "parallel function call"),

@@ -11,9 +11,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from strictreply.contract._answer import Answer
-from strictreply.contract._contract import Contract
-from strictreply.contract._definitions import Definitions
-from strictreply.contract._describing import (
+from strictreply.contract._channels import (
     admits_answer,
     answer_instructions,
     final_answer_definition,
@@ -21,6 +19,8 @@ from strictreply.contract._describing import (
     response_format,
     union_schema,
 )
+from strictreply.contract._contract import Contract
+from strictreply.contract._definitions import Definitions
 from strictreply.contract._judge import MAX_FAULTY_CALLS
 from strictreply.reading._decoding import decode
 from strictreply.retry._scoping import Scope, part_words

@@ -10,8 +10,8 @@ from itertools import takewhile
 from typing import Any
 
 from strictreply.contract._answer import Answer
+from strictreply.contract._channels import named_tool
 from strictreply.contract._contract import UNION_NAMES, Contract
-from strictreply.contract._judge_channels import named_tool
 from strictreply.reading._decoding import decode, extract
 from strictreply.schema import Schema, SchemaRule
 from strictreply.values._errors import ContractError

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from strictreply.contract._answer import FINAL_ANSWER, Answer
+from strictreply.contract._channels import admits_answer, callable_tools, compact, union_schema
 from strictreply.contract._contract import Contract
-from strictreply.contract._describing import admits_answer, callable_tools, compact, union_schema
 from strictreply.contract._tool import Tool
 from strictreply.retry._scoping import part_words, takes_objects
 from strictreply.schema import Schema, SchemaRule

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from strictreply.contract._contract import Check, Contract, perform_check
-from strictreply.contract._describing import response_format
+from strictreply.contract._channels import response_format
+from strictreply.contract._contract import Check, Contract, perform_check, shape
 from strictreply.contract._driving import drive
-from strictreply.contract._shaping import shape
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import failure_of
 from strictreply.retry._flow import (
@@ -31,8 +30,8 @@ from strictreply.retry._steering import Steering, TieredSteering
 from strictreply.values._errors import CallFailed, ContractError
 from strictreply.values._limits import JSONObject, Limits
 from strictreply.values._replies import A_co, Attempt, Invalid, Valid, Verdict
+from strictreply.wires import wire_for
 from strictreply.wires._opening import as_json, peek, read_body
-from strictreply.wires._wire import wire_for
 
 A = TypeVar("A")
 

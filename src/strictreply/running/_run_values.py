@@ -8,8 +8,8 @@ from typing import Any, Final, TypeAlias, cast
 
 from pydantic_core import to_json
 
-from strictreply.client._keywords import RequestKeywords
 from strictreply.client._relay import Provisional, Retracted
+from strictreply.client._wrapped import RequestKeywords
 from strictreply.pipeline._line import StepTrace
 from strictreply.pipeline._sessions import MemorySessionStore, SessionStore
 from strictreply.pipeline._turn_effects import Asked, LoopPolicy, ToolOutcome

@@ -19,20 +19,19 @@ from typing import Any, TypeVar
 from openai import AsyncOpenAI, OpenAI
 
 from strictreply.batch._results import LINE_LIMITS, open_lines
-from strictreply.contract._shaping import SHAPING
+from strictreply.contract._contract import SHAPING
 from strictreply.reading._decoding import decode
-from strictreply.testing._event_streams import assembled, events
+from strictreply.testing._event_streams import as_chat_request, assembled, events, response_events
 from strictreply.testing._recordings import REDACTED, RecordedVerdict, RecordingJudge, Redaction, RedactText
-from strictreply.testing._response_streams import as_chat_request, response_events
 from strictreply.testing._steps import Fault, Kind, ReplyPlace, Step, spelled
 from strictreply.testing._wire import HTTPReply, Responder, Served, WireEnding, error_reply
 from strictreply.testing.mounting import library_of
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid, credentials_of
+from strictreply.wires import wire_for
 from strictreply.wires._chat_stream import BROKEN_OFF
 from strictreply.wires._opening import peek
 from strictreply.wires._responses import RESPONSES, is_response
-from strictreply.wires._wire import wire_for
 
 Client = TypeVar("Client", bound="OpenAI | AsyncOpenAI")
 

@@ -17,9 +17,16 @@ from urllib.parse import urlsplit
 from strictreply.contract._tool import Tool
 from strictreply.schema import Schema
 from strictreply.testing import ok
-from strictreply.testing._demands import Demand
 from strictreply.testing._probing.client_verdicts import STORM, verdict_on
-from strictreply.testing._scripts import MAX_REQUESTS, Asked, as_served, script_looped, script_spent, turns_of_model
+from strictreply.testing._scripts import (
+    MAX_REQUESTS,
+    Asked,
+    Demand,
+    as_served,
+    script_looped,
+    script_spent,
+    turns_of_model,
+)
 from strictreply.testing._server import is_loopback
 from strictreply.testing._steps import Fault, ReplyPlace, Step, Target
 from strictreply.testing._wire import ROUTES, CallIds, HTTPReply, Responder, Served, error_reply, respond, routed

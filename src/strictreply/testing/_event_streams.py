@@ -1,16 +1,20 @@
-"""A completion as server-sent events, chunk by chunk as the API streams it, and a recorded stream assembled again."""
+"""Completions as streams of events; and requests, completions and streams as the Responses API has them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
 
 from strictreply.batch._results import LINE_LIMITS
 from strictreply.reading._decoding import decode
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._events import DONE, DONE_DATA, EventReader, event
-from strictreply.wires._opening import peek
-from strictreply.wires._wire import WIRES
+from strictreply.wires import WIRES
+from strictreply.wires._opening import DONE, DONE_DATA, EventReader, event, peek, reason_code, typed_event
+from strictreply.wires._responses import RESPONSES
+from strictreply.wires._responses_stream import ResponsesSent
 
 PIECES = 4  # of a text at most, however long it is
 
@@ -82,3 +86,308 @@ def assembled(body: bytes) -> JSON:
         assembly.add(chunk)
         is_empty = False
     return None if is_empty else assembly.response(is_whole=assembly.fault is None)
+
+
+_DELTAS = frozenset({"response.output_text.delta", "response.function_call_arguments.delta"})
+
+
+def as_chat_request(request: JSONObject) -> JSONObject:
+    """Return the request as chat completions have it, with its ``input``; ContractError for another API's."""
+    read = RESPONSES.read(request)
+    messages: list[JSONObject] = []
+    if isinstance(read.get("instructions"), str):
+        messages.append({"role": "system", "content": read["instructions"]})
+    for item in read["messages"]:
+        match item:
+            case {"type": "function_call"}:
+                if not messages or messages[-1]["role"] != "assistant":
+                    messages.append({"role": "assistant", "content": None})
+                function = {name: item.get(name) for name in ("name", "arguments")}
+                made = {"id": item.get("call_id"), "type": "function", "function": function}
+                messages[-1].setdefault("tool_calls", []).append(made)
+            case {"type": "function_call_output"}:
+                messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")})
+            case {"role": role} if role is not None:
+                content = item.get("content")
+                parts = content if isinstance(content, list) else []
+                texts = [part.get("text", "") for part in parts if isinstance(part, dict)]
+                messages.append({"role": role, "content": "".join(texts) if texts else content})
+            case _:
+                pass
+    kept = {name: value for name, value in read.items() if name not in {"server_tools", "server_choice"}}
+    return kept | {"input": request.get("input"), "messages": messages}
+
+
+def is_of_responses(request: JSONObject) -> bool:
+    """Report whether a request that a model was asked came by this API."""
+    return "input" in request
+
+
+def as_response(completion: JSON, request: JSONObject) -> JSON:
+    """Return a completion as a response; what has no message in its one choice is served as it is."""
+    choices: Any = completion.get("choices") if isinstance(completion, dict) else None
+    choice: Any = choices[0] if isinstance(choices, list) and len(choices) == 1 else None
+    message: Any = peek(choice, "message")
+    if not (isinstance(completion, dict) and isinstance(message, dict)):
+        return completion
+    mark = hashlib.sha256(json.dumps(completion, default=str).encode()).hexdigest()[:24]
+    status, why = _ending(choice)
+    echoed = ("instructions", "metadata", "parallel_tool_calls", "previous_response_id", "reasoning", "store", "text")
+    return {
+        "id": f"resp_{mark}",
+        "object": "response",
+        "created_at": completion.get("created", 0),
+        "status": status,
+        "error": completion.get("error") or choice.get("error"),
+        "incomplete_details": {"reason": why} if why else None,
+        "model": completion.get("model"),
+        **{name: request.get(name) for name in echoed},
+        "tools": request.get("tools") or [],
+        "tool_choice": request.get("tool_choice") or "auto",
+        "output": list(_items(message, mark, "incomplete" if why == "max_output_tokens" else "completed")),
+        "usage": _usage(completion.get("usage")),
+    }
+
+
+def _ending(choice: JSONObject) -> tuple[JSON, JSON]:
+    """Return the status of a response, and why it is incomplete; a finish reason that is no text is its status."""
+    native = choice.get("native_finish_reason")
+    reason = (native if reason_code(native) else None) or choice.get("finish_reason")
+    if reason_code(reason):
+        return "incomplete", "max_output_tokens" if reason == "length" else reason
+    return "completed" if isinstance(reason, str | None) else reason, None
+
+
+def _usage(usage: JSON) -> JSON:
+    if not isinstance(usage, dict):
+        return usage
+    return {
+        "input_tokens": usage.get("prompt_tokens"),
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": usage.get("completion_tokens"),
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": usage.get("total_tokens"),
+    }
+
+
+def _items(message: JSONObject, mark: str, status: str) -> Iterator[JSON]:
+    if isinstance(message.get("reasoning_content"), str):
+        summary: list[JSON] = [{"type": "summary_text", "text": message["reasoning_content"]}]
+        yield {"id": f"rs_{mark}", "type": "reasoning", "summary": summary}
+    content, refusal, calls = message.get("content"), message.get("refusal"), message.get("tool_calls")
+    legacy = message.get("function_call")
+    if refusal or content is not None or not (calls or legacy):
+        parts: JSON = [] if content is None else content
+        if refusal:
+            parts = [{"type": "refusal", "refusal": refusal}]
+        elif isinstance(content, str):
+            parts = [{"type": "output_text", "text": content, "annotations": []}]
+        role = message.get("role")
+        yield {"id": f"msg_{mark}", "type": "message", "role": role, "status": status, "content": parts}
+    odd: JSONObject = {"id": f"fc_{mark}", "type": "function_call", "status": status}
+    if legacy:
+        yield odd | {"function_call": legacy}
+    if calls is not None and not isinstance(calls, list):
+        yield odd | {"tool_calls": calls}
+    for index, call in enumerate(calls if isinstance(calls, list) else ()):
+        yield _call(call, f"fc_{mark}{index}", status)
+
+
+def _call(call: JSON, id_: str, status: str) -> JSON:
+    if not isinstance(call, dict):
+        return call
+    function = call.get("function")
+    named: JSONObject = dict(function) if isinstance(function, dict) else {"function": function}
+    kind = "function_call" if call.get("type") == "function" else f"{call.get('type')}_call"
+    told = {"call_id": call["id"]} if "id" in call else {}
+    beside = {name: call[name] for name in call if name not in {"id", "type", "function"}}
+    return {"id": id_, "type": kind, "status": status, **beside, **told, **named}
+
+
+def response_events(response: JSON) -> tuple[bytes, ...]:
+    """Write a response as the events of a stream; what is none is one event as it is."""
+    told: list[Any]
+    try:
+        told = [*ResponsesSent().rest(response, None)] if isinstance(response, dict) else [response]
+    except (AttributeError, KeyError, TypeError):  # too spoiled to be told piece by piece
+        told = [{"type": "response.completed", "response": response, "sequence_number": 0}]
+    pieces: list[Any] = []
+    for one in told:
+        text: Any = peek(one, "delta")
+        is_text = isinstance(text, str) and peek(one, "type") in _DELTAS
+        pieces += [one | {"delta": piece} for piece in pieces_of(text)] if is_text else [one]
+    counted = [one | {"sequence_number": number} if isinstance(one, dict) else one for number, one in enumerate(pieces)]
+    return tuple(map(typed_event, counted))
+
+
+Part = TypeVar("Part")
+_OBJECT = re.compile(rb'\{"(?:id|error|message)": ')
+_OWN = re.compile(rb'"type": ?"response\.')
+_DONE = re.compile(rb"data: \[DONE\]\s*")
+
+
+def retold(parts: tuple[bytes | Part, ...], request: JSONObject, *, endless: bool = False) -> tuple[bytes | Part, ...]:
+    """Translate the parts of a body; the events of an ``endless`` one have no numbers, as the last come again."""
+    if any(isinstance(part, bytes) and _OWN.search(part) for part in parts):
+        return parts  # recorded of the API itself
+    stream = _Translation(request, numbered=not endless)
+    return tuple(_retold(part, request, stream) if isinstance(part, bytes) else part for part in parts)
+
+
+def _retold(part: bytes, request: JSONObject, stream: _Translation) -> bytes:
+    if done := _DONE.search(part):
+        return _written(stream.ended(), part[: done.start()] + b"data: ", b"\n\n")
+    out, at = b"", 0
+    while found := _OBJECT.search(part, at):
+        value, end = _read(part, found.start())
+        before, read = part[at : found.start()], part[found.start() : end]
+        kind = peek(value, "object")
+        if kind == "chat.completion.chunk" and read.decode("utf-8", "ignore").encode() == read:
+            return out + _written(stream.events(value), before, part[end:])
+        if kind == "chat.completion":
+            read = _bytes_of(as_response(value, request))
+        elif before.startswith(b"event: error"):
+            told: Any = {name: peek(value, name) for name in ("code", "message", "param")}
+            read = _bytes_of({"type": "error", **told})
+        out, at = out + before + read, end
+    return out + part[at:]
+
+
+def _read(part: bytes, start: int) -> tuple[Any, int]:
+    """Read the JSON that begins at a byte, and where it ends; None and the next byte where there is none."""
+    text = part[start:].decode("utf-8", "surrogateescape")
+    try:
+        value, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return None, start + 1
+    return value, start + len(text[:end].encode("utf-8", "surrogateescape"))
+
+
+def _bytes_of(value: JSON) -> bytes:
+    """Write JSON; bytes that are not UTF-8 are written as they were read."""
+    try:
+        return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half a character, which was escaped
+        return json.dumps(value).encode()
+
+
+def _written(events: Iterable[JSON], before: bytes, after: bytes) -> bytes:
+    """Write events between the bytes that stood around a chunk; named, where those are an event's."""
+    written = b""
+    for one in events:
+        kind = peek(one, "type")
+        name = b"event: %b\n" % kind.encode() if isinstance(kind, str) and before else b""
+        written += name + before + _bytes_of(one) + after
+    return written
+
+
+class _Translation:
+    """The chunks of one stream so far, as items: a text is a message, a call is one under its own index."""
+
+    def __init__(self, request: JSONObject, *, numbered: bool) -> None:
+        self._response: Any = as_response({"choices": [{"message": {}}]}, request)
+        self._items: dict[Any, tuple[JSONObject, JSONObject]] = {}  # where each stands, and what came of it
+        self._number = -1
+        self._reason: JSON = None
+        self._is_numbered = numbered
+
+    def events(self, chunk: JSONObject) -> Iterator[JSON]:
+        """Yield the events of a chunk, which may be spoiled."""
+        yield from self._begun(chunk)
+        choices = chunk.get("choices")
+        if not isinstance(choices, list):
+            yield self._event({})  # an event without a type
+            return
+        for choice in choices:
+            yield from self._choice(choice) if isinstance(choice, dict) else [choice]
+
+    def ended(self) -> Iterator[JSON]:
+        """Yield the end; a stream that gave no reason for it leaves its items and itself in progress."""
+        yield from self._begun({})
+        why = {"length": "max_output_tokens", "content_filter": "content_filter"}.get(str(self._reason))
+        status = "incomplete" if why else "completed" if self._reason else "in_progress"
+        told: JSONObject = {"status": status, "incomplete_details": {"reason": why} if why else None}
+        told |= {"output": [item for _, item in self._items.values()]}
+        yield self._event({"type": f"response.{status if why else 'completed'}", "response": self._response | told})
+
+    def _begun(self, chunk: JSONObject) -> Iterator[JSON]:
+        if self._number < 0:
+            known = {"created_at": chunk.get("created", 0), "model": chunk.get("model")}
+            self._response |= {"output": [], "status": "in_progress", **known}
+            for kind in ("created", "in_progress"):
+                yield self._event({"type": f"response.{kind}", "response": self._response})
+
+    def _event(self, event: JSONObject) -> JSONObject:
+        self._number += 1
+        return event | ({"sequence_number": self._number} if self._is_numbered else {})
+
+    def _choice(self, choice: JSONObject) -> Iterator[JSON]:
+        delta: Any = choice.get("delta")
+        if choice.get("index", 0) != 0:  # a reply beside the reply: an item that nobody announced
+            content: Any = peek(delta, "content")
+            yield self._piece("beside", content)
+        else:
+            yield from self._delta(delta) if isinstance(delta, dict) else [self._spoilt(delta)]
+        if choice.get("finish_reason") is not None:
+            self._reason = choice["finish_reason"]
+            for key, (_, item) in self._items.items():  # also of those that were at their end before
+                item["status"] = "incomplete" if self._reason == "length" else "completed"
+                yield from self._about(*self._items[key], "done")
+
+    def _delta(self, delta: JSONObject) -> Iterator[JSON]:
+        _, held = self._items.get("text", ({}, {"role": "assistant"}))
+        role, content, calls = delta.get("role", held["role"]), delta.get("content"), delta.get("tool_calls")
+        if role != "assistant" or content is not None:
+            part: JSONObject = {"type": "output_text", "text": "", "annotations": []}
+            if "text" not in self._items:
+                about = {"id": "msg_1", "type": "message", "status": "in_progress", "role": role, "content": [part]}
+                yield from self._added("text", len(self._items), about)
+            self._items["text"][1]["role"] = role  # a later word on it counts
+            if content is not None and content != "":
+                yield self._piece("text", content)
+        if calls is not None and not isinstance(calls, list):
+            yield self._spoilt(calls)
+        for call in calls if isinstance(calls, list) else ():
+            yield from self._call(call)
+
+    def _call(self, call: Any) -> Iterator[JSON]:
+        function: Any = peek(call, "function")
+        if not isinstance(function, dict):
+            yield self._spoilt(function)
+            return
+        key = call.get("index", "none")
+        told = {"call_id": call.get("id"), "name": function.get("name"), "type": call.get("type")}
+        said = {name: value for name, value in told.items() if value is not None}
+        if said:
+            about: JSONObject = {"id": f"fc_{len(self._items)}", "status": "in_progress", **said, "arguments": ""}
+            index = key + ("text" in self._items) if isinstance(key, int) else call.get("index")
+            yield from self._added(key, index, about | {"type": "function_call"})
+        if function.get("arguments") not in (None, ""):
+            yield self._piece(key, function["arguments"])
+
+    def _added(self, key: Any, index: JSON, item: JSONObject) -> Iterator[JSON]:
+        place: JSONObject = {} if index is None else {"output_index": index}
+        yield from self._about(place, item, "added")
+        self._items.setdefault(key, (place, item))
+
+    def _about(self, place: JSONObject, item: JSONObject, end: str) -> Iterator[JSON]:
+        """Yield the events of an item that add it, or those that end it."""
+        for one in ResponsesSent().rest({"output": [item]}, None):
+            if one["type"].endswith(end):
+                told = {name: value for name, value in one.items() if name != "output_index"}
+                yield self._event(told | place)
+
+    def _spoilt(self, value: JSON) -> JSON:
+        """Return an event whose delta is what is no delta, of the item that is being written."""
+        return self._piece(next(reversed(self._items), "text"), value)
+
+    def _piece(self, key: Any, value: JSON) -> JSON:
+        """Return an event of a delta; of an item that was never added, where it would be."""
+        place, item = self._items.get(key, ({"output_index": len(self._items)}, {"id": "fc_0"}))
+        if item.get("type") == "message":
+            item["content"][0]["text"] += value if isinstance(value, str) else ""
+            told: JSONObject = {"type": "response.output_text.delta", "content_index": 0, "logprobs": []}
+        else:
+            item["arguments"] = item.get("arguments", "") + (value if isinstance(value, str) else "")
+            told = {"type": "response.function_call_arguments.delta"}
+        return self._event(told | place | {"item_id": item["id"], "delta": value})

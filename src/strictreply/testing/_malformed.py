@@ -13,9 +13,8 @@ import pytest
 from strictreply.contract._tool import Tool
 from strictreply.testing import ok
 from strictreply.testing._cassettes import Cassette
-from strictreply.testing._demands import Demand, DemandHints
 from strictreply.testing._probing.specimens import excerpt
-from strictreply.testing._scripts import ScriptedModel
+from strictreply.testing._scripts import Demand, DemandHints, ScriptedModel
 from strictreply.testing._steps import Fault, Harm, Kind, ReplyPlace, Step, Target, named, place_of
 from strictreply.testing.faults import CATALOGUE, entry_named
 from strictreply.testing.faults._catalogue import Entry

@@ -13,16 +13,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from strictreply.batch._results import LINE_LIMITS
-from strictreply.contract._contract import Contract
-from strictreply.contract._shaping import SHAPING, shape
+from strictreply.contract._contract import SHAPING, Contract, shape
 from strictreply.reading._decoding import decode
 from strictreply.values import _replies as attempts
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import Channel, JSONObject
 from strictreply.values._replies import Invalid, Verdict
+from strictreply.wires import wire_of
 from strictreply.wires._opening import peek
 from strictreply.wires._responses import is_response
-from strictreply.wires._wire import wire_of
 
 # Takes a text of a request or a response, returns what may be written of it.
 RedactText: TypeAlias = Callable[[str], str]

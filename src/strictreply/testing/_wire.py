@@ -14,8 +14,7 @@ from itertools import chain, count, repeat
 from threading import Lock
 from typing import Any, Literal, TypeAlias, cast
 
-from strictreply.testing._event_streams import events
-from strictreply.testing._response_streams import as_chat_request, as_response, response_events, retold
+from strictreply.testing._event_streams import as_chat_request, as_response, events, response_events, retold
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._opening import ids_in, peek

@@ -14,12 +14,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, cast
 
-from strictreply.contract._shaping import SHAPING
+from strictreply.contract._contract import SHAPING
 from strictreply.contract._tool import Tool
 from strictreply.testing import _mending as mending
-from strictreply.testing._demands import Demand
 from strictreply.testing._mending import ConversationState, Draft, clean_draft, fields, first_ask, is_met_by, items
-from strictreply.testing._scripts import text_of
+from strictreply.testing._scripts import Demand, text_of
 from strictreply.testing._steps import Kind, ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply, assistant, completion, error_reply, native_call
 from strictreply.testing.faults import CATALOGUE

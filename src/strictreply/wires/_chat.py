@@ -10,8 +10,17 @@ from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
 from strictreply.wires._chat_stream import ChatAssembly, ChatSent
 from strictreply.wires._dialects import NeedsNothing, in_api_form
-from strictreply.wires._endings import PROMISING
-from strictreply.wires._opening import Opened, Wire, error_code, peek, reason_code, refused, word_of, worst_of
+from strictreply.wires._opening import (
+    PROMISING,
+    Opened,
+    Wire,
+    error_code,
+    peek,
+    reason_code,
+    refused,
+    word_of,
+    worst_of,
+)
 
 
 def _unchanged(request: JSONObject) -> JSONObject:

@@ -1,13 +1,14 @@
-"""What a wire is, and what opening a response needs on every one: plain JSON, its members, and bad endings."""
+"""What a wire is and what every one needs: a response opened, the table of bad endings, and server-sent events."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import jiter
 
@@ -16,7 +17,184 @@ from strictreply.values._issues import Code, Issue, quote
 from strictreply.values._limits import JSON, MAX_JSON_DEPTH, JSONObject, Limits
 from strictreply.values._replies import Invalid, ToolCall, UsageNames
 from strictreply.wires._dialects import NeedsNothing
-from strictreply.wires._endings import ERROR_OPENINGS, ERRORS, REASONS, WORST_FIRST
+
+_CUT, _FILTERED, _REFUSED = Code.REPLY_TRUNCATED, Code.REPLY_CONTENT_FILTER, Code.REPLY_REFUSAL
+_CALL, _REPLY, _BROKEN = Code.CALL_UNREADABLE, Code.REPLY_UNREADABLE, Code.REPLY_BROKEN_OFF
+
+REASONS: Mapping[str, Code] = {
+    "length": _CUT,  # OpenAI API reference, chat completion object; TGI, Ollama (ollama#4235), llama.cpp alike
+    "max_tokens": _CUT,  # Anthropic, handling stop reasons; Bedrock API_runtime_Converse; Gemini FinishReason
+    "max_output_tokens": _CUT,  # OpenAI API reference, incomplete_details.reason of the Responses API
+    "incomplete": _CUT,  # OpenAI API reference, status of the Responses API
+    "model_length": _CUT,  # Mistral's OpenAPI document, ChatCompletionChoice.finish_reason
+    "model_context_window_exceeded": _CUT,  # Anthropic, handling stop reasons; Z.ai (anomalyco/opencode#18918)
+    "compaction": _CUT,  # Anthropic, context compaction; litellm core_helpers.py counts it as length, too
+    "content_filter": _FILTERED,  # OpenAI API reference; Azure OpenAI, content filtering
+    "content_filtered": _FILTERED,  # Bedrock API_runtime_Converse, stopReason
+    "guardrail_intervened": _FILTERED,  # Bedrock API_runtime_Converse, stopReason
+    "sensitive": _FILTERED,  # Z.ai API reference, finish_reason (genkit-ai/genkit#6259)
+    "error_toxic": _FILTERED,  # Cohere API reference, finish_reason (litellm core_helpers.py)
+    "safety": _FILTERED,  # Gemini API reference, FinishReason; so are the next ones
+    "recitation": _FILTERED,
+    "language": _FILTERED,
+    "blocklist": _FILTERED,
+    "prohibited_content": _FILTERED,
+    "spii": _FILTERED,
+    "image_safety": _FILTERED,
+    "image_prohibited_content": _FILTERED,
+    "image_recitation": _FILTERED,
+    "model_armor": _FILTERED,  # Vertex AI reference, FinishReason (theopenco/llmgateway#2218)
+    "refusal": _REFUSED,  # Anthropic, handling stop reasons; lost as a stop in LiteLLM (BerriAI/litellm#23800)
+    "malformed_function_call": _CALL,  # Gemini FinishReason; "function_call_filter: …" in its OpenAI endpoint
+    "function_call_filter": _CALL,  # Gemini's OpenAI endpoint: the first half of the same words
+    "unexpected_tool_call": _CALL,  # Gemini FinishReason (google-gemini-php/client#137)
+    "too_many_tool_calls": _CALL,  # Gemini FinishReason (google-gemini-php/client#137)
+    "malformed_tool_use": _CALL,  # Bedrock API_runtime_Converse, stopReason (janeapp/riffer#419)
+    "malformed_model_output": _REPLY,  # Bedrock API_runtime_Converse, stopReason (janeapp/riffer#419)
+    "malformed_response": _REPLY,  # Gemini FinishReason (BerriAI/litellm#22138)
+    "error": _BROKEN,  # Mistral's OpenAPI document; OpenRouter, errors and debugging; vLLM
+    "abort": _BROKEN,  # vLLM, SGLang (sgl-project/sglang#6693)
+    "repetition": _BROKEN,  # vLLM, repetition detection (BerriAI/litellm#27101)
+    "insufficient_system_resource": _BROKEN,  # DeepSeek API reference, finish_reason
+    "network_error": _BROKEN,  # Z.ai API reference, finish_reason (genkit-ai/genkit#6259)
+    "pause_turn": _BROKEN,  # Anthropic, handling stop reasons: the turn is not over
+    "missing_thought_signature": _BROKEN,  # Gemini FinishReason (litellm core_helpers.py)
+    "other": _BROKEN,  # Gemini FinishReason: "all other reasons that stopped the token generation"
+    "load": _BROKEN,  # Ollama done_reason: the model was only loaded (ollama#4235)
+    "unload": _BROKEN,  # Ollama done_reason: the model was only unloaded (tetsuo-ai/agenc-core#2587)
+    "in_progress": _BROKEN,  # OpenAI API reference, status of the Responses API; so are the next ones
+    "queued": _BROKEN,
+    "max_messages": _BROKEN,  # incomplete_details.reason
+    "steered": _BROKEN,
+    **dict.fromkeys(("failed", "aborted", "cancelled", "canceled", "timeout"), _BROKEN),  # gateways' own words
+}
+"""What the reason of an end means; a word that is not here says nothing against the reply."""
+
+ERRORS: Mapping[str, Code] = {
+    "tool_use_failed": _CALL,  # Groq, 400 with failed_generation (groq/groq-typescript#28)
+    "json_validate_failed": _REPLY,  # Groq, JSON mode, 400 (thepersonalaicompany/amurex-backend#38)
+    "content_filter": _FILTERED,  # Azure OpenAI, 400 for the prompt (compl-ai/compl-ai#20)
+    "responsibleaipolicyviolation": _FILTERED,  # Azure innererror.code; all that LiteLLM keeps of it (litellm#16231)
+    "content_policy_violation": _FILTERED,  # OpenRouter, errors and debugging, 403; LiteLLM
+    "data_inspection_failed": _FILTERED,  # Alibaba Model Studio, 400 (camel-ai/owl#432)
+    "datainspectionfailed": _FILTERED,  # Alibaba DashScope, 400 (QwenLM/Qwen#938)
+    "content_exists_risk": _FILTERED,  # DeepSeek, 400: its message, the code is no other (666ghj/BettaFish#108)
+}
+"""What an error says of the model's reply, by its code, its type, or the whole of its message."""
+
+ERROR_OPENINGS: Mapping[str, Code] = {
+    "error parsing tool call": _CALL,  # Ollama, 500 for what its own model wrote (ollama/ollama#17638)
+    "failed to parse input at pos": _CALL,  # llama.cpp, 500 likewise (ggml-org/llama.cpp#24644)
+    "model produced invalid sequence as part of tooluse": _CALL,  # Bedrock, Nova (strands-agents/harness-sdk#649)
+    "could not finish the message because max_tokens": _CUT,  # OpenAI, Azure, 400 (decolua/9router#972)
+    "output blocked by content filtering policy": _FILTERED,  # Anthropic, 400 (cline/cline#5)
+    "invalid prompt: your prompt was flagged": _FILTERED,  # OpenAI, 400 (BeehiveInnovations/pal-mcp-server#178)
+}
+"""How the message of an error begins that names no code of its own."""
+
+PROMISING = frozenset({"tool_calls", "function_call", "tool_use"})
+"""The reasons that promise a call (OpenAI; Anthropic and Bedrock)."""
+
+WORST_FIRST = (_REFUSED, _FILTERED, _CUT, _CALL, _REPLY, Code.ENVELOPE_ERROR, _BROKEN)
+"""The bad endings in the order in which one is believed when several are told: the native reason wins when worse."""
+
+
+DONE = b"data: [DONE]\n\n"
+"""The event that ends a stream of the chat completions API; it is not JSON."""
+
+DONE_DATA = b"[DONE]"
+
+_LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")  # a CR at the end may be half of a CRLF
+_PLAIN = re.compile(rb"(?:event: ([a-z._]+)\n)?data: ([^\r\n]*)\n\n")
+_BOM = b"\xef\xbb\xbf"
+
+
+class Event(NamedTuple):
+    """One event: its type (empty for none), its data, and the bytes it was written in."""
+
+    name: str
+    data: bytes
+    raw: bytes
+
+
+class EventReader:
+    """Reads events as their bytes come; one is complete with the blank line behind it."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._pending: list[bytes] = []
+        self._name = ""
+        self._data: list[bytes] = []
+        self._raw: list[bytes] = []
+        self.began = False
+        self._has_feeds = False
+
+    def feed(self, piece: bytes) -> Iterator[Event]:
+        """Yield the events that are complete with these bytes."""
+        if self.began and not self._rest.endswith(b"\r") and b"\n" not in piece and b"\r" not in piece:
+            self._pending.append(piece)  # a long line is joined and searched once, however it comes
+            return
+        rest = self._joined() + piece
+        if not self.began:
+            if _BOM.startswith(rest):
+                self._rest = rest
+                return
+            self.began, rest = True, rest.removeprefix(_BOM)
+        at = 0
+        while not self._raw and (plain := _PLAIN.match(rest, at)):  # how servers write all but a few
+            at, self._has_feeds = plain.end(), True
+            yield Event((plain[1] or b"").decode(), plain[2], plain[0])
+        while end := _LINE_END.search(rest, at):
+            self._has_feeds |= end[0] != b"\r"
+            yield from self._line(rest[at : end.start()], rest[at : end.end()])
+            at = end.end()
+        self._rest = rest[at:]
+
+    def _joined(self) -> bytes:
+        rest, self._rest, self._pending = b"".join((self._rest, *self._pending)), b"", []
+        return rest
+
+    @property
+    def held(self) -> int:
+        """How many bytes wait for the end of their line."""
+        return len(self._rest) + sum(map(len, self._pending))
+
+    def end(self) -> Iterator[Event]:
+        """Yield the event that the end of the stream completes: where lines end in CR, the last one was waited with."""
+        if self._rest.endswith(b"\r") and not self._has_feeds:
+            rest, self._rest = self._rest, b""
+            yield from self._line(rest[:-1], rest)
+
+    def last(self) -> Iterator[Event]:
+        """Yield the event whose blank line never came, as it stands at the end of a recording."""
+        rest = self._joined()
+        if rest:
+            yield from self._line(rest.removesuffix(b"\r"), rest)
+        yield from self._line(b"", b"")
+
+    def _line(self, line: bytes, raw: bytes) -> Iterator[Event]:
+        self._raw.append(raw)
+        if not line:
+            if self._data:
+                yield Event(self._name, b"\n".join(self._data), b"".join(self._raw))
+            self._name, self._data, self._raw = "", [], []
+            return
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            self._data.append(value.removeprefix(b" "))
+        elif field == b"event":
+            self._name = value.decode("utf-8", "replace").strip()
+
+
+def event(chunk: JSON) -> bytes:
+    """Write JSON as an event; it is ASCII, so that no line or character can be cut by accident."""
+    return b"data: %s\n\n" % json.dumps(chunk).encode()
+
+
+def typed_event(chunk: JSON) -> bytes:
+    """Write JSON as an event that has the name of its ``type``, as the Responses API does."""
+    kind = chunk.get("type") if isinstance(chunk, dict) else None
+    return b"event: %s\n%s" % (str(kind).encode(), event(chunk))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.testing._demands import Demand, DemandHints
 from strictreply.testing._probing.probe_worker import Unusable
 from strictreply.testing._probing.subjects import ProbeStage
 from strictreply.testing._probing.survival_probe import Probe, Rehearsal, planned, rehearse
 from strictreply.testing._probing.survival_report import ProbeOutcome, ProbeRun, Report
+from strictreply.testing._scripts import Demand, DemandHints
 from strictreply.testing._steps import Kind
 from strictreply.testing._wire import HTTPReply
 from strictreply.testing.faults import CATALOGUE

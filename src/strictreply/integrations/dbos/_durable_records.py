@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from strictreply import Contract, ContractError, Invalid, InvokeFailed, StrictReplyError, Usage
 from strictreply.contract._judge import judge
-from strictreply.integrations._extras import load
+from strictreply.integrations import load
 from strictreply.pipeline._invoke_result import InvokeCode
 from strictreply.pipeline._line import EffectRaised
 from strictreply.pipeline._sessions import MemorySessionStore, SessionStore, SessionStoreFailed

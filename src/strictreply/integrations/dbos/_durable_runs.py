@@ -16,7 +16,7 @@ import anyio
 
 from strictreply import AsyncStrictClient, ContractError, InvokeFailed, LoopPolicy, Run, StrictClient
 from strictreply.contract._driving import apause, pause
-from strictreply.integrations._extras import load
+from strictreply.integrations import load
 from strictreply.integrations.dbos._durable_records import (
     DurableFailure,
     DurableRunFailed,
@@ -32,7 +32,7 @@ from strictreply.integrations.dbos._durable_worker import DurableWorker
 from strictreply.integrations.dbos._turn_workflow import TurnSettings, workflow_of
 from strictreply.pipeline import AgentContext, AgentResponse, Envelope, InvokeCode, ToolCallManifest
 from strictreply.pipeline._line import EffectRaised
-from strictreply.pipeline._reconciling import answered_manifest
+from strictreply.pipeline._turn_effects import answered_manifest
 from strictreply.running._run_values import DEFAULT_AGENT, DEFAULT_LOOP, GivenResult, envelope_of
 from strictreply.running._turn_performing import numbering
 from strictreply.values._limits import Message

@@ -24,7 +24,7 @@ from itertools import count
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
-from strictreply.integrations._extras import load
+from strictreply.integrations import load
 from strictreply.integrations.dbos._durable_records import (
     DurableFailure,
     DurableRunFailed,

@@ -17,7 +17,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from strictreply import AsyncStrictClient, Contract, InvokeFailed, LoopPolicy, StrictClient
 from strictreply.contract._driving import adrive, drive
-from strictreply.integrations._extras import load
+from strictreply.integrations import load
 from strictreply.integrations.dbos._durable_records import (
     DurableFailure,
     DurableRunFailed,

@@ -15,12 +15,12 @@ from typing import Annotated, Any, Final, Generic, Protocol, TypedDict, TypeVar,
 from pydantic import BaseModel, TypeAdapter, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import to_json
 
+from strictreply.client._client import wrap as wrap_client
 from strictreply.client._sending import RetryBucket
-from strictreply.client._wrap import wrap as wrap_client
 from strictreply.client._wrapped import Exchange, OnAttempt, Redact
 from strictreply.contract._contract import Contract, ContractKeywords
 from strictreply.contract._tool import Tool
-from strictreply.integrations._extras import load
+from strictreply.integrations import load
 from strictreply.integrations.instructor._provider_seam import MADE_BY_INSTRUCTOR, Seam, dialect_of
 from strictreply.retry._policy import RetryPolicy
 from strictreply.retry._steering import Steering

@@ -15,11 +15,10 @@ from types import SimpleNamespace
 from typing import Any, Final, TypeAlias, cast
 
 from strictreply.client._wrapped import OnAttempt
-from strictreply.contract._complaints import check_issues
-from strictreply.contract._contract import Contract
+from strictreply.contract._contract import Contract, shape
 from strictreply.contract._judge import judge
-from strictreply.contract._shaping import shape
-from strictreply.integrations._extras import load
+from strictreply.contract._models import check_issues
+from strictreply.integrations import load
 from strictreply.retry._failures import classify
 from strictreply.values._errors import CallFailed, ContractError, ReplyHalted, ReplyRejected, TransportFailed
 from strictreply.values._issues import Code, Issue

@@ -17,16 +17,27 @@ from itertools import takewhile
 from typing import Annotated, Any, Final, cast
 
 from strictreply import AsyncStrictClient, Attempt, ContractError, Invalid, Issue, Steering, StrictClient
-from strictreply.contract._describing import compact
+from strictreply.contract._channels import compact
 from strictreply.coordination._actions import ActionType, Branch, BranchType, CoordinationCode, Permitted, StateError
 from strictreply.coordination._agent_steering import ActionSteering
 from strictreply.coordination._error_policy import ContentLoopGuard, ContentStreak
+from strictreply.coordination._next_node import RouteReason
 from strictreply.coordination._permissions import Declared, not_allowed, refusal_of
-from strictreply.coordination._runs.human_requests import HumanKind, PendingHuman, Words, read_ledger
-from strictreply.coordination._runs.next_node import RouteReason
-from strictreply.coordination._runs.run_counting import RunMetrics
-from strictreply.coordination._runs.run_state import END, HUMAN_INPUT, AgentState, changed, ledger_of, pending_requests
-from strictreply.coordination._runs.state_schema import COUNT, NAME, OBJECT, TEXT, StateSchema, optional, record
+from strictreply.coordination._run_counting import RunMetrics
+from strictreply.coordination._run_parts import (
+    COUNT,
+    NAME,
+    OBJECT,
+    TEXT,
+    HumanKind,
+    PendingHuman,
+    StateSchema,
+    Words,
+    optional,
+    read_ledger,
+    record,
+)
+from strictreply.coordination._run_state import END, HUMAN_INPUT, AgentState, changed, ledger_of, pending_requests
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.formats import AgentContext, CoordinationContext, SystemPromptBuilder
 from strictreply.coordination.routing import Router
@@ -34,8 +45,8 @@ from strictreply.coordination.validation import ActionAnswer, ValidationProcesso
 from strictreply.reading._decoding import decode
 from strictreply.values._issues import pointer, quote
 from strictreply.values._limits import JSON, JSONObject, Message
+from strictreply.wires import wire_of
 from strictreply.wires._opening import peek
-from strictreply.wires._wire import wire_of
 
 TOOLS: Final = "tools"  # the node that runs the calls of a reply
 BRANCH: Final = "branch"  # the node in which a parallel branch runs

@@ -10,21 +10,21 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
 from strictreply import CallFailed, Category, ContractError, Exchange, Issue, ReplyRejected, ToolCall, ToolCalls
+from strictreply.contract._channels import compact
 from strictreply.contract._contract import Check
-from strictreply.contract._describing import compact
 from strictreply.coordination._action_rules import refused
 from strictreply.coordination._actions import Branch, BranchType, StateError, ValidationResult
 from strictreply.coordination._error_policy import ApiError, ContentLoop
 from strictreply.coordination._routing_decision import RoutingContext, RoutingReason, refuse
-from strictreply.coordination._runs.human_requests import (
+from strictreply.coordination._run_counting import Activity
+from strictreply.coordination._run_parts import (
     HumanDecision,
     HumanKind,
     SettledHuman,
     carry_over,
     read_ledger,
 )
-from strictreply.coordination._runs.run_counting import Activity
-from strictreply.coordination._runs.run_state import (
+from strictreply.coordination._run_state import (
     HUMAN_INPUT,
     changed,
     create_initial_state,
@@ -54,8 +54,7 @@ from strictreply.integrations.langgraph._graph_state import (
     with_turn,
 )
 from strictreply.integrations.langgraph._next_state import follow
-from strictreply.pipeline._reconciling import identified
-from strictreply.pipeline._turn_effects import RunTool, RunTools, result_turns
+from strictreply.pipeline._turn_effects import RunTool, RunTools, identified, result_turns
 from strictreply.pipeline._values import ToolCallManifest
 from strictreply.values._limits import JSONObject, Message
 

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final, TypeAlias, cast
 
-from strictreply.contract._describing import compact
+from strictreply.contract._channels import compact
 from strictreply.coordination._actions import Branch, BranchType
+from strictreply.coordination._next_node import RouteReason
 from strictreply.coordination._routing_decision import RoutingDecision, RoutingReason, StepType, stop
-from strictreply.coordination._runs.human_requests import HumanKind, merge_ledgers
-from strictreply.coordination._runs.next_node import RouteReason
-from strictreply.coordination._runs.run_state import (
+from strictreply.coordination._run_parts import HumanKind, merge_ledgers
+from strictreply.coordination._run_state import (
     RunEnding,
     changed,
     create_initial_state,

@@ -14,16 +14,15 @@ from strictreply.contract._contract import Check, aperform_check, perform_check
 from strictreply.contract._driving import adrive, drive
 from strictreply.coordination._agent_steering import ActionSteering, AgentSteering
 from strictreply.coordination._error_policy import ContentLoopGuard, ErrorPolicy
-from strictreply.coordination._runs.human_requests import Words
-from strictreply.coordination._runs.next_node import RouteRule, Routes, edge_map, explain_route
-from strictreply.coordination._runs.run_counting import RunMetrics, counted
-from strictreply.coordination._runs.run_state import END, HUMAN_INPUT, AgentState, changed, pending_requests, require
+from strictreply.coordination._next_node import RouteRule, Routes, edge_map, explain_route
+from strictreply.coordination._run_counting import RunMetrics, counted
+from strictreply.coordination._run_parts import Words
+from strictreply.coordination._run_state import END, HUMAN_INPUT, AgentState, changed, pending_requests, require
 from strictreply.coordination._topology import Topology
-from strictreply.coordination.formats import BaseResponseFormat, SystemPromptBuilder
-from strictreply.coordination.formats._action_formats import format_of
+from strictreply.coordination.formats import BaseResponseFormat, SystemPromptBuilder, format_of
 from strictreply.coordination.routing import Router
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.integrations._extras import load
+from strictreply.integrations import load
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
     JOIN,

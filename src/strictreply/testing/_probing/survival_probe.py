@@ -15,13 +15,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
 
-from strictreply.testing._demands import Demand, DemandHints
 from strictreply.testing._probing.client_verdicts import question, verdict_on
 from strictreply.testing._probing.probe_worker import Unusable
 from strictreply.testing._probing.specimens import excerpt
 from strictreply.testing._probing.subjects import Connect, ProbeStage
 from strictreply.testing._probing.survival_report import OUTCOMES, Behaviour, ProbeOutcome, ProbeRun, Report, judged
-from strictreply.testing._scripts import MAX_REQUESTS, ScriptedModel
+from strictreply.testing._scripts import MAX_REQUESTS, Demand, DemandHints, ScriptedModel
 from strictreply.testing._steps import Fault, Kind, Target
 from strictreply.testing._wire import CallIds, HTTPReply, Served
 from strictreply.testing.faults import CATALOGUE

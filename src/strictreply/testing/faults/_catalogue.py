@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from string import Template
 from typing import Any, NamedTuple, TypeAlias
 
-from strictreply.contract._shaping import shape
+from strictreply.contract._contract import shape
 from strictreply.testing._steps import CANARY, Fault, Kind, ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply, Served, native_call
 from strictreply.values._issues import Issue, pointer

@@ -15,7 +15,7 @@ from strictreply.testing._steps import CANARY, Kind, ReplyPlace, Target
 from strictreply.testing._wire import EVENT_STREAM, HTTPReply, Served, WireEnding, native_call
 from strictreply.testing.faults._catalogue import ANYWHERE, WRITTEN, Entry, Spoiled, filled, without
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._events import DONE, event
+from strictreply.wires._opening import DONE, event
 
 
 class GoodStream:

@@ -11,21 +11,28 @@ from enum import StrEnum
 from typing import Annotated, Any, Final, NotRequired, TypeAlias, TypedDict, TypeVar, cast
 
 from strictreply.coordination._actions import CoordinationCode, StateError
-from strictreply.coordination._runs.human_requests import (
+from strictreply.coordination._run_parts import (
+    COUNT,
+    FLAG,
     LEDGER,
+    NAME,
+    OBJECT,
+    TEXT,
     HumanDecision,
     HumanKind,
     HumanRequest,
     PendingHuman,
     SettledHuman,
+    StateSchema,
     Words,
     carry_over,
     merge_ledgers,
+    optional,
     read_answer,
     read_ledger,
+    record,
     unworded,
 )
-from strictreply.coordination._runs.state_schema import COUNT, FLAG, NAME, OBJECT, TEXT, StateSchema, optional, record
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, quote
 from strictreply.values._limits import JSONObject

@@ -15,9 +15,9 @@ from enum import StrEnum
 from operator import add
 from typing import Any, TypeAlias, TypeVar, cast
 
-from strictreply.coordination._runs.human_requests import LEDGER, merge_ledgers
-from strictreply.coordination._runs.next_node import HISTORY_LIMIT, RouteDecision, Routes, explain_route, record_route
-from strictreply.coordination._runs.run_state import (
+from strictreply.coordination._next_node import HISTORY_LIMIT, RouteDecision, Routes, explain_route, record_route
+from strictreply.coordination._run_parts import COUNT, FLAG, LEDGER, StateSchema, merge_ledgers, record
+from strictreply.coordination._run_state import (
     AgentState,
     Now,
     S,
@@ -29,7 +29,6 @@ from strictreply.coordination._runs.run_state import (
     require,
     utc_now,
 )
-from strictreply.coordination._runs.state_schema import COUNT, FLAG, StateSchema, record
 from strictreply.values._limits import JSONObject
 
 

@@ -19,7 +19,8 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
 from strictreply.coordination._actions import CoordinationCode, DeclarationError
-from strictreply.coordination._runs.run_state import (
+from strictreply.coordination._run_parts import StateSchema
+from strictreply.coordination._run_state import (
     DEFAULT_NODES,
     END,
     HISTORY_ENTRY,
@@ -35,7 +36,6 @@ from strictreply.coordination._runs.run_state import (
     require,
     utc_now,
 )
-from strictreply.coordination._runs.state_schema import StateSchema
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, pointer
 from strictreply.values._limits import JSONObject, is_count
