@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -122,6 +123,14 @@ def test_every_row_has_a_result(shop: Path, model: Loopback, command: Command) -
     again = command(*words(model))
     assert (again.exit_code, model.asked().total()) == (0, 55)
     assert "50 rows: 45 ok, 5 mended" in again.stdout
+
+
+def test_a_terminal_shows_how_far_the_run_is(shop: Path, model: Loopback, command: Command) -> None:
+    """In a terminal a bar follows the run, with the rows that are done and how many it does in a second."""
+    write_rows(shop / "in.jsonl", 50)
+    done = command(*words(model), TTY_COMPATIBLE="1")
+    assert done.exit_code == 0
+    assert re.search(r"\d+ rows?, about \d+ left, \d+ rows/s, \d+ at once", done.stderr)
 
 
 def test_rows_that_cannot_be_asked(shop: Path, model: Loopback, command: Command) -> None:

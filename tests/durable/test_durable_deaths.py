@@ -5,9 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import random
 import signal
+import sqlite3
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,14 @@ import pytest
 
 pytest.importorskip("dbos", reason="dbos is an extra")
 
+from dbos import error as dbos_errors
+
 from durable.desk import ANSWER, POISON, Kill, Moment, Place
 from durable.test_durable_kills import PATIENCE, QUESTION, Workers, served
+from durable.test_durable_runs import Desk
 from strictreply.integrations.dbos import DurableRun, DurableRunFailed
-from strictreply.integrations.dbos._durable_worker import MAX_DROPS, Ticket, Trials
+from strictreply.integrations.dbos._durable_worker import MAX_DROPS, Ticket, Trials, TurnTrial
+from strictreply.testing import ok
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
 POLL = 0.05
@@ -164,3 +169,28 @@ def test_v12_a_trial_that_hangs_keeps_nobody_out_for_ever() -> None:
     trials.leave(Ticket(9, 9, 9))  # any news has those who wait look again
     second.join(PATIENCE)
     assert order == [1, 0]
+
+
+def test_v12_a_turn_that_was_stopped_while_it_waited_begins_no_trial(tmp_path: Path) -> None:
+    """An end that comes while a suspect waits for its trial ends the trial as it begins, and counts no death."""
+    file, trials, raised = tmp_path / "runs.sqlite", Trials(), list[BaseException]()
+    with Desk(ok.answer("done"), url=f"sqlite:///{file}") as runs:
+        runs.start("Hello").result()
+        with closing(sqlite3.connect(file)) as database, database:  # as if a worker had died of it
+            database.execute("UPDATE workflow_status SET recovery_attempts = 2")
+            ((workflow,),) = database.execute("SELECT workflow_uuid FROM workflow_status")
+        trial, other = TurnTrial(workflow, trials), trials.enter(0)
+
+        def begin() -> None:
+            with pytest.raises(dbos_errors.DBOSWorkflowConflictIDError) as caught:
+                trial.begin()
+            raised.append(caught.value)
+
+        thread = threading.Thread(target=begin, daemon=True)
+        thread.start()
+        while not trials._waiting:
+            threading.Event().wait(POLL)
+        trial.end()
+        trials.leave(other)
+        thread.join(PATIENCE)
+        assert (len(raised), trials._holder, trials.counted) == (1, None, {})

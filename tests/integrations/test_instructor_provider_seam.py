@@ -32,6 +32,7 @@ def test_a_message_that_fits_is_an_instance(mode: str, good: dict[str, Any]) -> 
     done = extract(AnthropicServer(blocks(THOUGHT, good)), mode)
     assert done.value == User(name="Ada", age=36)
     assert type(done.completion).__name__ == "Message"
+    assert [choice["index"] for choice in done.attempts[0].raw["choices"]] == [0]  # as the one choice of a completion
     assert done.usage == sr.Usage(12, 5, 17)
 
 
