@@ -267,20 +267,16 @@ def _spots(schema: Schema, text: str) -> tuple[Spot, ...]:
         if key in seen:
             continue
         seen[key] = spot
-        if spot.given or not (spot.recurs and spot.recurred):
-            pending.extend(inner for inner in _below(spot) if inner.known)
+        below = {"object": _members, "array": _items}.get(spot.kind)
+        if below and (spot.given or not (spot.recurs and spot.recurred)):
+            pending.extend(inner for inner in below(spot) if inner.known)
         for ground in _good(schema, map(spot.spoiled, _others(spot))):
             pending.append(replace(spot, ground=ground, given=False))
     return tuple(seen.values())
 
 
-def _below(spot: Spot) -> Iterator[Spot]:
-    """Return the places below one, then those that the good value leaves out, each in a good value that has it."""
-    below = {"object": _members, "array": _items}.get(spot.kind)
-    return below(spot) if below else iter(())
-
-
 def _members(spot: Spot) -> Iterator[Spot]:
+    """Return the places below an object, then those that it leaves out, each in a good value that has it."""
     required = set(spot.listed("required"))
     yield from (spot.inner(name, optional=name not in required) for name in spot.value)
     kinds = [spot.below(name) for name in spot.value]
@@ -359,12 +355,10 @@ def _meeting(spot: Spot, test: Node) -> Iterator[JSON]:
 Values: TypeAlias = Iterable[JSON]
 # Other values for an object or an array, each with the member or item that the fault is about; None for the whole.
 Members: TypeAlias = Iterable[tuple[str | int | None, JSON]]
+# Which places are spoiled: those of some JSON types, or for which the schema states a keyword. Empty for those of the
+# type that the rule speaks of: strings, arrays or objects; for all where it speaks of any type, or of numbers, as a
+# number past a bound may be put in place of whatever else is good.
 Where: TypeAlias = str | Callable[[Spot], bool]
-"""Which places are spoiled: those of some JSON types, or those for which the schema states a keyword.
-
-Empty for those of the type that the rule speaks of: strings, arrays or objects; for all where it speaks of any
-type, or of numbers, as a number past a bound may be put in place of whatever else is good.
-"""
 
 
 def without_required(spot: Spot, *, conditional: bool) -> Members:
@@ -392,7 +386,8 @@ def at_member(rule: str, summary: str, spoil: Callable[[Spot], Members], where: 
     """Declare a fault of an object or an array in one of its members or items."""
     code = f"args.{rule}"
     stating = {keyword for keyword, stated in KEYWORDS.items() if str(stated) == rule}
-    is_chosen = _choosing(where, stating)
+    kinds = [KIND_OF[keyword] for keyword in stating if KIND_OF.get(keyword, "number") != "number"]
+    words = [] if callable(where) else where.split() or kinds
 
     def make(target: Target) -> Iterator[Spoiled]:
         known: set[str] = set()
@@ -401,7 +396,8 @@ def at_member(rule: str, summary: str, spoil: Callable[[Spot], Members], where: 
             fresh = spot.governing.keys() - met[spot.path]
             met[spot.path] |= fresh
             stated = any(not stating.isdisjoint(node.schema) for node in fresh)
-            nearest = _nearest(target, spot, target.code(code), spoil(spot)) if is_chosen(spot) else {}
+            chosen = where(spot) if callable(where) else not words or spot.kind in words or spot.states(*words)
+            nearest = _nearest(target, spot, target.code(code), spoil(spot)) if chosen else {}
             for at, whole in nearest.items():
                 text = target.text(whole)
                 # A place that was spoiled already is so again only for a rule that it did not have before.
@@ -410,14 +406,6 @@ def at_member(rule: str, summary: str, spoil: Callable[[Spot], Members], where: 
                     yield Spoiled(target.completion(text), at, spot.ground)
 
     return Entry("", Kind.ARGS, code, summary, WRITTEN, make)
-
-
-def _choosing(where: Where, stating: set[str]) -> Callable[[Spot], bool]:
-    """Return the test of which places are spoiled for a rule that some keywords state."""
-    if callable(where):
-        return where
-    words = where.split() or [KIND_OF[keyword] for keyword in stating if KIND_OF.get(keyword, "number") != "number"]
-    return lambda spot: not words or spot.kind in words or spot.states(*words)
 
 
 def _nearest(target: Target, spot: Spot, code: str, ways: Members) -> dict[str, JSON]:

@@ -1,7 +1,4 @@
-"""Faults of an event stream (WHATWG HTML section 9.2): its deltas do not add up to a reply, or it breaks off.
-
-A row of a table is ``name = factory(code, summary, part)``; the part may be made from the good stream.
-"""
+"""Faults of an event stream (WHATWG HTML section 9.2): its deltas do not add up to a reply, or it breaks off."""
 
 from __future__ import annotations
 
@@ -100,14 +97,6 @@ def stream_fault(
     return Entry("", Kind.STREAM, code, summary, places, make, {"stream": True})
 
 
-# Deltas that do not add up
-
-
-def _deltas(good: GoodStream, deltas: list[JSON]) -> list[bytes] | None:
-    """Stream other deltas between the role and the finish; nothing where there are none."""
-    return good.events_of(deltas) if deltas else None
-
-
 def _pieces(good: GoodStream, pieces: list[int]) -> list[bytes] | None:
     """Stream the pieces of the text in another order; where it ends with no bracket nothing might be wrong then."""
     said = [good.said(good.pieces[index]) for index in pieces]
@@ -124,8 +113,18 @@ def _interleaved(good: GoodStream) -> list[JSON]:
     return [*good.deltas[:-1], *good.call(1, id="call_2"), _call_part(1, arguments=good.pieces[-1])]
 
 
+def _not_utf8(good: GoodStream) -> bytes:
+    return good.piece("e").replace(b'"scripted"', b'"script\xe9d"')
+
+
+def _json_lines(good: GoodStream) -> HTTPReply:
+    lines = tuple(json.dumps(one).encode() + b"\n" for one in chunks(good.target.clean))
+    return HTTPReply(200, {"Content-Type": "application/x-ndjson"}, lines, framing="chunked")
+
+
+# Deltas that do not add up
 _of_call = partial(stream_fault, places=("call",))
-_call = partial(_of_call, write=_deltas)
+_call = partial(_of_call, write=lambda good, deltas: good.events_of(deltas) if deltas else None)
 _bad = partial(_call, "call.malformed")
 _amid = partial(stream_fault, write=lambda good, one: [*good.head, one, *good.tail])
 _choice = partial(stream_fault, write=lambda good, choice: [*good.head, event(good.chunk_of(choice)), *good.tail])
@@ -175,21 +174,6 @@ stream_arguments_object: Entry = _call(
 )
 
 # Streams that break off
-
-
-def _cut_in_character(good: GoodStream) -> list[bytes]:
-    return [good.piece("~").partition(b"~")[0] + b"\xc3"]  # é is C3 A9
-
-
-def _not_utf8(good: GoodStream) -> bytes:
-    return good.piece("e").replace(b'"scripted"', b'"script\xe9d"')
-
-
-def _json_lines(good: GoodStream) -> HTTPReply:
-    lines = tuple(json.dumps(one).encode() + b"\n" for one in chunks(good.target.clean))
-    return HTTPReply(200, {"Content-Type": "application/x-ndjson"}, lines, framing="chunked")
-
-
 _ERROR: JSON = {"message": f"The server had an error ({CANARY})", "type": "server_error", "param": None, "code": None}
 _COMMENT = b": %b\n\n" % (b"still working " * 1000)
 _PAGE = f"<html><head><title>Sign in</title></head><body>{CANARY}</body></html>\r\n".encode()
@@ -209,7 +193,9 @@ _flood = partial(_after_head, "json.too_large", ending=WireEnding.CUT, endless=T
 stream_cut_in_event: Entry = _cut(
     "The connection is closed in the middle of an event.", lambda good: [good.tail[0][: len(good.tail[0]) // 2]]
 )
-stream_cut_in_character: Entry = _cut("The connection is closed in a character of two bytes.", _cut_in_character)
+stream_cut_in_character: Entry = _cut(  # é is C3 A9
+    "The connection is closed in a character of two bytes.", lambda good: [good.piece("~").partition(b"~")[0] + b"\xc3"]
+)
 stream_cut_between_events: Entry = _cut("The connection is closed between two events.", [])
 stream_reset: Entry = _broken("The connection is reset between two events.", [], ending=WireEnding.RESET)
 stream_hang: Entry = _broken("No more events come; the connection stays open.", [], ending=WireEnding.HANG)
