@@ -89,11 +89,8 @@ async def _finished(value: Any) -> Any:
 
 
 def is_clean(error: BaseException, clean: tuple[type[BaseException], ...]) -> bool:
-    """Report whether an exception was made to state that a call failed, or is ``clean``, as the user vouches.
-
-    Of the exceptions of the standard library only time-outs and broken connections were.
-    """
-    if isinstance(error, clean or ()):
+    """Report whether an exception was made to state that a call failed, or is ``clean``, as the user vouches."""
+    if isinstance(error, clean):
         return True
     if isinstance(error, BaseExceptionGroup):
         return all(is_clean(inner, clean) for inner in error.exceptions)

@@ -35,11 +35,9 @@ class ProbeSubject(Protocol):
 
     async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
         """Call the app once; ``told`` asks for its versions and traceback, ``tools`` are watched."""
-        ...
 
     async def close(self) -> None:
         """End what was started for it."""
-        ...
 
 
 Connect: TypeAlias = Callable[[str], Awaitable[ProbeSubject]]  # starts an app whose model is at this base URL
@@ -55,14 +53,14 @@ class ProbeWorker:
     @classmethod
     async def start(cls, source: str, base_url: str, clean: tuple[str, ...]) -> ProbeWorker:
         """Start a process and import the app; raises Unusable when that does not work within a minute."""
-        key, local = "sk-made-up-for-the-probe", "127.0.0.1,localhost"
-        model = {"OPENAI_BASE_URL": base_url, "OPENAI_API_BASE": base_url, "OPENAI_API_KEY": key}
+        local = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
+        model = dict.fromkeys(("OPENAI_BASE_URL", "OPENAI_API_BASE"), base_url)
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", probe_worker.__name__, source, base_url, *clean),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            env=os.environ | model | {"NO_PROXY": local, "no_proxy": local},
+            env=os.environ | model | local | {"OPENAI_API_KEY": "sk-made-up-for-the-probe"},
             start_new_session=True,  # Ctrl-C is for the probe, which ends its workers itself
         )
         started = cls(process)
@@ -119,7 +117,7 @@ class Service:
         parts = urlsplit(url)
         if parts.scheme != "http" or not is_loopback(parts.hostname or ""):
             raise ValueError(f"the service must be at http:// on loopback, as http://127.0.0.1:8000/ask; got {url}")
-        self._host, self._port = parts.hostname or "", parts.port or http.client.HTTP_PORT
+        self._address = parts.hostname or "", parts.port or http.client.HTTP_PORT
         self._path = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
         self._body, self._timeout = body, timeout
 
@@ -137,19 +135,17 @@ class Service:
             return Behaviour(ProbeOutcome.CRASHED, "its connection broke, or nobody listens there", lost=True)
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
             return Behaviour(ProbeOutcome.ACCEPTED, f"HTTP {status}", digest(content.decode("utf-8", "replace")))
-        said = "without"
+        said, clean = "without", HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
         with contextlib.suppress(ValueError, RecursionError):
             json.loads(content)
-            said = "with"
-        clean = said == "with" or HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
+            said, clean = "with", True
         return Behaviour(ProbeOutcome.CLEAN if clean else ProbeOutcome.CRASHED, f"HTTP {status} {said} a JSON body")
 
     async def close(self) -> None:
         """Leave the service as it is."""
 
     def _posted(self) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
-        with contextlib.closing(connection):
+        with contextlib.closing(http.client.HTTPConnection(*self._address, timeout=self._timeout)) as connection:
             connection.request("POST", self._path, self._body, {"Content-Type": "application/json"})
             response = connection.getresponse()
             return response.status, response.read(MAX_BODY_BYTES)
