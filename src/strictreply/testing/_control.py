@@ -257,8 +257,7 @@ def _fault(plan: JSONObject, demand: Demand) -> tuple[Step, JSONObject]:
     usual: list[ReplyPlace] = [one for one in _places(demand, plan.get("tool")) if one in entry.places]
     place: ReplyPlace | None = plan.get("place") or (usual[0] if usual else None)
     if place is None:
-        written = ", ".join(entry.places)
-        raise FaultNotMade(f"{what} is written as {written}, and this request asks for {demand.words}")
+        raise FaultNotMade(f"{what} is written as {', '.join(entry.places)}, and this request asks for {demand.words}")
     if missing := demand.missing(entry.needs):
         raise FaultNotMade(f"{what} needs a request with {json.dumps(missing)}")
     tool = _tool(demand, plan.get("tool")) if place in {"call", "union"} else None

@@ -74,15 +74,15 @@ def scripts_of(
     declared = _listed(tools)
     wanted = {entry_named(name).name for name in _several(names)}
     chooses = kinds is not None or bool(wanted)
-    usual = BY_THE_MODEL if cassette is None or declared or chooses else ()
-    entries = _entries(kinds, wanted, usual)
+    entries = _entries(kinds, wanted, BY_THE_MODEL if cassette is None or declared or chooses else ())
     after = (then,) if isinstance(then, Step) else tuple(then or ())
     said = dict(request or {})
     gentle = bool(declared) and not (chooses or everything)
     runs = list(_runs(entries, _asked(declared, place, said), place, after, gentle=gentle))
     _refuse_unmade(wanted - {run.fault.name for run in runs}, declared, place, said)
     if cassette is not None:
-        runs += _recorded(Cassette(cassette), declared, after or (ok.answer(),))
+        *between, last = after or (ok.answer(),)
+        runs += [Malformed("", fault, (*between,), last) for fault in Cassette(cassette).failures(declared or None)]
     if not runs:
         raise ValueError("@pytest.mark.malformed: no fault can be made from these tools, kinds, place and cassette")
     return sorted(runs, key=_urgency)
@@ -97,10 +97,6 @@ def _listed(tools: Iterable[object]) -> list[object]:
 
 def _several(given: Iterable[Kind | str] | str) -> list[str]:
     return [given] if isinstance(given, str) else list(given)
-
-
-def _recorded(cassette: Cassette, declared: list[object], after: tuple[Step, ...]) -> list[Malformed]:
-    return [Malformed("", fault, after[:-1], after[-1]) for fault in cassette.failures(declared or None)]
 
 
 def _entries(kinds: Iterable[Kind | str] | str | None, names: set[str], usual: Iterable[Kind]) -> list[Entry]:

@@ -94,8 +94,7 @@ class Demand:
             return not self.admits(served)
         if not (is_whole_stream(served) and self.request.get("stream")):
             return True
-        sent = render(served, self.request, of_responses=is_of_responses(self.request))
-        return not self.admits(assembled(sent.body))
+        return not self.admits(assembled(render(served, self.request, of_responses=is_of_responses(self.request)).body))
 
     def admits(self, served: Served) -> bool:
         """Report whether a completion is a good reply to this very request, by the API that it came by."""
@@ -352,8 +351,7 @@ def as_served(step: Step, request: JSONObject, ids: CallIds) -> Served:
 
 def last_results(request: JSONObject) -> list[JSONObject]:
     """Return the tool turns that a conversation ends with, the last one first."""
-    turns = reversed(objects(request.get("messages")))
-    return list(takewhile(lambda turn: turn.get("role") == "tool", turns))
+    return list(takewhile(lambda turn: turn.get("role") == "tool", reversed(objects(request.get("messages")))))
 
 
 def _called(served: Any) -> list[tuple[object, object]]:

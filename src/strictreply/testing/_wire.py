@@ -87,8 +87,7 @@ def error_reply(
     headers: Mapping[str, str] | None = None,
 ) -> HTTPReply:
     """Make an error in OpenAI's shape; ``param`` names the member at fault, ``code`` the fault, None when neither."""
-    body: JSON = {"error": {"message": message, "type": kind, "param": param, "code": code}}
-    return HTTPReply.json(status, body, headers)
+    return HTTPReply.json(status, {"error": {"message": message, "type": kind, "param": param, "code": code}}, headers)
 
 
 def completion(

@@ -176,8 +176,7 @@ class ProbeStage:
         seconds, ran = time.monotonic() - begun, tuple(subject.ran)
         if behaviour.lost:
             await self.close()  # who is still asking must not ask the next run's server
-        skipped = None if behaviour.lost else behaviour.skipped
-        return replace(behaviour, ran=ran, skipped=skipped, seconds=seconds)
+        return replace(behaviour, ran=ran, skipped=None if behaviour.lost else behaviour.skipped, seconds=seconds)
 
     async def close(self) -> None:
         """End the app and the server; the next run starts them anew."""

@@ -265,8 +265,7 @@ class Report:
     @property
     def findings(self) -> list[ProbeRun]:
         """The runs that should have gone otherwise, the most harmful first."""
-        found = [run for outcome in FINDINGS for run in self.of(outcome)]
-        return sorted(found, key=lambda run: run.harm.rank)
+        return sorted((run for outcome in FINDINGS for run in self.of(outcome)), key=lambda run: run.harm.rank)
 
     @property
     def new(self) -> list[ProbeRun]:

@@ -201,8 +201,7 @@ class Spot:
         names = list(self.nodes("propertyNames"))
         for edge in (edge for node in self.governing for edge in node.along(Applies.MEMBER)):
             if edge.keyword == "patternProperties":
-                like: JSONObject = {"type": "string", "pattern": edge.token}
-                yield from map(str, self.parts.examples(*names, also=like))
+                yield from map(str, self.parts.examples(*names, also={"type": "string", "pattern": edge.token}))
             elif edge.keyword in ("additionalProperties", "unevaluatedProperties"):
                 yield from [*map(str, self.parts.examples(*names)), "key"][:1]
 
