@@ -31,13 +31,8 @@ class Malformed:
 
     tool: str
     fault: Fault
-    before: tuple[Step, ...]
+    steps: tuple[Step, ...]  # served one a request, the fault first
     then: Step
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """What is served before ``then``, one a request."""
-        return (self.fault, *self.before)
 
     @property
     def id(self) -> str:
@@ -81,8 +76,7 @@ def scripts_of(
     runs = list(_runs(entries, _asked(declared, place, said), place, after, gentle=gentle))
     _refuse_unmade(wanted - {run.fault.name for run in runs}, declared, place, said)
     if cassette is not None:
-        *between, last = after or (ok.answer(),)
-        runs += [Malformed("", fault, (*between,), last) for fault in Cassette(cassette).failures(declared or None)]
+        runs += _recorded(Cassette(cassette), declared, after or (ok.answer(),))
     if not runs:
         raise ValueError("@pytest.mark.malformed: no fault can be made from these tools, kinds, place and cassette")
     return sorted(runs, key=_urgency)
@@ -97,6 +91,11 @@ def _listed(tools: Iterable[object]) -> list[object]:
 
 def _several(given: Iterable[Kind | str] | str) -> list[str]:
     return [given] if isinstance(given, str) else list(given)
+
+
+def _recorded(cassette: Cassette, declared: list[object], after: tuple[Step, ...]) -> list[Malformed]:
+    failures = cassette.failures(declared or None)
+    return [Malformed("", fault, (fault, *after[:-1]), after[-1]) for fault in failures]
 
 
 def _entries(kinds: Iterable[Kind | str] | str | None, names: set[str], usual: Iterable[Kind]) -> list[Entry]:
@@ -131,7 +130,7 @@ def _runs(
             for fault in (fault for fault in faults if _is_fault(fault, demand, gentle=gentle)):
                 if following := after or _good(tool, demand, fault.place):
                     made.add(entry.name)
-                    yield Malformed(name, fault, following[:-1], following[-1])
+                    yield Malformed(name, fault, (fault, *following[:-1]), following[-1])
 
 
 def _is_fault(fault: Fault, demand: Demand, *, gentle: bool) -> bool:

@@ -125,10 +125,7 @@ class UnreliableModel:
         return [*drafts[:victim], mistakes[0], *([] if mistakes[0].cut else drafts[victim + 1 :])]
 
     def _mended_drafts(self, back: ConversationState, targets: Sequence[Target], demands: ReplyDemands) -> list[Draft]:
-        """Write the reply again, mended as corrected; only the faulty call when one tool is demanded.
-
-        Some corrections cost another fault, and hopeless questions are never mended.
-        """
+        """Write the reply again, mended as corrected; only the faulty call when one tool is demanded."""
         drafts: list[Draft] = []
         chosen = 0
         hopeless = self._failure_rate > 0 and self._is_hopeless(back)

@@ -122,11 +122,13 @@ class Entry:
             more = f" and {len(others) - MAX_LISTED} more" if len(others) > MAX_LISTED else ""
             return f"cannot be made at {path}, but at {', '.join(others[:MAX_LISTED])}{more}"
         target = Target.of(tool, place=place or self.usual or "call")
+        return f"cannot be made of {target.name or 'this answer'}: {self._unmade(target)}"
+
+    def _unmade(self, target: Target) -> str:
         tried = (self._fault(target, spoiled, again=False) for spoiled in self.make(target))
         codes = sorted({issue.code for fault in tried for issue in judged(fault, target) or ()})
         refused = f"it would be refused with {', '.join(codes)}, not with its code {self.code}"
-        why = refused if codes else "nothing in its schema can be broken in this way"
-        return f"cannot be made of {target.name or 'this answer'}: {why}"
+        return refused if codes else "nothing in its schema can be broken in this way"
 
 
 def response_entry(

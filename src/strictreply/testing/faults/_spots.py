@@ -385,8 +385,7 @@ def at_member(rule: str, summary: str, spoil: Callable[[Spot], Members], where: 
     """Declare a fault of an object or an array in one of its members or items."""
     code = f"args.{rule}"
     stating = {keyword for keyword, stated in KEYWORDS.items() if str(stated) == rule}
-    kinds = [KIND_OF[keyword] for keyword in stating if KIND_OF.get(keyword, "number") != "number"]
-    words = [] if callable(where) else where.split() or kinds
+    is_chosen = _choosing(where, stating)
 
     def make(target: Target) -> Iterator[Spoiled]:
         known: set[str] = set()
@@ -395,8 +394,7 @@ def at_member(rule: str, summary: str, spoil: Callable[[Spot], Members], where: 
             fresh = spot.governing.keys() - met[spot.path]
             met[spot.path] |= fresh
             stated = any(not stating.isdisjoint(node.schema) for node in fresh)
-            chosen = where(spot) if callable(where) else not words or spot.kind in words or spot.states(*words)
-            nearest = _nearest(target, spot, target.code(code), spoil(spot)) if chosen else {}
+            nearest = _nearest(target, spot, target.code(code), spoil(spot)) if is_chosen(spot) else {}
             for at, whole in nearest.items():
                 text = target.text(whole)
                 # A place that was spoiled already is so again only for a rule that it did not have before.
@@ -405,6 +403,14 @@ def at_member(rule: str, summary: str, spoil: Callable[[Spot], Members], where: 
                     yield Spoiled(target.completion(text), at, spot.ground)
 
     return Entry("", Kind.ARGS, code, summary, WRITTEN, make)
+
+
+def _choosing(where: Where, stating: set[str]) -> Callable[[Spot], bool]:
+    """Return the test of which places are spoiled for a rule that some keywords state."""
+    if callable(where):
+        return where
+    words = where.split() or [KIND_OF[keyword] for keyword in stating if KIND_OF.get(keyword, "number") != "number"]
+    return lambda spot: not words or spot.kind in words or spot.states(*words)
 
 
 def _nearest(target: Target, spot: Spot, code: str, ways: Members) -> dict[str, JSON]:
