@@ -340,10 +340,7 @@ class _Take:
             raise
 
     def _ended(self, ending: WireEnding, *, left: bool = False) -> None:
-        """Write the line; only the first ending counts.
-
-        With ``left`` the reader closed the response: past the last event of a stream it was whole all the same.
-        """
+        """Write the line; only the first ending counts. With ``left`` the reader closed the response."""
         if self._done:
             return
         self._done = True
@@ -358,7 +355,7 @@ class _Take:
             except self._library.DecodingError:
                 headers |= encoding
             reply = HTTPReply(self._response.status_code, headers, (body,), ending)
-        if left and _DONE.search(reply.body):
+        if left and _DONE.search(reply.body):  # past the last event of a stream it was whole all the same
             reply, left = replace(reply, ending=WireEnding.WHOLE), False
         completion = None if left else completion_of(request, reply)
         self._cassette.add(Taken(request, completion, reply), secrets=credentials_of(self._request))

@@ -62,13 +62,10 @@ def is_met_by(target: Target, draft: Draft) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ConversationState:
-    """A question with its results so far, or with a bad reply (``prior``) and one remark a draft against it.
-
-    ``key`` is the same for a first ask and its corrections, and another at every other step of the conversation.
-    """
+    """A question with its results so far, or with a bad reply (``prior``) and one remark a draft against it."""
 
     question: str
-    key: str
+    key: str  # the same for a first ask and its corrections, and another at every other step of the conversation
     results: tuple[str, ...] = ()
     prior: tuple[Draft, ...] = ()
     remarks: tuple[str, ...] = ()

@@ -71,10 +71,7 @@ _SECRETS = re.compile(
 
 
 def redacted(text: str) -> str:
-    """Take out what looks like a secret: keys such as ``sk-…``, tokens, and what follows a secret's name.
-
-    Under such a name a number, an object and an array go as a whole; a JSON Schema stays: it declares a parameter.
-    """
+    """Take out what looks like a secret: keys such as ``sk-…``, tokens, and what a secret's name holds but a schema."""
     kept: list[str] = []
     end = 0
     for name in _NAMED.finditer(text):

@@ -44,14 +44,11 @@ class DemandHints:
 
 @dataclass(frozen=True)
 class Demand:
-    """What one request asks for; raises ContractError where no verdict could honour it.
-
-    With the ``dialects`` ``"known"`` the known ways of servers to write a reply are good replies.
-    """
+    """What one request asks for; raises ContractError where no verdict could honour it."""
 
     request: JSONObject = field(repr=False)
     hints: DemandHints = field(default=DemandHints(), repr=False)
-    dialects: Dialects = "known"
+    dialects: Dialects = "known"  # with "known" the known ways of servers to write a reply are good replies
 
     @cached_property
     def contract(self) -> Contract:

@@ -36,17 +36,14 @@ MAX_REMEMBERED = 64  # declarations kept compiled, the last used ones
 
 @dataclass(frozen=True)
 class Target:
-    """One good reply: the arguments of ``tool``, or the answer when there is no tool.
-
-    ``schema`` holds for ``value``, None for plain text; ``given`` when ``value`` is the user's, and no example.
-    """
+    """One good reply: the arguments of ``tool``, or the answer when there is no tool."""
 
     value: JSON
     place: ReplyPlace
-    schema: Schema | None = None
+    schema: Schema | None = None  # holds for the value; None for plain text
     tool: Tool | None = None
     declared: object = field(default=str, repr=False)
-    given: bool = field(default=False, repr=False)
+    given: bool = field(default=False, repr=False)  # whether the value is the user's, and no example
 
     @classmethod
     def of(cls, declared: object = None, *, place: ReplyPlace = "call", args: Any = None) -> Self:

@@ -201,10 +201,7 @@ def _spoiled(fault: str, declared: str, place: ReplyPlace, value: str) -> tuple[
 
 
 def read_demands(request: JSONObject, known: Sequence[Callable[..., Any]] = ()) -> ReplyDemands:
-    """Read what a request demands; ValueError when its tools or choice are none.
-
-    ``known`` are the tools of instructions for the text channel that do not write out their schemas.
-    """
+    """Read what a request demands, ValueError for what is none; ``known`` are the tools of a text without schemas."""
     if not request.get("tools"):
         text = "\n".join(text_of(turn) for turn in request["messages"] if turn.get("role") in {"system", "developer"})
         if in_text := _demands_in(text, known):

@@ -106,10 +106,7 @@ class ProbeWorker:
 
 
 class Service:
-    """A running HTTP service on loopback, which gets the same POST for each call; ValueError for another address.
-
-    A 2xx is a value, a 4xx or an error with a JSON body a clean refusal, all else but a time-out a crash.
-    """
+    """A running HTTP service on loopback, which gets the same POST for each call; ValueError for another address."""
 
     ran: Sequence[tuple[str, float]] = ()
 
@@ -126,7 +123,7 @@ class Service:
         return self
 
     async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:  # noqa: ARG002 - it tells nothing
-        """POST the body once."""
+        """POST the body once; a 4xx or an error with a JSON body refuses cleanly, any other but a 2xx is a crash."""
         try:
             status, content = await asyncio.to_thread(self._posted)
         except TimeoutError:
@@ -152,14 +149,11 @@ class Service:
 
 
 class ProbeStage:
-    """A server on loopback with one app on it, which is called once a run of at most ``timeout`` seconds.
-
-    ``warm_up`` answers one call of each app that is started: a first call may load half a framework.
-    """
+    """A server on loopback with one app on it, which is called once a run of at most ``timeout`` seconds."""
 
     def __init__(self, connect: Connect, *, timeout: float, port: int = 0) -> None:
         self._connect, self._timeout, self._port = connect, timeout, port
-        self.warm_up: Responder | None = None
+        self.warm_up: Responder | None = None  # answers a first call of each app started: it may load half a framework
         self._server: LoopbackServer | None = None
         self._subject: ProbeSubject | None = None
 

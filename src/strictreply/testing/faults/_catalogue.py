@@ -140,10 +140,7 @@ def response_entry(
     needs: Mapping[str, JSON] | None = None,
     write: Callable[[Target, Any], Served] = lambda _, response: response,
 ) -> Entry:
-    """Declare a fault that is served in place of the good reply: ``response`` is :func:`filled`, or made from it.
-
-    ``write`` makes a response of what is only a part.
-    """
+    """Declare a fault: ``write`` makes what is served of ``response``, :func:`filled` or made from the good reply."""
 
     def make(target: Target) -> Iterator[Spoiled]:
         yield Spoiled(write(target, response(target) if callable(response) else filled(response, target)))

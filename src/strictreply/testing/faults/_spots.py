@@ -103,22 +103,17 @@ SpotPath: TypeAlias = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Spot:
-    """One place (``path``) of good arguments (``ground``), with every sub-schema that governs what stands there.
-
-    ``known`` are the sub-schemas that apply to whatever stands there. ``optional`` when the schema could do without it.
-    ``given`` when the user's value has the place, which is visited then however often schemas recur; ``recurred`` when
-    some did above. ``trail`` are the known sub-schemas on the way down, ``above`` all that govern a place above.
-    """
+    """One place (``path``) of good arguments (``ground``), with every sub-schema that governs what stands there."""
 
     parts: Subschemas = field(repr=False)
     ground: JSON
     path: SpotPath = ()
-    known: tuple[Node, ...] = field(default=(), repr=False)
-    optional: bool = False
-    given: bool = True
-    recurred: bool = False
-    trail: tuple[tuple[Node, ...], ...] = field(default=(), repr=False)
-    above: frozenset[Node] = field(default=frozenset(), repr=False)
+    known: tuple[Node, ...] = field(default=(), repr=False)  # the sub-schemas that apply to whatever stands there
+    optional: bool = False  # whether the schema could do without it
+    given: bool = True  # whether the user's value has the place, which is visited then however often schemas recur
+    recurred: bool = False  # whether some did above
+    trail: tuple[tuple[Node, ...], ...] = field(default=(), repr=False)  # the known sub-schemas on the way down
+    above: frozenset[Node] = field(default=frozenset(), repr=False)  # all that govern a place above
 
     @classmethod
     def root(cls, schema: Schema, value: JSON) -> Spot:

@@ -16,11 +16,7 @@ from strictreply.wires._opening import DONE, event
 
 
 class GoodStream:
-    """The stream of a good reply: ``events`` are ``head`` up to the first piece of the text, and ``tail`` after it.
-
-    ``deltas`` are those after the role: the ``opening`` of a call, then one for each of the ``pieces`` of the text.
-    ``around`` is what each chunk has beside its choices.
-    """
+    """The stream of a good reply: ``events`` are ``head`` up to the first piece of the text, and ``tail`` after it."""
 
     def __init__(self, target: Target) -> None:
         around: list[Any] = list(chunks(target.completion("")))  # all but the text: the role first, the finish last
@@ -28,10 +24,10 @@ class GoodStream:
         half = len(text) // 2
         self.target = target
         self._first, self._last = around[0], around[-1]
-        self.around: JSONObject = without(around[0], "choices")
+        self.around: JSONObject = without(around[0], "choices")  # what each chunk has beside its choices
         self.pieces: tuple[str, str, str] = text[:half], text[half:-1], text[-1:]
-        self.opening: list[JSONObject] = [one["choices"][0]["delta"] for one in around[1:-1]]
-        self.deltas: list[JSONObject] = [*self.opening, *map(self.said, self.pieces)]
+        self.opening: list[JSONObject] = [one["choices"][0]["delta"] for one in around[1:-1]]  # that of a call, or none
+        self.deltas: list[JSONObject] = [*self.opening, *map(self.said, self.pieces)]  # those after the role
         self.events: list[bytes] = self.events_of(self.deltas)
         self.head: list[bytes] = self.events[: len(self.opening) + 2]
         self.tail: list[bytes] = self.events[len(self.opening) + 2 :]
@@ -83,10 +79,7 @@ def stream_fault(
     write: Callable[[GoodStream, Any], HTTPReply | Iterable[bytes] | None] = lambda _, events: events,
     **sent: Any,
 ) -> Entry:
-    """Declare a fault of a streamed reply: ``write`` makes the response, or events that are ``sent`` so, or None.
-
-    It makes them of a part of the stream, which is :func:`filled`, or made from the good stream.
-    """
+    """Declare a fault of a stream: ``write`` makes of the filled ``part`` a response, events to send, or None."""
 
     def make(target: Target) -> Iterator[Spoiled]:
         good = GoodStream(target)

@@ -1,7 +1,4 @@
-"""Faults of a value's JSON type, and of an object's keys.
-
-Who reads a value with ``int()``, ``bool()``, ``==`` or in an ``if`` gets another result than for the good one.
-"""
+"""Faults of a value's JSON type, which ``int()``, ``bool()``, ``==`` or ``if`` misread, and of an object's keys."""
 
 from __future__ import annotations
 
