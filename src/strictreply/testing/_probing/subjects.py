@@ -35,6 +35,7 @@ class ProbeSubject(Protocol):
 
     async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
         """Call the app once; ``told`` asks for its versions and traceback, ``tools`` are watched."""
+        ...
 
     async def close(self) -> None:
         """End what was started for it."""
