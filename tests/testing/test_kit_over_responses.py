@@ -21,7 +21,7 @@ from strictreply.testing._event_streams import as_chat_request, assembled, event
 from strictreply.testing._probing.client_verdicts import no_backoff
 from strictreply.testing._scripts import Demand, ScriptedModel
 from strictreply.testing._steps import Kind
-from strictreply.testing._wire import EVENT_STREAM, HTTPReply, WireEnding, render_response
+from strictreply.testing._wire import EVENT_STREAM, HTTPReply, WireEnding, render
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.testing.mounting import openai_client
@@ -97,7 +97,7 @@ def test_every_reply_that_is_served_is_invalid(entry: Entry) -> None:
         contract, _ = shape(contract_of(name), {"messages": [], **shaped_by(entry)})
         for fault in made(entry, name):
             for streamed in (False, True):
-                sent = render_response(fault.served, {**ASK, "stream": streamed})
+                sent = render(fault.served, {**ASK, "stream": streamed}, of_responses=True)
                 is_judged = fault.kind is Kind.STREAM or not isinstance(fault.served, HTTPReply)
                 if not is_of_form(entry, streamed=streamed) or not is_judged:
                     continue
@@ -171,4 +171,4 @@ def test_a_stream_of_the_api_itself_is_served_as_it_is() -> None:
     """A recorded stream of the API itself, with a ``[DONE]`` or an error, is not translated."""
     parts = (b'data: {"type": "response.created"}\n\n', b'event: error\ndata: {"message": "x"}\n\ndata: [DONE]\n\n')
     served = HTTPReply(200, EVENT_STREAM, parts)
-    assert render_response(served, ASK) == served
+    assert render(served, ASK, of_responses=True) == served

@@ -72,8 +72,7 @@ class Taken:
         request, http = line.get("request"), line.get("http")
         if not isinstance(request, dict) or not isinstance(http, dict):
             raise ValueError("a cassette's line holds 'request', 'response' and 'http'")  # noqa: TRY004 - a file's content
-        given: Any = http.get("headers") or {}
-        headers = {str(name): str(value) for name, value in dict(given).items()}
+        headers = {str(name): str(value) for name, value in dict(http.get("headers") or {}).items()}
         packed, text = http.get("body_base64"), str(http.get("body", ""))
         body = text.encode() if packed is None else base64.b64decode(str(packed), validate=True)
         ending = WireEnding(http.get("ending", "whole"))
@@ -85,8 +84,7 @@ class Taken:
         said = assembled(self.reply.body) if self.request.get("stream") else None
         kept = redaction.value(said)
         if kept == said:
-            text = redaction.text(self.reply.body.decode("utf-8", "surrogateescape"))
-            body = text.encode("utf-8", "surrogateescape")
+            body = redaction.text(self.reply.body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
         else:
             usage = isinstance(kept, dict) and "usage" in kept
             parts = response_events(kept) if is_response(kept) else events(kept, usage=usage)
@@ -136,8 +134,7 @@ class Cassette:
     def add(self, taken: Taken, *, secrets: tuple[str, ...] = ()) -> None:
         """Write one line, without these secrets as well, which no later line holds either."""
         self._redaction = redaction = self._redaction.knowing(secrets)
-        safe = taken.redacted(redaction)
-        line = json.dumps(safe.to_dict(), ensure_ascii=False) + "\n"
+        line = json.dumps(taken.redacted(redaction).to_dict(), ensure_ascii=False) + "\n"
         # In one write to the end of the file, so that the lines of several processes stay whole.
         with self._lock, self._opened() as file:
             file.write(line.encode("utf-8", "backslashreplace"))
@@ -209,9 +206,8 @@ def replay(path: str | Path, *, redact: RedactText | None = None) -> Responder:
     waiting: dict[str, list[Served]] = {}
     known: dict[str, JSONObject] = {}
     for taken in cassette:
-        request = taken.asked
-        key = _same(request)
-        known[key] = request
+        key = _same(taken.asked)
+        known[key] = taken.asked
         waiting.setdefault(key, []).append(taken.served)
     lock = threading.Lock()
 
@@ -344,10 +340,7 @@ class _Take:
             raise
 
     def _ended(self, ending: WireEnding, *, left: bool = False) -> None:
-        """Write the line; only the first ending counts.
-
-        With ``left`` the reader closed the response: past the last event of a stream it was whole all the same.
-        """
+        """Write the line; only the first ending counts. With ``left`` the reader closed the response."""
         if self._done:
             return
         self._done = True
@@ -362,7 +355,7 @@ class _Take:
             except self._library.DecodingError:
                 headers |= encoding
             reply = HTTPReply(self._response.status_code, headers, (body,), ending)
-        if left and _DONE.search(reply.body):
+        if left and _DONE.search(reply.body):  # past the last event of a stream it was whole all the same
             reply, left = replace(reply, ending=WireEnding.WHOLE), False
         completion = None if left else completion_of(request, reply)
         self._cassette.add(Taken(request, completion, reply), secrets=credentials_of(self._request))

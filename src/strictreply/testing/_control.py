@@ -18,15 +18,7 @@ from strictreply.contract._tool import Tool
 from strictreply.schema import Schema
 from strictreply.testing import ok
 from strictreply.testing._probing.client_verdicts import STORM, verdict_on
-from strictreply.testing._scripts import (
-    MAX_REQUESTS,
-    Asked,
-    Demand,
-    as_served,
-    script_looped,
-    script_spent,
-    turns_of_model,
-)
+from strictreply.testing._scripts import MAX_REQUESTS, Asked, Demand, as_served, script_over, turns_of_model
 from strictreply.testing._server import is_loopback
 from strictreply.testing._steps import Fault, ReplyPlace, Step, Target
 from strictreply.testing._wire import ROUTES, CallIds, HTTPReply, Responder, Served, error_reply, respond, routed
@@ -106,12 +98,12 @@ class _Run:
         if beyond <= 0:
             return self.steps[number - 1]
         if self.then is None:
-            return script_spent(len(self.steps), number)
+            return script_over(number, len(self.steps))
         turns = len(turns_of_model(request))
         # of good replies only those that this script served: a conversation may have begun elsewhere
         known = min(turns, len(self.journal)) if self.then == GOOD else turns
         repeats = beyond - 1 if self.then != GOOD and "fault" in self.then else known
-        return script_looped(MAX_REQUESTS, number) if repeats >= MAX_REQUESTS else self.then
+        return script_over(number, len(self.steps), MAX_REQUESTS) if repeats >= MAX_REQUESTS else self.then
 
 
 class ScriptControl:
@@ -158,20 +150,13 @@ class ScriptControl:
     def _journal(self) -> HTTPReply:
         with self._lock:
             run, records = self._run, [*self._run.journal]
-        requests: list[JSON] = [
-            {
-                "number": record.asked.number,
-                "path": record.path,
-                "request": _told(record.body),
-                "correction": record.asked.correction,
-                "served": record.served,
-                "refused": record.refused,
-            }
-            for record in records
-        ]
-        verdicts: list[JSON] = [*_verdicts(records)]
-        spent = run.taken >= len(run.steps)
-        return HTTPReply.json(200, {"spent": spent, "requests": requests, "verdicts": verdicts})
+        requests: list[JSON] = []
+        for record in records:
+            asked: JSONObject = {"number": record.asked.number, "path": record.path, "request": _told(record.body)}
+            answered = {"correction": record.asked.correction, "served": record.served, "refused": record.refused}
+            requests.append(asked | answered)
+        spent, verdicts = run.taken >= len(run.steps), _verdicts(records)
+        return HTTPReply.json(200, {"spent": spent, "requests": requests, "verdicts": [*verdicts]})
 
     def _serve(self, responder: Responder, path: str, body: bytes, chosen: str | None, request: JSONObject) -> Served:
         with self._lock:
@@ -272,8 +257,7 @@ def _fault(plan: JSONObject, demand: Demand) -> tuple[Step, JSONObject]:
     usual: list[ReplyPlace] = [one for one in _places(demand, plan.get("tool")) if one in entry.places]
     place: ReplyPlace | None = plan.get("place") or (usual[0] if usual else None)
     if place is None:
-        written = ", ".join(entry.places)
-        raise FaultNotMade(f"{what} is written as {written}, and this request asks for {demand.words}")
+        raise FaultNotMade(f"{what} is written as {', '.join(entry.places)}, and this request asks for {demand.words}")
     if missing := demand.missing(entry.needs):
         raise FaultNotMade(f"{what} needs a request with {json.dumps(missing)}")
     tool = _tool(demand, plan.get("tool")) if place in {"call", "union"} else None

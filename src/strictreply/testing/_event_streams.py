@@ -36,8 +36,7 @@ def chunks(completion: JSON, *, usage: bool = False) -> Iterator[JSON]:
     for choice in listed:
         index: JSONObject = {"index": choice["index"]} if "index" in choice else {}
         for delta in _deltas(choice["message"]):
-            part: JSON = {**index, "delta": delta, "logprobs": None, "finish_reason": None}
-            yield {**around, "choices": [part]}
+            yield {**around, "choices": [{**index, "delta": delta, "logprobs": None, "finish_reason": None}]}
         ended: JSONObject = {name: value for name, value in choice.items() if name != "message"} | {"delta": {}}
         yield {**around, "choices": [ended]}
     if usage and "usage" in completion:
@@ -161,13 +160,9 @@ def _ending(choice: JSONObject) -> tuple[JSON, JSON]:
 def _usage(usage: JSON) -> JSON:
     if not isinstance(usage, dict):
         return usage
-    return {
-        "input_tokens": usage.get("prompt_tokens"),
-        "input_tokens_details": {"cached_tokens": 0},
-        "output_tokens": usage.get("completion_tokens"),
-        "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": usage.get("total_tokens"),
-    }
+    told: JSONObject = {"input_tokens": usage.get("prompt_tokens"), "input_tokens_details": {"cached_tokens": 0}}
+    told |= {"output_tokens": usage.get("completion_tokens"), "output_tokens_details": {"reasoning_tokens": 0}}
+    return told | {"total_tokens": usage.get("total_tokens")}
 
 
 def _items(message: JSONObject, mark: str, status: str) -> Iterator[JSON]:
@@ -182,8 +177,7 @@ def _items(message: JSONObject, mark: str, status: str) -> Iterator[JSON]:
             parts = [{"type": "refusal", "refusal": refusal}]
         elif isinstance(content, str):
             parts = [{"type": "output_text", "text": content, "annotations": []}]
-        role = message.get("role")
-        yield {"id": f"msg_{mark}", "type": "message", "role": role, "status": status, "content": parts}
+        yield {"id": f"msg_{mark}", "type": "message", "role": message.get("role"), "status": status, "content": parts}
     odd: JSONObject = {"id": f"fc_{mark}", "type": "function_call", "status": status}
     if legacy:
         yield odd | {"function_call": legacy}
@@ -374,8 +368,7 @@ class _Translation:
         """Yield the events of an item that add it, or those that end it."""
         for one in ResponsesSent().rest({"output": [item]}, None):
             if one["type"].endswith(end):
-                told = {name: value for name, value in one.items() if name != "output_index"}
-                yield self._event(told | place)
+                yield self._event({name: value for name, value in one.items() if name != "output_index"} | place)
 
     def _spoilt(self, value: JSON) -> JSON:
         """Return an event whose delta is what is no delta, of the item that is being written."""

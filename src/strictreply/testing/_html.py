@@ -15,14 +15,9 @@ def page(title: str, *content: ET.Element, css: str = "") -> str:
     """Write a page of its content; ``css`` is added to the style that all pages have."""
     style = files("strictreply.testing").joinpath("_html.css").read_text("utf-8")
     policy = {"http-equiv": "Content-Security-Policy", "content": "default-src 'none'; style-src 'unsafe-inline'"}
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", **policy),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("title", title),
-        element("style", style + css),
-    )
+    viewport = {"name": "viewport", "content": "width=device-width, initial-scale=1"}
+    metas = (element("meta", **one) for one in ({"charset": "utf-8"}, policy, viewport))
+    head = element("head", *metas, element("title", title), element("style", style + css))
     root = element("html", head, element("body", element("main", element("h1", title), *content)), lang="en")
     return f"<!doctype html>\n{ET.tostring(root, encoding='unicode', method='html')}\n"
 

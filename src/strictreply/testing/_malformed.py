@@ -31,13 +31,8 @@ class Malformed:
 
     tool: str
     fault: Fault
-    before: tuple[Step, ...]
+    steps: tuple[Step, ...]  # served one a request, the fault first
     then: Step
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """What is served before ``then``, one a request."""
-        return (self.fault, *self.before)
 
     @property
     def id(self) -> str:
@@ -74,8 +69,7 @@ def scripts_of(
     declared = _listed(tools)
     wanted = {entry_named(name).name for name in _several(names)}
     chooses = kinds is not None or bool(wanted)
-    usual = BY_THE_MODEL if cassette is None or declared or chooses else ()
-    entries = _entries(kinds, wanted, usual)
+    entries = _entries(kinds, wanted, BY_THE_MODEL if cassette is None or declared or chooses else ())
     after = (then,) if isinstance(then, Step) else tuple(then or ())
     said = dict(request or {})
     gentle = bool(declared) and not (chooses or everything)
@@ -100,7 +94,8 @@ def _several(given: Iterable[Kind | str] | str) -> list[str]:
 
 
 def _recorded(cassette: Cassette, declared: list[object], after: tuple[Step, ...]) -> list[Malformed]:
-    return [Malformed("", fault, after[:-1], after[-1]) for fault in cassette.failures(declared or None)]
+    failures = cassette.failures(declared or None)
+    return [Malformed("", fault, (fault, *after[:-1]), after[-1]) for fault in failures]
 
 
 def _entries(kinds: Iterable[Kind | str] | str | None, names: set[str], usual: Iterable[Kind]) -> list[Entry]:
@@ -135,7 +130,7 @@ def _runs(
             for fault in (fault for fault in faults if _is_fault(fault, demand, gentle=gentle)):
                 if following := after or _good(tool, demand, fault.place):
                     made.add(entry.name)
-                    yield Malformed(name, fault, following[:-1], following[-1])
+                    yield Malformed(name, fault, (fault, *following[:-1]), following[-1])
 
 
 def _is_fault(fault: Fault, demand: Demand, *, gentle: bool) -> bool:

@@ -18,8 +18,6 @@ _LINE = re.compile(
     r"""^\s*(?:(?P<bullet>[-*•]|\d+[.)])\s+)?[`'"]?(?P<path>(?:/(?:"(?:[^"\\]|\\.)*"|[^\s/:`'"]*))+)?[`'"]?"""
     r"""\s*:?\s*(?P<words>\S.*)?$"""
 )
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
-_CALL_PATH = re.compile(r"^/tool_calls/(?P<index>\d+)")
 _INSIDE_CALL = re.compile(r"^/tool_calls/\d+(?:/function)?(?:/(?:arguments|args))?(?=/|$)")
 _DEMANDING = re.compile(r"\b(?:must|should|needs?|has|is|not|no|allowed|missing|required|expected)\b", re.IGNORECASE)
 _ABOUT_EXTRA = re.compile(
@@ -43,11 +41,10 @@ class Draft:
     @property
     def is_json(self) -> bool:
         """Whether the text is JSON as it stands."""
-        try:
+        with suppress(ValueError, RecursionError):
             json.loads(self.text)
-        except (ValueError, RecursionError):
-            return False
-        return True
+            return True
+        return False
 
 
 def clean_draft(target: Target) -> Draft:
@@ -65,13 +62,10 @@ def is_met_by(target: Target, draft: Draft) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ConversationState:
-    """A question with its results so far, or with a bad reply (``prior``) and one remark a draft against it.
-
-    ``key`` is the same for a first ask and its corrections, and another at every other step of the conversation.
-    """
+    """A question with its results so far, or with a bad reply (``prior``) and one remark a draft against it."""
 
     question: str
-    key: str
+    key: str  # the same for a first ask and its corrections, and another at every other step of the conversation
     results: tuple[str, ...] = ()
     prior: tuple[Draft, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -141,8 +135,8 @@ class Complaint(NamedTuple):
     @property
     def call(self) -> int | None:
         """The index of the call that the pointer leads into, None when it leads elsewhere."""
-        found = _CALL_PATH.match(self.path)
-        return int(found["index"]) if found else None
+        found = re.match(r"/tool_calls/(\d+)", self.path)
+        return int(found[1]) if found else None
 
 
 def complaints(text: str) -> tuple[Complaint, ...]:
@@ -152,7 +146,7 @@ def complaints(text: str) -> tuple[Complaint, ...]:
         written = line["path"] or ""
         if line["bullet"] or written:
             # A name in quotes is JSON; else a slash at the end says nothing.
-            path = _QUOTED.sub(lambda quoted: pointer("", json.loads(quoted[0]))[1:], written)
+            path = re.sub(r'"(?:[^"\\]|\\.)*"', lambda quoted: pointer("", json.loads(quoted[0]))[1:], written)
             found.append(Complaint(path if written.endswith('"') else path.rstrip("/"), line["words"] or ""))
     return tuple(found)
 

@@ -71,10 +71,7 @@ _SECRETS = re.compile(
 
 
 def redacted(text: str) -> str:
-    """Take out what looks like a secret: keys such as ``sk-…``, tokens, and what follows a secret's name.
-
-    Under such a name a number, an object and an array go as a whole; a JSON Schema stays: it declares a parameter.
-    """
+    """Take out what looks like a secret: keys such as ``sk-…``, tokens, and what a secret's name holds but a schema."""
     kept: list[str] = []
     end = 0
     for name in _NAMED.finditer(text):
@@ -168,7 +165,6 @@ _OK = 200
 _ENDINGS = {"cut": "the response ended early", "reset": "the connection broke off", "hang": "nothing came in time"}
 NO_NAME = "-"  # of a model or a tool that is not there
 _MOST_CONTRACTS = 1000  # kept compiled: recordings of one app ask for few, and a file may hold many apps
-_SHAPING_KEYS = ("tools", *SHAPING, "functions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +294,7 @@ def _no_reply(http: Any) -> str:
 
 def _shaping(request: JSONObject) -> JSONObject:
     """Keep the keywords of a request that shape the verdict; no tools at all are tools not recorded."""
-    kept = {name: request[name] for name in _SHAPING_KEYS if request.get(name) is not None}
+    kept = {name: request[name] for name in ("tools", *SHAPING, "functions") if request.get(name) is not None}
     if not isinstance(kept.get("tools"), list) or not kept["tools"]:
         kept.pop("tools", None)
     return kept

@@ -20,16 +20,7 @@ from strictreply.schema._vocabulary import plural
 from strictreply.testing._event_streams import as_response, assembled, is_of_responses
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._steps import Fault, ReplyPlace, Step, Target
-from strictreply.testing._wire import (
-    EVENT_STREAM,
-    CallIds,
-    HTTPReply,
-    Served,
-    WireEnding,
-    ending_of,
-    error_reply,
-    render_response,
-)
+from strictreply.testing._wire import CallIds, HTTPReply, Served, error_reply, is_whole_stream, render
 from strictreply.testing.mounting import AsyncScriptedClient, ScriptedClient, async_openai_client, openai_client
 from strictreply.values._issues import printable
 from strictreply.values._limits import JSON, Dialects, JSONObject
@@ -37,7 +28,6 @@ from strictreply.values._replies import Invalid
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
-
 
 _FREE = ("auto", "none")  # the choices under which a direct answer is a good reply
 _API_DEFAULTS: JSONObject = {"parallel_tool_calls": True, "tool_choice": "auto", "stream": False}
@@ -54,14 +44,11 @@ class DemandHints:
 
 @dataclass(frozen=True)
 class Demand:
-    """What one request asks for; raises ContractError where no verdict could honour it.
-
-    With the ``dialects`` ``"known"`` the known ways of servers to write a reply are good replies.
-    """
+    """What one request asks for; raises ContractError where no verdict could honour it."""
 
     request: JSONObject = field(repr=False)
     hints: DemandHints = field(default=DemandHints(), repr=False)
-    dialects: Dialects = "known"
+    dialects: Dialects = "known"  # with "known" the known ways of servers to write a reply are good replies
 
     @cached_property
     def contract(self) -> Contract:
@@ -102,11 +89,9 @@ class Demand:
         served = fault.served
         if not isinstance(served, HTTPReply):
             return not self.admits(served)
-        is_whole = served.headers == EVENT_STREAM and ending_of(served) is WireEnding.WHOLE
-        if not (is_whole and self.request.get("stream")):
+        if not (is_whole_stream(served) and self.request.get("stream")):
             return True
-        sent = render_response(served, self.request) if is_of_responses(self.request) else served
-        return not self.admits(assembled(sent.body))
+        return not self.admits(assembled(render(served, self.request, of_responses=is_of_responses(self.request)).body))
 
     def admits(self, served: Served) -> bool:
         """Report whether a completion is a good reply to this very request, by the API that it came by."""
@@ -250,9 +235,9 @@ class ScriptedModel:
             first = next(iter(self._requests), None)
             self._requests.append(Asked(number, deepcopy(request), step, first, time.monotonic()))
             ids = self._ids
-        if loops:
-            return script_looped(self._max_requests, number)
-        return script_spent(len(self._steps), number) if step is None else as_served(step, request, ids)
+        if step is None:
+            return script_over(number, len(self._steps), self._max_requests if loops else 0)
+        return as_served(step, request, ids)
 
     def client(self) -> ScriptedClient:
         """Return a sync client without HTTP that serves the script; see :class:`ScriptedClient`."""
@@ -347,16 +332,11 @@ class ScriptedModel:
         return f"llm.script({', '.join(words)})"
 
 
-def script_looped(most: int, number: int) -> HTTPReply:
-    """Make the 400 that ends an endless loop: ``most`` is how often the same was served, ``number`` the request's."""
-    words = f"an endless loop: {most} times the same reply was served, and this is request {number}"
-    return error_reply(400, words, code="script_looped")
-
-
-def script_spent(steps: int, number: int) -> HTTPReply:
-    """Make the 400 for a request that comes after the last of so many steps; ``number`` is the request's."""
-    words = f"the script has {plural(steps, 'step')}, and this is request {number}"
-    return error_reply(400, words, code="script_spent")
+def script_over(number: int, steps: int, most: int = 0) -> HTTPReply:
+    """Make the 400 for a request with this number: past the last step, or where one was served ``most`` times."""
+    looped = f"an endless loop: {most} times the same reply was served, and this is request {number}"
+    spent = f"the script has {plural(steps, 'step')}, and this is request {number}"
+    return error_reply(400, looped if most else spent, code="script_looped" if most else "script_spent")
 
 
 def as_served(step: Step, request: JSONObject, ids: CallIds) -> Served:
@@ -368,8 +348,7 @@ def as_served(step: Step, request: JSONObject, ids: CallIds) -> Served:
 
 def last_results(request: JSONObject) -> list[JSONObject]:
     """Return the tool turns that a conversation ends with, the last one first."""
-    turns = reversed(objects(request.get("messages")))
-    return list(takewhile(lambda turn: turn.get("role") == "tool", turns))
+    return list(takewhile(lambda turn: turn.get("role") == "tool", reversed(objects(request.get("messages")))))
 
 
 def _called(served: Any) -> list[tuple[object, object]]:

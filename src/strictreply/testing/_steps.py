@@ -31,33 +31,27 @@ ReplyPlace: TypeAlias = Literal["call", "union", "json", "prose"]
 Made = TypeVar("Made")
 
 PROSE = "It is done."
-
 MAX_REMEMBERED = 64  # declarations kept compiled, the last used ones
 
 
 @dataclass(frozen=True)
 class Target:
-    """One good reply: the arguments of ``tool``, or the answer when there is no tool.
-
-    ``schema`` holds for ``value``, None for plain text; ``given`` when ``value`` is the user's, and no example.
-    """
+    """One good reply: the arguments of ``tool``, or the answer when there is no tool."""
 
     value: JSON
     place: ReplyPlace
-    schema: Schema | None = None
+    schema: Schema | None = None  # holds for the value; None for plain text
     tool: Tool | None = None
     declared: object = field(default=str, repr=False)
-    given: bool = field(default=False, repr=False)
+    given: bool = field(default=False, repr=False)  # whether the value is the user's, and no example
 
     @classmethod
     def of(cls, declared: object = None, *, place: ReplyPlace = "call", args: Any = None) -> Self:
         """Aim at a tool, or with ``place="json"`` at a structured answer, or at plain text when nothing is given.
 
         ``args`` are the good arguments or answer, as JSON or an instance; None for an example made from the schema. A
-        tool's own check is left out: it may need what a test has not.
-
-        Raises ContractError for a wrong declaration, ValueError when ``args`` do not fit, or no example can be made or
-        written.
+        tool's own check is left out: it may need what a test has not. Raises ContractError for a wrong declaration,
+        ValueError when ``args`` do not fit, or no example can be made or written.
         """
         if place not in get_args(ReplyPlace):
             raise ValueError(f"place must be one of {', '.join(get_args(ReplyPlace))}; got {place!r}")
@@ -83,8 +77,7 @@ class Target:
     def contract(self) -> Contract:
         """The strict gate for replies in this place."""
         if self.tool is not None:
-            channel: Channel = "text" if self.place == "union" else "native"
-            return Contract(tools=[self.tool], channel=channel, dialects="strict")
+            return Contract(tools=[self.tool], channel="text" if self.place == "union" else "native", dialects="strict")
         return Contract(answer=self.declared if self.place == "json" else str, dialects="strict")
 
     @property
@@ -273,8 +266,6 @@ _FORMAL = (
     *("call.id_", "call.malformed", "json.not_text", "envelope.", "connection", "timeout"),
     *("reply.role", "reply.content", "reply.empty", "reply.refusal"),
 )
-
-
 _FOLDERS = (*map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), *strictreply.__path__)
 _LIBRARY_FOLDERS = tuple(str(Path(folder).resolve()) for folder in _FOLDERS)
 

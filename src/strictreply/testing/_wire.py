@@ -87,8 +87,7 @@ def error_reply(
     headers: Mapping[str, str] | None = None,
 ) -> HTTPReply:
     """Make an error in OpenAI's shape; ``param`` names the member at fault, ``code`` the fault, None when neither."""
-    body: JSON = {"error": {"message": message, "type": kind, "param": param, "code": code}}
-    return HTTPReply.json(status, body, headers)
+    return HTTPReply.json(status, {"error": {"message": message, "type": kind, "param": param, "code": code}}, headers)
 
 
 def completion(
@@ -123,25 +122,16 @@ def assistant(content: JSON = None, calls: list[JSON] | None = None, **more: JSO
     return message | ({"tool_calls": calls} if calls else {}) | more
 
 
-def render(served: Served, request: JSONObject) -> HTTPReply:
-    """Make the response to a request: a completion goes out plain or as events, as ``stream`` says."""
+def render(served: Served, request: JSONObject, *, of_responses: bool = False) -> HTTPReply:
+    """Make the response to a request: a completion goes out plain or as events, as ``stream`` and the API say."""
     if isinstance(served, HTTPReply):
-        return served
+        return replace(served, parts=retold(served.parts, request, endless=served.endless)) if of_responses else served
+    told = as_response(served, request) if of_responses else served
     if not request.get("stream"):
-        return HTTPReply.json(HTTPStatus.OK, served)
-    options = request.get("stream_options")
-    usage = isinstance(options, dict) and bool(options.get("include_usage"))
-    return HTTPReply(HTTPStatus.OK, EVENT_STREAM, events(served, usage=usage), framing="chunked")
-
-
-def render_response(served: Served, request: JSONObject) -> HTTPReply:
-    """Make the response to a request of the Responses API, in which a completion goes out as a response."""
-    if isinstance(served, HTTPReply):
-        return replace(served, parts=retold(served.parts, request, endless=served.endless))
-    response = as_response(served, request)
-    if not request.get("stream"):
-        return HTTPReply.json(HTTPStatus.OK, response)
-    return HTTPReply(HTTPStatus.OK, EVENT_STREAM, response_events(response), framing="chunked")
+        return HTTPReply.json(HTTPStatus.OK, told)
+    usage = bool(peek(request.get("stream_options"), "include_usage"))
+    parts = response_events(told) if of_responses else events(told, usage=usage)
+    return HTTPReply(HTTPStatus.OK, EVENT_STREAM, parts, framing="chunked")
 
 
 def wire(
@@ -194,14 +184,15 @@ def ending_of(reply: HTTPReply) -> WireEnding:
     return reply.ending if ends_itself or reply.ending is not WireEnding.WHOLE else WireEnding.CUT
 
 
+def is_whole_stream(reply: HTTPReply) -> bool:
+    """Report whether a response is a stream of events that ends as it should."""
+    return reply.headers == EVENT_STREAM and ending_of(reply) is WireEnding.WHOLE
+
+
 def respond(
-    responder: Responder,
-    method: str,
-    target: str,
-    body: bytes,
-    headers: Mapping[str, str] | None = None,  # noqa: ARG001 - it is a Control
+    responder: Responder, method: str, target: str, body: bytes, _headers: Mapping[str, str] | None = None
 ) -> HTTPReply:
-    """Answer one request, under any prefix of the path; what the responder raises becomes a 500."""
+    """Answer one request, under any prefix of the path, as a :data:`Control` may; a responder that raises is a 500."""
     route = routed(method, target, ROUTES)
     if isinstance(route, HTTPReply):
         return route
@@ -210,16 +201,16 @@ def respond(
     if route == "/models":
         model: JSON = {"id": "scripted", "object": "model", "created": 0, "owned_by": "strictreply"}
         return HTTPReply.json(200, {"object": "list", "data": [model]})
-    request = read_request(body, of_responses=route == "/responses")
+    of_responses = route == "/responses"
+    request = read_request(body, of_responses=of_responses)
     if isinstance(request, HTTPReply):
         return request
     try:
         try:
-            asked = as_chat_request(request) if route == "/responses" else request
+            asked = as_chat_request(request) if of_responses else request
         except ContractError as error:  # the contract's own words, of what no reply could honour
             return error_reply(400, str(error))
-        served = responder(asked)
-        return render_response(served, request) if route == "/responses" else render(served, request)
+        return render(responder(asked), request, of_responses=of_responses)
     except Exception as error:  # noqa: BLE001 - the edge of a server: a failing responder is a 500
         return error_reply(500, f"the responder raised {type(error).__name__}", kind="server_error")
 

@@ -154,8 +154,7 @@ def library_of(client: object) -> ModuleType:
 
 
 def _response(http: Any, responder: Responder, request: Any) -> Any:
-    target = request.url.raw_path.decode("ascii")
-    reply = respond(responder, request.method, target, request.read())
+    reply = respond(responder, request.method, request.url.raw_path.decode("ascii"), request.read())
     stream = type("MountedBody", (_Inbound, http.SyncByteStream, http.AsyncByteStream), {})(http, request, reply)
     while not isinstance(head := stream.next(), h11.Response):
         pass  # interim responses

@@ -70,8 +70,7 @@ def action(name: str, /, **members: Any) -> Step:
     asked = {"next_action": name, **to_jsonable_python(members)}
     if issues := schema_of(ActionType(name)).check(asked):
         raise ValueError(f"this is not a valid {name} action: {issues[0].dotted}")
-    made = answer(asked)
-    return Step("ok.action", made.served, f"ok.action({name!r}{keywords(members)})")
+    return Step("ok.action", answer(asked).served, f"ok.action({name!r}{keywords(members)})")
 
 
 def union(tool: object, /, **args: Any) -> Step:

@@ -112,10 +112,6 @@ class Scenario:
         return next((question for question in self.questions if question.text == text.strip()), None)
 
 
-def _question(text: str, *calls: ToolCall, hopeless: bool = False) -> Question:
-    return Question(text, calls, hopeless=hopeless)
-
-
 _OSLO = ToolCall("get_weather", {"city": "Oslo", "unit": "celsius", "days": 3})
 _PARIS = ToolCall("get_weather", {"city": "Paris", "unit": "celsius", "days": 1})
 _TOKYO = ToolCall("get_weather", {"city": "Tokyo", "unit": "celsius", "days": 1})
@@ -136,18 +132,18 @@ _SUMMARY: JSON = {"order": 1042, "customer": "Grace Hopper", "status": "delivere
 SCENARIO = Scenario(
     tools=(search_products, get_weather, create_refund, schedule_meeting),
     questions=(
-        _question("What will the weather be in Oslo over the next 3 days, in celsius?", _OSLO),
-        _question("Find running shoes, at most 2.", _SHOES),
-        _question("Order 1042 arrived broken: refund 29.90 EUR.", _BROKEN),
-        _question("Schedule a 30 minute kick-off with Ada and Linus on 2 March 2026 at 10:00 UTC.", _MEETING),
-        _question("Is it warmer in Paris or in Tokyo today?", _PARIS, _TOKYO),
-        _question("Which rain jacket do you have, and how is the weather in Bergen?", _JACKET, _BERGEN),
-        _question("How hot is Phoenix today, in fahrenheit?", _PHOENIX),
-        _question("Order 1077 came late: give 12.50 EUR back.", _LATE),
-        _question("Show me up to 5 water bottles.", _BOTTLES),
+        Question("What will the weather be in Oslo over the next 3 days, in celsius?", (_OSLO,)),
+        Question("Find running shoes, at most 2.", (_SHOES,)),
+        Question("Order 1042 arrived broken: refund 29.90 EUR.", (_BROKEN,)),
+        Question("Schedule a 30 minute kick-off with Ada and Linus on 2 March 2026 at 10:00 UTC.", (_MEETING,)),
+        Question("Is it warmer in Paris or in Tokyo today?", (_PARIS, _TOKYO)),
+        Question("Which rain jacket do you have, and how is the weather in Bergen?", (_JACKET, _BERGEN)),
+        Question("How hot is Phoenix today, in fahrenheit?", (_PHOENIX,)),
+        Question("Order 1077 came late: give 12.50 EUR back.", (_LATE,)),
+        Question("Show me up to 5 water bottles.", (_BOTTLES,)),
         Question("What is your return policy?", answer=_POLICY),
         Question("Summarise order 1042.", answer=_IN_SHORT, structured={"OrderSummary": _SUMMARY}),
-        _question("Order 1099 was the wrong item: refund 8.00 EUR.", _WRONG, hopeless=True),
+        Question("Order 1099 was the wrong item: refund 8.00 EUR.", (_WRONG,), hopeless=True),
     ),
 )
 """A shop's assistant: the scenario of ``strictreply demo``."""

@@ -56,8 +56,7 @@ def valid_arguments(tool: object, *, place: ReplyPlace = "call") -> st.SearchStr
 def valid_replies(tool: object, *, place: ReplyPlace = "call") -> st.SearchStrategy[Step]:
     """Make good replies with all sorts of arguments: steps of a script, each a whole completion as ``served``."""
     declared = _declared(tool, place)
-    arguments = _arguments(Target.of(declared, place=place))
-    return arguments.map(lambda args: ok.reply(declared, place=place, args=args))
+    return _arguments(Target.of(declared, place=place)).map(lambda args: ok.reply(declared, place=place, args=args))
 
 
 def invalid_replies(

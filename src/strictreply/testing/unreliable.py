@@ -125,10 +125,7 @@ class UnreliableModel:
         return [*drafts[:victim], mistakes[0], *([] if mistakes[0].cut else drafts[victim + 1 :])]
 
     def _mended_drafts(self, back: ConversationState, targets: Sequence[Target], demands: ReplyDemands) -> list[Draft]:
-        """Write the reply again, mended as corrected; only the faulty call when one tool is demanded.
-
-        Some corrections cost another fault, and hopeless questions are never mended.
-        """
+        """Write the reply again, mended as corrected; only the faulty call when one tool is demanded."""
         drafts: list[Draft] = []
         chosen = 0
         hopeless = self._failure_rate > 0 and self._is_hopeless(back)
@@ -204,10 +201,7 @@ def _spoiled(fault: str, declared: str, place: ReplyPlace, value: str) -> tuple[
 
 
 def read_demands(request: JSONObject, known: Sequence[Callable[..., Any]] = ()) -> ReplyDemands:
-    """Read what a request demands; ValueError when its tools or choice are none.
-
-    ``known`` are the tools of instructions for the text channel that do not write out their schemas.
-    """
+    """Read what a request demands, ValueError for what is none; ``known`` are the tools of a text without schemas."""
     if not request.get("tools"):
         text = "\n".join(text_of(turn) for turn in request["messages"] if turn.get("role") in {"system", "developer"})
         if in_text := _demands_in(text, known):

@@ -13,7 +13,7 @@ from strictreply.contract._tool import Tool
 from strictreply.testing._steps import CANARY, Target
 from strictreply.testing.faults import _json_faults as json_faults
 from strictreply.testing.faults._catalogue import FaultNotMade, written
-from strictreply.testing.faults._json_faults import invented_member, members, slots
+from strictreply.testing.faults._json_faults import slots
 from strictreply.values._issues import pointer
 from strictreply.values._limits import DEFAULT_LIMITS
 
@@ -57,9 +57,8 @@ def test_a_slot_is_where_its_pointer_says(value: dict[str, Any]) -> None:
 def test_a_member_can_always_be_had(value: Any) -> None:
     """Where the value has no member the model makes one up, the only one of an object."""
     target = Target(value, "json")
-    [member] = members(target)
-    assert member == invented_member(target)
-    assert json.loads(member.before + "1" + member.after) == {CANARY: 1}
+    [spoiled] = json_faults.unquoted_key.make(target)
+    assert spoiled == (target.completion(f'{{{CANARY}: "{CANARY}"}}'), "", None)
 
 
 def test_the_text_before_a_slot_ends_at_its_value() -> None:

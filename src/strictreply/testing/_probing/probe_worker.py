@@ -89,16 +89,12 @@ async def _finished(value: Any) -> Any:
 
 
 def is_clean(error: BaseException, clean: tuple[type[BaseException], ...]) -> bool:
-    """Report whether an exception was made to state that a call failed, or is ``clean``, as the user vouches.
-
-    Of the exceptions of the standard library only time-outs and broken connections were.
-    """
-    if isinstance(error, clean or ()):
+    """Report whether an exception was made to state that a call failed, or is ``clean``, as the user vouches."""
+    if isinstance(error, clean):
         return True
     if isinstance(error, BaseExceptionGroup):
         return all(is_clean(inner, clean) for inner in error.exceptions)
-    package = type(error).__module__.partition(".")[0]
-    return isinstance(error, _TELLING) or package not in sys.stdlib_module_names
+    return isinstance(error, _TELLING) or type(error).__module__.partition(".")[0] not in sys.stdlib_module_names
 
 
 def digest(value: object) -> str:
@@ -159,8 +155,7 @@ def _answers(commands: TextIO, watch: Watch, source: str, base_url: str, clean: 
         command = json.loads(received.get())
         told = bool(command["told"])
         watch.begin(command["tools"])
-        behaviour = app.behaviour(told=told)
-        yield behaviour | {"skipped": watch.skipped.seconds} | ({"versions": versions()} if told else {})
+        yield app.behaviour(told=told) | {"skipped": watch.skipped.seconds} | ({"versions": versions()} if told else {})
 
 
 def main() -> None:

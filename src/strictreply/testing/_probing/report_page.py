@@ -26,10 +26,8 @@ def report_page(report: Report) -> str:
     places = {cause: anchor(f"{cause.harm} {cause.words}", taken) for cause in report.causes}
     filters = list(_filters(report))
     again = "where the app asked again, once more with good replies after it"
-    compared = ""
-    if report.baseline is not None:
-        new = len(report.new)
-        compared = f"{new} new, {len(report.findings) - new} known, {len(report.gone)} gone"
+    new = len(report.new)
+    compared = f"{new} new, {len(report.findings) - new} known, {len(report.gone)} gone" if report.baseline else ""
     return html.page(
         f"Survival report: {report.app}",
         element("p", report.verdict, kind="verdict good" if report.survived else "verdict bad"),
@@ -151,35 +149,24 @@ def report_json(report: Report) -> JSONObject:
         told = {name: value for name, value in asdict(run).items() if name != "summary"}
         runs.append(told | {"harm": harm, "seconds": round(run.seconds, 3)})
     compared: JSONObject = {"new": [run.source for run in report.new], "gone": [*report.gone]}
-    return {
+    about: JSONObject = {
         "app": report.app,
         "asks": report.asks,
         "started": report.started.isoformat(timespec="seconds"),
-        "seconds": round(report.seconds, 3),
-        "versions": dict(report.versions),
-        "complete": report.complete,
-        "survived": report.survived,
-        "outcomes": outcomes | {"recovered": report.recovered},
-        "runs": runs,
-        "baseline": None if report.baseline is None else compared,
     }
+    about |= {"seconds": round(report.seconds, 3), "versions": dict(report.versions), "complete": report.complete}
+    about |= {"survived": report.survived, "outcomes": outcomes | {"recovered": report.recovered}, "runs": runs}
+    return about | {"baseline": None if report.baseline is None else compared}
 
 
 def junit_xml(report: Report) -> str:
     """Write a test suite with a test case a run; what the baseline knows is skipped; every text is printable."""
     new = report.new
     root = ET.Element("testsuites", name="strictreply probe")
-    suite = ET.SubElement(
-        root,
-        "testsuite",
-        name=f"strictreply probe {printable(report.app)}",
-        errors="0",
-        failures=str(len(new)),
-        skipped=str(len(report.of(ProbeOutcome.NOT_APPLICABLE)) + len(report.findings) - len(new)),
-        tests=str(len(report.runs)),
-        time=f"{report.seconds:.3f}",
-        timestamp=report.started.isoformat(timespec="seconds"),
-    )
+    skipped = len(report.of(ProbeOutcome.NOT_APPLICABLE)) + len(report.findings) - len(new)
+    about = {"name": f"strictreply probe {printable(report.app)}", "errors": "0", "failures": str(len(new))}
+    about |= {"skipped": str(skipped), "tests": str(len(report.runs)), "time": f"{report.seconds:.3f}"}
+    suite = ET.SubElement(root, "testsuite", about, timestamp=report.started.isoformat(timespec="seconds"))
     for run in report.runs:
         told = {"classname": f"{report.app}.{run.kind}", "name": run.id, "time": f"{run.seconds:.3f}"}
         case = ET.SubElement(suite, "testcase", {name: printable(text) for name, text in told.items()})

@@ -115,7 +115,6 @@ def _changes(good: list[str], lines: list[str]) -> Iterator[str]:
 _TEXT: JSONObject = {"type": "string"}
 _SIZE: JSONObject = {"type": "integer", "minimum": 1}
 _NAMES: JSONObject = {"propertyNames": {"pattern": "^[a-z]+$"}, "additionalProperties": _TEXT}
-_LABEL_RULES: JSONObject = _NAMES | {"minProperties": 1, "maxProperties": 2}
 _IF_WANTED: JSONObject = {"if": {"properties": {"wanted": {"const": True}}}, "then": {"required": ["name"]}}
 _INSURANCE_RULES: JSONObject = {"required": ["wanted", "name", "age"]} | _IF_WANTED
 
@@ -152,7 +151,7 @@ SAMPLES = (
         days={"type": "array", "items": _SIZE, "uniqueItems": True, "minItems": 1},
         legs={"type": "array", "prefixItems": [_TEXT, _TEXT], "items": False},
         guests={"type": "array", "contains": {"const": "driver"}, "maxContains": 1},
-        labels=_object({"main": _TEXT}, **_LABEL_RULES),
+        labels=_object({"main": _TEXT}, **_NAMES, minProperties=1, maxProperties=2),
         room=_object({"beds": _SIZE, "sea_view": False}, required=["beds"]),
         options={"type": "object", "additionalProperties": False},
         seat={"anyOf": [{"type": "string", "pattern": "^a"}, {"type": "string", "pattern": "^A"}]},

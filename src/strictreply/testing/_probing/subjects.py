@@ -39,7 +39,6 @@ class ProbeSubject(Protocol):
 
     async def close(self) -> None:
         """End what was started for it."""
-        ...
 
 
 Connect: TypeAlias = Callable[[str], Awaitable[ProbeSubject]]  # starts an app whose model is at this base URL
@@ -55,14 +54,14 @@ class ProbeWorker:
     @classmethod
     async def start(cls, source: str, base_url: str, clean: tuple[str, ...]) -> ProbeWorker:
         """Start a process and import the app; raises Unusable when that does not work within a minute."""
-        key, local = "sk-made-up-for-the-probe", "127.0.0.1,localhost"
-        model = {"OPENAI_BASE_URL": base_url, "OPENAI_API_BASE": base_url, "OPENAI_API_KEY": key}
+        local = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
+        model = dict.fromkeys(("OPENAI_BASE_URL", "OPENAI_API_BASE"), base_url)
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", probe_worker.__name__, source, base_url, *clean),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            env=os.environ | model | {"NO_PROXY": local, "no_proxy": local},
+            env=os.environ | model | local | {"OPENAI_API_KEY": "sk-made-up-for-the-probe"},
             start_new_session=True,  # Ctrl-C is for the probe, which ends its workers itself
         )
         started = cls(process)
@@ -108,10 +107,7 @@ class ProbeWorker:
 
 
 class Service:
-    """A running HTTP service on loopback, which gets the same POST for each call; ValueError for another address.
-
-    A 2xx is a value, a 4xx or an error with a JSON body a clean refusal, all else but a time-out a crash.
-    """
+    """A running HTTP service on loopback, which gets the same POST for each call; ValueError for another address."""
 
     ran: Sequence[tuple[str, float]] = ()
 
@@ -119,7 +115,7 @@ class Service:
         parts = urlsplit(url)
         if parts.scheme != "http" or not is_loopback(parts.hostname or ""):
             raise ValueError(f"the service must be at http:// on loopback, as http://127.0.0.1:8000/ask; got {url}")
-        self._host, self._port = parts.hostname or "", parts.port or http.client.HTTP_PORT
+        self._address = parts.hostname or "", parts.port or http.client.HTTP_PORT
         self._path = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
         self._body, self._timeout = body, timeout
 
@@ -128,7 +124,7 @@ class Service:
         return self
 
     async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:  # noqa: ARG002 - it tells nothing
-        """POST the body once."""
+        """POST the body once; a 4xx or an error with a JSON body refuses cleanly, any other but a 2xx is a crash."""
         try:
             status, content = await asyncio.to_thread(self._posted)
         except TimeoutError:
@@ -137,33 +133,28 @@ class Service:
             return Behaviour(ProbeOutcome.CRASHED, "its connection broke, or nobody listens there", lost=True)
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
             return Behaviour(ProbeOutcome.ACCEPTED, f"HTTP {status}", digest(content.decode("utf-8", "replace")))
-        said = "without"
+        said, clean = "without", HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
         with contextlib.suppress(ValueError, RecursionError):
             json.loads(content)
-            said = "with"
-        clean = said == "with" or HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
+            said, clean = "with", True
         return Behaviour(ProbeOutcome.CLEAN if clean else ProbeOutcome.CRASHED, f"HTTP {status} {said} a JSON body")
 
     async def close(self) -> None:
         """Leave the service as it is."""
 
     def _posted(self) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
-        with contextlib.closing(connection):
+        with contextlib.closing(http.client.HTTPConnection(*self._address, timeout=self._timeout)) as connection:
             connection.request("POST", self._path, self._body, {"Content-Type": "application/json"})
             response = connection.getresponse()
             return response.status, response.read(MAX_BODY_BYTES)
 
 
 class ProbeStage:
-    """A server on loopback with one app on it, which is called once a run of at most ``timeout`` seconds.
-
-    ``warm_up`` answers one call of each app that is started: a first call may load half a framework.
-    """
+    """A server on loopback with one app on it, which is called once a run of at most ``timeout`` seconds."""
 
     def __init__(self, connect: Connect, *, timeout: float, port: int = 0) -> None:
         self._connect, self._timeout, self._port = connect, timeout, port
-        self.warm_up: Responder | None = None
+        self.warm_up: Responder | None = None  # answers a first call of each app started: it may load half a framework
         self._server: LoopbackServer | None = None
         self._subject: ProbeSubject | None = None
 
@@ -180,8 +171,7 @@ class ProbeStage:
         seconds, ran = time.monotonic() - begun, tuple(subject.ran)
         if behaviour.lost:
             await self.close()  # who is still asking must not ask the next run's server
-        skipped = None if behaviour.lost else behaviour.skipped
-        return replace(behaviour, ran=ran, skipped=skipped, seconds=seconds)
+        return replace(behaviour, ran=ran, skipped=None if behaviour.lost else behaviour.skipped, seconds=seconds)
 
     async def close(self) -> None:
         """End the app and the server; the next run starts them anew."""

@@ -51,8 +51,7 @@ def planned(
         missing = demand.missing(entry.needs)
         wanted = ", ".join(f"{name}={value!r}" for name, value in missing.items())
         why = f"needs a request with {wanted}" if wanted else "fits the app's contract, or cannot be made from it"
-        skipped = ProbeOutcome.NOT_APPLICABLE
-        run = ProbeRun(entry.name, entry.kind, entry.code, skipped, why, summary=entry.summary)
+        run = ProbeRun(entry.name, entry.kind, entry.code, ProbeOutcome.NOT_APPLICABLE, why, summary=entry.summary)
         found = [] if missing else list(_trials(entry, demand, run))
         trials += found
         others += [] if found else [run]
@@ -249,8 +248,7 @@ class Probe:
             served, after = once(request), len(once.requests) - 1
             return ids.fresh(Demand(request, self.hints).good(again=after == 1) if after else served, request)
 
-        tools = [tool.name for tool in rehearsal.demand.callable_tools]
-        behaviour = await stage.play(always, tools=tools)
+        behaviour = await stage.play(always, tools=[tool.name for tool in rehearsal.demand.callable_tools])
         recovered = False
         if len(always.requests) > 1:
             again = await stage.play(first_then_good)

@@ -99,23 +99,18 @@ KIND_WORDS: Mapping[Kind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What an app did in one run; ``told`` is the type of the value it returned, or describes what happened.
-
-    ``digest`` is equal for equal values, ``frame`` the innermost one of a library. ``lost`` when the app has to be
-    started anew. ``skipped`` are the seconds of waits that did not take place, None when unknown; ``ran`` are the tools
-    that ran, each with the time.
-    """
+    """What an app did in one run; ``told`` is the type of the value it returned, or describes what happened."""
 
     outcome: ProbeOutcome
     told: str
-    digest: str = ""
-    frame: str = ""
-    lost: bool = False
+    digest: str = ""  # equal for equal values
+    frame: str = ""  # the innermost one of a library
+    lost: bool = False  # whether the app has to be started anew
     traceback: str = field(default="", compare=False)
     versions: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
     seconds: float = field(default=0.0, compare=False)
-    skipped: float | None = field(default=0.0, compare=False)
-    ran: Sequence[tuple[str, float]] = field(default=(), compare=False)
+    skipped: float | None = field(default=0.0, compare=False)  # seconds not waited, None when unknown
+    ran: Sequence[tuple[str, float]] = field(default=(), compare=False)  # the tools that ran, each with the time
 
     @property
     def returned(self) -> bool:
@@ -157,26 +152,21 @@ def judged(
 
 @dataclass(frozen=True, slots=True)
 class ProbeRun:
-    """One fault, and what the app did with it, as ``detail`` describes in our words.
-
-    ``at`` is the JSON Pointer of the spoiled place, ``code`` a strict gate's. ``seconds`` and ``requests`` are those of
-    the run with nothing but faults; ``recovered`` when good replies after the fault led to the good result. ``source``
-    makes the fault again; ``served`` is hostile text.
-    """
+    """One fault, and what the app did with it, as ``detail`` describes in our words."""
 
     fault: str
     kind: Kind
-    code: str
+    code: str  # a strict gate's
     outcome: ProbeOutcome
     detail: str
     frame: str = ""
-    at: str = ""
+    at: str = ""  # the JSON Pointer of the spoiled place
     summary: str = ""
-    seconds: float = 0.0
+    seconds: float = 0.0  # of the run with nothing but faults, as the requests
     requests: int = 0
-    recovered: bool = False
-    source: str = ""
-    served: str = field(default="", repr=False)
+    recovered: bool = False  # whether good replies after the fault led to the good result
+    source: str = ""  # makes the fault again
+    served: str = field(default="", repr=False)  # hostile text
     verdict: ClientVerdict | None = None
 
     @property
@@ -265,8 +255,7 @@ class Report:
     @property
     def findings(self) -> list[ProbeRun]:
         """The runs that should have gone otherwise, the most harmful first."""
-        found = [run for outcome in FINDINGS for run in self.of(outcome)]
-        return sorted(found, key=lambda run: run.harm.rank)
+        return sorted((run for outcome in FINDINGS for run in self.of(outcome)), key=lambda run: run.harm.rank)
 
     @property
     def new(self) -> list[ProbeRun]:

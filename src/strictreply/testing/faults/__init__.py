@@ -1,6 +1,7 @@
 """Every fault by its name: ``faults.wrong_type(search, "limit")``, ``faults.all_for(search)``, ``faults.CATALOGUE``.
 
-A fault is one row in a table of the modules ``*_faults``, in a variable under whose name it is found here.
+A fault is one row ``name = factory(…, summary, what is served)`` in a table of the modules ``*_faults``, in a variable
+under whose name it is found here; :func:`~strictreply.testing.faults._catalogue.filled` fills its ``$names``.
 """
 
 # Star imports, so that a name is written once.

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from string import Template
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from strictreply.contract._contract import shape
 from strictreply.testing._steps import CANARY, Fault, Kind, ReplyPlace, Target
@@ -37,19 +37,13 @@ class Spoiled(NamedTuple):
     ground: JSON = None
 
 
-# Spoils a good reply in every way that the fault's name covers; nothing when it cannot be made.
-Maker: TypeAlias = Callable[[Target], Iterable[Spoiled]]
-# What is served in place of a good reply: a response, JSON to be :func:`filled` from that reply, or made from it.
-ServedInstead: TypeAlias = "Served | Callable[[Target], Served]"
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
     """One named fault of the catalogue; call it to make the fault of a tool.
 
     ``name`` is that of the variable which holds the entry. ``code`` is a strict gate's; ``args.…`` codes are
-    ``answer.…`` in a structured answer. ``places`` are where it can be written, the usual one first; ``needs`` are the
-    keywords of a request under which alone it is a fault.
+    ``answer.…`` in a structured answer. ``places`` are where it can be written, the usual one first; ``make`` spoils a
+    good reply in every way that the name covers; ``needs`` are the keywords under which alone it is a fault.
     """
 
     name: str
@@ -57,7 +51,7 @@ class Entry:
     code: str
     summary: str
     places: tuple[ReplyPlace, ...]
-    make: Maker = field(repr=False)
+    make: Callable[[Target], Iterable[Spoiled]] = field(repr=False)
     needs: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
 
     @property
@@ -85,11 +79,8 @@ class Entry:
 
     def all_for(self, tool: object = None, *, place: ReplyPlace | None = None, args: JSON = None) -> Iterator[Fault]:
         """Make the fault at every place of a tool's arguments that it can spoil; each is proved refused."""
-        if tool is None:
-            chosen = "prose" if "prose" in self.places and place in {None, "prose"} else None
-        else:
-            chosen = self.usual if place is None else place
-        if chosen not in self.places:
+        chosen = place or ("prose" if tool is None else self.usual)
+        if chosen not in self.places or (tool is None and chosen != "prose"):
             return
         target = Target.of(tool, place=chosen, args=args)
         known: set[str] = set()
@@ -136,21 +127,20 @@ class Entry:
     def _unmade(self, target: Target) -> str:
         tried = (self._fault(target, spoiled, again=False) for spoiled in self.make(target))
         codes = sorted({issue.code for fault in tried for issue in judged(fault, target) or ()})
-        if codes:
-            return f"it would be refused with {', '.join(codes)}, not with its code {self.code}"
-        return "nothing in its schema can be broken in this way"
+        refused = f"it would be refused with {', '.join(codes)}, not with its code {self.code}"
+        return refused if codes else "nothing in its schema can be broken in this way"
 
 
 def response_entry(
     kind: Kind,
     code: str,
     summary: str,
-    response: ServedInstead,
+    response: Served | Callable[[Target], Served],
     places: tuple[ReplyPlace, ...] = ANYWHERE,
     needs: Mapping[str, JSON] | None = None,
     write: Callable[[Target, Any], Served] = lambda _, response: response,
 ) -> Entry:
-    """Declare a fault that is served in place of the good reply; ``write`` makes a response of what is only a part."""
+    """Declare a fault: ``write`` makes what is served of ``response``, :func:`filled` or made from the good reply."""
 
     def make(target: Target) -> Iterator[Spoiled]:
         yield Spoiled(write(target, response(target) if callable(response) else filled(response, target)))
@@ -173,20 +163,13 @@ def filled(template: Any, target: Target) -> Any:
     union around it where there is one. ``$call`` is the JSON text of a native call. ``$completion`` is the good
     response, with ``$message`` and ``$finish_reason``; ``$body`` is its JSON, ``$half`` that up to the middle.
     """
-    clean = target.clean
-    body = json.dumps(clean)
+    clean, args = target.clean, written(target.value)
+    choice, body = clean["choices"][0], json.dumps(clean)
     half = body[: len(body) // 2]
-    names: dict[str, JSON] = {
-        "tool": target.name,
-        "value": target.value,
-        "written": written(target.value),
-        "json": target.around(target.value),
-        "text": target.text(target.value),
-        "call": written(native_call(target.name, written(target.value))),
-        "completion": clean,
-        "message": clean["choices"][0]["message"],
-        "finish_reason": clean["choices"][0]["finish_reason"],
-    }
+    names: dict[str, JSON] = {"tool": target.name, "value": target.value, "written": args}
+    names |= {"json": target.around(target.value), "text": target.text(target.value)}
+    names |= {"call": written(native_call(target.name, args)), "completion": clean}
+    names |= {"message": choice["message"], "finish_reason": choice["finish_reason"]}
     return substituted(template, names | {"body": body, "half": half, "length": len(body), "half_length": len(half)})
 
 

@@ -1,8 +1,4 @@
-"""Faults of a value of the right type that breaks another rule of its schema.
-
-A row of a table is ``name = factory(rule, summary, spoil, where)``: at each place that ``where`` chooses, the value is
-spoiled so.
-"""
+"""Faults of a value of the right type that breaks another rule of its schema."""
 
 from __future__ import annotations
 
@@ -18,16 +14,13 @@ from strictreply.testing.faults._catalogue import Entry, without
 from strictreply.testing.faults._spots import MAX_SIZE, Members, Spot, Values, at_member, at_place, without_required
 from strictreply.values._limits import JSON
 
-# Alternatives, exclusions and conditions
-
-_STRANGERS: tuple[JSON, ...] = (CANARY, {}, 7, 7.5, [], [CANARY], {CANARY: CANARY}, "", True, None, -7)
-
 
 def _strangers(spot: Spot) -> Iterator[JSON]:
     """Propose values that may fit none of the alternatives."""
     if spot.kind == "object":
         yield from (without(spot.value, name) for name in spot.value)
-    yield from _STRANGERS
+    others: tuple[JSON, ...] = (CANARY, {}, 7, 7.5, [], [CANARY], {CANARY: CANARY}, "", True, None, -7)
+    yield from others
 
 
 def _outside_all(spot: Spot) -> Values:
@@ -61,25 +54,6 @@ def _excluded(spot: Spot) -> Values:
             yield {**spot.value, **made} if isinstance(made, dict) and spot.kind == "object" else made
 
 
-_one_of = partial(at_place, "one_of")
-_enum = partial(at_place, "enum")
-_conditional = partial(without_required, conditional=True)
-no_branch: Entry = at_place("any_of", "A value fits none of the alternatives.", _strangers, "anyOf")
-no_single_branch: Entry = _one_of("A value fits no alternative where exactly one must fit.", _outside_all)
-several_branches: Entry = _one_of("A value fits several alternatives where exactly one must fit.", _in_several)
-unknown_discriminator: Entry = _enum(
-    "The key that tells alternatives apart has an unknown value.",
-    lambda spot: [CANARY for tag in spot.rules("const") if isinstance(tag, str)],
-)
-discriminator_of_another: Entry = at_member(
-    "extra_key", "The key that tells alternatives apart names another one.", _tag_of_another, "object"
-)
-excluded_value: Entry = at_place("not", "A value is one that the schema excludes.", _excluded)
-broken_condition: Entry = at_member("required", "A key is missing that a condition requires.", _conditional)
-
-# Listed values
-
-
 def _listed_texts(spot: Spot) -> list[str]:
     """Return the allowed strings, that of the good value first."""
     texts = [text for text in spot.listed("enum") if isinstance(text, str)]
@@ -111,21 +85,6 @@ def _other_constant(spot: Spot) -> Values:
         yield CANARY
 
 
-not_in_enum: Entry = _enum("A value is not one of those that are allowed.", _unlisted, "enum")
-enum_in_other_case: Entry = _spelled("An allowed string is in another case.", str.upper, str.lower, str.title)
-enum_with_space: Entry = _spelled("An allowed string has a space at its end.", "{} ".format)
-enum_in_quotes: Entry = _spelled("An allowed string has quotation marks of its own.", '"{}"'.format)
-enum_alternatives: Entry = _enum(
-    "Several allowed strings are joined by a bar.",
-    lambda spot: ["|".join(_listed_texts(spot))],
-    lambda spot: len(_listed_texts(spot)) > 1,
-)
-enum_as_text: Entry = _enum("An allowed value that is no string is written as one.", _as_text)
-wrong_const: Entry = at_place("const", "A value is not the only one that is allowed.", _other_constant)
-
-# Bounds of numbers and strings
-
-
 def _beyond(keyword: str, sign: int, spot: Spot) -> Iterator[Any]:
     """Propose numbers past a bound: by one, by a step, or by as little as a great one can be passed."""
     steps = [step for step in spot.rules("multipleOf") if isinstance(step, int | float)]
@@ -150,66 +109,10 @@ def _longer(spot: Spot) -> Values:
             yield (spot.value + filling * (most + 1))[: most + 1]
 
 
-_pattern = partial(at_place, "pattern")
-_MISMATCHES = [CANARY, CANARY.upper(), f"({CANARY})", "\u2026", ""]
-_AROUND = [f"$value ({CANARY})", f"({CANARY}) $value", f"({CANARY}) $value ({CANARY})"]
-below_minimum: Entry = at_place("minimum", "A number is less than the minimum.", partial(_beyond, "minimum", -1))
-above_maximum: Entry = at_place("maximum", "A number is greater than the maximum.", partial(_beyond, "maximum", 1))
-at_exclusive_minimum: Entry = at_place(
-    "exclusive_minimum", "A number equals a minimum that it must exceed.", lambda spot: spot.rules("exclusiveMinimum")
-)
-at_exclusive_maximum: Entry = at_place(
-    "exclusive_maximum", "A number equals a maximum that it must be below.", lambda spot: spot.rules("exclusiveMaximum")
-)
-not_a_multiple: Entry = at_place("multiple_of", "A number is not a multiple of the step.", _off_step, "integer number")
-too_short: Entry = at_place("min_length", "A string is one character too short.", partial(_shorter, "minLength"))
-empty_string: Entry = at_place("min_length", "A string that must not be empty is empty.", [""])
-too_long: Entry = at_place("max_length", "A string is one character too long.", _longer)
-pattern_mismatch: Entry = _pattern("A string does not match the pattern.", _MISMATCHES)
-trailing_newline: Entry = _pattern("A line break follows a match, which Python's ``$`` forgives.", ["$value\n"])
-text_around_match: Entry = _pattern("A string holds what matches the pattern, and more.", _AROUND)
-
-# Formats. No text stands for the same as the example of its format: a lenient parser must not read the good value.
-
-
 def _format(summary: str, **texts: str) -> Entry:
     """Write one of these texts, by the format that the schema asks for; ``_`` in its name stands for ``-``."""
     formats = {name.replace("_", "-"): text for name, text in texts.items()}
     return at_place("format", summary, lambda spot: [formats[name] for name in formats if name in spot.rules("format")])
-
-
-_ODD_TEXTS = [CANARY, f"{CANARY} %", f"~{CANARY}", f"({CANARY}", f"{{{CANARY}"]
-_NO_DAY = {"date": "2025-02-30", "date_time": "2025-02-30T12:00:00Z"}
-_HOST_FIRST = dict.fromkeys(("uri", "iri"), f"www.example.com/{CANARY}")
-_SPACED = dict.fromkeys(("uri", "uri_reference", "iri", "iri_reference"), f"https://example.com/{CANARY} {CANARY}")
-bad_format: Entry = at_place("format", "A string is not of the format at all.", _ODD_TEXTS)
-date_in_other_order: Entry = _format("A date is written day first.", date="28/02/2025")
-date_in_words: Entry = _format("A date is written with the name of its month.", date="February 28, 2025")
-impossible_date: Entry = _format("A date has the right form, but its month is not that long.", **_NO_DAY)
-time_for_date: Entry = _format("A date comes with a time of day.", date="2025-02-28T00:00:00Z")
-date_for_time: Entry = _format("A point in time has no time of day.", date_time="2025-02-28")
-time_without_offset: Entry = _format("A time has no UTC offset.", date_time="2025-02-28T09:30:00", time="09:30:00")
-time_without_seconds: Entry = _format("A time has no seconds.", date_time="2025-02-28T09:30Z", time="09:30Z")
-time_of_twelve_hours: Entry = _format("A time has am or pm.", date_time="2025-01-31 3:30 PM", time="3:30 PM")
-duration_in_words: Entry = _format("A duration is written in words.", duration="2 days")
-duration_as_clock: Entry = _format("A duration is written as hours:minutes:seconds.", duration="01:30:00")
-email_with_name: Entry = _format("An email address follows a name.", email=f"Ann <{CANARY}@example.com>")
-email_in_brackets: Entry = _format("An email address stands in angle brackets.", email=f"<{CANARY}@example.com>")
-email_without_domain: Entry = _format("An email address ends at its @.", email=f"{CANARY}@")
-uuid_without_hyphens: Entry = _format("A UUID has no hyphens.", uuid="9b2d7c1e5a464f0d8e37c1a4d2b6f853")
-uuid_in_braces: Entry = _format("A UUID stands in braces.", uuid="{9b2d7c1e-5a46-4f0d-8e37-c1a4d2b6f853}")
-uuid_too_short: Entry = _format("A UUID lacks a digit.", uuid="9b2d7c1e-5a46-4f0d-8e37-c1a4d2b6f85")
-uri_without_scheme: Entry = _format("A URI begins at its host.", **_HOST_FIRST)
-uri_with_space: Entry = _format("A URI or a reference holds a space.", **_SPACED)
-uri_in_markdown: Entry = _format("A URI is written as a link in Markdown.", uri=f"[{CANARY}](https://example.com/)")
-host_with_scheme: Entry = _format("A host name is written as a URI.", hostname=f"https://{CANARY}.example.com/")
-ipv4_out_of_range: Entry = _format("A part of an IPv4 address is greater than 255.", ipv4="192.0.2.256")
-ipv4_with_port: Entry = _format("An IPv4 address comes with a port.", ipv4="198.51.100.7:8080")
-ipv6_for_ipv4: Entry = _format("An IPv6 address stands where an IPv4 address belongs.", ipv4="2001:db8::1")
-ipv4_for_ipv6: Entry = _format("An IPv4 address stands where an IPv6 address belongs.", ipv6="192.0.2.1")
-pointer_without_slash: Entry = _format("A JSON Pointer does not begin with a slash.", json_pointer=f"{CANARY}/0")
-
-# Items
 
 
 def _filled(spot: Spot, size: int) -> list[JSON]:
@@ -271,6 +174,89 @@ def _with_extra_item(spot: Spot) -> Members:
     return [(len(rule), [*_filled(spot, len(rule))[: len(rule)], CANARY]) for rule in spot.rules("prefixItems")]
 
 
+# Alternatives, exclusions and conditions
+_one_of = partial(at_place, "one_of")
+_enum = partial(at_place, "enum")
+_conditional = partial(without_required, conditional=True)
+no_branch: Entry = at_place("any_of", "A value fits none of the alternatives.", _strangers, "anyOf")
+no_single_branch: Entry = _one_of("A value fits no alternative where exactly one must fit.", _outside_all)
+several_branches: Entry = _one_of("A value fits several alternatives where exactly one must fit.", _in_several)
+unknown_discriminator: Entry = _enum(
+    "The key that tells alternatives apart has an unknown value.",
+    lambda spot: [CANARY for tag in spot.rules("const") if isinstance(tag, str)],
+)
+discriminator_of_another: Entry = at_member(
+    "extra_key", "The key that tells alternatives apart names another one.", _tag_of_another, "object"
+)
+excluded_value: Entry = at_place("not", "A value is one that the schema excludes.", _excluded)
+broken_condition: Entry = at_member("required", "A key is missing that a condition requires.", _conditional)
+
+# Listed values
+not_in_enum: Entry = _enum("A value is not one of those that are allowed.", _unlisted, "enum")
+enum_in_other_case: Entry = _spelled("An allowed string is in another case.", str.upper, str.lower, str.title)
+enum_with_space: Entry = _spelled("An allowed string has a space at its end.", "{} ".format)
+enum_in_quotes: Entry = _spelled("An allowed string has quotation marks of its own.", '"{}"'.format)
+enum_alternatives: Entry = _enum(
+    "Several allowed strings are joined by a bar.",
+    lambda spot: ["|".join(_listed_texts(spot))],
+    lambda spot: len(_listed_texts(spot)) > 1,
+)
+enum_as_text: Entry = _enum("An allowed value that is no string is written as one.", _as_text)
+wrong_const: Entry = at_place("const", "A value is not the only one that is allowed.", _other_constant)
+
+# Bounds of numbers and strings
+_pattern = partial(at_place, "pattern")
+_MISMATCHES = [CANARY, CANARY.upper(), f"({CANARY})", "\u2026", ""]
+_AROUND = [f"$value ({CANARY})", f"({CANARY}) $value", f"({CANARY}) $value ({CANARY})"]
+below_minimum: Entry = at_place("minimum", "A number is less than the minimum.", partial(_beyond, "minimum", -1))
+above_maximum: Entry = at_place("maximum", "A number is greater than the maximum.", partial(_beyond, "maximum", 1))
+at_exclusive_minimum: Entry = at_place(
+    "exclusive_minimum", "A number equals a minimum that it must exceed.", lambda spot: spot.rules("exclusiveMinimum")
+)
+at_exclusive_maximum: Entry = at_place(
+    "exclusive_maximum", "A number equals a maximum that it must be below.", lambda spot: spot.rules("exclusiveMaximum")
+)
+not_a_multiple: Entry = at_place("multiple_of", "A number is not a multiple of the step.", _off_step, "integer number")
+too_short: Entry = at_place("min_length", "A string is one character too short.", partial(_shorter, "minLength"))
+empty_string: Entry = at_place("min_length", "A string that must not be empty is empty.", [""])
+too_long: Entry = at_place("max_length", "A string is one character too long.", _longer)
+pattern_mismatch: Entry = _pattern("A string does not match the pattern.", _MISMATCHES)
+trailing_newline: Entry = _pattern("A line break follows a match, which Python's ``$`` forgives.", ["$value\n"])
+text_around_match: Entry = _pattern("A string holds what matches the pattern, and more.", _AROUND)
+
+# Formats. No text stands for the same as the example of its format: a lenient parser must not read the good value.
+_ODD_TEXTS = [CANARY, f"{CANARY} %", f"~{CANARY}", f"({CANARY}", f"{{{CANARY}"]
+_NO_DAY = {"date": "2025-02-30", "date_time": "2025-02-30T12:00:00Z"}
+_HOST_FIRST = dict.fromkeys(("uri", "iri"), f"www.example.com/{CANARY}")
+_SPACED = dict.fromkeys(("uri", "uri_reference", "iri", "iri_reference"), f"https://example.com/{CANARY} {CANARY}")
+bad_format: Entry = at_place("format", "A string is not of the format at all.", _ODD_TEXTS)
+date_in_other_order: Entry = _format("A date is written day first.", date="28/02/2025")
+date_in_words: Entry = _format("A date is written with the name of its month.", date="February 28, 2025")
+impossible_date: Entry = _format("A date has the right form, but its month is not that long.", **_NO_DAY)
+time_for_date: Entry = _format("A date comes with a time of day.", date="2025-02-28T00:00:00Z")
+date_for_time: Entry = _format("A point in time has no time of day.", date_time="2025-02-28")
+time_without_offset: Entry = _format("A time has no UTC offset.", date_time="2025-02-28T09:30:00", time="09:30:00")
+time_without_seconds: Entry = _format("A time has no seconds.", date_time="2025-02-28T09:30Z", time="09:30Z")
+time_of_twelve_hours: Entry = _format("A time has am or pm.", date_time="2025-01-31 3:30 PM", time="3:30 PM")
+duration_in_words: Entry = _format("A duration is written in words.", duration="2 days")
+duration_as_clock: Entry = _format("A duration is written as hours:minutes:seconds.", duration="01:30:00")
+email_with_name: Entry = _format("An email address follows a name.", email=f"Ann <{CANARY}@example.com>")
+email_in_brackets: Entry = _format("An email address stands in angle brackets.", email=f"<{CANARY}@example.com>")
+email_without_domain: Entry = _format("An email address ends at its @.", email=f"{CANARY}@")
+uuid_without_hyphens: Entry = _format("A UUID has no hyphens.", uuid="9b2d7c1e5a464f0d8e37c1a4d2b6f853")
+uuid_in_braces: Entry = _format("A UUID stands in braces.", uuid="{9b2d7c1e-5a46-4f0d-8e37-c1a4d2b6f853}")
+uuid_too_short: Entry = _format("A UUID lacks a digit.", uuid="9b2d7c1e-5a46-4f0d-8e37-c1a4d2b6f85")
+uri_without_scheme: Entry = _format("A URI begins at its host.", **_HOST_FIRST)
+uri_with_space: Entry = _format("A URI or a reference holds a space.", **_SPACED)
+uri_in_markdown: Entry = _format("A URI is written as a link in Markdown.", uri=f"[{CANARY}](https://example.com/)")
+host_with_scheme: Entry = _format("A host name is written as a URI.", hostname=f"https://{CANARY}.example.com/")
+ipv4_out_of_range: Entry = _format("A part of an IPv4 address is greater than 255.", ipv4="192.0.2.256")
+ipv4_with_port: Entry = _format("An IPv4 address comes with a port.", ipv4="198.51.100.7:8080")
+ipv6_for_ipv4: Entry = _format("An IPv6 address stands where an IPv4 address belongs.", ipv4="2001:db8::1")
+ipv4_for_ipv6: Entry = _format("An IPv4 address stands where an IPv6 address belongs.", ipv6="192.0.2.1")
+pointer_without_slash: Entry = _format("A JSON Pointer does not begin with a slash.", json_pointer=f"{CANARY}/0")
+
+# Items
 _unique = partial(at_place, "unique_items")
 _contains = partial(at_place, "contains")
 too_few_items: Entry = at_place("min_items", "An array has too few items.", partial(_shorter, "minItems"))

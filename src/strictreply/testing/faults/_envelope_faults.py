@@ -1,8 +1,4 @@
-"""Faults of the response around a reply, which is no completion of one message, and of how the reply ended.
-
-A row of a table is ``name = factory(summary, served)``; :func:`~strictreply.testing.faults._catalogue.filled` fills
-the ``$names`` in what is served.
-"""
+"""Faults of the response around a reply, which is no completion of one message, and of how the reply ended."""
 
 from __future__ import annotations
 
@@ -32,6 +28,19 @@ def _with_members(target: Target, members: JSONObject) -> JSON:
     response = target.clean
     response["choices"][0]["message"].update(members)
     return response
+
+
+def _half(target: Target, finish_reason: str) -> JSON:
+    """Serve the good reply as far as its middle."""
+    text = target.text(target.value)
+    cut = target.completion(text[: len(text) // 2])
+    cut["choices"][0]["finish_reason"] = finish_reason
+    return cut
+
+
+def _alone(content: str | None, finish_reason: str | None = None, **members: JSON) -> JSONObject:
+    """Write a response whose message has this content, whatever the good reply is."""
+    return completion(assistant(content) | members, finish_reason=finish_reason)
 
 
 _no_choices = partial(response_entry, Kind.ENVELOPE, "envelope.choices")
@@ -76,8 +85,7 @@ error_beside_choices: Entry = _error("An error stands beside the choices.", _cho
 error_in_choice: Entry = _error("An error stands in the choice, as routers report what failed behind them.", _FAILED)
 
 # Responses of other APIs
-_DELTA: JSONObject = {"index": 0, "delta": "$message", "finish_reason": None}
-_CHUNK = _choices([_DELTA], object="chat.completion.chunk")
+_CHUNK = _choices([{"index": 0, "delta": "$message", "finish_reason": None}], object="chat.completion.chunk")
 _TEXT: JSONObject = {"index": 0, "text": "$text", "logprobs": None, "finish_reason": "stop"}
 _TEXT_COMPLETION = _choices([_TEXT], object="text_completion")
 _OUTPUT_TEXT: JSON = {"type": "output_text", "text": "$text", "annotations": []}
@@ -94,21 +102,6 @@ response_of_anthropic: Entry = _body("The response is of Anthropic's messages AP
 bare_message: Entry = _body("The response is the message alone.", "$message")
 
 # How the reply ended
-
-
-def _half(target: Target, finish_reason: str) -> JSON:
-    """Serve the good reply as far as its middle."""
-    text = target.text(target.value)
-    cut = target.completion(text[: len(text) // 2])
-    cut["choices"][0]["finish_reason"] = finish_reason
-    return cut
-
-
-def _alone(content: str | None, finish_reason: str | None = None, **members: JSON) -> JSONObject:
-    """Write a response whose message has this content, whatever the good reply is."""
-    return completion(assistant(content) | members, finish_reason=finish_reason)
-
-
 _truncated = partial(response_entry, Kind.FINISH, "reply.truncated")
 _cut = partial(_truncated, write=_half)
 _filtered = partial(response_entry, Kind.FINISH, "reply.content_filter")
@@ -117,7 +110,6 @@ _refused = partial(response_entry, Kind.FINISH, "reply.refusal")
 _broken = partial(response_entry, Kind.FINISH, "reply.broken_off", write=_half)
 _empty = partial(response_entry, Kind.FINISH, "reply.empty")
 _blank = partial(response_entry, Kind.FINISH, "shape.empty")
-
 _REASONING = _alone(None, "length", reasoning_content=f"Let me see: {CANARY}")
 _REFUSAL = f"I cannot help with {CANARY}."
 _THOUGHT = _alone(None, reasoning_content=f"The user wants {CANARY}. So I call it.")

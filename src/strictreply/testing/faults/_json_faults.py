@@ -1,8 +1,4 @@
-r"""Faults of a reply's JSON text, which a strict reader refuses before any schema is asked.
-
-A row of a table is ``name = factory(summary, text, code)``: ``$text`` in it is what stood there, without the quotes of
-a string, ``$key`` and ``$value`` are those of a member.
-"""
+"""Faults of a reply's JSON text, which a strict reader refuses before any schema is asked."""
 
 from __future__ import annotations
 
@@ -52,16 +48,6 @@ def slots(target: Target) -> list[Slot]:
             return [_slot(target, _MARK, scalar)]
 
 
-def invented_member(target: Target) -> Slot:
-    """Return the only member of an object that the model made up: its name is free, its value a text."""
-    return _slot(target, {CANARY: _MARK}, CANARY, key=written(CANARY))
-
-
-def members(target: Target) -> list[Slot]:
-    """Return the members of the arguments or the answer, or one that the model made up when there is none."""
-    return [slot for slot in slots(target) if slot.key] or [invented_member(target)]
-
-
 _Sort: TypeAlias = Literal["number", "string", "word", "any", "first", "member"]
 _SORTS: dict[type, _Sort] = {type(None): "word", bool: "word", int: "number", float: "number", str: "string"}
 
@@ -75,7 +61,9 @@ def _literal(sort: _Sort, summary: str, literal: str, code: str = "json.syntax",
     """
 
     def make(target: Target) -> Iterator[Spoiled]:
-        every = members(target) if sort == "member" else slots(target) or [invented_member(target)]
+        every = [one for one in slots(target) if one.key or sort != "member"]
+        if not every:  # the only member of an object that the model made up: its name is free, its value a text
+            every.append(_slot(target, {CANARY: _MARK}, CANARY, key=written(CANARY)))
         for slot in [one for one in every if sort in {"any", "member", _SORTS.get(type(one.value))}] or every[:1]:
             key, value = slot.key, written(slot.value)
             parts = {"key": key, "value": value, "text": value[1:-1] if isinstance(slot.value, str) else CANARY}
@@ -105,6 +93,30 @@ def _text(
                 return
 
     return Entry("", Kind.JSON, code, summary, places, make)
+
+
+def _of_members(between: str, member: Callable[[str, Any], str]) -> _Rewrite:
+    """Write each member of an object, if it is one, in another format."""
+
+    def write(text: str) -> str:
+        value = json.loads(text)
+        return between.join(member(*each) for each in value.items()) if isinstance(value, dict) else ""
+
+    return write
+
+
+def _at_end(rewrite: _Rewrite) -> _Rewrite:
+    """Write the last character anew where it is a bracket."""
+    return lambda text: text[:-1] + rewrite(text[-1]) if text[-1] in "}]" else text
+
+
+def _before_brace(more: str) -> _Rewrite:
+    """Put a text before the brace that closes an object, unless it is empty."""
+    return lambda text: f"{text[:-1]}{more}}}" if text[-1] == "}" and text != "{}" else text
+
+
+def _after_bracket(more: str) -> _Rewrite:
+    return lambda text: text[0] + more + text[1:] if text[0] in "{[" else text
 
 
 _number = partial(_literal, "number")
@@ -186,27 +198,10 @@ line_comment: Entry = _member("A comment ends the line after a value: // ….", 
 cut_after_key: Entry = _member("The text ends after a key and its colon.", "$key:", "json.incomplete", cut=True)
 
 # Instead of the JSON
-
-
-def _of_members(between: str, member: Callable[[str, Any], str]) -> _Rewrite:
-    """Write each member of an object, if it is one, in another format."""
-
-    def write(text: str) -> str:
-        value = json.loads(text)
-        return between.join(member(*each) for each in value.items()) if isinstance(value, dict) else ""
-
-    return write
-
-
 _keywords = _of_members(", ", "{}={!r}".format)
 _elements = _of_members("", lambda key, value: f"<parameter={key}>{html.escape(str(value))}</parameter>")
 _lines = _of_members("\n", lambda key, value: f"{key}: {written(value)}")
-
-
-def _flooded(text: str) -> str:
-    return text[:1] + "\n" * 2_000 if text[:1] in {"{", "["} else text
-
-
+_flooded = partial(re.sub, r"(?s)^([{\[]).*", r"\1" + "\n" * 2_000)
 # An empty content is no reply at all: see empty_content.
 empty_text: Entry = _text("The text is empty.", "", "json.empty", ("call", "union"))
 blank_text: Entry = _text("The text is white space.", " \n", "json.empty")
@@ -233,26 +228,7 @@ empty_object_before: Entry = _several("An empty object stands before the JSON, f
 json_lines: Entry = _several("Two JSON values stand on two lines.", "$text\n$text")
 
 # Within the JSON
-
-
-def _at_end(rewrite: _Rewrite) -> _Rewrite:
-    """Write the last character anew where it is a bracket."""
-    return lambda text: text[:-1] + rewrite(text[-1]) if text[-1] in "}]" else text
-
-
-def _before_brace(more: str) -> _Rewrite:
-    """Put a text before the brace that closes an object, unless it is empty."""
-    return lambda text: f"{text[:-1]}{more}}}" if text[-1] == "}" and text != "{}" else text
-
-
-def _after_bracket(more: str) -> _Rewrite:
-    return lambda text: text[0] + more + text[1:] if text[0] in "{[" else text
-
-
-def _smart(text: str) -> str:
-    return re.sub(r'"((?:[^"\\]|\\.)*)"', r"“\1”", text)
-
-
+_smart = partial(re.sub, r'"((?:[^"\\]|\\.)*)"', r"“\1”")
 extra_closing_bracket: Entry = _trailing("One closing bracket too many ends the text.", _at_end(lambda end: end * 2))
 missing_closing_bracket: Entry = _incomplete("The last bracket is not closed.", _at_end(lambda _: ""))
 missing_opening_brace: Entry = _text("The first brace is missing.", lambda text: text.removeprefix("{"))

@@ -103,22 +103,17 @@ SpotPath: TypeAlias = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Spot:
-    """One place (``path``) of good arguments (``ground``), with every sub-schema that governs what stands there.
-
-    ``known`` are the sub-schemas that apply to whatever stands there. ``optional`` when the schema could do without it.
-    ``given`` when the user's value has the place, which is visited then however often schemas recur; ``recurred`` when
-    some did above. ``trail`` are the known sub-schemas on the way down, ``above`` all that govern a place above.
-    """
+    """One place (``path``) of good arguments (``ground``), with every sub-schema that governs what stands there."""
 
     parts: Subschemas = field(repr=False)
     ground: JSON
     path: SpotPath = ()
-    known: tuple[Node, ...] = field(default=(), repr=False)
-    optional: bool = False
-    given: bool = True
-    recurred: bool = False
-    trail: tuple[tuple[Node, ...], ...] = field(default=(), repr=False)
-    above: frozenset[Node] = field(default=frozenset(), repr=False)
+    known: tuple[Node, ...] = field(default=(), repr=False)  # the sub-schemas that apply to whatever stands there
+    optional: bool = False  # whether the schema could do without it
+    given: bool = True  # whether the user's value has the place, which is visited then however often schemas recur
+    recurred: bool = False  # whether some did above
+    trail: tuple[tuple[Node, ...], ...] = field(default=(), repr=False)  # the known sub-schemas on the way down
+    above: frozenset[Node] = field(default=frozenset(), repr=False)  # all that govern a place above
 
     @classmethod
     def root(cls, schema: Schema, value: JSON) -> Spot:
@@ -201,8 +196,7 @@ class Spot:
         names = list(self.nodes("propertyNames"))
         for edge in (edge for node in self.governing for edge in node.along(Applies.MEMBER)):
             if edge.keyword == "patternProperties":
-                like: JSONObject = {"type": "string", "pattern": edge.token}
-                yield from map(str, self.parts.examples(*names, also=like))
+                yield from map(str, self.parts.examples(*names, also={"type": "string", "pattern": edge.token}))
             elif edge.keyword in ("additionalProperties", "unevaluatedProperties"):
                 yield from [*map(str, self.parts.examples(*names)), "key"][:1]
 
@@ -267,20 +261,16 @@ def _spots(schema: Schema, text: str) -> tuple[Spot, ...]:
         if key in seen:
             continue
         seen[key] = spot
-        if spot.given or not (spot.recurs and spot.recurred):
-            pending.extend(inner for inner in _below(spot) if inner.known)
+        below = {"object": _members, "array": _items}.get(spot.kind)
+        if below and (spot.given or not (spot.recurs and spot.recurred)):
+            pending.extend(inner for inner in below(spot) if inner.known)
         for ground in _good(schema, map(spot.spoiled, _others(spot))):
             pending.append(replace(spot, ground=ground, given=False))
     return tuple(seen.values())
 
 
-def _below(spot: Spot) -> Iterator[Spot]:
-    """Return the places below one, then those that the good value leaves out, each in a good value that has it."""
-    below = {"object": _members, "array": _items}.get(spot.kind)
-    return below(spot) if below else iter(())
-
-
 def _members(spot: Spot) -> Iterator[Spot]:
+    """Return the places below an object, then those that it leaves out, each in a good value that has it."""
     required = set(spot.listed("required"))
     yield from (spot.inner(name, optional=name not in required) for name in spot.value)
     kinds = [spot.below(name) for name in spot.value]
@@ -359,12 +349,10 @@ def _meeting(spot: Spot, test: Node) -> Iterator[JSON]:
 Values: TypeAlias = Iterable[JSON]
 # Other values for an object or an array, each with the member or item that the fault is about; None for the whole.
 Members: TypeAlias = Iterable[tuple[str | int | None, JSON]]
+# Which places are spoiled: those of some JSON types, or for which the schema states a keyword. Empty for those of the
+# type that the rule speaks of: strings, arrays or objects; for all where it speaks of any type, or of numbers, as a
+# number past a bound may be put in place of whatever else is good.
 Where: TypeAlias = str | Callable[[Spot], bool]
-"""Which places are spoiled: those of some JSON types, or those for which the schema states a keyword.
-
-Empty for those of the type that the rule speaks of: strings, arrays or objects; for all where it speaks of any
-type, or of numbers, as a number past a bound may be put in place of whatever else is good.
-"""
 
 
 def without_required(spot: Spot, *, conditional: bool) -> Members:

@@ -1,7 +1,4 @@
-"""Faults of an event stream (WHATWG HTML section 9.2): its deltas do not add up to a reply, or it breaks off.
-
-A row of a table is ``name = factory(code, summary, part)``; the part may be made from the good stream.
-"""
+"""Faults of an event stream (WHATWG HTML section 9.2): its deltas do not add up to a reply, or it breaks off."""
 
 from __future__ import annotations
 
@@ -19,11 +16,7 @@ from strictreply.wires._opening import DONE, event
 
 
 class GoodStream:
-    """The stream of a good reply: ``events`` are ``head`` up to the first piece of the text, and ``tail`` after it.
-
-    ``deltas`` are those after the role: the ``opening`` of a call, then one for each of the ``pieces`` of the text.
-    ``around`` is what each chunk has beside its choices.
-    """
+    """The stream of a good reply: ``events`` are ``head`` up to the first piece of the text, and ``tail`` after it."""
 
     def __init__(self, target: Target) -> None:
         around: list[Any] = list(chunks(target.completion("")))  # all but the text: the role first, the finish last
@@ -31,10 +24,10 @@ class GoodStream:
         half = len(text) // 2
         self.target = target
         self._first, self._last = around[0], around[-1]
-        self.around: JSONObject = without(around[0], "choices")
+        self.around: JSONObject = without(around[0], "choices")  # what each chunk has beside its choices
         self.pieces: tuple[str, str, str] = text[:half], text[half:-1], text[-1:]
-        self.opening: list[JSONObject] = [one["choices"][0]["delta"] for one in around[1:-1]]
-        self.deltas: list[JSONObject] = [*self.opening, *map(self.said, self.pieces)]
+        self.opening: list[JSONObject] = [one["choices"][0]["delta"] for one in around[1:-1]]  # that of a call, or none
+        self.deltas: list[JSONObject] = [*self.opening, *map(self.said, self.pieces)]  # those after the role
         self.events: list[bytes] = self.events_of(self.deltas)
         self.head: list[bytes] = self.events[: len(self.opening) + 2]
         self.tail: list[bytes] = self.events[len(self.opening) + 2 :]
@@ -86,10 +79,7 @@ def stream_fault(
     write: Callable[[GoodStream, Any], HTTPReply | Iterable[bytes] | None] = lambda _, events: events,
     **sent: Any,
 ) -> Entry:
-    """Declare a fault of a streamed reply: ``write`` makes the response, or events that are ``sent`` so, or None.
-
-    It makes them of a part of the stream, which is :func:`filled`, or made from the good stream.
-    """
+    """Declare a fault of a stream: ``write`` makes of the filled ``part`` a response, events to send, or None."""
 
     def make(target: Target) -> Iterator[Spoiled]:
         good = GoodStream(target)
@@ -98,14 +88,6 @@ def stream_fault(
             yield Spoiled(made if isinstance(made, HTTPReply) else stream(*made, **sent))
 
     return Entry("", Kind.STREAM, code, summary, places, make, {"stream": True})
-
-
-# Deltas that do not add up
-
-
-def _deltas(good: GoodStream, deltas: list[JSON]) -> list[bytes] | None:
-    """Stream other deltas between the role and the finish; nothing where there are none."""
-    return good.events_of(deltas) if deltas else None
 
 
 def _pieces(good: GoodStream, pieces: list[int]) -> list[bytes] | None:
@@ -124,8 +106,18 @@ def _interleaved(good: GoodStream) -> list[JSON]:
     return [*good.deltas[:-1], *good.call(1, id="call_2"), _call_part(1, arguments=good.pieces[-1])]
 
 
+def _not_utf8(good: GoodStream) -> bytes:
+    return good.piece("e").replace(b'"scripted"', b'"script\xe9d"')
+
+
+def _json_lines(good: GoodStream) -> HTTPReply:
+    lines = tuple(json.dumps(one).encode() + b"\n" for one in chunks(good.target.clean))
+    return HTTPReply(200, {"Content-Type": "application/x-ndjson"}, lines, framing="chunked")
+
+
+# Deltas that do not add up
 _of_call = partial(stream_fault, places=("call",))
-_call = partial(_of_call, write=_deltas)
+_call = partial(_of_call, write=lambda good, deltas: good.events_of(deltas) if deltas else None)
 _bad = partial(_call, "call.malformed")
 _amid = partial(stream_fault, write=lambda good, one: [*good.head, one, *good.tail])
 _choice = partial(stream_fault, write=lambda good, choice: [*good.head, event(good.chunk_of(choice)), *good.tail])
@@ -175,21 +167,6 @@ stream_arguments_object: Entry = _call(
 )
 
 # Streams that break off
-
-
-def _cut_in_character(good: GoodStream) -> list[bytes]:
-    return [good.piece("~").partition(b"~")[0] + b"\xc3"]  # é is C3 A9
-
-
-def _not_utf8(good: GoodStream) -> bytes:
-    return good.piece("e").replace(b'"scripted"', b'"script\xe9d"')
-
-
-def _json_lines(good: GoodStream) -> HTTPReply:
-    lines = tuple(json.dumps(one).encode() + b"\n" for one in chunks(good.target.clean))
-    return HTTPReply(200, {"Content-Type": "application/x-ndjson"}, lines, framing="chunked")
-
-
 _ERROR: JSON = {"message": f"The server had an error ({CANARY})", "type": "server_error", "param": None, "code": None}
 _COMMENT = b": %b\n\n" % (b"still working " * 1000)
 _PAGE = f"<html><head><title>Sign in</title></head><body>{CANARY}</body></html>\r\n".encode()
@@ -209,7 +186,9 @@ _flood = partial(_after_head, "json.too_large", ending=WireEnding.CUT, endless=T
 stream_cut_in_event: Entry = _cut(
     "The connection is closed in the middle of an event.", lambda good: [good.tail[0][: len(good.tail[0]) // 2]]
 )
-stream_cut_in_character: Entry = _cut("The connection is closed in a character of two bytes.", _cut_in_character)
+stream_cut_in_character: Entry = _cut(  # é is C3 A9
+    "The connection is closed in a character of two bytes.", lambda good: [good.piece("~").partition(b"~")[0] + b"\xc3"]
+)
 stream_cut_between_events: Entry = _cut("The connection is closed between two events.", [])
 stream_reset: Entry = _broken("The connection is reset between two events.", [], ending=WireEnding.RESET)
 stream_hang: Entry = _broken("No more events come; the connection stays open.", [], ending=WireEnding.HANG)

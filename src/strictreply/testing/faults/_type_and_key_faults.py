@@ -1,8 +1,4 @@
-"""Faults of a value's JSON type, and of an object's keys.
-
-A row of a table is ``name = factory(rule, summary, spoil, where)``: at each place that ``where`` chooses, the value is
-spoiled so. Who reads it with ``int()``, ``bool()``, ``==`` or in an ``if`` gets another result than for the good one.
-"""
+"""Faults of a value's JSON type, which ``int()``, ``bool()``, ``==`` or ``if`` misread, and of an object's keys."""
 
 from __future__ import annotations
 
@@ -17,19 +13,6 @@ from strictreply.testing._steps import CANARY
 from strictreply.testing.faults._catalogue import Entry, without
 from strictreply.testing.faults._spots import MAX_SIZE, Members, Spot, Values, at_member, at_place, without_required
 from strictreply.values._limits import JSON, JSONObject
-
-# The wrong type
-_EPOCH_SECONDS = 1_767_225_600
-_MOMENTS = {"date", "date-time", "date-time-local", "time"}
-_OF_TYPE: dict[str, JSON] = {"integer": 7, "string": CANARY, "boolean": True, "array": [CANARY]}
-_OF_TYPE.update({"object": {CANARY: CANARY}, "number": 7.5, "null": None})
-
-_typed = partial(at_place, "type")
-_number = partial(_typed, where="integer number")
-_boolean = partial(_typed, where="boolean")
-_array = partial(_typed, where="array")
-_object = partial(_typed, where="object")
-_scalar = partial(_typed, where="string number integer boolean")
 
 
 def _of_another_type(spot: Spot) -> Values:
@@ -58,58 +41,6 @@ def _then_item(summary: str, *items: JSON) -> Entry:
     return at_member(
         "type", summary, lambda spot: [(len(good := _items(spot)), [*good, item]) for item in items], "array"
     )
-
-
-wrong_type: Entry = _typed("A value is of another JSON type.", _of_another_type)
-number_as_text: Entry = _near("A number is written as a string.", str)
-number_as_text_with_unit: Entry = _near("A number is written as a string with a unit.", f"{{}} {CANARY}".format)
-number_with_separators: Entry = _number("A number is written as a string such as 1,000.", ["1,000"])
-number_in_words: Entry = _number("A number is written as a word.", ["seven"])
-fraction_for_integer: Entry = _number("An integer has a fraction.", lambda spot: [spot.value + 1.5, spot.value - 1.5])
-boolean_for_number: Entry = _number(
-    "A boolean stands where a number belongs.", lambda spot: [one for one in (True, False) if one != spot.value]
-)
-boolean_as_text: Entry = _boolean("A boolean is a text Python misreads.", lambda spot: ["" if spot.value else "false"])
-boolean_in_words: Entry = _boolean('A boolean is written as the word "no", which Python takes for true.', ["no"])
-number_for_boolean: Entry = _boolean("A boolean is written as 1 or 0.", lambda spot: [int(not spot.value)])
-number_for_text: Entry = _typed(
-    "A number stands for a string.", lambda spot: [one for one in (7, 7.5) if str(one) != spot.value], "string"
-)
-timestamp_for_date: Entry = _typed(
-    "A date or a time is written as seconds since 1970.",
-    [_EPOCH_SECONDS],
-    lambda spot: spot.kind == "string" and not _MOMENTS.isdisjoint(spot.rules("format")),
-)
-null_value: Entry = _typed("Null stands where a value must be.", [None], lambda spot: not spot.optional)
-null_for_optional: Entry = _typed("Null stands where a member should be left out.", [None], lambda spot: spot.optional)
-null_as_text: Entry = _typed(
-    "Null is written as a string.", ["null"], lambda spot: "null" in [*spot.rules("type"), *spot.listed("type")]
-)
-empty_text_for_optional: Entry = _typed(
-    "An empty string stands for a member left out.", [""], lambda spot: spot.optional and spot.kind != "string"
-)
-array_as_text: Entry = _array("An array is written as a string of JSON.", lambda spot: [json.dumps(_items(spot))])
-array_as_comma_list: Entry = _array(
-    "An array is written as a string with commas.", lambda spot: [", ".join([*map(str, _items(spot)), CANARY])]
-)
-scalar_for_array: Entry = _array("One item stands where an array belongs.", _one_item)
-object_for_array: Entry = _array(
-    "An array is an object with numbered keys.",
-    lambda spot: [{str(n): item for n, item in enumerate(_items(spot) or [CANARY])}],
-)
-_SCHEMED: list[JSON] = [{"type": "$kind", "value": "$value"}]
-array_for_scalar: Entry = _scalar("A string, a number or a boolean is wrapped in an array.", [["$value"]])
-object_for_scalar: Entry = _scalar("A string, a number or a boolean is wrapped in an object.", [{"value": "$value"}])
-value_in_its_schema: Entry = _scalar('A value is wrapped with its type: {"type": …, "value": …}.', _SCHEMED)
-object_as_text: Entry = _object("An object is written as a string of JSON.", ["$written"])
-text_for_object: Entry = _object("A description in words stands where an object belongs.", [f"the {CANARY} one"])
-array_for_object: Entry = _object("An object is wrapped in an array.", [["$value"]])
-wrong_item_type: Entry = _then_item("An item after good ones is of another JSON type.", *[*_OF_TYPE.values()][:-1])
-null_item: Entry = _then_item("Null stands after the good items of an array.", None)
-
-# Keys
-_REMARKS = ("explanation", "reasoning", "thoughts", "confidence", "note")
-_BAD_NAMES = (CANARY, CANARY.upper(), f"{CANARY} key!", f"{CANARY}.{CANARY}", CANARY * 100, "")
 
 
 def _renamed(whole: JSONObject, name: str, other: str) -> JSONObject:
@@ -188,12 +119,6 @@ def _with_more_keys(spot: Spot) -> Values:
         yield grown
 
 
-_extra_key = partial(at_place, "extra_key", where=lambda spot: spot.kind == "object" and not spot.path)
-_inner_key = partial(at_place, "extra_key", where=lambda spot: spot.kind == "object" and bool(spot.path))
-_wrong_key = partial(at_member, "extra_key", where="object")
-_missing = partial(at_member, "required")
-
-
 def _forbidden(spot: Spot) -> Members:
     named = (pair for rule in spot.rules("properties") for pair in rule.items())
     return [(name, {**spot.value, name: CANARY}) for name, schema in named if schema is False]
@@ -208,6 +133,70 @@ def _schema(spot: Spot) -> Values:
     return [{"type": "object"} | kept]
 
 
+# The wrong type
+_MOMENTS = {"date", "date-time", "date-time-local", "time"}
+_OF_TYPE: dict[str, JSON] = {"integer": 7, "string": CANARY, "boolean": True, "array": [CANARY]}
+_OF_TYPE.update({"object": {CANARY: CANARY}, "number": 7.5, "null": None})
+_typed = partial(at_place, "type")
+_number = partial(_typed, where="integer number")
+_boolean = partial(_typed, where="boolean")
+_array = partial(_typed, where="array")
+_object = partial(_typed, where="object")
+_scalar = partial(_typed, where="string number integer boolean")
+wrong_type: Entry = _typed("A value is of another JSON type.", _of_another_type)
+number_as_text: Entry = _near("A number is written as a string.", str)
+number_as_text_with_unit: Entry = _near("A number is written as a string with a unit.", f"{{}} {CANARY}".format)
+number_with_separators: Entry = _number("A number is written as a string such as 1,000.", ["1,000"])
+number_in_words: Entry = _number("A number is written as a word.", ["seven"])
+fraction_for_integer: Entry = _number("An integer has a fraction.", lambda spot: [spot.value + 1.5, spot.value - 1.5])
+boolean_for_number: Entry = _number(
+    "A boolean stands where a number belongs.", lambda spot: [one for one in (True, False) if one != spot.value]
+)
+boolean_as_text: Entry = _boolean("A boolean is a text Python misreads.", lambda spot: ["" if spot.value else "false"])
+boolean_in_words: Entry = _boolean('A boolean is written as the word "no", which Python takes for true.', ["no"])
+number_for_boolean: Entry = _boolean("A boolean is written as 1 or 0.", lambda spot: [int(not spot.value)])
+number_for_text: Entry = _typed(
+    "A number stands for a string.", lambda spot: [one for one in (7, 7.5) if str(one) != spot.value], "string"
+)
+timestamp_for_date: Entry = _typed(
+    "A date or a time is written as seconds since 1970.",
+    [1_767_225_600],
+    lambda spot: spot.kind == "string" and not _MOMENTS.isdisjoint(spot.rules("format")),
+)
+null_value: Entry = _typed("Null stands where a value must be.", [None], lambda spot: not spot.optional)
+null_for_optional: Entry = _typed("Null stands where a member should be left out.", [None], lambda spot: spot.optional)
+null_as_text: Entry = _typed(
+    "Null is written as a string.", ["null"], lambda spot: "null" in [*spot.rules("type"), *spot.listed("type")]
+)
+empty_text_for_optional: Entry = _typed(
+    "An empty string stands for a member left out.", [""], lambda spot: spot.optional and spot.kind != "string"
+)
+array_as_text: Entry = _array("An array is written as a string of JSON.", lambda spot: [json.dumps(_items(spot))])
+array_as_comma_list: Entry = _array(
+    "An array is written as a string with commas.", lambda spot: [", ".join([*map(str, _items(spot)), CANARY])]
+)
+scalar_for_array: Entry = _array("One item stands where an array belongs.", _one_item)
+object_for_array: Entry = _array(
+    "An array is an object with numbered keys.",
+    lambda spot: [{str(n): item for n, item in enumerate(_items(spot) or [CANARY])}],
+)
+_SCHEMED: list[JSON] = [{"type": "$kind", "value": "$value"}]
+array_for_scalar: Entry = _scalar("A string, a number or a boolean is wrapped in an array.", [["$value"]])
+object_for_scalar: Entry = _scalar("A string, a number or a boolean is wrapped in an object.", [{"value": "$value"}])
+value_in_its_schema: Entry = _scalar('A value is wrapped with its type: {"type": …, "value": …}.', _SCHEMED)
+object_as_text: Entry = _object("An object is written as a string of JSON.", ["$written"])
+text_for_object: Entry = _object("A description in words stands where an object belongs.", [f"the {CANARY} one"])
+array_for_object: Entry = _object("An object is wrapped in an array.", [["$value"]])
+wrong_item_type: Entry = _then_item("An item after good ones is of another JSON type.", *[*_OF_TYPE.values()][:-1])
+null_item: Entry = _then_item("Null stands after the good items of an array.", None)
+
+# Keys
+_REMARKS = ("explanation", "reasoning", "thoughts", "confidence", "note")
+_BAD_NAMES = (CANARY, CANARY.upper(), f"{CANARY} key!", f"{CANARY}.{CANARY}", CANARY * 100, "")
+_extra_key = partial(at_place, "extra_key", where=lambda spot: spot.kind == "object" and not spot.path)
+_inner_key = partial(at_place, "extra_key", where=lambda spot: spot.kind == "object" and bool(spot.path))
+_wrong_key = partial(at_member, "extra_key", where="object")
+_missing = partial(at_member, "required")
 _WRAPPED: list[JSON] = [{name: "$value"} for name in ("args", "arguments", "parameters", "input", "data")]
 missing_required: Entry = _missing("A required key is missing.", partial(without_required, conditional=False))
 empty_object: Entry = at_place("required", "An object that has required keys is empty.", [{}])
