@@ -29,10 +29,9 @@ def decode(
     """Read exactly one JSON text, a str or UTF-8 bytes; return its value, or ``Invalid`` with ``json.*`` issues.
 
     Refused are duplicate names, NaN, Infinity and numbers beyond a double, lone surrogates, data after the value, a
-    byte order mark, integers of more than 4300 digits, and what is beyond ``limits``. ``at`` is the pointer of the
-    text: issue paths go on from it, and names in them that are not in ``names`` become ``*``. ``work`` is what
-    explaining the whole reply may still take (None: as much as a reply of its own). Time is linear: some 100 ms and 64
-    MB at the default caps.
+    byte order mark, integers of more than 4300 digits, and what is beyond ``limits``. Paths begin with ``at``, names in
+    them that are not in ``names`` become ``*``. ``work`` is what explaining the whole reply may still take (None: as
+    much as a reply of its own). Time is linear: some 100 ms and 64 MB at the default caps.
     """
     if not isinstance(text, str | bytes | bytearray):
         return Invalid((Issue.of(Code.JSON_NOT_TEXT, at, hint=f"it was {kind_words(text)}", found=quote(text)),))
@@ -142,8 +141,7 @@ def _explained(
         return (Issue.of(Code.JSON_ENCODING, at, found=quote(found)),)
     issues, faults = list[Issue](), diagnose(text, limits, work)
     for fault in faults:
-        line = text.count("\n", 0, fault.offset) + 1
-        column = fault.offset - text.rfind("\n", 0, fault.offset)
+        line, column = text.count("\n", 0, fault.offset) + 1, fault.offset - text.rfind("\n", 0, fault.offset)
         expected = f", expected {fault.expected}" if fault.expected else ""
         words = {"line": line, "column": column, "limit": fault.limit, "expected": expected}
         path = masked_pointer(at, fault.tokens, names)

@@ -6,7 +6,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Worded, capped, json_words
@@ -45,15 +45,6 @@ class Applies(Enum):
     ITEM = "an item of the array"
     NAME = "a member's name"
     NOWHERE = "nothing until it is referenced"
-
-
-class Child(NamedTuple):
-    """A sub-schema in its holder; ``token`` is the name or index below ``keyword``, None when it holds just one."""
-
-    keyword: str
-    token: str | int | None
-    schema: Any
-    applies: Applies
 
 
 ONE = {
@@ -122,16 +113,16 @@ def ignores_siblings(document: dict[str, Any] | bool) -> bool:
     return draft_of(document) in (DRAFT_07, DRAFT_06)
 
 
-def children(schema: dict[str, Any]) -> Iterator[Child]:
-    """Yield the sub-schemas that stand directly in ``schema``, booleans too; references are not followed."""
+def children(schema: dict[str, Any]) -> Iterator[tuple[str, str | int | None, Any, Applies]]:
+    """Yield each sub-schema, boolean or not, behind its keyword and the name or index below that (None: one alone)."""
     for keyword in (keyword for keyword in schema if keyword in HOLDERS):  # in the schema's own order
         value = schema[keyword]
         if isinstance(value, list) and keyword in LISTS:
-            yield from (Child(keyword, index, item, LISTS[keyword]) for index, item in enumerate(value))
+            yield from ((keyword, index, item, LISTS[keyword]) for index, item in enumerate(value))
         elif isinstance(value, dict) and keyword in MAPS:
-            yield from (Child(keyword, name, item, MAPS[keyword]) for name, item in value.items())
+            yield from ((keyword, name, item, MAPS[keyword]) for name, item in value.items())
         elif keyword in ONE:
-            yield Child(keyword, None, value, ONE[keyword])
+            yield keyword, None, value, ONE[keyword]
 
 
 _JSON_TYPES: dict[type, str] = {bool: "boolean", int: "integer", str: "string", list: "array", dict: "object"}
