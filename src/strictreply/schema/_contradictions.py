@@ -189,8 +189,7 @@ class _Analysis:
                 least = max(least, needed)
                 if needed > node.schema.get("maxContains", needed):
                     yield _conflict_at("array", node, "maxContains", f"at least {needed} are required")
-                places = [(node, "contains", contained), *rests]
-                yield from self._impossible("array", places, "an item it must contain")
+                yield from self._impossible("array", [(node, "contains", contained), *rests], "an item it must contain")
         for index in range(min(math.ceil(least), MAX_INDEX)):
             items = list(_items_at(conjoined, index))
             yield from self._impossible("array", items, f"item {index}, which there must be,")
@@ -225,15 +224,13 @@ class _Analysis:
                 own = keyword == "additionalProperties"
                 speaking = [node] if own else joined([node], lambda edge: edge.applies is Applies.HERE)
                 if node.schema.get(keyword) is False and not any(_speaks_of(each, name, own=own) for each in speaking):
-                    is_theirs = keyword in self._as_written(node)
-                    why = f"{keyword} admits no such key" if is_theirs else CLOSED_BY_US
+                    why = f"{keyword} admits no such key" if keyword in self._as_written(node) else CLOSED_BY_US
                     yield _conflict_at("object", holder, "required", f"the key {word(name)} is required, but {why}")
             names = node.schema.get("propertyNames")
             judge = self._graph.find(names)
             if names is False or (judge is not None and not self._fits_all(conjoined_with([judge]), name)):
-                yield _conflict_at(
-                    "object", node, "propertyNames", f"the key {word(name)} is required, but not allowed"
-                )
+                why = "is required, but not allowed"
+                yield _conflict_at("object", node, "propertyNames", f"the key {word(name)} {why}")
 
     def _impossible(self, kind: str, places: list[_Held], what: str, *tokens: str) -> Iterator[Conflict]:
         possible: list[Node] = []

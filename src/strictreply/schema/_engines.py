@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from strictreply.schema._reference_engine import ReferenceEngine
 
 MAX_WALKED = 500
-MAX_HOMES = 2  # the places of one name that are shown: of more, none is likely to be the one that was meant
 NAMING = ("properties", "dependentRequired", "dependentSchemas", "dependencies")
 
 

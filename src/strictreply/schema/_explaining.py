@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from strictreply.reading._decoding import masked_pointer
 from strictreply.schema._documents import Graph, Node, described_names
-from strictreply.schema._engines import MAX_HOMES, SchemaParts, engine_for, homes, knows_member, missing_members
+from strictreply.schema._engines import SchemaParts, engine_for, homes, knows_member, listed_values, missing_members
 from strictreply.schema._examining import Examination, SchemaFault, Steps
 from strictreply.schema._vocabulary import (
     BRIEF_LIST_CHARS,
@@ -37,6 +37,7 @@ from strictreply.values._limits import JSON, Spent, Work
 
 MAX_ISSUES, MAX_FAULTS, MAX_FORMS = 32, 256, 8
 MAX_CHARS, MAX_WORDS = 64, 256
+MAX_HOMES = 2  # the places of one name that are shown: of more, none is likely to be the one that was meant
 CUTOFF = 0.7
 CELLS = 120  # pairs of characters that cost one step of work to compare
 
@@ -158,8 +159,7 @@ def _hint(fault: SchemaFault, work: Work) -> str:
     digits = wrong.removeprefix("-").replace(".", "", 1)
     number = "number" in types or ("integer" in types and "." not in wrong)
     quoted = number and digits.isascii() and digits.isdigit()
-    boolean = "boolean" in types and wrong.lower() in ("true", "false")
-    return "write it without quotes" if quoted or boolean else ""
+    return "write it without quotes" if quoted or ("boolean" in types and wrong.lower() in ("true", "false")) else ""
 
 
 def nearest(text: str, known: Iterable[str], work: Work, *, cutoff: float = CUTOFF) -> str | None:
@@ -252,7 +252,8 @@ class _Maker:
         wanted = tuple(place for place in wanted if place)
         schema, members, items = self._merged(node, wanted)
         # A default in which something is wanted is no good: it may be empty.
-        if given := _listed(schema, default=self._defaults and nth == 0 and not wanted):
+        takes_default = self._defaults and nth == 0 and not wanted and "default" in schema
+        if given := listed_values(schema) or ([schema["default"]] if takes_default else []):
             return given[nth % len(given)]
         declared = schema.get("type")
         if isinstance(declared, list):
@@ -323,11 +324,6 @@ class _Maker:
         rest, varied = items.get("contains" if contained else "items"), bool(schema.get("uniqueItems"))
         chosen = [(items.get(index, rest), index) for index in range(least)]
         return [self.made(node, depth + 1, index * varied, _below(wanted, index)) for node, index in chosen]
-
-
-def _listed(schema: dict[str, Any], *, default: bool) -> list[Any]:
-    given = [schema["const"]] if "const" in schema else schema.get("enum")
-    return given or ([schema["default"]] if default and "default" in schema else [])
 
 
 def _open_name(schema: dict[str, Any]) -> str:
