@@ -17,7 +17,6 @@ from strictreply.contract._definitions import (
     Signature,
     VendorMembers,
     function_name,
-    member_of,
     read_custom,
     read_definition,
     read_signature,
@@ -30,6 +29,7 @@ from strictreply.values._errors import ContractError, ToolExecutionError
 from strictreply.values._issues import quote
 from strictreply.values._limits import JSON, Extra, Formats, JSONObject, Work
 from strictreply.values._replies import Invalid, ToolCall
+from strictreply.wires._opening import peek
 
 UserCheck: TypeAlias = Callable[[Any], Findings | Awaitable[Findings]]
 """A user's own check of typed arguments, sync or async; it may raise ValueError instead of returning issues."""
@@ -230,7 +230,7 @@ class Tool(Generic[P, R_co]):
         Titles, annotations and output schemas are no matter of a call and are left aside. Raises ContractError when the
         name or the schema is missing or of the wrong type.
         """
-        name, description, schema = (member_of(entry, key) for key in ("name", "description", "inputSchema"))
+        name, description, schema = (peek(entry, key) for key in ("name", "description", "inputSchema"))
         if not isinstance(name, str):
             raise ContractError("an MCP tool must have a name, a string", path="/name")
         if not isinstance(schema, Mapping):

@@ -156,7 +156,7 @@ def _explained(
 
 
 MAX_CANDIDATES = 4_000  # the openings of an object that a search tries before it gives up
-_THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
+THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 _FENCE = re.compile(r"```(?:json)?[ \t]*\r?\n(?:(.*)\n)?```", re.DOTALL | re.IGNORECASE)
 _INNER_FENCE = re.compile(r"^ {0,3}```", re.MULTILINE)
 _CANDIDATE = re.compile(r'\{(?=[ \t\n\r]*+["}])')
@@ -177,8 +177,8 @@ def extract(
     if len(text) > limits.reply_bytes:
         return text, ()
     steps: list[Extraction] = []
-    if "after_think" in modes and text.lstrip().startswith(_THINK_OPEN) and _THINK_CLOSE in text:
-        text = text.partition(_THINK_CLOSE)[2]
+    if "after_think" in modes and text.lstrip().startswith(THINK_OPEN) and THINK_CLOSE in text:
+        text = text.partition(THINK_CLOSE)[2]
         steps.append("after_think")
     fence = _FENCE.fullmatch(text.strip()) if "fenced" in modes else None
     # a string of JSON holds no raw line break, so a line inside that starts like a fence is one

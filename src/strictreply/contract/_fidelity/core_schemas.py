@@ -1,8 +1,7 @@
 """From pydantic's core schema of a type to what holds its values to their JSON: the parts to compare, and the probe.
 
-pydantic widens, rounds and merges: an integer of 310 digits becomes infinite, two keys of a dict one. What a second
-validator without the user's code, the *probe*, makes of JSON is compared with that JSON. Only discriminators of unions
-are the user's code here.
+pydantic widens, rounds and merges. What a second validator without the user's code (but for discriminators of unions),
+the *probe*, makes of JSON is compared with that JSON.
 """
 
 from __future__ import annotations
@@ -58,11 +57,7 @@ class Fidelity:
     def issues(
         self, judged: JSON, text: bytes, *, at: str, names: Collection[str], place: str, work: Work | None = None
     ) -> tuple[Issue, ...]:
-        """Report where the value made of ``judged``, spelled as JSON in ``text``, would not say the same.
-
-        The code is ``<place>.not_representable``, or ``<place>.too_complex`` when ``work`` (None: as much as a reply of
-        its own) is used up.
-        """
+        """Report where the value made of ``judged``, which ``text`` spells as JSON, would not say the same."""
         if self.part is None or self.probe is None:
             return ()
         floor = Risk.NONE if _LONG in text.translate(_ALIKE) else Risk.LONG_NUMBERS
@@ -174,7 +169,7 @@ class Reader:
         return schema, Reference(risk=Risk.ALWAYS, name=schema["schema_ref"], parts=self._parts)
 
     def _after(self, schema: CoreSchema) -> Read:
-        unchanged = {"type": "no-info", "function": _unchanged}
+        unchanged: dict[str, str | Callable[[Any], Any]] = {"type": "no-info", "function": lambda value: value}
         probe, part = self._inside(schema, type="function-after", function=unchanged)
         codec = encoded(schema["function"]["function"])
         return probe, self._held(codec) if codec else part
@@ -183,8 +178,7 @@ class Reader:
         """Read what hands on to an inner schema, where no code of the user's comes between."""
         match schema["type"]:
             case "function-wrap" if _is_own(schema):
-                handled = {"type": "no-info", "function": _handled}
-                return self._inside(schema, type="function-wrap", function=handled)
+                return self._inside(schema, type="function-wrap", function={"type": "no-info", "function": _handled})
             case "function-plain" if _is_own(schema):
                 return schema, self._held(SPELLINGS["opaque"])
             case "default" if schema.get("on_error", "raise") == "raise":
@@ -315,10 +309,6 @@ class Reader:
 
 def _is_own(schema: CoreSchema) -> bool:
     return str(getattr(schema["function"]["function"], "__module__", "")).startswith(("pydantic.", "strictreply."))
-
-
-def _unchanged(value: Any) -> Any:
-    return value
 
 
 def _handled(value: Any, handler: Callable[[Any], Any]) -> Any:
