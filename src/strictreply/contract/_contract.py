@@ -324,8 +324,7 @@ def _outcome(tool: Tool, args: Any) -> Any:
         return error
 
 
-SHAPING = ("tool_choice", "parallel_tool_calls", "response_format")
-"""The keywords of a request that shape the verdict on its reply, beside its tools."""
+SHAPING = ("tool_choice", "parallel_tool_calls", "response_format")  # what shapes a verdict, beside the tools
 _LEGACY = ("functions", "function_call")
 # The keywords that are read, or changed when it is asked again, wherever they stand in the request.
 _ABOUT_REPLY = ("model", "messages", "tools", *SHAPING, *_LEGACY, "n", "stream", "max_tokens", "max_completion_tokens")

@@ -136,6 +136,7 @@ def _copied(members: Mapping[str, Any], at: str) -> JSONObject:
 class Signature:
     """A function as a model calls it: ``model`` has a field for each parameter, ``positional`` the leading ones."""
 
+    name: str
     model: type[BaseModel]
     description: str
     positional: tuple[str, ...] = ()
@@ -167,7 +168,7 @@ def read_signature(function: Callable[..., object]) -> Signature:
     parameters = _parameters(function, name)
     fields = {each.name: _field(each, hints, name, described.get(each.name)) for each in parameters}
     positional = tuple(each.name for each in parameters if each.kind is each.POSITIONAL_ONLY)
-    return Signature(_model(name, function, fields), summary, positional)
+    return Signature(name, _model(name, function, fields), summary, positional)
 
 
 def read_docstring(text: str) -> tuple[str, dict[str, str]]:

@@ -68,7 +68,9 @@ def check_issues(
     if isinstance(outcome, ValueError):
         return (complaint.issue(at, _text_of(outcome)),)
     try:
-        return tuple(complaint.from_user(issue) for issue in islice(_issues(outcome), _MAX_ISSUES))
+        found: object = outcome  # a check may return anything
+        listed = found if isinstance(found, Iterable) else (found,)
+        return tuple(complaint.from_user(issue) for issue in islice(listed, _MAX_ISSUES))
     except ValueError as error:
         # a check that is a generator raises only when it is read
         if isinstance(error, ContractError):
@@ -81,13 +83,6 @@ def _text_of(error: Exception) -> str:
         return str.__str__(str(error))[:_MAX_READ]
     except Exception:  # noqa: BLE001 - a user's exception may raise anything in __str__; the value is refused anyway
         return ""
-
-
-def _issues(outcome: object) -> Iterator[Issue]:
-    for issue in outcome if isinstance(outcome, Iterable) else (outcome,):
-        if not isinstance(issue, Issue):
-            raise ContractError(f"a check must return issues or None, or raise ValueError; not {type(issue).__name__}")
-        yield issue
 
 
 class _Complaint:
@@ -112,7 +107,9 @@ class _Complaint:
             path, value = self._locate(detail["loc"])
             yield self.issue(path, _text_of(cause) if isinstance(cause, Exception) else detail["msg"], quote(value))
 
-    def from_user(self, issue: Issue) -> Issue:
+    def from_user(self, issue: object) -> Issue:
+        if not isinstance(issue, Issue):
+            raise ContractError(f"a check must return issues or None, or raise ValueError; not {type(issue).__name__}")
         tokens = pointer_tokens(issue.path)
         known = [each if each in self._names or (each.isascii() and each.isdecimal()) else "*" for each in tokens]
         # one short line of ASCII, as :func:`strictreply.values._issues.quote` makes them

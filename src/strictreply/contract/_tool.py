@@ -13,14 +13,7 @@ from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 from typing_extensions import ParamSpec, TypeVar
 
-from strictreply.contract._definitions import (
-    Signature,
-    VendorMembers,
-    function_name,
-    read_custom,
-    read_definition,
-    read_signature,
-)
+from strictreply.contract._definitions import Signature, VendorMembers, read_custom, read_definition, read_signature
 from strictreply.contract._models import ByText, Findings, adapter_of, document_of, instance_of, kept_on
 from strictreply.schema import Schema
 from strictreply.schema._closing import as_member, modern
@@ -64,10 +57,8 @@ class SchemaKeywords(Execution, total=False):
     formats: Formats
 
 
-P = ParamSpec("P", default=...)
-"""The parameters of a tool's function."""
-R_co = TypeVar("R_co", covariant=True, default=Any)
-"""What a tool's function returns; of an async one, an awaitable of it."""
+P = ParamSpec("P", default=...)  # the parameters of a tool's function
+R_co = TypeVar("R_co", covariant=True, default=Any)  # what it returns; of an async one, an awaitable of it
 Q = ParamSpec("Q")
 R = TypeVar("R")
 M = TypeVar("M")
@@ -151,9 +142,9 @@ class Tool(Generic[P, R_co]):
         it: the function could not take them. See :func:`strictreply.contract._definitions.read_signature`. Raises
         ContractError when a parameter cannot be told to a model.
         """
-        signature, name = read_signature(function), function_name(function)
-        adapter, parts = adapter_of(signature.model, name), {"function": function, "signature": signature}
-        return cast("Tool[Q, R]", cls._typed(adapter, name, signature.description, keywords, **parts))
+        signature, parts = read_signature(function), {"function": function}
+        adapter, name, words = adapter_of(signature.model, signature.name), signature.name, signature.description
+        return cast("Tool[Q, R]", cls._typed(adapter, name, words, keywords, signature=signature, **parts))
 
     @overload
     @classmethod

@@ -92,13 +92,12 @@ def _accepted(data: bytes, limits: Limits) -> JSON | _Refusal:
     return _Refusal(Code.JSON_NOT_FINITE) if _has_infinity(value, data) else value
 
 
-_REASONS = (
+_REASONS = (  # the codes for words of the fast parser, where a text is too large to be read again to explain it better
     ("duplicate key", Code.JSON_DUPLICATE_KEY),
     ("EOF", Code.JSON_INCOMPLETE),
     ("trailing characters", Code.JSON_TRAILING_DATA),
     ("recursion limit", Code.JSON_TOO_DEEP),
 )
-"""The codes for words of the fast parser, where a text is too large to be read again for a better explanation."""
 
 
 def _measure(value: JSON, openers: int) -> tuple[int, int]:

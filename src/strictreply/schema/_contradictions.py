@@ -60,10 +60,7 @@ _Held: TypeAlias = tuple[Node, str, Any]  # a schema, one of its keywords, and w
 
 
 def refuse_contradictions(graph: Graph, unclosed: Document, what: str, kinds: frozenset[str]) -> None:
-    """Raise ContractError when no value of ``kinds`` fits ``what``, and warn once of parts of it that nothing fits.
-
-    ``unclosed`` is the document before its objects were closed: statements that are in it are the author's.
-    """
+    """Raise ContractError when no value of ``kinds`` fits ``what``, and warn once of parts of it that nothing fits."""
     possible, parts = _Possible(frozenset() if graph.document is False else ALL), list[Conflict]()
     analysis = _Analysis(graph, unclosed)
     if graph.root is not None:
@@ -90,17 +87,15 @@ class _Analysis:
     """One analysis: grows the set of schemas that some value may fit, until it grows no more."""
 
     def __init__(self, graph: Graph, unclosed: Document) -> None:
-        self._graph, self._unclosed = graph, unclosed
-        self._alive: set[int] = set()
+        self._graph, self._unclosed = graph, unclosed  # the statements in the latter are the author's
+        self._alive: set[int] = {id(node) for node in graph.nodes if node.pointer is None}
         self._engines: dict[int, SchemaEngine | None] = {}
         self._steps = 0
-        self.verdicts: dict[int, _Possible] = {}
+        self.verdicts: dict[int, _Possible] = dict.fromkeys(self._alive, _Possible(ALL))
 
     def run(self) -> None:
         """Judge every schema; a schema that needs itself without end never comes alive."""
         unsure = [node for node in reversed(self._graph.nodes) if node.pointer is not None]
-        self._alive = {id(node) for node in self._graph.nodes if node.pointer is None}
-        self.verdicts = dict.fromkeys(self._alive, _Possible(ALL))
         for _ in range(MAX_ROUNDS):
             before = len(self._alive)
             for node in unsure:

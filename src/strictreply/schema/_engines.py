@@ -1,7 +1,4 @@
-"""The engines that decide whether a value fits, and the schema read by places of the value.
-
-jsonschema-rs, or jsonschema where it has no wheel, only decides: its paths are lossy (``"007"`` comes back as 7).
-"""
+"""The engines that decide whether a value fits, and the schema read by places of the value."""
 
 from __future__ import annotations
 
@@ -174,7 +171,7 @@ def engine_for(document: Document, *, formats: bool) -> SchemaEngine:
 
 
 class RustEngine:
-    """jsonschema-rs, offline, with its linear pattern engine."""
+    """jsonschema-rs, offline, with its linear pattern engine; it only decides, as its paths are lossy (7 is "007")."""
 
     remembers = True
 
@@ -251,11 +248,10 @@ class SchemaParts:
 
     def engine(self, key: tuple[object, ...], schema: dict[str, Any], work: Work) -> SchemaEngine:
         """Return the engine of a part, compiled once."""
-        known = self._engines.get(key)
-        if known is None:
+        if key not in self._engines:
             work.take(COMPILING)
-            known = self._engines[key] = self._engine.part({"$schema": self.draft, **schema})
-        return known
+            self._engines[key] = self._engine.part({"$schema": self.draft, **schema})
+        return self._engines[key]
 
     def refer(self, schema: object) -> dict[str, Any] | bool:
         """Return a schema that means a sub-schema of the document, wherever it stands."""

@@ -1,7 +1,4 @@
-"""Faults as issues, made of the schema's words only, and small instances that may fit.
-
-What the model wrote stands in ``found`` alone, so that a correction never repeats it as if it were an instruction.
-"""
+"""Faults as issues, made of the schema's words only, and small instances that may fit."""
 
 from __future__ import annotations
 
@@ -36,14 +33,13 @@ from strictreply.values._issues import Issue, came_words, pointer, quote, shown_
 from strictreply.values._limits import JSON, Spent, Work
 
 MAX_ISSUES, MAX_FAULTS, MAX_FORMS = 32, 256, 8
-MAX_CHARS, MAX_WORDS = 64, 256
+MAX_CHARS, MAX_WORDS, CUTOFF = 64, 256, 0.7
 MAX_HOMES = 2  # the places of one name that are shown: of more, none is likely to be the one that was meant
-CUTOFF = 0.7
 CELLS = 120  # pairs of characters that cost one step of work to compare
 
 
 def rule_issue(place: str, rule: SchemaRule, path: str, expected: str = "", found: str = "", hint: str = "") -> Issue:
-    """Return a broken rule as an issue."""
+    """Return a broken rule as an issue; what the model wrote stands in ``found`` alone: it must not seem an order."""
     return Issue(f"{place}.{rule}", rule.category, path, rule.template.format(expected=expected), hint, found)
 
 
@@ -252,8 +248,7 @@ class _Maker:
         wanted = tuple(place for place in wanted if place)
         schema, members, items = self._merged(node, wanted)
         # A default in which something is wanted is no good: it may be empty.
-        takes_default = self._defaults and nth == 0 and not wanted and "default" in schema
-        if given := listed_values(schema) or ([schema["default"]] if takes_default else []):
+        if given := _listed(schema, default=self._defaults and nth == 0 and not wanted):
             return given[nth % len(given)]
         declared = schema.get("type")
         if isinstance(declared, list):
@@ -324,6 +319,10 @@ class _Maker:
         rest, varied = items.get("contains" if contained else "items"), bool(schema.get("uniqueItems"))
         chosen = [(items.get(index, rest), index) for index in range(least)]
         return [self.made(node, depth + 1, index * varied, _below(wanted, index)) for node, index in chosen]
+
+
+def _listed(schema: dict[str, Any], *, default: bool) -> list[Any]:
+    return listed_values(schema) or ([schema["default"]] if default and "default" in schema else [])
 
 
 def _open_name(schema: dict[str, Any]) -> str:

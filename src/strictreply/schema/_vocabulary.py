@@ -25,7 +25,7 @@ DIALECTS = {draft.replace("https://", "http://"): draft for draft in (*DRAFTS, D
 }
 """The draft by which each known ``$schema``, spelled with ``http``, is read; a hyper-schema is its draft with links."""
 
-TYPES = {
+TYPES = {  # of JSON, with their words
     "array": "an array",
     "boolean": "true or false",
     "integer": "an integer",
@@ -34,7 +34,6 @@ TYPES = {
     "object": "an object",
     "string": "a string",
 }
-"""The types of JSON, with their words."""
 
 
 class Applies(Enum):
@@ -61,13 +60,12 @@ MAPS = {
     **dict.fromkeys(("$defs", "definitions"), Applies.NOWHERE),
 }
 """The keywords that hold one sub-schema, a list of them, or a map of them: and where these apply."""
-LENGTHS: dict[str, tuple[type, Callable[[Any, Any], bool]]] = {
+LENGTHS: dict[str, tuple[type, Callable[[Any, Any], bool]]] = {  # what bounds the length of an array or an object
     "minItems": (list, operator.ge),
     "maxItems": (list, operator.le),
     "minProperties": (dict, operator.ge),
     "maxProperties": (dict, operator.le),
 }
-"""The keywords that bound the length of an array or an object, and how."""
 WHOLE = ("enum", "const", "uniqueItems")  # the keywords that look at all of a container by themselves
 OWN = frozenset(("type", *LENGTHS, *WHOLE, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")).union(
     ("multipleOf", "minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType")
@@ -194,11 +192,10 @@ KEYWORDS = {keyword: rule for rule, keywords in _OF_SEVERAL.items() for keyword 
     re.sub("_(.)", lambda found: found[1].upper(), rule): rule for rule in SchemaRule if rule not in _OF_SEVERAL
 }
 """The rule behind each keyword that can refuse a value; ``false`` is the schema that admits nothing."""
-MAX_LIST_CHARS = 64
 BRIEF_LIST_CHARS = 32  # beside a hint that names the nearest
-MAX_FORMS_CHARS, MAX_WORD_CHARS, MAX_FORM_CHARS = 120, 120, 60
+MAX_LIST_CHARS, MAX_FORMS_CHARS, MAX_WORD_CHARS, MAX_FORM_CHARS = 64, 120, 120, 60
 OTHER_FORM = "what another form allows"
-FORMATS = {
+FORMATS = {  # the words for a format, and a text that has it (None: no text is typical of it)
     "date": ("a date, YYYY-MM-DD", "2025-01-31"),
     "date-time": ("a date and time as in RFC 3339, 2025-01-31T12:00:00Z", "2025-01-31T12:00:00Z"),
     "time": ("a time as in RFC 3339, 12:00:00Z", "12:00:00Z"),
@@ -219,7 +216,6 @@ FORMATS = {
     "relative-json-pointer": ("a relative JSON Pointer", "0"),
     "regex": ("a regular expression", None),
 }
-"""The words for a format, and a text that has it (None: no text is typical of it)."""
 FORMAT_SAMPLES = {name: sample for name, (_, sample) in FORMATS.items() if sample is not None}
 COUNTED = {"Length": "character", "Items": "item", "Properties": "key"}  # by ``minLength`` and its like
 

@@ -76,9 +76,8 @@ class Fidelity:
         finally:
             work.afford(run.work.taken // COMPARED_PER_STEP)
         report = partial(Issue, f"{place}.{NOT_REPRESENTABLE}", Category.FORMAT_ERROR)
-        return tuple(
-            report(masked_pointer(at, steps, names), words, "", quote(found)) for steps, words, found in run.found
-        )
+        told = [(masked_pointer(at, steps, names), words, quote(found)) for steps, words, found in run.found]
+        return tuple(report(path, words, "", found) for path, words, found in told)
 
 
 _KNOWN: WeakKeyDictionary[TypeAdapter[Any], Fidelity] = WeakKeyDictionary()
@@ -126,8 +125,7 @@ class Reader:
     def read(self, schema: CoreSchema) -> Read:
         """Read a schema: as its kind asks, or as the user's own when nothing here knows the kind."""
         outer, self._config = self._config, schema.get("config") or self._config
-        method = self._METHODS.get(schema["type"], Reader._scalar)
-        probe, part = method(self, schema)
+        probe, part = self._METHODS.get(schema["type"], Reader._scalar)(self, schema)
         self._config = outer
         if "ref" in schema:
             self._parts[schema["ref"]] = part
