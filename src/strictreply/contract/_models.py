@@ -68,7 +68,7 @@ def check_issues(
     if isinstance(outcome, ValueError):
         return (complaint.issue(at, _text_of(outcome)),)
     try:
-        found: object = outcome  # a check may return anything
+        found = cast("object", outcome)  # a check may return anything
         listed = found if isinstance(found, Iterable) else (found,)
         return tuple(complaint.from_user(issue) for issue in islice(listed, _MAX_ISSUES))
     except ValueError as error:

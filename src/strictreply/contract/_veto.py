@@ -182,8 +182,8 @@ class _Call:
             contract, at = self._contract, pointer(place, "arguments")
             if issues := judge_name(contract, self.name, pointer(place, "name"), Work()):
                 return issues[0]
-            is_answer = is_final_answer(contract, self.name)
-            names = contract.names if is_answer else contract.by_name[self.name].parameters.names
+            tool = contract.by_name.get(self.name)
+            names = contract.names if tool is None else tool.parameters.names  # without a tool it is the answer
             explain = partial(judge_args, contract, self.name, at=at, call_id=None, work=Work())
             self.args = _Followed(contract.limits, _args_place(contract, self.name), explain, at, names)
             arguments, self._held = self._held + arguments, ""

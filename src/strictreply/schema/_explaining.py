@@ -153,8 +153,7 @@ def _hint(fault: SchemaFault, work: Work) -> str:
         return did_you_mean(wrong, [text for text in listed if isinstance(text, str)], work)
     types = as_list(schema.get("type")) if fault.keyword == "type" else []
     digits = wrong.removeprefix("-").replace(".", "", 1)
-    number = "number" in types or ("integer" in types and "." not in wrong)
-    quoted = number and digits.isascii() and digits.isdigit()
+    quoted = digits.isascii() and digits.isdigit() and ("number" in types or ("integer" in types and "." not in wrong))
     return "write it without quotes" if quoted or ("boolean" in types and wrong.lower() in ("true", "false")) else ""
 
 

@@ -268,8 +268,7 @@ def list_words(values: Iterable[object], chars: int = MAX_LIST_CHARS) -> str:
     """Return values of the schema as JSON, those beyond so many characters counted: at least the first is shown."""
     every = list(values)
     shown = _fitting(map(word, every), chars)  # no word is made of what is not shown: an enum may be long
-    more = f" and {len(every) - len(shown)} more" if len(shown) < len(every) else ""
-    return ", ".join(shown) + more
+    return ", ".join(shown) + (f" and {len(every) - len(shown)} more" if len(shown) < len(every) else "")
 
 
 def _fitting(words: Iterable[str], chars: int) -> list[str]:

@@ -102,8 +102,7 @@ class Scalar(Part):
         def same(value: Any, name: JSON) -> bool:
             return self.same(value, name if self.text else _scalar(str(name)))
 
-        words = f"has a key that would be read as another value; each key {self.words}"
-        return Scalar(same, words)
+        return Scalar(same, f"has a key that would be read as another value; each key {self.words}")
 
     def _compare(self, value: Any, judged: JSON, run: Comparison) -> None:
         try:
