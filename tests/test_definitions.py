@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.contract._definitions import Definition, VendorMembers, member_of, read_definition
+from strictreply.contract._definitions import Definition, VendorMembers, read_definition
+from strictreply.contract._tool import Tool
 from strictreply.values._errors import ContractError
 
 PLAIN = st.recursive(
@@ -44,8 +46,13 @@ def test_members_of_vendors_are_plain_json(at: str, value: object) -> None:
 
 
 def test_members_of_entries() -> None:
-    """A member is read from a mapping or an object alike, None where there is none."""
-    assert (member_of({"name": "a"}, "name"), member_of({}, "name"), member_of(object(), "name")) == ("a", None, None)
+    """An MCP entry is read from a mapping or an object alike, and refused where it has no name."""
+    entry = {"name": "a", "inputSchema": {"type": "object"}}
+    assert Tool.from_mcp(entry).definition == Tool.from_mcp(SimpleNamespace(**entry)).definition
+    for nameless in ({}, object()):
+        with pytest.raises(ContractError) as caught:
+            Tool.from_mcp(nameless)
+        assert caught.value.path == "/name"
 
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}

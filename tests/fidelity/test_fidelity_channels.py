@@ -15,7 +15,7 @@ from fidelity.typed_samples import CODE, HUGE, Inner, places
 from openai_shapes import call, completion, message
 from scripted import AsyncClient, Client
 from strictreply import Contract, DirectAnswer, Valid
-from strictreply.contract._fidelity import NOT_REPRESENTABLE
+from strictreply.contract._fidelity.core_schemas import NOT_REPRESENTABLE
 
 
 def total(amount: float, /, prices: dict[int, Decimal], *, due: dt.datetime | None = None) -> str:

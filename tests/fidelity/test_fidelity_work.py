@@ -16,8 +16,8 @@ from pydantic import BaseModel, Discriminator, Json, create_model
 
 from fidelity.typed_samples import HUGE, judge, places
 from strictreply import Contract, Invalid, Tool, Valid
-from strictreply.contract._fidelity import NOT_REPRESENTABLE, fidelity_of
 from strictreply.contract._fidelity.comparing import Comparison, Risk
+from strictreply.contract._fidelity.core_schemas import NOT_REPRESENTABLE, fidelity_of
 from strictreply.contract._models import adapter_of
 from strictreply.values._limits import JSON, Work
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, TypeAdapter
 
 from strictreply import Invalid
-from strictreply.contract._fidelity import NOT_REPRESENTABLE
+from strictreply.contract._fidelity.core_schemas import NOT_REPRESENTABLE
 from strictreply.contract._models import adapter_of, document_of, instance_of
 from strictreply.schema import Schema
 from strictreply.values._limits import JSON, Formats

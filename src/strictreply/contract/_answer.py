@@ -125,7 +125,9 @@ class _Open:
     def __init__(self, kind: Any, adapter: TypeAdapter[Any]) -> None:
         kind = _bare(kind)
         self._adapter = adapter
-        self._members, self._items = _members_of(kind), _item_of(kind)
+        item: Any = next(iter(get_args(kind)), None) if get_origin(kind) is list else None
+        of_item = None if item is None else _adapter(item, None)
+        self._members, self._items = _members_of(kind), None if of_item is None else (item, of_item)
         self._count = 0  # of the members or items that are final
         self._child: tuple[str, _Open] | None = None
         self.made: Any = _without_members(kind) if self._members is not None else None if self._items is None else []
@@ -187,13 +189,6 @@ def _bare(kind: Any) -> Any:
         kind = get_args(kind)[0]
     others = [one for one in get_args(kind) if one is not type(None)]
     return _bare(others[0]) if get_origin(kind) in (Union, UnionType) and len(others) == 1 else kind
-
-
-def _item_of(kind: Any) -> tuple[Any, TypeAdapter[Any]] | None:
-    """Return the type of the items of a list, and what reads one; None for any other type."""
-    item: Any = next(iter(get_args(kind)), None) if get_origin(kind) is list else None
-    adapter = None if item is None else _adapter(item, None)
-    return None if adapter is None else (item, adapter)
 
 
 def _members_of(kind: Any) -> _Members | None:

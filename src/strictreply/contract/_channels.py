@@ -85,7 +85,12 @@ def answer_instructions(contract: Contract) -> str:
 
 def final_answer_definition(contract: Contract) -> dict[str, JSON]:
     """Return the tool that carries the answer with ``answer_style="tool"``, as the API takes it."""
-    words, schema = "Give the final answer to the user.", _hoisted(contract)
+    words, answer = "Give the final answer to the user.", contract.answer.document
+    if not isinstance(answer, dict) or "$id" in answer or _REFERENCE_ELSEWHERE.search(compact(answer)):
+        schema = answer_schema(contract)
+    else:  # the answer's definitions stand at the root, where servers look for them
+        schema = _closed_object({"answer": {key: value for key, value in answer.items() if key != "$defs"}})
+        schema |= {key: value for key, value in answer.items() if key == "$defs"}
     return {"type": "function", "function": {"name": FINAL_ANSWER, "description": words, "parameters": schema}}
 
 
@@ -100,17 +105,7 @@ def callable_tools(contract: Contract) -> list[Tool]:
 
 
 def _closed_object(properties: dict[str, JSON]) -> dict[str, JSON]:
-    required: list[JSON] = list(properties)
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-
-
-def _hoisted(contract: Contract) -> dict[str, JSON]:
-    """Return the schema of ``{"answer": …}`` with the answer's definitions at its root, where servers look for them."""
-    answer = contract.answer.document
-    if not isinstance(answer, dict) or "$id" in answer or _REFERENCE_ELSEWHERE.search(compact(answer)):
-        return answer_schema(contract)
-    whole = _closed_object({"answer": {key: value for key, value in answer.items() if key != "$defs"}})
-    return whole | {key: value for key, value in answer.items() if key == "$defs"}
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 
 def _embedded(name: str, document: object) -> JSON:
@@ -120,8 +115,7 @@ def _embedded(name: str, document: object) -> JSON:
     return document  # type: ignore[return-value]
 
 
-MAX_NAME_CHARS, MAX_EXTRA_KEYS = 64, 16
-NEAR = 0.6
+MAX_NAME_CHARS, MAX_EXTRA_KEYS, NEAR = 64, 16, 0.6
 _CALL_KEYS = {"tool": "a string", "args": "an object"}
 Outcome: TypeAlias = ToolCall | DirectAnswer | Invalid
 
@@ -135,7 +129,9 @@ def judge_name(contract: Contract, name: object, at: str, work: Work) -> tuple[I
     if contract.choice == "none" and not is_final_answer(contract, name):
         return (Issue.of(Code.TOOL_FORBIDDEN, at, found=quote(name)),)
     if name not in contract.by_name and not is_final_answer(contract, name):
-        return (_unknown(contract, name, at, work),)
+        near = nearest(name[:MAX_NAME_CHARS], contract.callable_names, work, cutoff=NEAR)
+        names, hint = f"{contract.tool_list or 'none'}{or_answer(contract)}", f"did you mean {near}?" if near else ""
+        return (Issue.of(Code.TOOL_UNKNOWN, at, names=names, hint=hint, found=quote(name)),)
     if contract.choice not in {"auto", "required", "none", name}:
         return (Issue.of(Code.TOOL_FORCED, at, name=contract.choice, found=quote(name)),)
     return ()
@@ -174,8 +170,7 @@ def judge_input(contract: Contract, name: str, text: object, *, at: str, call_id
 
 def args_shape(args: JSON, at: str) -> Issue:
     """Report arguments that are no object (requirement T10)."""
-    expected = f"a JSON object; {came_words(args)}"
-    return Issue.of(Code.SHAPE_WRONG_TYPE, at, expected=expected, found=quote(args))
+    return Issue.of(Code.SHAPE_WRONG_TYPE, at, expected=f"a JSON object; {came_words(args)}", found=quote(args))
 
 
 def _judge_final_answer(contract: Contract, args: dict[str, JSON], at: str, work: Work) -> DirectAnswer | Invalid:
@@ -199,12 +194,6 @@ def extra_keys(
     hints = [next(filter(None, (schema.home_of(key, place) for schema, place in known)), "") for key in extras]
     pairs = zip(extras, hints, strict=True)
     return [Issue.of(Code.SHAPE_EXTRA_KEY, at, names=names, hint=hint, found=quote(key)) for key, hint in pairs]
-
-
-def _unknown(contract: Contract, name: str, at: str, work: Work) -> Issue:
-    near = nearest(name[:MAX_NAME_CHARS], contract.callable_names, work, cutoff=NEAR)
-    names, hint = f"{contract.tool_list or 'none'}{or_answer(contract)}", f"did you mean {near}?" if near else ""
-    return Issue.of(Code.TOOL_UNKNOWN, at, names=names, hint=hint, found=quote(name))
 
 
 def judge_content(contract: Contract, message: object, work: Work) -> Verdict:
@@ -268,8 +257,7 @@ def _missing_keys(contract: Contract, value: dict[str, JSON]) -> list[Issue]:
     if contract.answer_style == "union" and contract.choice in {"auto", "none"}:
         hints.append('an answer is {"answer": …}')
     missing = [(f"/{key}", expected) for key, expected in _CALL_KEYS.items() if key not in value]
-    hint = "; ".join(hints)
-    return [Issue.of(Code.SHAPE_MISSING_KEY, at, expected=expected, hint=hint) for at, expected in missing]
+    return [Issue.of(Code.SHAPE_MISSING_KEY, at, expected=expected, hint="; ".join(hints)) for at, expected in missing]
 
 
 def _judge_call(contract: Contract, value: dict[str, JSON], work: Work) -> Outcome:

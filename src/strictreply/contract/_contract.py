@@ -324,8 +324,7 @@ def _outcome(tool: Tool, args: Any) -> Any:
         return error
 
 
-SHAPING = ("tool_choice", "parallel_tool_calls", "response_format")
-"""The keywords of a request that shape the verdict on its reply, beside its tools."""
+SHAPING = ("tool_choice", "parallel_tool_calls", "response_format")  # what shapes a verdict, beside the tools
 _LEGACY = ("functions", "function_call")
 # The keywords that are read, or changed when it is asked again, wherever they stand in the request.
 _ABOUT_REPLY = ("model", "messages", "tools", *SHAPING, *_LEGACY, "n", "stream", "max_tokens", "max_completion_tokens")
@@ -334,11 +333,9 @@ _ABOUT_REPLY = ("model", "messages", "tools", *SHAPING, *_LEGACY, "n", "stream",
 def shape(contract: Contract, keywords: Mapping[str, Any], wire: Wire = WIRES["chat"]) -> tuple[Contract, JSONObject]:
     """Read the keywords of one call: the contract that its reply is held to, and the request without what that holds.
 
-    Raises ContractError for what no verdict could honour: ``n`` above 1, legacy ``functions``, a ``tool_choice`` that
-    names no declared tool, a ``response_format`` that is none. A schema in ``response_format`` is the answer's contract
-    for this call; beside a kind of answer that judges by more than a schema it is a ContractError. ``json_object``
-    makes an object of an answer that was any text. ``extra_body`` has the last word on any of them, as it has in the
-    SDK.
+    Raises ContractError for what no verdict could honour. A schema in ``response_format`` is the answer's contract for
+    this call; ``json_object`` makes an object of an answer that was any text. ``extra_body`` has the last word on any
+    of them, as it has in the SDK.
     """
     request = _read_body(wire.read(given(keywords)))
     _refuse_unheld(request)

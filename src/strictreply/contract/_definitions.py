@@ -60,11 +60,7 @@ def given(members: Mapping[str, Any]) -> JSONObject:
 
 
 def read_definition(definition: Mapping[str, Any]) -> Definition:
-    """Read ``{"type": "function", "function": {…}}``, or what stands inside it; members of vendors are copied.
-
-    Raises ContractError with the path of a member that is missing, of the wrong type, no plain JSON, or unknown and
-    like a known one: ``paramaters`` would otherwise be a tool without parameters.
-    """
+    """Read ``{"type": "function", "function": {…}}``, or its inside; ContractError with the path of a faulty member."""
     if definition.get("type", "function") != "function":
         raise ContractError('only tools of the type "function" can be declared', path="/type")
     outer, body, at = _parted(definition)
@@ -108,11 +104,6 @@ def read_custom(definition: Mapping[str, Any]) -> tuple[JSONObject, JSONObject]:
     return custom, schema
 
 
-def member_of(entry: object, key: str) -> object:
-    """Read a member of a mapping or an object, None when it has none."""
-    return cast("Mapping[str, object]", entry).get(key) if isinstance(entry, Mapping) else getattr(entry, key, None)
-
-
 def _parted(definition: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
     """Return what stands beside the function, the function, and the pointer to it."""
     members = given(definition)
@@ -126,7 +117,7 @@ def _parted(definition: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[s
 
 
 def _refuse_misspelt(keys: Iterable[object], at: str, known: Mapping[str, str], foreign: frozenset[str]) -> None:
-    """Refuse unknown members that mean a known one: misspelt, in another API's word, or in the wrong place."""
+    """Refuse unknown members that mean a known one: with ``paramaters`` a tool would be without its parameters."""
     for key in (key for key in keys if isinstance(key, str) and not key.startswith("x-")):
         for near in ["parameters"] if key in foreign else get_close_matches(key.lower(), known, 1, _NEAR):
             words = f"a tool definition has no such member; did you mean {known[near]}?"
@@ -141,17 +132,11 @@ def _copied(members: Mapping[str, Any], at: str) -> JSONObject:
         raise ContractError(words, path=at + error.path) from error
 
 
-class Docstring(NamedTuple):
-    """The prose of a docstring without its sections, and a description for each parameter that it names."""
-
-    summary: str
-    parameters: Mapping[str, str]
-
-
 @dataclass(frozen=True, slots=True)
 class Signature:
     """A function as a model calls it: ``model`` has a field for each parameter, ``positional`` the leading ones."""
 
+    name: str
     model: type[BaseModel]
     description: str
     positional: tuple[str, ...] = ()
@@ -183,19 +168,19 @@ def read_signature(function: Callable[..., object]) -> Signature:
     parameters = _parameters(function, name)
     fields = {each.name: _field(each, hints, name, described.get(each.name)) for each in parameters}
     positional = tuple(each.name for each in parameters if each.kind is each.POSITIONAL_ONLY)
-    return Signature(_model(name, function, fields), summary, positional)
+    return Signature(name, _model(name, function, fields), summary, positional)
 
 
-def read_docstring(text: str) -> Docstring:
-    """Part a Google, NumPy or Sphinx docstring into its prose and the descriptions of its parameters."""
+def read_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """Part a Google, NumPy or Sphinx docstring into prose without its sections, and descriptions by parameter."""
     import docstring_parser  # noqa: PLC0415 - 20 ms that only a program with function tools should pay
 
     try:
         parsed = docstring_parser.parse(text)
     except (docstring_parser.ParseError, LookupError):  # it stumbles over some empty sections
-        return Docstring(text, {})
+        return text, {}
     described = {part.arg_name: part.description for part in parsed.params if part.description}
-    return Docstring((parsed.description or "").strip(), described)
+    return (parsed.description or "").strip(), described
 
 
 def function_name(function: Callable[..., object]) -> str:

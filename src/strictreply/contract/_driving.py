@@ -1,7 +1,4 @@
-"""Driving a flow: performing what a generator asks for and sending it what happened, sync and async.
-
-A flow holds all decisions and does no I/O; a driver performs effects and decides nothing.
-"""
+"""Driving a flow, a generator that decides and does no I/O: its effects are performed and answered, sync and async."""
 
 from __future__ import annotations
 

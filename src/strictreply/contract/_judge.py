@@ -8,15 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from strictreply.contract._answer import Answer
-from strictreply.contract._channels import (
-    Outcome,
-    is_final_answer,
-    judge_args,
-    judge_content,
-    judge_input,
-    judge_name,
-    judge_text,
-)
+from strictreply.contract._channels import judge_args, judge_content, judge_input, judge_name, judge_text
 from strictreply.contract._spelled_calls import is_call, may_become_call
 from strictreply.reading._decoding import decode, extract
 from strictreply.values._issues import Code, Issue, pointer, quote
@@ -92,7 +84,22 @@ def _may_be_another_medium(contract: Contract, verdict: Invalid) -> bool:
 def judge_message(contract: Contract, message: object, work: Work) -> Verdict:
     """Judge calls when there are any, else the content as an answer; a kind of answer may judge both itself."""
     own = contract.answer.judge_message(message) if contract.answer_style == "union" else None
-    return _judge_parts(contract, message, work) if own is None else _narrowed(contract, own, work)
+    if own is not None:
+        return _narrowed(contract, own, work)
+    if peek(message, "function_call"):
+        return Invalid((Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls"),))
+    calls = peek(message, "tool_calls")
+    if calls is None or calls in ([], ()):
+        return judge_answer(contract, peek(message, "content"), work)
+    if not isinstance(calls, list | tuple):
+        return Invalid((Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="in an array", found=quote(calls)),))
+    if len(calls) > contract.limits.calls:
+        return Invalid((Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=contract.limits.calls),))
+    # the calls of one message share its cap
+    if sum(utf8_size(peek(peek(call, "function"), "arguments")) for call in calls) > contract.limits.reply_bytes:
+        return Invalid((Issue.of(Code.JSON_TOO_LARGE, "/tool_calls", limit=contract.limits.reply_bytes),))
+    large = _too_large(contract, peek(message, "content"))  # what stands beside calls joins the conversation too
+    return Invalid((large,)) if large is not None else _judge_calls(contract, calls, work)
 
 
 def _narrowed(contract: Contract, verdict: Verdict, work: Work) -> Verdict:
@@ -108,23 +115,6 @@ def _narrowed(contract: Contract, verdict: Verdict, work: Work) -> Verdict:
     if isinstance(verdict.reply, DirectAnswer) and (required := _tool_required(contract)) is not None:
         issues.append(required)
     return Invalid(tuple(issues), verdict.leniency) if issues else verdict
-
-
-def _judge_parts(contract: Contract, message: object, work: Work) -> Verdict:
-    if peek(message, "function_call"):
-        return Invalid((Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls"),))
-    calls = peek(message, "tool_calls")
-    if calls is None or calls in ([], ()):
-        return judge_answer(contract, peek(message, "content"), work)
-    if not isinstance(calls, list | tuple):
-        return Invalid((Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="in an array", found=quote(calls)),))
-    if len(calls) > contract.limits.calls:
-        return Invalid((Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=contract.limits.calls),))
-    # the calls of one message share its cap
-    if sum(utf8_size(peek(peek(call, "function"), "arguments")) for call in calls) > contract.limits.reply_bytes:
-        return Invalid((Issue.of(Code.JSON_TOO_LARGE, "/tool_calls", limit=contract.limits.reply_bytes),))
-    large = _too_large(contract, peek(message, "content"))  # what stands beside calls joins the conversation too
-    return Invalid((large,)) if large is not None else _judge_calls(contract, calls, work)
 
 
 def judge_answer(contract: Contract, content: object, work: Work) -> Verdict:
@@ -260,7 +250,7 @@ def _id_issues(calls: list[object] | tuple[object, ...], cap: int) -> list[Issue
     return issues
 
 
-def _judge_call(contract: Contract, call: object, at: str, work: Work) -> Outcome:
+def _judge_call(contract: Contract, call: object, at: str, work: Work) -> ToolCall | DirectAnswer | Invalid:
     kind = str(peek(call, "type"))
     function = peek(call, kind) if kind in {"function", "custom"} else None
     name, is_text = peek(function, "name"), kind == "custom"
@@ -276,6 +266,6 @@ def _judge_call(contract: Contract, call: object, at: str, work: Work) -> Outcom
         text = peek(function, "input")
         return judge_input(contract, str(name), text, at=pointer(at, "custom", "input"), call_id=id_, work=work)
     at = pointer(at, "function", "arguments")
-    names = contract.names if is_final_answer(contract, name) else contract.by_name[str(name)].parameters.names
+    names = contract.names if tool is None else tool.parameters.names  # without a tool it is the answer
     args = decode(peek(function, "arguments"), contract.limits, at=at, names=names, work=work)
     return args if isinstance(args, Invalid) else judge_args(contract, str(name), args, at=at, call_id=id_, work=work)

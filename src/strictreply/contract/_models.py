@@ -1,8 +1,4 @@
-"""Python types as contracts: the schema that a model is shown, the instance made of JSON, and what pydantic finds.
-
-A word of a message that occurs anywhere in the model's text becomes ``[value]``. English function words, the schema's
-names, words of one or two letters and punctuation stay. A check that encodes values is not stopped.
-"""
+"""Python types as contracts: the schema that a model is shown, the instance made of JSON, and what pydantic finds."""
 
 from __future__ import annotations
 
@@ -25,7 +21,7 @@ from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import core_schema, to_json
 
-from strictreply.contract._fidelity import fidelity_of
+from strictreply.contract._fidelity.core_schemas import fidelity_of
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import FOUND_CHARS, Category, Issue, pointer, pointer_tokens, quote
 from strictreply.values._limits import JSON, JSONObject, Work
@@ -57,14 +53,12 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 def check_issues(
     outcome: ValueError | Findings, args: object, *, at: str = "", names: Collection[str] = (), place: str = "args"
 ) -> tuple[Issue, ...]:
-    """Turn what a check raised or returned into issues that hold none of the model's words.
+    """Turn what a check raised or returned into issues, at most 32, that hold none of the model's words.
 
     ``args`` is what was checked, as JSON or typed: a word of at least three letters that occurs in it, whatever its
-    case, becomes ``[value]``, unless it is a function word or a word of ``names``, the schema's member names. ``at``
-    points to it; member names below that are not in ``names`` are shown as ``*``. A ValueError gets the code
-    ``<place>.check``, pydantic's one issue for each of its errors, or one for all when there are over 200. At most 32
-    issues are reported; of a message the first 400 characters are read, and at most 200 reported. Raises ContractError
-    when the check returned neither issues nor None.
+    case, becomes ``[value]``, unless it is a function word or a word of ``names``, the schema's member names; a check
+    that encodes values is not stopped. ``at`` points to it; member names below that are not in ``names`` are shown as
+    ``*``. Raises ContractError when the check returned neither issues nor None.
     """
     if outcome is None:
         return ()
@@ -74,7 +68,9 @@ def check_issues(
     if isinstance(outcome, ValueError):
         return (complaint.issue(at, _text_of(outcome)),)
     try:
-        return tuple(complaint.from_user(issue) for issue in islice(_issues(outcome), _MAX_ISSUES))
+        found = cast("object", outcome)  # a check may return anything
+        listed = found if isinstance(found, Iterable) else (found,)
+        return tuple(complaint.from_user(issue) for issue in islice(listed, _MAX_ISSUES))
     except ValueError as error:
         # a check that is a generator raises only when it is read
         if isinstance(error, ContractError):
@@ -87,13 +83,6 @@ def _text_of(error: Exception) -> str:
         return str.__str__(str(error))[:_MAX_READ]
     except Exception:  # noqa: BLE001 - a user's exception may raise anything in __str__; the value is refused anyway
         return ""
-
-
-def _issues(outcome: object) -> Iterator[Issue]:
-    for issue in outcome if isinstance(outcome, Iterable) else (outcome,):
-        if not isinstance(issue, Issue):
-            raise ContractError(f"a check must return issues or None, or raise ValueError; not {type(issue).__name__}")
-        yield issue
 
 
 class _Complaint:
@@ -118,7 +107,9 @@ class _Complaint:
             path, value = self._locate(detail["loc"])
             yield self.issue(path, _text_of(cause) if isinstance(cause, Exception) else detail["msg"], quote(value))
 
-    def from_user(self, issue: Issue) -> Issue:
+    def from_user(self, issue: object) -> Issue:
+        if not isinstance(issue, Issue):
+            raise ContractError(f"a check must return issues or None, or raise ValueError; not {type(issue).__name__}")
         tokens = pointer_tokens(issue.path)
         known = [each if each in self._names or (each.isascii() and each.isdecimal()) else "*" for each in tokens]
         # one short line of ASCII, as :func:`strictreply.values._issues.quote` makes them
@@ -159,8 +150,7 @@ class _Complaint:
     def _wrote(self, letters: str) -> bool:
         # each is searched once; when the work is at its bound, yes is the safe answer
         if letters not in self._known:
-            spent = len(self._known) * len(self._written) > _MAX_SEARCHED
-            self._known[letters] = spent or letters in self._written
+            self._known[letters] = len(self._known) * len(self._written) > _MAX_SEARCHED or letters in self._written
         return self._known[letters]
 
     @cached_property
@@ -219,8 +209,7 @@ def _parts(value: object) -> list[object] | None:
         case Collection():
             return [*value]
         case _:
-            members = fields(value) if is_dataclass(value) else ()
-            return [getattr(value, member.name) for member in members] or None
+            return [getattr(value, member.name) for member in (fields(value) if is_dataclass(value) else ())] or None
 
 
 T = TypeVar("T")
@@ -301,12 +290,11 @@ class ByText(Generic[T]):
 
 # pydantic and ``typing`` raise these for a type that describes no JSON.
 UNREADABLE = (PydanticUserError, AttributeError, NameError, RuntimeError, SyntaxError, TypeError, ValueError)
-_KEYS: dict[str, JSONObject] = {
+_KEYS: dict[str, JSONObject] = {  # how keys that are no text are spelled in JSON: each one way, as RFC 8259 does values
     "bool": {"enum": ["true", "false"]},
     "int": {"pattern": "^(?:0|-?[1-9][0-9]*)$"},
     "float": {"pattern": r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$"},
 }
-"""How keys that are not text are spelled in JSON: each in one way, as RFC 8259 does values."""
 
 
 def adapter_of(kind: Any, name: str) -> Adapter:
@@ -330,11 +318,7 @@ def document_of(adapter: Adapter, name: str) -> JSONObject:
 def instance_of(
     adapter: Adapter, value: JSON, *, at: str, names: Collection[str], place: str = "args", work: Work | None = None
 ) -> Any | Invalid:
-    """Return the typed value of JSON that fits the type's schema.
-
-    What the type's own validators refuse comes back as ``<place>.check`` issues below ``at``; what pydantic would
-    change in silence, such as an integer that no float holds, as ``<place>.not_representable`` issues.
-    """
+    """Return the typed value of JSON that fits the type's schema, or what its validators or the type itself refuse."""
     text = to_json(value)  # not Python objects: so a strict model takes a date from its text, and base64 is decoded
     try:
         made = adapter.validate_json(text)

@@ -1,7 +1,4 @@
-"""A call written as text: the spellings that models are known to use, and whether a text is nothing but such calls.
-
-Prose before, between or after calls makes it an answer. Whether the arguments fit is not asked here.
-"""
+"""A call written as text: the spellings that models are known to use, and whether a text is nothing but such calls."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ _SOME = r".{0,20000}?"  # bounded, because each bracket in it is looked behind
 # Each row is a spelling that was met in the place of a native call, and says where; owner/repository#number is a thread
 # on GitHub. A row that ends in \Z as well takes a call that was cut.
 
-MARKERS = (
+MARKERS = (  # what stands around calls and between them
     r"<\|[^|<>\n]{1,40}\|>",  # special tokens: Llama's <|python_tag|> (raullenchai/Rapid-MLX#703), Kimi's, LFM's
     r"<\uff5c[^\uff5c<>\n]{1,40}\uff5c>",  # DeepSeek's: tokens with full-width bars (vllm-project/vllm#23454)
     r"<\|tool_call>|<tool_call\|>",  # Gemma 4 (NousResearch/hermes-agent#38376)
@@ -33,8 +30,7 @@ MARKERS = (
     r"Observation:(?=\s*\Z)",  # ReAct: the model waits for the result (QwenLM/Qwen3#197)
     r"</?s>",  # begin and end of a turn: Llama 2, Mistral
 )
-"""What stands around calls and between them."""
-CALLS = (
+CALLS = (  # that are no JSON as a whole
     rf"<function={_NAME}\s*(?:>|(?=\{{)).*?(?:</function>|\Z)",  # Llama 3.1; Qwen3-Coder (llama.cpp#24644)
     rf"<{_SPACE}invoke\s+name={_NAME}\s*>.*?(?:</{_SPACE}invoke>|\Z)",  # DeepSeek V3.2, Claude (openclaw#97750)
     rf"{_NAME}\s*<arg_key>.*?(?=</tool_call>|\Z)",  # GLM 4.5 (pwilkin/llama.cpp#5)
@@ -47,8 +43,7 @@ CALLS = (
     rf"{_NAME}\({_SOME}\)(?=\s*</function_calls>)",  # Olmo 3, one a line (vllm-project/vllm#26126)
     rf"functions\.{_NAME}\({_SOME}\){_LAST}",  # the namespace that OpenAI's models see
 )
-"""Calls that are no JSON as a whole."""
-HEADS = (
+HEADS = (  # what names a call before the JSON object of its arguments
     rf"function<[|\uff5c]tool[▁_]sep[|\uff5c]>{_NAME}(?=\s)",  # DeepSeek V3 (google/adk-python#5654)
     rf"{_NAME}<[|\uff5c]tool[▁_]sep[|\uff5c]>",  # DeepSeek V3.1 (vllm-project/vllm#23454)
     rf"{_NAME}(?:\[CALL_ID\]\w+)?\[ARGS\]",  # Mistral Small, Devstral (raullenchai/Rapid-MLX#1071)
@@ -57,7 +52,6 @@ HEADS = (
     rf"(?:Thought:.*?\n)?Action:[ ]*{_NAME}[ ]*\r?\nAction Input:\s*(?=\{{)",  # ReAct (langchain-ai/langgraph#6747)
     rf"{_NAME}(?::[0-9]+)?\s*(?=\{{)",  # Mistral Small (Rapid-MLX#1071); ChatGLM: the name on a line of its own
 )
-"""What names a call before the JSON object of its arguments."""
 NAMES = ("name", "tool", "tool_name", "function", "function_name", "recipient_name", "action")
 ARGUMENTS = ("arguments", "parameters", "args", "params", "input", "tool_input", "tool_args", "action_input")
 """The members of a call in JSON: OpenAI's, Llama's (jundot/omlx#1153), LangChain's, those of our text channel."""
@@ -124,8 +118,7 @@ def _call_at(text: str, at: int, tools: Container[str]) -> tuple[int, list[str]]
             return call
         if _MARKER.search(text, 0, at):  # JSON between markers that is cut or malformed names a tool all the same
             end = _closing(text, at)
-            named = [found["name"] for found in _NAMED.finditer(text, at, end)]
-            if known := [name for name in named if name in tools]:
+            if known := [found["name"] for found in _NAMED.finditer(text, at, end) if found["name"] in tools]:
                 return end, known[:1]
     for row in (*_CALLS, *_HEADS):
         found = row.match(text, at)

@@ -13,15 +13,7 @@ from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 from typing_extensions import ParamSpec, TypeVar
 
-from strictreply.contract._definitions import (
-    Signature,
-    VendorMembers,
-    function_name,
-    member_of,
-    read_custom,
-    read_definition,
-    read_signature,
-)
+from strictreply.contract._definitions import Signature, VendorMembers, read_custom, read_definition, read_signature
 from strictreply.contract._models import ByText, Findings, adapter_of, document_of, instance_of, kept_on
 from strictreply.schema import Schema
 from strictreply.schema._closing import as_member, modern
@@ -30,6 +22,7 @@ from strictreply.values._errors import ContractError, ToolExecutionError
 from strictreply.values._issues import quote
 from strictreply.values._limits import JSON, Extra, Formats, JSONObject, Work
 from strictreply.values._replies import Invalid, ToolCall
+from strictreply.wires._opening import peek
 
 UserCheck: TypeAlias = Callable[[Any], Findings | Awaitable[Findings]]
 """A user's own check of typed arguments, sync or async; it may raise ValueError instead of returning issues."""
@@ -64,10 +57,8 @@ class SchemaKeywords(Execution, total=False):
     formats: Formats
 
 
-P = ParamSpec("P", default=...)
-"""The parameters of a tool's function."""
-R_co = TypeVar("R_co", covariant=True, default=Any)
-"""What a tool's function returns; of an async one, an awaitable of it."""
+P = ParamSpec("P", default=...)  # the parameters of a tool's function
+R_co = TypeVar("R_co", covariant=True, default=Any)  # what it returns; of an async one, an awaitable of it
 Q = ParamSpec("Q")
 R = TypeVar("R")
 M = TypeVar("M")
@@ -151,9 +142,9 @@ class Tool(Generic[P, R_co]):
         it: the function could not take them. See :func:`strictreply.contract._definitions.read_signature`. Raises
         ContractError when a parameter cannot be told to a model.
         """
-        signature, name = read_signature(function), function_name(function)
-        adapter, parts = adapter_of(signature.model, name), {"function": function, "signature": signature}
-        return cast("Tool[Q, R]", cls._typed(adapter, name, signature.description, keywords, **parts))
+        signature, parts = read_signature(function), {"function": function}
+        adapter, name, words = adapter_of(signature.model, signature.name), signature.name, signature.description
+        return cast("Tool[Q, R]", cls._typed(adapter, name, words, keywords, signature=signature, **parts))
 
     @overload
     @classmethod
@@ -230,7 +221,7 @@ class Tool(Generic[P, R_co]):
         Titles, annotations and output schemas are no matter of a call and are left aside. Raises ContractError when the
         name or the schema is missing or of the wrong type.
         """
-        name, description, schema = (member_of(entry, key) for key in ("name", "description", "inputSchema"))
+        name, description, schema = (peek(entry, key) for key in ("name", "description", "inputSchema"))
         if not isinstance(name, str):
             raise ContractError("an MCP tool must have a name, a string", path="/name")
         if not isinstance(schema, Mapping):

@@ -1,8 +1,4 @@
-"""The veto: a reply judged while it is written, so that one that can no longer be valid is stopped at once.
-
-What is vetoed the judge refuses whatever follows, and the issue is the judge's own: it judges what was read so far.
-What the veto lets pass may still be invalid; the judge alone accepts.
-"""
+"""The veto on a reply that is still written: what it stops, the judge refuses whatever follows, with the same issue."""
 
 from __future__ import annotations
 
@@ -16,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from strictreply.contract._answer import Answer, PartialAnswer
 from strictreply.contract._channels import is_final_answer, judge_args, judge_name, judge_union
+from strictreply.reading._decoding import THINK_CLOSE, THINK_OPEN
 from strictreply.reading._incremental import IncrementalReader, Partial, Stop
 from strictreply.schema._live import ANYTHING, Alternative, LiveCheck, Place, object_of, text_place
 from strictreply.values._issues import Code, Issue, pointer, pointer_tokens
@@ -39,7 +36,6 @@ _BROKEN: dict[str, frozenset[str] | None] = {
     "scalar": None,
     "ends": None,
 }
-_THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
 _FENCE = re.compile(r"```(?:json)?[ \t]*\r?\n", re.IGNORECASE)
 _CHARS_PER_TOKEN, _MAX_ASKED = 4, 8
 _MAX_FENCE = 200  # characters of a fence's first line that are followed
@@ -48,11 +44,7 @@ _FENCE_START = re.compile(r"`{1,3}\Z|```(?:j|js|jso|json)?[ \t]*\r?\Z", re.IGNOR
 
 
 class Veto:
-    """One reply followed as it comes, by one contract, for one attempt.
-
-    :meth:`text` and :meth:`call` return the issue for which nothing that follows can make the reply valid, None while
-    something can; after an issue nothing more is to be fed.
-    """
+    """One reply followed as it comes, for one attempt; after an issue, which nothing can mend, nothing more is fed."""
 
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
@@ -103,8 +95,7 @@ class Veto:
             return Issue.of(Code.JSON_TOO_LARGE, "/tool_calls", limit=limit)
         if call.args is not None and not name:
             return call.args.feed(arguments)
-        place = pointer("/tool_calls", sorted(self._calls).index(index), "function")
-        return call.feed(name or "", arguments, place)
+        return call.feed(name or "", arguments, pointer("/tool_calls", sorted(self._calls).index(index), "function"))
 
     def vetoed(self) -> Vetoed:
         """Return where the text that was read last stands, and what the rest of it would have taken at least."""
@@ -191,8 +182,8 @@ class _Call:
             contract, at = self._contract, pointer(place, "arguments")
             if issues := judge_name(contract, self.name, pointer(place, "name"), Work()):
                 return issues[0]
-            is_answer = is_final_answer(contract, self.name)
-            names = contract.names if is_answer else contract.by_name[self.name].parameters.names
+            tool = contract.by_name.get(self.name)
+            names = contract.names if tool is None else tool.parameters.names  # without a tool it is the answer
             explain = partial(judge_args, contract, self.name, at=at, call_id=None, work=Work())
             self.args = _Followed(contract.limits, _args_place(contract, self.name), explain, at, names)
             arguments, self._held = self._held + arguments, ""
@@ -233,13 +224,13 @@ class _Text:
         """Return the JSON behind what may be stripped, as far as it is there; empty when it has not begun."""
         self._lead = text
         start = text.lstrip()
-        thinks = start.startswith(_THINK_OPEN)
-        if "after_think" in self._modes and (thinks or (start and _THINK_OPEN.startswith(start))):
-            if _THINK_CLOSE not in text:
+        thinks = start.startswith(THINK_OPEN)
+        if "after_think" in self._modes and (thinks or (start and THINK_OPEN.startswith(start))):
+            if THINK_CLOSE not in text:
                 # of what was thought, only what may be a part of the closing tag is kept
-                self._lead = _THINK_OPEN + start[len(_THINK_OPEN) :][-len(_THINK_CLOSE) :] if thinks else text
+                self._lead = THINK_OPEN + start[len(THINK_OPEN) :][-len(THINK_CLOSE) :] if thinks else text
                 return ""
-            self._lead = text = text.partition(_THINK_CLOSE)[2]
+            self._lead = text = text.partition(THINK_CLOSE)[2]
             self._modes = tuple(mode for mode in self._modes if mode != "after_think")
             start = text.lstrip()
         if not start:

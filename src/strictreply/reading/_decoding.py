@@ -29,10 +29,9 @@ def decode(
     """Read exactly one JSON text, a str or UTF-8 bytes; return its value, or ``Invalid`` with ``json.*`` issues.
 
     Refused are duplicate names, NaN, Infinity and numbers beyond a double, lone surrogates, data after the value, a
-    byte order mark, integers of more than 4300 digits, and what is beyond ``limits``. ``at`` is the pointer of the
-    text: issue paths go on from it, and names in them that are not in ``names`` become ``*``. ``work`` is what
-    explaining the whole reply may still take (None: as much as a reply of its own). Time is linear: some 100 ms and 64
-    MB at the default caps.
+    byte order mark, integers of more than 4300 digits, and what is beyond ``limits``. Paths begin with ``at``, names in
+    them that are not in ``names`` become ``*``. ``work`` is what explaining the whole reply may still take (None: as
+    much as a reply of its own). Time is linear: some 100 ms and 64 MB at the default caps.
     """
     if not isinstance(text, str | bytes | bytearray):
         return Invalid((Issue.of(Code.JSON_NOT_TEXT, at, hint=f"it was {kind_words(text)}", found=quote(text)),))
@@ -93,13 +92,12 @@ def _accepted(data: bytes, limits: Limits) -> JSON | _Refusal:
     return _Refusal(Code.JSON_NOT_FINITE) if _has_infinity(value, data) else value
 
 
-_REASONS = (
+_REASONS = (  # the codes for words of the fast parser, where a text is too large to be read again to explain it better
     ("duplicate key", Code.JSON_DUPLICATE_KEY),
     ("EOF", Code.JSON_INCOMPLETE),
     ("trailing characters", Code.JSON_TRAILING_DATA),
     ("recursion limit", Code.JSON_TOO_DEEP),
 )
-"""The codes for words of the fast parser, where a text is too large to be read again for a better explanation."""
 
 
 def _measure(value: JSON, openers: int) -> tuple[int, int]:
@@ -142,8 +140,7 @@ def _explained(
         return (Issue.of(Code.JSON_ENCODING, at, found=quote(found)),)
     issues, faults = list[Issue](), diagnose(text, limits, work)
     for fault in faults:
-        line = text.count("\n", 0, fault.offset) + 1
-        column = fault.offset - text.rfind("\n", 0, fault.offset)
+        line, column = text.count("\n", 0, fault.offset) + 1, fault.offset - text.rfind("\n", 0, fault.offset)
         expected = f", expected {fault.expected}" if fault.expected else ""
         words = {"line": line, "column": column, "limit": fault.limit, "expected": expected}
         path = masked_pointer(at, fault.tokens, names)
@@ -158,7 +155,7 @@ def _explained(
 
 
 MAX_CANDIDATES = 4_000  # the openings of an object that a search tries before it gives up
-_THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
+THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 _FENCE = re.compile(r"```(?:json)?[ \t]*\r?\n(?:(.*)\n)?```", re.DOTALL | re.IGNORECASE)
 _INNER_FENCE = re.compile(r"^ {0,3}```", re.MULTILINE)
 _CANDIDATE = re.compile(r'\{(?=[ \t\n\r]*+["}])')
@@ -179,8 +176,8 @@ def extract(
     if len(text) > limits.reply_bytes:
         return text, ()
     steps: list[Extraction] = []
-    if "after_think" in modes and text.lstrip().startswith(_THINK_OPEN) and _THINK_CLOSE in text:
-        text = text.partition(_THINK_CLOSE)[2]
+    if "after_think" in modes and text.lstrip().startswith(THINK_OPEN) and THINK_CLOSE in text:
+        text = text.partition(THINK_CLOSE)[2]
         steps.append("after_think")
     fence = _FENCE.fullmatch(text.strip()) if "fenced" in modes else None
     # a string of JSON holds no raw line break, so a line inside that starts like a fence is one

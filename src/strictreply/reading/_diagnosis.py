@@ -82,21 +82,18 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class JsonFault:
-    """One fault of a text, at the character ``offset``, in the value whose path is ``tokens``.
-
-    ``found`` is what the model wrote there, ``limit`` the cap that was passed, ``hint`` the likely mistake.
-    """
+    """One fault of a text, at the character ``offset``, in the value whose path is ``tokens``."""
 
     code: Code
     offset: int
     tokens: tuple[PathToken, ...] = ()
-    found: str = ""
-    limit: int = 0
+    found: str = ""  # what the model wrote there
+    limit: int = 0  # the cap that was passed
     expected: str = ""
-    hint: str = ""
+    hint: str = ""  # the likely mistake
 
 
-# The faults behind which nothing can be read.
+# The faults behind which nothing can be read; duplicate names, lone surrogates and numbers out of range are none.
 _ENDING = {Code.JSON_TOO_MANY_NODES, Code.JSON_TOO_DEEP, Code.JSON_INCOMPLETE, Code.JSON_SYNTAX}
 
 
@@ -116,16 +113,13 @@ class _Frame:
 
 
 class Scan:
-    """One JSON value read from ``text`` at ``start``, at most ``depth`` containers deep and ``nodes`` values long.
-
-    ``end`` is the offset after the value when it is ``complete``, else of the fault that stopped the reading. Duplicate
-    names, lone surrogates and numbers out of range do not stop it. Time and memory are linear in what is read.
-    """
+    """One JSON value read from ``text`` at ``start``, at most ``depth`` containers deep and ``nodes`` values long."""
 
     __slots__ = ("_max_depth", "_max_nodes", "_stack", "complete", "end", "faults", "nodes", "text")
 
     def __init__(self, text: str, start: int, *, depth: int, nodes: int) -> None:
-        self.text, self.end, self.nodes, self.complete = text, start, 0, False
+        self.text, self.nodes, self.complete = text, 0, False
+        self.end = start  # the offset after the value when it is complete, else of the fault that stopped the reading
         self.faults: list[JsonFault] = []
         self._max_depth, self._max_nodes = depth, nodes
         self._stack = [_Frame(0, 0)]
@@ -217,7 +211,7 @@ class Scan:
         """Stop where something else stands than was ``expected``: the text is cut, or there is a fault of syntax."""
         text, frame = self.text, self._stack[-1]
         frame.name = None
-        start = end = _after_blanks(text, offset)
+        start = end = after_blanks(text, offset)
         if expected & _MEMBER and (name := _NAME_START.match(text, end)):
             self._enter(frame, name)
             start, expected = name.end(), _ITEM
@@ -239,10 +233,7 @@ class Scan:
 
 
 def diagnose(text: str, limits: Limits, work: Work) -> list[JsonFault]:
-    """Return the faults of a text that should be exactly one JSON value, at most 16; the last ends the reading.
-
-    When the work is used up before the end, the last one is ``json.unexamined``.
-    """
+    """Return the faults of a text that should be one JSON value, at most 16; ``json.unexamined`` when work runs out."""
     if not text or text.isspace():
         return [JsonFault(Code.JSON_EMPTY, 0)]
     readable = min(limits.nodes, (work.limit - work.taken) * NODES_PER_STEP)
@@ -250,7 +241,7 @@ def diagnose(text: str, limits: Limits, work: Work) -> list[JsonFault]:
     work.afford(scan.nodes // NODES_PER_STEP)
     if scan.stopped_by is Code.JSON_TOO_MANY_NODES and readable < limits.nodes:
         return [*scan.faults[:-1], JsonFault(Code.JSON_UNEXAMINED, scan.end)]
-    rest = _after_blanks(text, scan.end)
+    rest = after_blanks(text, scan.end)
     if not scan.complete or rest == len(text):
         return scan.faults
     found = excerpt(text, rest)
@@ -265,7 +256,7 @@ def excerpt(text: str, offset: int) -> str:
     return text[max(0, offset - _EXCERPT_CHARS) : offset + _EXCERPT_CHARS]
 
 
-def _after_blanks(text: str, offset: int) -> int:
+def after_blanks(text: str, offset: int) -> int:
     blank = _BLANK.match(text, offset)
     return blank.end() if blank else offset
 
@@ -275,7 +266,7 @@ def _broken_string(text: str, offset: int) -> tuple[int, str]:
     start = _STRING_START.match(text, offset)
     end = start.end() if start else offset
     if text.startswith('"', end):
-        return _after_blanks(text, end + 1), "a colon"
+        return after_blanks(text, end + 1), "a colon"
     if end == len(text) or _CUT_ESCAPE.match(text, end):
         return len(text), "a closing quote"
     if text[end] == "\\":
@@ -285,8 +276,7 @@ def _broken_string(text: str, offset: int) -> tuple[int, str]:
 
 def _broken_scalar(text: str, offset: int) -> int:
     """Return where a number or a word breaks off: the end of the text where that cuts it."""
-    cut = text[offset : offset + len("false")]
-    if any(word.startswith(cut) for word in ("true", "false", "null")):
+    if any(word.startswith(text[offset : offset + len("false")]) for word in ("true", "false", "null")):
         return len(text)
     number = _NUMBER_START.match(text, offset)
     return number.end() if number else offset

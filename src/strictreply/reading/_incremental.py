@@ -12,14 +12,13 @@ from typing import Any, Generic, NamedTuple, NoReturn, Protocol
 import jiter
 
 from strictreply.reading._decoding import decode
-from strictreply.reading._diagnosis import PathToken
+from strictreply.reading._diagnosis import PathToken, after_blanks
 from strictreply.values._issues import CODES, Code, Issue, pointer
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, Limits
 from strictreply.values._replies import A_co, Invalid
 
 _RUN = re.compile('[^"\\\\\x00-\x1f\ud800-\udfff]*+')
 _SPACE = " \t\n\r"
-_BLANKS = re.compile("[ \t\n\r]*+")
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _ESCAPE_SO_FAR = re.compile("u[0-9A-Fa-f]{0,4}")
 _SURROGATES, _HIGH, _LOW = range(0xD800, 0xE000), range(0xD800, 0xDC00), range(0xDC00, 0xE000)
@@ -49,37 +48,14 @@ _EMPTY: dict[str, Callable[[], Any]] = {"string": str, "object": dict, "array": 
 class Listener(Protocol):
     """What hears of a text while it is read; each method returns whether nothing that follows can be accepted."""
 
-    def key_begins(self) -> bool:
-        """Hear that the name of a member begins."""
-        ...
-
-    def key(self, name: str) -> bool:
-        """Hear the name of the member whose value comes next."""
-        ...
-
-    def item(self, index: int) -> bool:
-        """Hear that an item comes next, at the comma or at the first character of the first one."""
-        ...
-
-    def member(self, count: int) -> bool:
-        """Hear, at the comma, that one more member follows so many."""
-        ...
-
-    def begins(self, kind: str) -> bool:
-        """Hear the JSON type of a value at its first character; a number may prove an integer."""
-        ...
-
-    def part(self, text: str) -> bool:
-        """Hear a part of the open string or member name, escapes resolved."""
-        ...
-
-    def scalar(self, value: JSON) -> bool:
-        """Hear the whole value of a string, a number or a word; of a word at its first character."""
-        ...
-
-    def ends(self, value: JSON, size: int) -> bool:
-        """Hear the whole value of an object or array and the number of values in it, itself included."""
-        ...
+    def key_begins(self) -> bool: ...  # the name of a member begins
+    def key(self, name: str) -> bool: ...  # of the member whose value comes next
+    def item(self, index: int) -> bool: ...  # comes next, at the comma or at the first character of the first one
+    def member(self, count: int) -> bool: ...  # one more follows so many, at the comma
+    def begins(self, kind: str) -> bool: ...  # a value of a JSON type, at its first character; a number may be integer
+    def part(self, text: str) -> bool: ...  # of the open string or member name, escapes resolved
+    def scalar(self, value: JSON) -> bool: ...  # a whole string, number or word; a word at its first character
+    def ends(self, value: JSON, size: int) -> bool: ...  # a whole object or array of so many values, itself included
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +74,12 @@ class Partial(Generic[A_co]):
 
 
 class Stop(NamedTuple):
-    """Why nothing that follows can be accepted: ``code``, a fault of the JSON, or ``event``, the method that refused.
-
-    ``place`` is the path of the refused value (of the object for a name), ``value`` all that was read, the refused
-    part in it.
-    """
+    """Why nothing that follows can be accepted: a fault of the JSON, or the method of the listener that refused."""
 
     code: Code | None
     event: str
-    place: tuple[PathToken, ...]
-    value: JSON
+    place: tuple[PathToken, ...]  # the path of the refused value, of the object for a name
+    value: JSON  # all that was read, the refused part in it
 
 
 class _Stopped(Exception):
@@ -115,10 +87,7 @@ class _Stopped(Exception):
 
 
 class IncrementalReader:
-    """One JSON text fed in pieces of any length; ``listener`` hears of its values as they come.
-
-    ``loose_end`` leaves what follows the value unread. A text with an unpaired surrogate that is no escape is ``lost``.
-    """
+    """One JSON text fed in pieces of any length; ``listener`` hears of its values as they come."""
 
     def __init__(self, listener: Listener, limits: Limits = DEFAULT_LIMITS) -> None:
         self._listener, self._limits = listener, limits
@@ -136,7 +105,8 @@ class IncrementalReader:
         self._so_far = self._tail = ""  # of an escape behind its backslash; the state of a number; the rest of a word
         self._value_of_word: JSON = None
         self.stop: Stop | None = None
-        self.lost = self.loose_end = False
+        self.lost = False  # with an unpaired surrogate that is no escape
+        self.loose_end = False  # what follows the value is left unread
 
     def feed(self, piece: str) -> Stop | None:
         """Read one more piece; return why nothing that follows can be accepted, None while something may."""
@@ -216,8 +186,7 @@ class IncrementalReader:
         if not self._containers:
             self._root[:] = [value]
             return
-        container: Any = self._containers[-1]
-        place = self._places[-1]
+        container, place = self._containers[-1], self._places[-1]
         if isinstance(container, dict) or len(container) != place:
             container[place] = value
         else:
@@ -235,7 +204,7 @@ class IncrementalReader:
     def _value(self, piece: str, at: int) -> int:
         char = piece[at]
         if char in _SPACE:
-            return _end_of_blanks(piece, at)
+            return after_blanks(piece, at)
         kind = _KINDS.get(char)
         if kind is None:
             return self._no_value(char, at)
@@ -315,7 +284,7 @@ class IncrementalReader:
     def _key(self, piece: str, at: int) -> int:
         char = piece[at]
         if char in _SPACE:
-            return _end_of_blanks(piece, at)
+            return after_blanks(piece, at)
         if char == '"':
             self._may_end, self._places[-1] = False, None
             self._begin_text(is_key=True)
@@ -328,7 +297,7 @@ class IncrementalReader:
 
     def _colon(self, piece: str, at: int) -> int:
         if piece[at] in _SPACE:
-            return _end_of_blanks(piece, at)
+            return after_blanks(piece, at)
         if piece[at] != ":":
             self._fault(Code.JSON_SYNTAX)
         self._state = self._value
@@ -346,7 +315,7 @@ class IncrementalReader:
             self._state = self._value if isinstance(container, list) else self._key
             return at + 1
         if char in _SPACE:
-            return _end_of_blanks(piece, at)
+            return after_blanks(piece, at)
         if char != ("]" if isinstance(container, list) else "}"):
             self._fault(Code.JSON_SYNTAX)
         return self._close(at)
@@ -360,7 +329,7 @@ class IncrementalReader:
         return at + 1
 
     def _end(self, piece: str, at: int) -> int:
-        at = len(piece) if self.loose_end else _end_of_blanks(piece, at)
+        at = len(piece) if self.loose_end else after_blanks(piece, at)
         if at < len(piece):
             self._fault(Code.JSON_TRAILING_DATA)
         return at
@@ -431,8 +400,3 @@ class IncrementalReader:
         if self._listener.key(text):
             self._refuse("key", text)
         self._places[-1], self._state = text, self._colon
-
-
-def _end_of_blanks(piece: str, at: int) -> int:
-    blanks = _BLANKS.match(piece, at)
-    return blanks.end() if blanks else at

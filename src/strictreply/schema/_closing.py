@@ -56,12 +56,9 @@ Respell: TypeAlias = Callable[[dict[str, Any], str, Any], dict[str, Any]]
 
 
 def modern(document: Document) -> Document:
-    """Return the same schema in a draft from 06 on; raises ContractError when ``$schema`` names no known draft.
-
-    Draft-04 and draft-03 become draft-07. What no draft since 06 has a meaning for is read as its one meaning, such as
-    ``nullable`` beside ``type``; in what does not declare an older draft ``dependencies`` and a list in ``items``, too.
-    A document that needs none of it comes back equal.
-    """
+    """Return the same schema in a draft from 06 on (03 and 04 become 07); ContractError for an unknown ``$schema``."""
+    # What no draft since 06 has a meaning for is read as its one meaning, such as ``nullable`` beside ``type``; in what
+    # does not declare an older draft ``dependencies`` and a list in ``items``, too.
     if isinstance(document, bool):
         return document
     draft = declared_draft(document)
@@ -101,10 +98,8 @@ def upgraded(document: Document) -> Document:
 
 
 def as_member(document: Document, name: str) -> dict[str, Any]:
-    """Return the schema of an object with the one member ``name``, which is what ``document`` describes.
-
-    Definitions move to the root, where servers look for them; identifiers and dynamic references get a base instead.
-    """
+    """Return the schema of an object with the one member ``name``, which is what ``document`` describes."""
+    # Definitions move to the root, where servers look for them; identifiers and dynamic references get a base instead.
     whole: dict[str, Any] = {"type": "object", "properties": {name: document}, "required": [name]}
     if isinstance(document, bool):
         return whole
@@ -232,14 +227,13 @@ AS_WRITTEN = ("not", "if", "contains", "propertyNames")  # closing what is negat
 
 
 def closed_graph(source: Document, *, root_closed: bool) -> Graph:
-    """Copy a schema with its objects closed, and return the copy's graph.
+    """Copy a schema with its objects closed, the root in any case with ``root_closed``, and return the copy's graph.
 
     What it admits the source admits too, but for a ``oneOf`` whose closed branches overlap less. Every place that
     judges a value of its own is closed once: by ``additionalProperties`` where no other schema has a say about the same
     value (it sees only the properties beside it), else by ``unevaluatedProperties`` around all that have. A choice
     (``anyOf``, ``oneOf``) with nothing beside it is closed branch by branch. An explicit statement is respected
-    everywhere. ``root_closed`` closes the root even when it lists no properties. A member that is required counts as
-    listed.
+    everywhere. A member that is required counts as listed.
     """
     copy = upgraded(read_document(source))
     graph = Graph({} if copy is True and root_closed else copy)
@@ -248,11 +242,8 @@ def closed_graph(source: Document, *, root_closed: bool) -> Graph:
 
 
 def shown_document(source: Document, closed: Graph) -> Document:
-    """Return a schema with ``additionalProperties: false`` wherever closing added it; ``source`` where it did not.
-
-    ``unevaluatedProperties``, unknown to endpoints, is left out, as is what would forbid members that are required
-    only.
-    """
+    """Return a schema with ``additionalProperties: false`` wherever closing added it; ``source`` where it did not."""
+    # left out are ``unevaluatedProperties``, unknown to endpoints, and what would forbid members that are required only
     shown = None
     for node in closed.nodes:
         if node.pointer is None or node.schema.get("additionalProperties") is not False:
@@ -267,18 +258,14 @@ def shown_document(source: Document, closed: Graph) -> Document:
 
 
 class _Closer:
-    """One closing of one document.
-
-    ``_places`` are the schemas that judge a value of their own, ``_forced`` those closed though they list nothing;
-    ``_shared`` are met only through references, so that a composition elsewhere may also use them.
-    """
+    """One closing of one document."""
 
     def __init__(self, graph: Graph, *, root_closed: bool) -> None:
-        self._places: dict[int, Node] = {}
+        self._places: dict[int, Node] = {}  # the schemas that judge a value of their own
         self._choices: dict[int, list[SchemaEdge]] = {}
         self._composed: set[int] = set()
-        self._shared: set[int] = set()
-        self._forced: set[int] = {id(graph.root)} if root_closed else set()
+        self._shared: set[int] = set()  # met only through references, so that a composition elsewhere may also use them
+        self._forced: set[int] = {id(graph.root)} if root_closed else set()  # closed though they list nothing
         self._pending: list[Node] = []
         if graph.root is not None:
             self._discover(graph.root, shared=False)
@@ -289,7 +276,7 @@ class _Closer:
                 self._discover(edge.target, shared=True)  # a composition may use the whole choice
             members = [node] if choices else node.judges()
             # All but the place itself describe a part of its members: closed alone, each would refuse the others' part.
-            self._composed.update(id(member) for member in members[1:])
+            self._composed.update(map(id, members[1:]))
             for edge in (edge for member in members for edge in member.along(Applies.MEMBER, Applies.ITEM)):
                 if edge.keyword not in AS_WRITTEN:
                     self._discover(edge.target, shared=False)
@@ -355,9 +342,7 @@ def _choices(node: Node) -> list[SchemaEdge]:
 
 def _admit_required(node: Node) -> None:
     """List at a place what is required and not described there: closing must not forbid what the schema demands."""
-    described = _described(node)
-    contexts = {id(node): described}
-    pending, missing = [node], dict[str, None]()
+    contexts, pending, missing = {id(node): _described(node)}, [node], dict[str, None]()
     for member in pending:  # grows while it is walked
         context = contexts[id(member)]
         missing |= dict.fromkeys(name for name in _demanded(member) if name not in context)

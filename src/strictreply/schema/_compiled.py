@@ -136,8 +136,7 @@ class Schema:
         node = governing_node(self._written, path)
         if node is None:
             return self.shown
-        part: JSON = node.schema if node.pointer is None else at_pointer(self.shown, pointer_tokens(node.pointer))
-        return part
+        return node.schema if node.pointer is None else at_pointer(self.shown, pointer_tokens(node.pointer))
 
     def alone(self, path: str) -> dict[str, Any] | None:
         """Return :meth:`part` with the definitions it refers to; None for the whole, a boolean, or other references."""

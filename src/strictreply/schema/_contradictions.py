@@ -60,10 +60,7 @@ _Held: TypeAlias = tuple[Node, str, Any]  # a schema, one of its keywords, and w
 
 
 def refuse_contradictions(graph: Graph, unclosed: Document, what: str, kinds: frozenset[str]) -> None:
-    """Raise ContractError when no value of ``kinds`` fits ``what``, and warn once of parts of it that nothing fits.
-
-    ``unclosed`` is the document before its objects were closed: statements that are in it are the author's.
-    """
+    """Raise ContractError when no value of ``kinds`` fits ``what``, and warn once of parts of it that nothing fits."""
     possible, parts = _Possible(frozenset() if graph.document is False else ALL), list[Conflict]()
     analysis = _Analysis(graph, unclosed)
     if graph.root is not None:
@@ -90,17 +87,15 @@ class _Analysis:
     """One analysis: grows the set of schemas that some value may fit, until it grows no more."""
 
     def __init__(self, graph: Graph, unclosed: Document) -> None:
-        self._graph, self._unclosed = graph, unclosed
-        self._alive: set[int] = set()
+        self._graph, self._unclosed = graph, unclosed  # the statements in the latter are the author's
+        self._alive: set[int] = {id(node) for node in graph.nodes if node.pointer is None}
         self._engines: dict[int, SchemaEngine | None] = {}
         self._steps = 0
-        self.verdicts: dict[int, _Possible] = {}
+        self.verdicts: dict[int, _Possible] = dict.fromkeys(self._alive, _Possible(ALL))
 
     def run(self) -> None:
         """Judge every schema; a schema that needs itself without end never comes alive."""
         unsure = [node for node in reversed(self._graph.nodes) if node.pointer is not None]
-        self._alive = {id(node) for node in self._graph.nodes if node.pointer is None}
-        self.verdicts = dict.fromkeys(self._alive, _Possible(ALL))
         for _ in range(MAX_ROUNDS):
             before = len(self._alive)
             for node in unsure:
@@ -189,8 +184,7 @@ class _Analysis:
                 least = max(least, needed)
                 if needed > node.schema.get("maxContains", needed):
                     yield _conflict_at("array", node, "maxContains", f"at least {needed} are required")
-                places = [(node, "contains", contained), *rests]
-                yield from self._impossible("array", places, "an item it must contain")
+                yield from self._impossible("array", [(node, "contains", contained), *rests], "an item it must contain")
         for index in range(min(math.ceil(least), MAX_INDEX)):
             items = list(_items_at(conjoined, index))
             yield from self._impossible("array", items, f"item {index}, which there must be,")
@@ -225,15 +219,13 @@ class _Analysis:
                 own = keyword == "additionalProperties"
                 speaking = [node] if own else joined([node], lambda edge: edge.applies is Applies.HERE)
                 if node.schema.get(keyword) is False and not any(_speaks_of(each, name, own=own) for each in speaking):
-                    is_theirs = keyword in self._as_written(node)
-                    why = f"{keyword} admits no such key" if is_theirs else CLOSED_BY_US
+                    why = f"{keyword} admits no such key" if keyword in self._as_written(node) else CLOSED_BY_US
                     yield _conflict_at("object", holder, "required", f"the key {word(name)} is required, but {why}")
             names = node.schema.get("propertyNames")
             judge = self._graph.find(names)
             if names is False or (judge is not None and not self._fits_all(conjoined_with([judge]), name)):
-                yield _conflict_at(
-                    "object", node, "propertyNames", f"the key {word(name)} is required, but not allowed"
-                )
+                why = "is required, but not allowed"
+                yield _conflict_at("object", node, "propertyNames", f"the key {word(name)} {why}")
 
     def _impossible(self, kind: str, places: list[_Held], what: str, *tokens: str) -> Iterator[Conflict]:
         possible: list[Node] = []

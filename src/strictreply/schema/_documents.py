@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib.parse import unquote
 
 from strictreply.schema._vocabulary import REFERENCES, TYPES, Applies, children, draft_of, ignores_siblings
@@ -30,15 +30,11 @@ DOCUMENT_URI = "urn:strictreply:schema"  # of a document without ``$id``, in :me
 
 
 def read_document(document: object) -> Document:
-    """Copy a schema deeply, as plain dicts, lists and scalars that share nothing.
-
-    Raises ContractError when it is neither an object nor a boolean, holds what JSON cannot say (other types, names
-    that are not text, NaN, lone surrogates, endless integers) or exceeds a cap: 120 levels, 10 000 values, 2 MB.
-    """
+    """Copy a schema deeply, as plain dicts, lists and scalars that share nothing; ContractError for what is no JSON."""
+    # that is other types, names that are not text, NaN, lone surrogates, endless integers, and what is beyond the caps
     if not isinstance(document, Mapping | bool):
         raise ContractError(f"a schema must be an object or a boolean, not {type(document).__name__}: give a dict")
-    copied: Document = _Copier().copy(document, "", 0)
-    return copied
+    return cast("Document", _Copier().copy(document, "", 0))
 
 
 class _Copier:
@@ -70,10 +66,8 @@ class _Copier:
             case list() | tuple():
                 return [self.copy(item, pointer(path, index), depth + 1) for index, item in enumerate(value)]
             case _:
-                words = (
-                    f"a schema is JSON, {type(value).__name__} is not; use dict, list, str, int, float, bool and None"
-                )
-                raise ContractError(words, path=path)
+                hint = "use dict, list, str, int, float, bool and None"
+                raise ContractError(f"a schema is JSON, {type(value).__name__} is not; {hint}", path=path)
 
     def _text(self, text: object, path: str) -> str:
         """Copy a text as an exact str, so that members of an enum become their value."""
@@ -102,13 +96,10 @@ def malformed(place: tuple[str | int, ...], words: str) -> ContractError:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceScope:
-    """The base that the references inside of a schema are resolved against.
-
-    ``resolver`` is None where a document only points into itself (``#/$defs/…``), which needs no library.
-    """
+    """The base that the references inside of a schema are resolved against."""
 
     document: dict[str, Any]
-    resolver: Resolver[Any] | None = None
+    resolver: Resolver[Any] | None = None  # where a document only points into itself (``#/$defs/…``): it needs none
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> ReferenceScope:

@@ -1,16 +1,13 @@
-"""The engines that decide whether a value fits, and the schema read by places of the value.
-
-jsonschema-rs, or jsonschema where it has no wheel, only decides: its paths are lossy (``"007"`` comes back as 7).
-"""
+"""The engines that decide whether a value fits, and the schema read by places of the value."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from strictreply.schema._documents import DOCUMENT_URI, MAX_WORDS, NOT_LINEAR, Document, Graph, Node, malformed
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
     from strictreply.schema._reference_engine import ReferenceEngine
 
 MAX_WALKED = 500
-MAX_HOMES = 2  # the places of one name that are shown: of more, none is likely to be the one that was meant
 NAMING = ("properties", "dependentRequired", "dependentSchemas", "dependencies")
 
 
@@ -95,14 +91,11 @@ def _member(node: Node, token: str) -> Node | None:
 
 
 class UnionChoice(NamedTuple):
-    """A union whose branches each state one type; an integer counts as a number.
+    """A union whose branches each state one type; an integer counts as a number."""
 
-    ``types`` are all of them as written, ``branches`` the indexes of the branches by type. ``tags`` holds, by type, a
-    required member whose texts distinguish several branches: its name, and the index of the branch by the text.
-    """
-
-    types: tuple[str, ...]
-    branches: dict[str, tuple[int, ...]]
+    types: tuple[str, ...]  # all of them, as written
+    branches: dict[str, tuple[int, ...]]  # the indexes of the branches by type
+    # by type a required member whose texts distinguish several branches: its name, and the index of the branch by text
     tags: dict[str, tuple[str, dict[str, int]]]
 
 
@@ -157,25 +150,13 @@ COMPILING = 10  # the steps that compiling a small schema costs
 MAX_PATTERN_BYTES = 1_000_000  # the size of one compiled pattern, which its repeats multiply
 
 
-class SchemaEngine(Protocol):
-    """A compiled schema; ``is_valid`` may raise ValueError or RecursionError for what is not bounded JSON."""
-
-    @property
-    def remembers(self) -> bool:
-        """Return whether a recurring schema is tried only once per place, so that validity alone is cheap."""
-        ...
-
-    def is_valid(self, value: JSON) -> bool:
-        """Return whether a value fits."""
-        ...
-
-    def part(self, schema: dict[str, Any]) -> SchemaEngine:
-        """Compile a schema that refers into the document by absolute references, at the price of what it reaches."""
-        ...
+# A compiled schema. ``is_valid`` may raise ValueError or RecursionError for what is no bounded JSON; what ``remembers``
+# tries a recurring schema only once per place, so that validity alone is cheap.
+SchemaEngine: TypeAlias = "RustEngine | ReferenceEngine"
 
 
 @cache
-def engine_type() -> type[RustEngine | ReferenceEngine]:
+def engine_type() -> type[SchemaEngine]:
     """Return the engine in use: its ``refuse_malformed`` checks a schema against its metaschema."""
     if find_spec("jsonschema_rs") is not None:
         return RustEngine
@@ -190,14 +171,14 @@ def engine_for(document: Document, *, formats: bool) -> SchemaEngine:
 
 
 class RustEngine:
-    """jsonschema-rs, offline, with its linear pattern engine."""
+    """jsonschema-rs, offline, with its linear pattern engine; it only decides, as its paths are lossy (7 is "007")."""
 
     remembers = True
 
     def __init__(self, document: Document, *, formats: bool, registry: jsonschema_rs.Registry | None = None) -> None:
         self._document, self._formats, self._registry = document, formats, registry
         with _contract_errors(document):
-            self._validator = jsonschema_rs.validator_for(
+            validator = jsonschema_rs.validator_for(
                 document,
                 offline=True,
                 registry=registry,
@@ -205,19 +186,15 @@ class RustEngine:
                 validate_formats=formats,
                 email_options=jsonschema_rs.EmailOptions(allow_display_text=False),
             )
-
-    def is_valid(self, value: JSON) -> bool:
-        """Return whether the value fits."""
-        return self._validator.is_valid(value)
+        self.is_valid: Callable[[JSON], bool] = validator.is_valid
 
     @staticmethod
     def refuse_malformed(document: Document) -> None:
-        """Check a schema against its metaschema."""
         with _contract_errors(document):
             jsonschema_rs.meta.validate(document)
 
     def part(self, schema: dict[str, Any]) -> RustEngine:
-        """Compile a schema beside the document, which is registered once."""
+        """Compile a schema with absolute references into the document, registered once; the cost is what it reaches."""
         if self._registry is None and isinstance(self._document, dict):
             self._registry = jsonschema_rs.Registry([(self._document.get("$id", DOCUMENT_URI), self._document)])
         return RustEngine(schema, formats=self._formats, registry=self._registry)
@@ -271,11 +248,10 @@ class SchemaParts:
 
     def engine(self, key: tuple[object, ...], schema: dict[str, Any], work: Work) -> SchemaEngine:
         """Return the engine of a part, compiled once."""
-        known = self._engines.get(key)
-        if known is None:
+        if key not in self._engines:
             work.take(COMPILING)
-            known = self._engines[key] = self._engine.part({"$schema": self.draft, **schema})
-        return known
+            self._engines[key] = self._engine.part({"$schema": self.draft, **schema})
+        return self._engines[key]
 
     def refer(self, schema: object) -> dict[str, Any] | bool:
         """Return a schema that means a sub-schema of the document, wherever it stands."""

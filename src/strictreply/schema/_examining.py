@@ -25,20 +25,14 @@ Steps: TypeAlias = "tuple[str | int, ...]"  # the member names and indexes that 
 
 @dataclass(frozen=True, slots=True)
 class SchemaFault:
-    """One place that one keyword refused; ``found`` is what stands there.
+    """One place that one keyword refused."""
 
-    ``keyword`` is ``false`` for a schema that admits nothing. ``path`` holds member names (str) and indexes (int).
-    ``schema`` holds the keyword, None when it cannot be determined. ``names`` are the members that are missing, too
-    many, or refused. ``branches`` holds the faults per branch of a union, empty when more than one branch of ``oneOf``
-    fits.
-    """
-
-    keyword: str
+    keyword: str  # ``false`` for a schema that admits nothing
     path: Steps
-    schema: Mapping[str, Any] | None = None
-    names: tuple[str, ...] = ()
-    branches: tuple[tuple[SchemaFault, ...], ...] = ()
-    found: JSON = field(default=None, compare=False)
+    schema: Mapping[str, Any] | None = None  # that holds the keyword; None when it cannot be determined
+    names: tuple[str, ...] = ()  # of the members that are missing, too many, or refused
+    branches: tuple[tuple[SchemaFault, ...], ...] = ()  # those of a union; none when more than one of ``oneOf`` fits
+    found: JSON = field(default=None, compare=False)  # what stands there
 
 
 class _Enough(Exception):
@@ -201,8 +195,7 @@ class Examination:
 
     def _any_of(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
         listed = node.schema[keyword]
-        spelled = {keyword: [self._parts.refer(below) for below in listed]}
-        if self._holds((id(node.schema), keyword), spelled, value):
+        if self._holds((id(node.schema), keyword), {keyword: [self._parts.refer(below) for below in listed]}, value):
             return
         nodes = [found for below in listed if (found := self._parts.graph.find(below)) is not None]
         choice = self._parts.choice(node, keyword, nodes) if len(nodes) == len(listed) else None
@@ -259,8 +252,7 @@ class Examination:
         elif len(targets) == 1:
             self._examine(targets[0], value, path)
         else:
-            root = self._parts.graph.root
-            targets.sort(key=lambda target: target is not root)  # the outermost schema comes first
+            targets.sort(key=lambda target: target is not self._parts.graph.root)  # the outermost schema comes first
             self.faults += next(filter(None, (self._branch(target, value, path) for target in targets)), ())
 
     def _evaluated_names(self, node: Node, value: dict[str, JSON], asking: str = "") -> set[str]:

@@ -1,7 +1,4 @@
-"""Faults as issues, made of the schema's words only, and small instances that may fit.
-
-What the model wrote stands in ``found`` alone, so that a correction never repeats it as if it were an instruction.
-"""
+"""Faults as issues, made of the schema's words only, and small instances that may fit."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from typing import Any, TypeAlias
 
 from strictreply.reading._decoding import masked_pointer
 from strictreply.schema._documents import Graph, Node, described_names
-from strictreply.schema._engines import MAX_HOMES, SchemaParts, engine_for, homes, knows_member, missing_members
+from strictreply.schema._engines import SchemaParts, engine_for, homes, knows_member, listed_values, missing_members
 from strictreply.schema._examining import Examination, SchemaFault, Steps
 from strictreply.schema._vocabulary import (
     BRIEF_LIST_CHARS,
@@ -36,13 +33,13 @@ from strictreply.values._issues import Issue, came_words, pointer, quote, shown_
 from strictreply.values._limits import JSON, Spent, Work
 
 MAX_ISSUES, MAX_FAULTS, MAX_FORMS = 32, 256, 8
-MAX_CHARS, MAX_WORDS = 64, 256
-CUTOFF = 0.7
+MAX_CHARS, MAX_WORDS, CUTOFF = 64, 256, 0.7
+MAX_HOMES = 2  # the places of one name that are shown: of more, none is likely to be the one that was meant
 CELLS = 120  # pairs of characters that cost one step of work to compare
 
 
 def rule_issue(place: str, rule: SchemaRule, path: str, expected: str = "", found: str = "", hint: str = "") -> Issue:
-    """Return a broken rule as an issue."""
+    """Return a broken rule as an issue; what the model wrote stands in ``found`` alone: it must not seem an order."""
     return Issue(f"{place}.{rule}", rule.category, path, rule.template.format(expected=expected), hint, found)
 
 
@@ -156,10 +153,8 @@ def _hint(fault: SchemaFault, work: Work) -> str:
         return did_you_mean(wrong, [text for text in listed if isinstance(text, str)], work)
     types = as_list(schema.get("type")) if fault.keyword == "type" else []
     digits = wrong.removeprefix("-").replace(".", "", 1)
-    number = "number" in types or ("integer" in types and "." not in wrong)
-    quoted = number and digits.isascii() and digits.isdigit()
-    boolean = "boolean" in types and wrong.lower() in ("true", "false")
-    return "write it without quotes" if quoted or boolean else ""
+    quoted = digits.isascii() and digits.isdigit() and ("number" in types or ("integer" in types and "." not in wrong))
+    return "write it without quotes" if quoted or ("boolean" in types and wrong.lower() in ("true", "false")) else ""
 
 
 def nearest(text: str, known: Iterable[str], work: Work, *, cutoff: float = CUTOFF) -> str | None:
@@ -326,8 +321,7 @@ class _Maker:
 
 
 def _listed(schema: dict[str, Any], *, default: bool) -> list[Any]:
-    given = [schema["const"]] if "const" in schema else schema.get("enum")
-    return given or ([schema["default"]] if default and "default" in schema else [])
+    return listed_values(schema) or ([schema["default"]] if default and "default" in schema else [])
 
 
 def _open_name(schema: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Worded, capped, json_words
@@ -25,7 +25,7 @@ DIALECTS = {draft.replace("https://", "http://"): draft for draft in (*DRAFTS, D
 }
 """The draft by which each known ``$schema``, spelled with ``http``, is read; a hyper-schema is its draft with links."""
 
-TYPES = {
+TYPES = {  # of JSON, with their words
     "array": "an array",
     "boolean": "true or false",
     "integer": "an integer",
@@ -34,7 +34,6 @@ TYPES = {
     "object": "an object",
     "string": "a string",
 }
-"""The types of JSON, with their words."""
 
 
 class Applies(Enum):
@@ -45,15 +44,6 @@ class Applies(Enum):
     ITEM = "an item of the array"
     NAME = "a member's name"
     NOWHERE = "nothing until it is referenced"
-
-
-class Child(NamedTuple):
-    """A sub-schema in its holder; ``token`` is the name or index below ``keyword``, None when it holds just one."""
-
-    keyword: str
-    token: str | int | None
-    schema: Any
-    applies: Applies
 
 
 ONE = {
@@ -70,13 +60,12 @@ MAPS = {
     **dict.fromkeys(("$defs", "definitions"), Applies.NOWHERE),
 }
 """The keywords that hold one sub-schema, a list of them, or a map of them: and where these apply."""
-LENGTHS: dict[str, tuple[type, Callable[[Any, Any], bool]]] = {
+LENGTHS: dict[str, tuple[type, Callable[[Any, Any], bool]]] = {  # what bounds the length of an array or an object
     "minItems": (list, operator.ge),
     "maxItems": (list, operator.le),
     "minProperties": (dict, operator.ge),
     "maxProperties": (dict, operator.le),
 }
-"""The keywords that bound the length of an array or an object, and how."""
 WHOLE = ("enum", "const", "uniqueItems")  # the keywords that look at all of a container by themselves
 OWN = frozenset(("type", *LENGTHS, *WHOLE, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")).union(
     ("multipleOf", "minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType")
@@ -122,16 +111,16 @@ def ignores_siblings(document: dict[str, Any] | bool) -> bool:
     return draft_of(document) in (DRAFT_07, DRAFT_06)
 
 
-def children(schema: dict[str, Any]) -> Iterator[Child]:
-    """Yield the sub-schemas that stand directly in ``schema``, booleans too; references are not followed."""
+def children(schema: dict[str, Any]) -> Iterator[tuple[str, str | int | None, Any, Applies]]:
+    """Yield each sub-schema, boolean or not, behind its keyword and the name or index below that (None: one alone)."""
     for keyword in (keyword for keyword in schema if keyword in HOLDERS):  # in the schema's own order
         value = schema[keyword]
         if isinstance(value, list) and keyword in LISTS:
-            yield from (Child(keyword, index, item, LISTS[keyword]) for index, item in enumerate(value))
+            yield from ((keyword, index, item, LISTS[keyword]) for index, item in enumerate(value))
         elif isinstance(value, dict) and keyword in MAPS:
-            yield from (Child(keyword, name, item, MAPS[keyword]) for name, item in value.items())
+            yield from ((keyword, name, item, MAPS[keyword]) for name, item in value.items())
         elif keyword in ONE:
-            yield Child(keyword, None, value, ONE[keyword])
+            yield keyword, None, value, ONE[keyword]
 
 
 _JSON_TYPES: dict[type, str] = {bool: "boolean", int: "integer", str: "string", list: "array", dict: "object"}
@@ -203,11 +192,10 @@ KEYWORDS = {keyword: rule for rule, keywords in _OF_SEVERAL.items() for keyword 
     re.sub("_(.)", lambda found: found[1].upper(), rule): rule for rule in SchemaRule if rule not in _OF_SEVERAL
 }
 """The rule behind each keyword that can refuse a value; ``false`` is the schema that admits nothing."""
-MAX_LIST_CHARS = 64
 BRIEF_LIST_CHARS = 32  # beside a hint that names the nearest
-MAX_FORMS_CHARS, MAX_WORD_CHARS, MAX_FORM_CHARS = 120, 120, 60
+MAX_LIST_CHARS, MAX_FORMS_CHARS, MAX_WORD_CHARS, MAX_FORM_CHARS = 64, 120, 120, 60
 OTHER_FORM = "what another form allows"
-FORMATS = {
+FORMATS = {  # the words for a format, and a text that has it (None: no text is typical of it)
     "date": ("a date, YYYY-MM-DD", "2025-01-31"),
     "date-time": ("a date and time as in RFC 3339, 2025-01-31T12:00:00Z", "2025-01-31T12:00:00Z"),
     "time": ("a time as in RFC 3339, 12:00:00Z", "12:00:00Z"),
@@ -228,7 +216,6 @@ FORMATS = {
     "relative-json-pointer": ("a relative JSON Pointer", "0"),
     "regex": ("a regular expression", None),
 }
-"""The words for a format, and a text that has it (None: no text is typical of it)."""
 FORMAT_SAMPLES = {name: sample for name, (_, sample) in FORMATS.items() if sample is not None}
 COUNTED = {"Length": "character", "Items": "item", "Properties": "key"}  # by ``minLength`` and its like
 
@@ -281,8 +268,7 @@ def list_words(values: Iterable[object], chars: int = MAX_LIST_CHARS) -> str:
     """Return values of the schema as JSON, those beyond so many characters counted: at least the first is shown."""
     every = list(values)
     shown = _fitting(map(word, every), chars)  # no word is made of what is not shown: an enum may be long
-    more = f" and {len(every) - len(shown)} more" if len(shown) < len(every) else ""
-    return ", ".join(shown) + more
+    return ", ".join(shown) + (f" and {len(every) - len(shown)} more" if len(shown) < len(every) else "")
 
 
 def _fitting(words: Iterable[str], chars: int) -> list[str]:

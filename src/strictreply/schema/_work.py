@@ -27,16 +27,12 @@ Below: TypeAlias = list[Counter[int]]
 
 
 def load_of(graph: Graph) -> int | None:
-    """Return how many judgements one place of a value may cost; None when that can grow with the value's depth.
-
-    Raises ContractError for loops that do not go into the value, and for too many choices or patterns.
-    """
+    """Return how many judgements one place of a value may cost, None if that grows with depth; ContractError beyond."""
     held = ((node.schema.get("pattern"), node.schema.get("patternProperties")) for node in graph.nodes)
     texts = (text for own, members in held for text in (own, *(members if isinstance(members, dict) else ())))
     if len({text for text in texts if isinstance(text, str)}) > MAX_PATTERNS:
         raise ContractError(f"the schema is too complex: more than {MAX_PATTERNS} patterns; leave some out")
-    here = _judges_here(graph)
-    load = _max_load(here, _places(graph))
+    load = _max_load(_judges_here(graph), _places(graph))
     if load <= MAX_LOAD:
         return load
     try:
@@ -142,10 +138,8 @@ def size_of(value: object, most: int, *, scalars: bool = True) -> int:
 
 
 def judgements_of(graph: Graph, value: object, *, built: bool = False) -> int:
-    """Count the judgements that checking ``value`` may take, without checking; more than 300 000 for too many.
-
-    ``built`` counts for pydantic instead: objects and arrays, and of a tagged union one branch.
-    """
+    """Count the judgements that checking ``value`` may take, without checking; more than 300 000 for too many."""
+    # ``built`` counts for pydantic instead: objects and arrays, and of a tagged union one branch
     known: dict[tuple[int, int, bool], int] = {}
 
     def count(node: Node, value: object, *, watched: bool) -> int:

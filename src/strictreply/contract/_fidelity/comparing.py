@@ -27,23 +27,19 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 class Risk(IntEnum):
     """When a value has to be compared with its JSON."""
 
-    NONE = 0
+    NONE = 0  # nothing that fits the type's schema is changed
     LONG_NUMBERS = 1  # only when the JSON holds an integer that a float may not hold
     ALWAYS = 2
 
 
 @dataclass(slots=True)
 class Comparison:
-    """One comparison of a value with its JSON: the differences, and the risk up to which nothing need be compared.
-
-    ``work`` is what it may take (Spent beyond). Inside a union every place is compared, because a branch that changes
-    nothing by itself may be the wrong one. ``known`` holds what unions found, by identities.
-    """
+    """One comparison of a value with its JSON: the differences, and the risk up to which nothing need be compared."""
 
     floor: int
-    work: Work
+    work: Work  # what it may take (Spent beyond)
     found: list[Difference] = field(default_factory=list[Difference])
-    known: dict[tuple[int, int, int], list[Difference]] = field(default_factory=dict[Any, Any])
+    known: dict[tuple[int, int, int], list[Difference]] = field(default_factory=dict[Any, Any])  # by unions, see there
 
     def report(self, words: str, judged: JSON, steps: tuple[str | int, ...] = ()) -> None:
         """Note a difference; more of them than a reply's faults are not needed."""
@@ -65,7 +61,7 @@ class Comparison:
             self.found[before:] = [((step, *steps), words, found) for steps, words, found in self.found[before:]]
 
     def inside(self) -> Comparison:
-        """Try a branch of a union."""
+        """Try a branch of a union, comparing every place: one that changes nothing by itself may be the wrong one."""
         self.work.take(PER_BRANCH)
         return Comparison(-1, self.work, known=self.known)  # below every risk
 
@@ -91,16 +87,14 @@ class Part:
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Scalar(Part):
-    """A value without parts: which JSON spells it, and the words for JSON that does not.
+    """A value without parts: which JSON spells it, and the words for JSON that does not."""
 
-    ``risk`` is NONE when nothing that fits the type's schema is changed. ``text`` marks what JSON spells as a string.
-    """
-
+    risk: Risk = field(default=Risk.ALWAYS, kw_only=True)
     same: Same
     words: str
-    text: bool = True
+    text: bool = field(default=True, kw_only=True)  # whether JSON spells it as a string
 
     def as_key(self) -> Scalar:
         """Return the same for the keys of an object, which are text read as something else."""
@@ -108,8 +102,7 @@ class Scalar(Part):
         def same(value: Any, name: JSON) -> bool:
             return self.same(value, name if self.text else _scalar(str(name)))
 
-        words = f"has a key that would be read as another value; each key {self.words}"
-        return Scalar(same=same, words=words, risk=Risk.ALWAYS)
+        return Scalar(same, f"has a key that would be read as another value; each key {self.words}")
 
     def _compare(self, value: Any, judged: JSON, run: Comparison) -> None:
         try:

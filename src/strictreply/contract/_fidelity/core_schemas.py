@@ -1,8 +1,7 @@
 """From pydantic's core schema of a type to what holds its values to their JSON: the parts to compare, and the probe.
 
-pydantic widens, rounds and merges: an integer of 310 digits becomes infinite, two keys of a dict one. What a second
-validator without the user's code, the *probe*, makes of JSON is compared with that JSON. Only discriminators of unions
-are the user's code here.
+pydantic widens, rounds and merges. What a second validator without the user's code (but for discriminators of unions),
+the *probe*, makes of JSON is compared with that JSON.
 """
 
 from __future__ import annotations
@@ -58,11 +57,7 @@ class Fidelity:
     def issues(
         self, judged: JSON, text: bytes, *, at: str, names: Collection[str], place: str, work: Work | None = None
     ) -> tuple[Issue, ...]:
-        """Report where the value made of ``judged``, spelled as JSON in ``text``, would not say the same.
-
-        The code is ``<place>.not_representable``, or ``<place>.too_complex`` when ``work`` (None: as much as a reply of
-        its own) is used up.
-        """
+        """Report where the value made of ``judged``, which ``text`` spells as JSON, would not say the same."""
         if self.part is None or self.probe is None:
             return ()
         floor = Risk.NONE if _LONG in text.translate(_ALIKE) else Risk.LONG_NUMBERS
@@ -81,9 +76,8 @@ class Fidelity:
         finally:
             work.afford(run.work.taken // COMPARED_PER_STEP)
         report = partial(Issue, f"{place}.{NOT_REPRESENTABLE}", Category.FORMAT_ERROR)
-        return tuple(
-            report(masked_pointer(at, steps, names), words, "", quote(found)) for steps, words, found in run.found
-        )
+        told = [(masked_pointer(at, steps, names), words, quote(found)) for steps, words, found in run.found]
+        return tuple(report(path, words, "", found) for path, words, found in told)
 
 
 _KNOWN: WeakKeyDictionary[TypeAdapter[Any], Fidelity] = WeakKeyDictionary()
@@ -131,8 +125,7 @@ class Reader:
     def read(self, schema: CoreSchema) -> Read:
         """Read a schema: as its kind asks, or as the user's own when nothing here knows the kind."""
         outer, self._config = self._config, schema.get("config") or self._config
-        method = self._METHODS.get(schema["type"], Reader._scalar)
-        probe, part = method(self, schema)
+        probe, part = self._METHODS.get(schema["type"], Reader._scalar)(self, schema)
         self._config = outer
         if "ref" in schema:
             self._parts[schema["ref"]] = part
@@ -174,7 +167,7 @@ class Reader:
         return schema, Reference(risk=Risk.ALWAYS, name=schema["schema_ref"], parts=self._parts)
 
     def _after(self, schema: CoreSchema) -> Read:
-        unchanged = {"type": "no-info", "function": _unchanged}
+        unchanged: dict[str, str | Callable[[Any], Any]] = {"type": "no-info", "function": lambda value: value}
         probe, part = self._inside(schema, type="function-after", function=unchanged)
         codec = encoded(schema["function"]["function"])
         return probe, self._held(codec) if codec else part
@@ -183,8 +176,7 @@ class Reader:
         """Read what hands on to an inner schema, where no code of the user's comes between."""
         match schema["type"]:
             case "function-wrap" if _is_own(schema):
-                handled = {"type": "no-info", "function": _handled}
-                return self._inside(schema, type="function-wrap", function=handled)
+                return self._inside(schema, type="function-wrap", function={"type": "no-info", "function": _handled})
             case "function-plain" if _is_own(schema):
                 return schema, self._held(SPELLINGS["opaque"])
             case "default" if schema.get("on_error", "raise") == "raise":
@@ -315,10 +307,6 @@ class Reader:
 
 def _is_own(schema: CoreSchema) -> bool:
     return str(getattr(schema["function"]["function"], "__module__", "")).startswith(("pydantic.", "strictreply."))
-
-
-def _unchanged(value: Any) -> Any:
-    return value
 
 
 def _handled(value: Any, handler: Callable[[Any], Any]) -> Any:

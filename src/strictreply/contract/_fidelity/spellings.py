@@ -116,10 +116,6 @@ def _str(judged: JSON) -> str:
     return judged
 
 
-def _spelled(same: Same, words: str, risk: Risk = Risk.ALWAYS, *, text: bool = True) -> Scalar:
-    return Scalar(same=same, words=words, risk=risk, text=text)
-
-
 def one_of(expected: Iterable[Any]) -> Scalar:
     """Return how the values of a Literal or the members of an Enum are spelled: each by itself, and 0 is not false."""
     values = [value.value if isinstance(value, Enum) else value for value in expected]
@@ -133,7 +129,7 @@ def one_of(expected: Iterable[Any]) -> Scalar:
 
     texts = all(isinstance(value, str) for value in values)
     risk = Risk.NONE if texts else Risk.ALWAYS
-    return _spelled(same, "must be one of the values, in its own type", risk, text=texts)
+    return Scalar(same, "must be one of the values, in its own type", risk=risk, text=texts)
 
 
 def text_of_bytes(encoding: str) -> Scalar:
@@ -149,7 +145,7 @@ def text_of_bytes(encoding: str) -> Scalar:
             return spelled == _str(judged).replace("-", "+").replace("_", "/").rstrip("=")
         return value == _str(judged).encode()
 
-    return _spelled(same, f"must be bytes in {encoding}", Risk.NONE if encoding == "utf8" else Risk.ALWAYS)
+    return Scalar(same, f"must be bytes in {encoding}", risk=Risk.NONE if encoding == "utf8" else Risk.ALWAYS)
 
 
 def encoded(function: object) -> Scalar | None:
@@ -162,7 +158,7 @@ def encoded(function: object) -> Scalar | None:
         data = _str(judged).encode()
         return codec.encoder.encode(codec.encoder.decode(data)).rstrip(b"=") == data.rstrip(b"=")
 
-    return _spelled(same, f"must be bytes in {codec.encoder.get_json_format()}")
+    return Scalar(same, f"must be bytes in {codec.encoder.get_json_format()}")
 
 
 def _is_float(value: Any, judged: JSON) -> bool:  # a key may be spelled 1e999
@@ -173,28 +169,27 @@ def _opaque(value: Any, judged: JSON) -> bool:
     return type(value) not in _JSON_TYPES or equal(value, judged)
 
 
-SPELLINGS = {
-    "none": _spelled(_exactly(type(None)), "must be null", Risk.NONE, text=False),
-    "bool": _spelled(equal, "must be true or false", Risk.NONE, text=False),
-    "int": _spelled(_exactly(int), "must be an integer in digits", Risk.NONE, text=False),
-    "float": _spelled(_is_float, "must be a number that a 64-bit float holds exactly", Risk.LONG_NUMBERS, text=False),
-    "str": _spelled(_exactly(str), "must be a string", Risk.NONE),
-    "own-str": _spelled(lambda value, _: type(value) is str, "must be a string", Risk.NONE),
-    "opaque": _spelled(_opaque, "must be as the schema shows", Risk.NONE),
-    "decimal": _spelled(_is_decimal, "must be a decimal number in plain digits"),
-    "fraction": _spelled(_is_fraction, "must be a fraction in plain digits"),
-    "date": _spelled(_as_read(date, _DATE, date.fromisoformat), "must be a date, YYYY-MM-DD"),
-    "time": _spelled(
-        _as_read(time, _CLOCK, time.fromisoformat, _on_clock), f"must be a time as in RFC 3339, {_FINEST}"
+SPELLINGS = {  # how the scalars that pydantic calls by these names are spelled
+    "none": Scalar(_exactly(type(None)), "must be null", risk=Risk.NONE, text=False),
+    "bool": Scalar(equal, "must be true or false", risk=Risk.NONE, text=False),
+    "int": Scalar(_exactly(int), "must be an integer in digits", risk=Risk.NONE, text=False),
+    "float": Scalar(
+        _is_float, "must be a number that a 64-bit float holds exactly", risk=Risk.LONG_NUMBERS, text=False
     ),
-    "datetime": _spelled(
+    "str": Scalar(_exactly(str), "must be a string", risk=Risk.NONE),
+    "own-str": Scalar(lambda value, _: type(value) is str, "must be a string", risk=Risk.NONE),
+    "opaque": Scalar(_opaque, "must be as the schema shows", risk=Risk.NONE),
+    "decimal": Scalar(_is_decimal, "must be a decimal number in plain digits"),
+    "fraction": Scalar(_is_fraction, "must be a fraction in plain digits"),
+    "date": Scalar(_as_read(date, _DATE, date.fromisoformat), "must be a date, YYYY-MM-DD"),
+    "time": Scalar(_as_read(time, _CLOCK, time.fromisoformat, _on_clock), f"must be a time as in RFC 3339, {_FINEST}"),
+    "datetime": Scalar(
         _as_read(datetime, rf"{_DATE}[Tt ]{_CLOCK}", datetime.fromisoformat, _on_clock),
         f"must be a date and time as in RFC 3339, {_FINEST}",
     ),
-    "timedelta": _spelled(_as_read(timedelta, _DURATION, _duration), f"must be a duration without months, {_FINEST}"),
-    "uuid": _spelled(_as_read(UUID, r"(?s:.*)", UUID), "must be a UUID"),  # UUID refuses all others
-    "url": _spelled(_is_url, "must be a URL in its normal form"),
-    "multi-host-url": _spelled(lambda value, judged: str(value) == judged, "must be a URL in its normal form"),
-    "complex": _spelled(_as_read(complex, r"[0-9.eE+j()\-]+", complex), "must be a complex number in plain digits"),
+    "timedelta": Scalar(_as_read(timedelta, _DURATION, _duration), f"must be a duration without months, {_FINEST}"),
+    "uuid": Scalar(_as_read(UUID, r"(?s:.*)", UUID), "must be a UUID"),  # UUID refuses all others
+    "url": Scalar(_is_url, "must be a URL in its normal form"),
+    "multi-host-url": Scalar(lambda value, judged: str(value) == judged, "must be a URL in its normal form"),
+    "complex": Scalar(_as_read(complex, r"[0-9.eE+j()\-]+", complex), "must be a complex number in plain digits"),
 }
-"""How the scalars that pydantic calls by these names are spelled."""
