@@ -60,26 +60,17 @@ class Namespaces:
             self.transports[wire.name] = Transport(self._client, wire)
         return self.transports[wire.name]
 
-    def made(self, wire: Wire, keywords: JSONObject) -> Any:
+    def made(self, wire: Wire, /, **keywords: Any) -> Any:
         """Make one guarded call; one of ours on its way through what somebody has put over ``create`` is sent."""
         transport = self.transport(wire)
         return transport.create(**keywords) if passing.get() is transport else self._call(wire, keywords, Way(), None)
 
-    @property
-    def chat(self) -> Any:
-        """The namespace ``chat``; made anew when that of the client inside was replaced."""
-        return self._kept("chat", self._guarded_chat)
-
-    @property
-    def responses(self) -> Any:
-        """The namespace ``responses``; made anew as ``chat`` is."""
-        return self._kept("responses", self._guarded_responses)
-
-    def _kept(self, name: str, make: Callable[[Any], Any]) -> Any:
+    def kept(self, name: Literal["chat", "responses"]) -> Any:
+        """Return a namespace; made anew when that of the client inside was replaced."""
         inner = getattr(self._client, name)
         made_of, made = self._made.get(name, (None, None))
         if made_of is not inner:
-            made = make(inner)
+            made = self._guarded_chat(inner) if name == "chat" else self._guarded_responses(inner)
             self._made[name] = inner, made
         return made
 
@@ -97,11 +88,7 @@ class Namespaces:
     def _guarded_responses(self, inner: Any) -> Any:
         if is_openai(inner):
             return self._guarded(inner, RESPONSES)
-
-        def create(**keywords: Any) -> Any:
-            return self.made(RESPONSES, keywords)
-
-        return _Namespace("responses", inner, create=create)
+        return _Namespace("responses", inner, create=partial(self.made, RESPONSES))
 
     def _guarded(self, inner: Any, wire: Wire) -> Any:
         mixin = GuardedAsyncMethods if is_async_openai(inner) else GuardedMethods
@@ -218,31 +205,24 @@ class GuardedAsyncMethods(_Guarded):
         return await self._parsed(keywords)
 
 
+def _warning(name: str) -> Callable[..., Any]:
+    # the SDK's own method, with a warning that nothing is judged
+    def method(self: Any, **keywords: Any) -> Any:
+        if not self._strictreply_warned:
+            self._strictreply_warned.append(name)
+            warnings.warn(_UNGUARDED.format(name), UserWarning, stacklevel=2)
+        return getattr(super(UnguardedResponses, self), name)(**keywords)
+
+    return method
+
+
 _UNGUARDED = "beta.responses.{0}() is not guarded by strictreply: its result was not validated. Use client.responses"
 
 
 class UnguardedResponses:
-    """``beta.responses`` of a wrapped client: no contract reaches it."""
+    """``beta.responses`` of a wrapped client: no contract reaches it, of which the first call warns."""
 
-    _strictreply_warned: list[str]
-
-    def create(self, **keywords: Any) -> Any:
-        """Call the SDK's own method, and warn that nothing is judged."""
-        return self._unguarded("create", keywords)
-
-    def parse(self, **keywords: Any) -> Any:
-        """Call the SDK's own method, and warn that nothing is judged."""
-        return self._unguarded("parse", keywords)
-
-    def stream(self, **keywords: Any) -> Any:
-        """Call the SDK's own method, and warn that nothing is judged."""
-        return self._unguarded("stream", keywords)
-
-    def _unguarded(self, name: str, keywords: JSONObject) -> Any:
-        if not self._strictreply_warned:
-            self._strictreply_warned.append(name)
-            warnings.warn(_UNGUARDED.format(name), UserWarning, stacklevel=3)
-        return getattr(super(), name)(**keywords)
+    create, parse, stream = map(_warning, ("create", "parse", "stream"))
 
 
 def _finished(parse: Callable[[Any], Any], is_class: bool, response: Any, reply: AssistantReply) -> Any:

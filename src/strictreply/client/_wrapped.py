@@ -221,30 +221,21 @@ class Wrapped(Generic[A_co]):
     _guard: Guard
     _is_async = False
 
-    def __init__(
-        self,
-        client: Any,
-        contract: Contract[A_co],
-        settings: Settings,
-        bucket: RetryBucket | None = None,
-        origin: Guard | None = None,
-    ) -> None:
+    def __init__(self, client: Any, contract: Contract[A_co], settings: Settings, origin: Guard | None = None) -> None:
         """Guard a client by a contract; ``origin`` is what this is a copy of: it shares what that has learnt."""
         if is_sdks(client):
             object.__setattr__(self, "__dict__", client.__dict__)
         copied = None if origin is None or origin.inner is not client else origin.namespaces
         namespaces = Namespaces(client, self, self._drop_in, copied)
         namespaces.transport(WIRES[settings.api])  # a client without this API is refused at once
-        own_bucket, learnt = (RetryBucket(), Learnt()) if origin is None else (origin.bucket, origin.learnt)
-        guard = Guard(client, contract, settings, bucket or own_bucket, namespaces, learnt)
-        object.__setattr__(self, "_guard", guard)
+        bucket, learnt = (RetryBucket(), Learnt()) if origin is None else (origin.bucket, origin.learnt)
+        object.__setattr__(self, "_guard", Guard(client, contract, settings, bucket, namespaces, learnt))
 
     @classmethod
     def over(cls, client: Any, *held: Any) -> Self:
         """Wrap a client: the result is an instance of its class, too, where that is the SDK's or derived from it."""
-        ours: Any = cls
-        theirs: Any = type(client)
-        made: Self = (class_over(ours, theirs) if is_sdks(client) else ours)(client, *held)
+        kinds: tuple[Any, Any] = cls, type(client)
+        made: Self = (class_over(*kinds) if is_sdks(client) else cls)(client, *held)
         return made
 
     def __getattr__(self, name: str) -> Any:
@@ -303,12 +294,10 @@ class Wrapped(Generic[A_co]):
         """Return a copy that counts its repeats (``RetryPolicy.quota``) in a bucket shared with other clients."""
         return self._remade(bucket=bucket)
 
-    def _remade(
-        self, *, client: Any = None, settings: Settings | None = None, bucket: RetryBucket | None = None
-    ) -> Self:
-        guard, inner = self._guard, self._guard.inner if client is None else client
+    def _remade(self, *, client: Any = None, **changed: Any) -> Self:
+        guard = replace(self._guard, **changed)
         twin: Any = next(kind for kind in type(self).__mro__ if Wrapped in kind.__bases__)  # sync or async
-        made: Self = twin.over(inner, guard.contract, settings or guard.settings, bucket, guard)
+        made: Self = twin.over(guard.inner if client is None else client, guard.contract, guard.settings, guard)
         return made
 
     def _ask(self, keywords: JSONObject, drop_in: Wire | None = None, response_format: JSONObject | None = None) -> Ask:
