@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 else:
     OpenAI = AsyncOpenAI = object  # the SDK is not imported: the class is that of the client at hand
 
+A = TypeVar("A")
+
 
 class StrictClient(Wrapped[A_co], OpenAI):
     """A wrapped sync client; all other attributes are those of the client's own class.
@@ -291,9 +293,6 @@ def refuse_async_checks(contract: Contract) -> None:
     for tool in contract.tools:
         if tool.check is not None and tool.is_async_check:
             raise ContractError(f"the check of tool {tool.name!r} is async; wrap an async client")
-
-
-A = TypeVar("A")
 
 
 class WrapKeywords(ContractKeywords, total=False):

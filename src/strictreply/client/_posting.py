@@ -135,8 +135,7 @@ def _sdk_folder() -> str:
 
 def is_sdks_own(function: Any) -> bool:
     """Return whether a function, and each that it wraps, is a plain one from the SDK's files."""
-    folder = _sdk_folder()
-    while type(function) is FunctionType and function.__code__.co_filename.startswith(folder):
+    while type(function) is FunctionType and function.__code__.co_filename.startswith(_sdk_folder()):
         wrapped = vars(function).get("__wrapped__")
         if wrapped is None:
             return True
@@ -191,7 +190,6 @@ MAX_PLAIN_NODES = 2_000_000
 _OPTIONS = {"extra_headers": "headers", "extra_query": "params", "extra_body": "extra_json", "timeout": "timeout"}
 """The keywords of ``create`` that are no members of the request, and the options of the SDK's ``post`` they become."""
 
-SENT_ONCE = {"max_retries": 0}
 _MAX_FORMS = 256  # sets of keywords for which it is kept how ``create`` posts them
 _MAX_TEXTS = 8  # lists of tools whose text is kept: those of the contracts in use, and of narrowed requests
 
@@ -212,7 +210,7 @@ class Posts:
         form = self._form(sender, members, plain)
         if form is None:
             return None
-        options = form["options"] | SENT_ONCE
+        options = form["options"] | {"max_retries": 0}
         for name in _OPTIONS.keys() & keywords.keys():
             if name == "timeout" or keywords[name] is not None:
                 options[_OPTIONS[name]] = keywords[name]
@@ -252,30 +250,28 @@ class Posts:
 
 
 class _SentNothing(Exception):
-    """Raised in the place of sending, with what would have been sent: not in its words, which a tracer records."""
-
-    def __init__(self, sent: JSONObject) -> None:
-        super().__init__()
-        self.sent = sent
+    """Raised in the place of sending."""
 
 
 class _Sendless:
     """A namespace that sends nothing: the SDK's methods are run on it for what they would send, and complain of."""
 
     def _post(self, path: str, **sent: Any) -> NoReturn:
-        raise _SentNothing({"path": path, **sent})
+        self.sent = {"path": path, **sent}  # not in the words of the exception, which a tracer records
+        raise _SentNothing
 
 
 def sent_by(method: Any, keywords: JSONObject) -> JSONObject:
     """Return what a method of the SDK would send; raises what it raises for its keywords."""
     if isinstance(keywords.get("tools"), Iterator):
         keywords["tools"] = list(keywords["tools"])
+    sendless = _Sendless()
     try:
-        called = method.__func__(_Sendless(), **keywords)
+        called = method.__func__(sendless, **keywords)
         if inspect.iscoroutine(called):
             called.send(None)
-    except _SentNothing as nothing:
-        return nothing.sent
+    except _SentNothing:
+        return sendless.sent
     raise TypeError("this method of the SDK sends its request in a way that cannot be guarded; call create()")
 
 
@@ -287,8 +283,7 @@ def _takes_bytes(client: Any, options: JSONObject) -> bool:
     kind = type(client)
     # headers may ask for another encoding
     is_read = "extra_json" in options or not _READING.isdisjoint(vars(client)) or len(options.get("headers", ())) > 1
-    is_sdks = is_of_base(kind._build_request) and is_of_base(kind._build_headers)
-    return not is_read and is_sdks and _has_content(kind.post)
+    return not is_read and all(map(is_of_base, (kind._build_request, kind._build_headers))) and _has_content(kind.post)
 
 
 _READING = frozenset({"_build_request", "_build_headers"})  # they are given what is sent before it is encoded

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from strictreply.client._posting import is_sdks
 from strictreply.client._relay import ChunkRelay, EventRelay, Relay
 from strictreply.client._sending import NOTHING, CallObserver, RetryBucket, Sending, Telemetry, as_sdks_too
-from strictreply.client._surface import Namespaces, class_over
+from strictreply.client._surface import Call, Namespaces, class_over
 from strictreply.client._transport import Way
 from strictreply.contract._contract import Contract, ContractKeywords, shape
 from strictreply.contract._driving import unharmed
@@ -219,6 +219,7 @@ class Wrapped(Generic[A_co]):
 
     __slots__ = ("_guard",)
     _guard: Guard
+    _drop_in: Call  # each twin makes the calls of the SDK's guarded methods in its own way
     _is_async = False
 
     def __init__(self, client: Any, contract: Contract[A_co], settings: Settings, origin: Guard | None = None) -> None:
@@ -348,10 +349,6 @@ class Wrapped(Generic[A_co]):
         if sending.observer is not None:
             sending.observer.judged(attempt)
         return None if settings.on_attempt is None else settings.on_attempt(attempt)
-
-    def _drop_in(self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
-        """Make the call of a guarded method of the SDK; each twin in its own way."""
-        raise NotImplementedError
 
     def _sending(self, ask: Ask, way: Way | None = None) -> Sending:
         """Return the sending of one call, by default through what somebody has put in the place of ``create``."""
