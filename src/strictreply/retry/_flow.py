@@ -354,7 +354,7 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
 
 def _scope(ask: Ask, message: JSONObject, issues: tuple[Issue, ...], *, whole: bool) -> Scope | None:
     """Find what can be asked for alone; less where another tool may be called, or the first request is repeated."""
-    if ask.wire.keeps_replies(ask.base):
+    if ask.base.get(ask.wire.kept_by) is not None:
         return None
     switches, narrow = ask.policy.allow_tool_switch, ask.policy.scope == "narrow"
     fixed = not narrow and peek(ask.base.get("response_format"), "type") == "json_schema"

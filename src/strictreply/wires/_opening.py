@@ -92,9 +92,6 @@ ERROR_OPENINGS: Mapping[str, Code] = {
 }
 """How the message of an error begins that names no code of its own."""
 
-PROMISING = frozenset({"tool_calls", "function_call", "tool_use"})
-"""The reasons that promise a call (OpenAI; Anthropic and Bedrock)."""
-
 WORST_FIRST = (_REFUSED, _FILTERED, _CUT, _CALL, _REPLY, Code.ENVELOPE_ERROR, _BROKEN)
 """The bad endings in the order in which one is believed when several are told: the native reason wins when worse."""
 
@@ -266,8 +263,8 @@ class Wire:
       ``sdk_types`` its module and its classes of a response and of an event; ``usage`` names the three counts of
       tokens; ``ends_with_done``: streams end with ``[DONE]``.
     - ``read`` returns the keywords of a request in the one form, ``written`` a request as the API takes it;
-      ``keeps_replies``: the server keeps every reply as it came, so that none is put together of several;
-      ``streamed``: what has to be added to a request for a stream to report its usage.
+      ``kept_by``: the keyword, if any, with which the server keeps every reply as it came, so that none is put together
+      of several; ``streamed``: what has to be added to a request for a stream to report its usage.
     - ``opened`` returns the one message to judge, or why there is none; ``message_in`` the message of a response,
       however it ended; ``with_message`` a response with another message; ``reasons`` the words for how it ended.
     - ``assembly`` makes what puts the events of one stream together, ``sent`` what keeps how much of a reply has been
@@ -282,8 +279,8 @@ class Wire:
     ends_with_done: bool
     read: Callable[[JSONObject], JSONObject]
     written: Callable[[JSONObject], JSONObject]
-    keeps_replies: Callable[[JSONObject], bool]
-    streamed: Callable[[JSONObject], JSONObject]
+    kept_by: str
+    streamed: JSONObject
     opened: Callable[[object, NeedsNothing | None], Opened | Invalid]
     message_in: Callable[[JSON], JSONObject | None]
     with_message: Callable[[JSONObject, JSONObject], JSONObject]
