@@ -22,7 +22,7 @@ from strictreply.contract._contract import Check
 from strictreply.contract._driving import Done, advanced
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import ExchangeStopped, Failure
-from strictreply.retry._flow import Call, Claim, Claimed, Failed, Noted, Notify, Outcome, Replied, Sleep, reply_flow
+from strictreply.retry._flow import Call, Claim, Failed, Noted, Notify, Outcome, Replied, Sleep, reply_flow
 from strictreply.retry._policy import Consult
 from strictreply.values._errors import CallFailed, ReplyHalted
 from strictreply.values._issues import Remedy
@@ -187,7 +187,7 @@ def call_flow(ask: Ask, sending: Sending, relay: Relay | None = None) -> Generat
                 case Claim(quota=quota):
                     granted = sending.bucket.take(quota)
                     sending.repeats += granted
-                    event = Claimed(granted, sending.lap())
+                    event = Noted(sending.lap(), granted)
                 case _:
                     done = yield step
                     event = Noted(sending.lap()) if done is None else replace(done, seconds=sending.lap())

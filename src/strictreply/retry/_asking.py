@@ -108,6 +108,14 @@ class Turn:
         """Whether this request corrects a reply with a token limit above the caller's own."""
         return self.raises > 0 and self.answers is not None
 
+    def refused_by(self, failure: Failure | None) -> frozenset[str]:
+        """Return what of our additions a refusal of the endpoint names; empty when it is about anything else."""
+        if failure is None or failure.kind not in _REFUSALS or not self.added:
+            return frozenset()
+        said = json.dumps(failure.error) if failure.error is not None else str(failure.cause)
+        words = said.lower().replace("_", " ").replace("-", " ")
+        return frozenset(name for name in self.added if any(word in words for word in ADDITIONS[name]))
+
 
 def first_turn(ask: Ask) -> Turn:
     """Make the first request."""
@@ -125,15 +133,6 @@ def without(ask: Ask, turn: Turn, refused: frozenset[str]) -> Turn:
     undone = turn.escalation in refused or (turn.escalation == "forced_tool" and "tool_choice" in refused)
     added, unwanted, escalation = turn.added - refused, turn.unwanted | refused, None if undone else turn.escalation
     return replace(turn, request=request, added=added, unwanted=unwanted, escalation=escalation)
-
-
-def refused_additions(turn: Turn, failure: Failure | None) -> frozenset[str]:
-    """Return what we had added to a request and the endpoint's refusal names; empty when it is about anything else."""
-    if failure is None or failure.kind not in _REFUSALS or not turn.added:
-        return frozenset()
-    said = json.dumps(failure.error) if failure.error is not None else str(failure.cause)
-    words = said.lower().replace("_", " ").replace("-", " ")
-    return frozenset(name for name in turn.added if any(word in words for word in ADDITIONS[name]))
 
 
 def _is_narrow(ask: Ask, bad: Bad) -> bool:

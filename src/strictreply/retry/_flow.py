@@ -8,17 +8,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from strictreply.contract._contract import Check, Checked, Contract, check_of
 from strictreply.contract._judge import counts_anew, judge_opened, opened_for, with_fresh_ids, with_numbered_ids
-from strictreply.retry._asking import (
-    Ask,
-    Bad,
-    Turn,
-    consult_for,
-    cut_at_limit,
-    first_turn,
-    next_turn,
-    refused_additions,
-    without,
-)
+from strictreply.retry._asking import Ask, Bad, Turn, consult_for, cut_at_limit, first_turn, next_turn, without
 from strictreply.retry._dressing import words_of
 from strictreply.retry._failures import Failure
 from strictreply.retry._policy import Again, Consult, Consulted, End, NextStep
@@ -90,21 +80,14 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Event: the wait is over, or the watchers were called; ``seconds`` is how long it took."""
+    """Event: the wait is over, the watchers were called, or a repeat was ``granted`` or not; after so many seconds."""
 
     seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """Event: whether the repeat may be made; ``seconds`` is how long it took to know."""
-
-    granted: bool
-    seconds: float = 0.0
+    granted: bool = True
 
 
 Effect: TypeAlias = Call | Sleep | Check | Notify | Claim | Consult
-Event: TypeAlias = Replied | Failed | Checked | Noted | Claimed | Consulted
+Event: TypeAlias = Replied | Failed | Checked | Noted | Consulted
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +153,7 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
     while True:
         sent = ask.wire.written(turn.request)
         judged, seconds, spent = yield from _called(ask, turn, sent, spent)
-        refused = refused_additions(turn, judged.failure)
+        refused = turn.refused_by(judged.failure)
         attempts = (*attempts, _attempt(ask, len(attempts) + 1, turn, sent, judged, seconds, refused))
         noted = yield Notify(attempts[-1])
         spent += noted.seconds
@@ -235,7 +218,7 @@ def _prepared(
     if step.tier == 0 and ask.policy.quota is not None:
         claimed = yield Claim(ask.policy.quota)
         spent += claimed.seconds
-        if isinstance(claimed, Claimed) and not claimed.granted:
+        if isinstance(claimed, Noted) and not claimed.granted:
             return End("failed", "retry_quota"), spent
     if step.wait > 0:
         woke = yield Sleep(step.wait)
