@@ -197,11 +197,9 @@ class GuardedAsyncMethods(_Guarded):
     """The same of a wrapped async client: the twin of :class:`GuardedMethods`."""
 
     async def create(self, **keywords: Any) -> Any:
-        """Make one call; the response is valid by the contract."""
         return await self._created(keywords)
 
     async def parse(self, **keywords: Any) -> Any:
-        """Make one call; what is parsed in the response is what was judged."""
         return await self._parsed(keywords)
 
 
@@ -252,7 +250,6 @@ class _Namespace:
     """A namespace of a client that is not the SDK's, with some members replaced by ours."""
 
     def __init__(self, path: str, inner: Any, **ours: Any) -> None:
-        """Put our members in front."""
         self.__dict__.update(ours, _path=path, _inner=inner)
 
     def __getattr__(self, name: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -212,7 +213,7 @@ class Opened:
     medium: str = ""
 
 
-class Assembly(Protocol):
+class Assembly(ABC):
     """Puts the events of one stream together.
 
     ``fault`` is the first that the API does not send, ``is_done``: its end came, ``is_over``: no more is to be read.
@@ -220,32 +221,30 @@ class Assembly(Protocol):
     ``is_text_alone``: nothing of the reply but text of an answer, ``is_piece``: one more piece of a text or arguments.
     """
 
-    fault: Issue | None
-    is_done: bool
-    is_over: bool
-    size: int
-    delta: JSONObject
-    is_text_alone: bool
-    is_piece: bool
+    def __init__(self) -> None:
+        self.fault: Issue | None = None
+        self.is_done = self.is_over = self.is_text_alone = self.is_piece = False
+        self.size = 0
+        self.delta: JSONObject = {}
 
+    @abstractmethod
     def add(self, chunk: JSON) -> None:
         """Take one event."""
 
     def refuse(self, code: Code, path: str, **words: str) -> None:
         """Report a fault; the first one counts."""
+        self.fault, self.is_over = self.fault or Issue.of(code, path, **words), True
 
+    @abstractmethod
     def response(self, *, is_whole: bool = True) -> JSONObject:
         """Return the response that the events make; without its end, or not ``is_whole``, as one broken off."""
-        ...
 
 
 class SentSoFar(Protocol):
-    """The part of a reply that has been passed on to a caller as events."""
+    """The part of a reply that has been passed on to a caller as events; ``text`` is that of its answer."""
 
     @property
-    def text(self) -> str:
-        """The text of the answer that was passed on."""
-        ...
+    def text(self) -> str: ...
 
     def add(self, event: JSON) -> None:
         """Take an event that is passed on."""
