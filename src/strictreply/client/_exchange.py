@@ -38,6 +38,18 @@ _MAX_CODINGS = 5  # undone one on top of the other; nobody sends more than one
 _PIECE_BYTES = 65_536
 _LIBRARIES = {"br": ("brotli", "brotlicffi"), "zstd": ("compression.zstd", "backports.zstd", "zstandard")}
 
+# How the names of trace events end (https://www.encode.io/httpcore/extensions/#trace).
+_SENDS_HEADERS = "send_request_headers.started"  # a connection was chosen
+_CONNECTS = ("connect_tcp.started", "connect_unix_socket.started")
+_CONNECTS_AGAIN = "retry.started"  # before the pause after a connection that failed
+
+_MAX_LAYERS = 4  # around a network stream (HTTP inside a tunnel inside a proxy), or of transports around one
+_READ_BYTES = 4096
+_STREAM_FACTOR = 8  # a chunk of a stream holds some four bytes of the reply in three hundred
+_WRITE_BYTES = 16_384
+_PORTS = {"http": 80, "https": 443}
+_current: ContextVar[Bounds | None] = ContextVar("strictreply_exchange", default=None)
+
 
 class BodySize:
     """The bytes of a body, also after each content coding; beyond the cap (1 MB of an error) the exchange stops."""
@@ -177,18 +189,6 @@ def _bounded_class(kind: Any) -> Any:
     return type(kind.__name__, (_BoundedBody, kind), {})
 
 
-# How the names of trace events end (https://www.encode.io/httpcore/extensions/#trace).
-_SENDS_HEADERS = "send_request_headers.started"  # a connection was chosen
-_CONNECTS = ("connect_tcp.started", "connect_unix_socket.started")
-_CONNECTS_AGAIN = "retry.started"  # before the pause after a connection that failed
-
-_MAX_LAYERS = 4  # around a network stream (HTTP inside a tunnel inside a proxy), or of transports around one
-_READ_BYTES = 4096
-_STREAM_FACTOR = 8  # a chunk of a stream holds some four bytes of the reply in three hundred
-_WRITE_BYTES = 16_384
-_PORTS = {"http": 80, "https": 443}
-
-
 @dataclass(slots=True)
 class Bounds:
     """The bounds of one request, and what was seen of it: ``until`` in ``time.monotonic``, the body decompressed."""
@@ -257,9 +257,6 @@ class Bounds:
 
     async def checked_later(self, sent: Awaitable[Any]) -> Any:
         return self.checked(await sent)
-
-
-_current: ContextVar[Bounds | None] = ContextVar("strictreply_exchange", default=None)
 
 
 class bounded:  # noqa: N801 - used as contextlib's are, of which it is a lighter one

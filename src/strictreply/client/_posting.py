@@ -21,6 +21,18 @@ from strictreply.wires._opening import Wire
 
 _HTTP_LIBRARIES = ("httpx", "httpx2")
 _ABOUT_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})
+MAX_PLAIN_NODES = 2_000_000
+"""How many values of a request are examined; one with more, or that contains itself, takes the SDK's own way."""
+
+_OPTIONS = {"extra_headers": "headers", "extra_query": "params", "extra_body": "extra_json", "timeout": "timeout"}
+"""The keywords of ``create`` that are no members of the request, and the options of the SDK's ``post`` they become."""
+
+_MAX_FORMS = 256  # sets of keywords for which it is kept how ``create`` posts them
+_MAX_TEXTS = 8  # lists of tools whose text is kept: those of the contracts in use, and of narrowed requests
+_as_text = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_READING = frozenset({"_build_request", "_build_headers"})  # they are given what is sent before it is encoded
+_STR = frozenset({str})
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def is_raw(source: Any) -> bool:
@@ -184,16 +196,6 @@ class _Body:
         await self._pieces.aclose()
 
 
-MAX_PLAIN_NODES = 2_000_000
-"""How many values of a request are examined; one with more, or that contains itself, takes the SDK's own way."""
-
-_OPTIONS = {"extra_headers": "headers", "extra_query": "params", "extra_body": "extra_json", "timeout": "timeout"}
-"""The keywords of ``create`` that are no members of the request, and the options of the SDK's ``post`` they become."""
-
-_MAX_FORMS = 256  # sets of keywords for which it is kept how ``create`` posts them
-_MAX_TEXTS = 8  # lists of tools whose text is kept: those of the contracts in use, and of narrowed requests
-
-
 class Posts:
     """What ``create`` passes to ``post``, learnt from it by the names of the keywords, and not by their values."""
 
@@ -275,18 +277,12 @@ def sent_by(method: Any, keywords: JSONObject) -> JSONObject:
     raise TypeError("this method of the SDK sends its request in a way that cannot be guarded; call create()")
 
 
-_as_text = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-
-
 def _takes_bytes(client: Any, options: JSONObject) -> bool:
     """Return whether a client sends an encoded body, and reads nothing of it on the way, as Azure's does."""
     kind = type(client)
     # headers may ask for another encoding
     is_read = "extra_json" in options or not _READING.isdisjoint(vars(client)) or len(options.get("headers", ())) > 1
     return not is_read and all(map(is_of_base, (kind._build_request, kind._build_headers))) and _has_content(kind.post)
-
-
-_READING = frozenset({"_build_request", "_build_headers"})  # they are given what is sent before it is encoded
 
 
 @cache
@@ -315,7 +311,3 @@ def _is_plain(value: Any) -> bool:
         elif kind not in _SCALARS:
             return False
     return True
-
-
-_STR = frozenset({str})
-_SCALARS = frozenset({str, int, float, bool, type(None)})

@@ -33,6 +33,7 @@ from strictreply.wires._opening import ENVELOPE_FACTOR, EventReader, as_json
 NOTHING = nullcontext()
 
 _REPEAT_TOKENS = 5
+_END: Any = object()  # of a stream
 
 
 class CallObserver(Protocol):
@@ -237,9 +238,6 @@ def _followed(source: Any, sending: Sending, relay: Relay) -> Generator[Io | lis
     sending.incoming = None
     yield Io(incoming.aclose if sending.is_async else incoming.close)
     return failure
-
-
-_END: Any = object()
 
 
 class Incoming:

@@ -23,6 +23,21 @@ _OWN = frozenset({"create", "parse", "stream", "completions", "with_raw_response
 """What is ours in a namespace of the SDK, or made of what is ours."""
 
 _PATHS = {wire.path: wire.resource for wire in WIRES.values()}
+_TAKEN: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
+    "chat": (frozenset({"messages", "model"}), frozenset()),
+    "responses": (frozenset(), frozenset({"messages", "response_format", "text_format"})),
+}
+"""The keywords that ``create`` needs, and those that are no keywords of it though we would read them."""
+
+_OUR_KEYWORDS = frozenset({"contract", "policy", "steering"})
+_UNGUARDED = "beta.responses.{0}() is not guarded by strictreply: its result was not validated. Use client.responses"
+Held: TypeAlias = Literal["guarded", "passes", "refuses"]
+"""What becomes of a call of a method: its completion is judged, it reaches the API as it is, or it raises."""
+
+_GUARDED = (*(wire.resource for wire in WIRES.values()), f"beta.{CHAT.resource}")
+_MAX_NESTED = 6
+Call: TypeAlias = Callable[[Wire, JSONObject, Way, JSONObject | None], Any]
+"""Makes a guarded call of keywords, with a ``response_format`` or the contract's; returns its response or awaitable."""
 
 
 @cache
@@ -39,10 +54,6 @@ def _post(self: Any, path: str, **given: Any) -> Any:
     if path.strip("/") in _PATHS:
         raise NotImplementedError(f"client.post({path!r}) cannot be guarded; call {_PATHS[path.strip('/')]}.create()")
     return self.unwrapped.post(path, **given)
-
-
-Call: TypeAlias = Callable[[Wire, JSONObject, Way, JSONObject | None], Any]
-"""Makes a guarded call of keywords, with a ``response_format`` or the contract's; returns its response or awaitable."""
 
 
 class Namespaces:
@@ -172,15 +183,6 @@ class _Guarded:
         return self._strictreply_call(transport.wire, keywords, Way(form, finish), format_)
 
 
-_TAKEN: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
-    "chat": (frozenset({"messages", "model"}), frozenset()),
-    "responses": (frozenset(), frozenset({"messages", "response_format", "text_format"})),
-}
-"""The keywords that ``create`` needs, and those that are no keywords of it though we would read them."""
-
-_OUR_KEYWORDS = frozenset({"contract", "policy", "steering"})
-
-
 class GuardedMethods(_Guarded):
     """``chat.completions`` or ``responses`` of a wrapped client."""
 
@@ -212,9 +214,6 @@ def _warning(name: str) -> Callable[..., Any]:
         return getattr(super(UnguardedResponses, self), name)(**keywords)
 
     return method
-
-
-_UNGUARDED = "beta.responses.{0}() is not guarded by strictreply: its result was not validated. Use client.responses"
 
 
 class UnguardedResponses:
@@ -259,13 +258,6 @@ class _Namespace:
         if name in _OWN:
             raise AttributeError(f"{self._path}.{name} of this client cannot be guarded; call {self._path}.create()")
         return getattr(self._inner, name)
-
-
-Held: TypeAlias = Literal["guarded", "passes", "refuses"]
-"""What becomes of a call of a method: its completion is judged, it reaches the API as it is, or it raises."""
-
-_GUARDED = (*(wire.resource for wire in WIRES.values()), f"beta.{CHAT.resource}")
-_MAX_NESTED = 6
 
 
 def guarded(client: Any) -> dict[str, Held]:

@@ -127,6 +127,8 @@ Redact = Callable[[str], str]
 UsageOf: TypeAlias = Literal["last", "total"]
 """Whether ``completion.usage`` is what the API reported of the last ask, or the sum of all asks of the call."""
 
+_OF_CONTRACTS = frozenset({"answer", *ContractKeywords.__annotations__}) - {"tools"}
+
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Generic[A_co]):
@@ -151,9 +153,6 @@ class Exchange(Generic[A_co]):
     def usage(self) -> Usage:
         """The tokens of all attempts together."""
         return total_usage(self.attempts)
-
-
-_OF_CONTRACTS = frozenset({"answer", *ContractKeywords.__annotations__}) - {"tools"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeGuard
+from typing import Any
 
 from strictreply.contract._channels import admits_answer, answer_instructions
 from strictreply.contract._contract import Contract
@@ -16,7 +16,7 @@ from strictreply.retry._policy import Again, Consult, RetryPolicy, Step, steps_i
 from strictreply.retry._scoping import Scope, shown
 from strictreply.retry._steering import Situation, Steering, corrections, is_at
 from strictreply.values._issues import Code, Issue, Remedy, quote
-from strictreply.values._limits import JSON, JSONObject, Work, utf8_size
+from strictreply.values._limits import JSON, JSONObject, Work, is_count, utf8_size
 from strictreply.values._replies import Invalid, Usage, UsageNames
 from strictreply.wires import WIRES
 from strictreply.wires._opening import Wire, ids_in, peek
@@ -75,11 +75,6 @@ class Bad:
     words: str = ""
     repeats: int = 0
     is_told: bool = False
-
-    @property
-    def cut(self) -> bool:
-        """Whether the reply was cut at the token limit."""
-        return any(issue.remedy is Remedy.SHORTEN for issue in self.issues)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +156,8 @@ def _raises(ask: Ask, turn: Turn, bad: Bad) -> tuple[int, bool]:
     raises = turn.raises
     if bad.limit_refused:  # it is taken back, and not raised any more: the reply can only become shorter
         return raises - 1, False
-    may_grow = bad.cut and turn.grows and _limits(ask, raises + 1) != _limits(ask, raises)
+    is_cut = any(issue.remedy is Remedy.SHORTEN for issue in bad.issues)
+    may_grow = is_cut and turn.grows and _limits(ask, raises + 1) != _limits(ask, raises)
     return raises + 1 if may_grow else raises, turn.grows
 
 
@@ -231,14 +227,10 @@ def _situations(ask: Ask, bad: Bad, tier: int) -> tuple[Situation, ...]:
 
 def _limits(ask: Ask, raises: int) -> JSONObject:
     """Return the caller's token limits, doubled ``raises`` times, as far as the policy lets them grow."""
-    said = {key: ask.base[key] for key in LENGTH_KEYS if _is_limit(ask.base.get(key))}
+    said = {key: ask.base[key] for key in LENGTH_KEYS if is_count(ask.base.get(key), 1)}
     most = ask.policy.max_reply_tokens
     caps = {key: REPLY_TOKENS_FACTOR * limit if most is None else max(limit, most) for key, limit in said.items()}
     return {key: min(limit << raises, caps[key]) for key, limit in said.items()}
-
-
-def _is_limit(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def cut_at_limit(
@@ -253,7 +245,7 @@ def cut_at_limit(
     """
     extra = request.get("extra_body")  # which has the last word, as in the SDK
     sent = {**request, **extra} if isinstance(extra, Mapping) else request
-    limits = [limit for key in LENGTH_KEYS if _is_limit(limit := sent.get(key))]
+    limits = [limit for key in LENGTH_KEYS if is_count(limit := sent.get(key), 1)]
     used = Usage.of(response, names).completion_tokens if limits else 0
     if not limits or used < NEAR_LIMIT * min(limits):
         return None

@@ -31,6 +31,15 @@ from strictreply.wires._dialects import text_in, thoughts_in
 from strictreply.wires._opening import Wire, ids_in, peek
 
 _INSTRUCTION_ROLES = ("system", "developer")
+MAX_REPLAY_CHARS = 8_000
+_NOT_RUN = "Not run: the reply was not valid."
+_KEPT = "Valid, and kept as it is."
+_EMPTY = "(an empty reply)"
+_OURS = frozenset({"role", "content", "tool_calls", "function_call", "refusal", "audio", "parsed"})
+"""The members of a message that are written anew, or that no server takes back as they came."""
+
+_API_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_SAFE_ID = re.compile(r"[A-Za-z0-9_.:|/+=-]+")  # with base64: LiteLLM keeps Gemini's signatures in ids (litellm#16895)
 
 
 def narrowed(
@@ -155,17 +164,6 @@ def instructed(messages: list[Message], text: str) -> list[Message]:
         return [{**first, "content": f"{content}\n\n{text}" if content else text}, *messages[1:]]
     parts = list(content) if isinstance(content, Iterable) else [content]
     return [{**first, "content": [*parts, {"type": "text", "text": text}]}, *messages[1:]]
-
-
-MAX_REPLAY_CHARS = 8_000
-_NOT_RUN = "Not run: the reply was not valid."
-_KEPT = "Valid, and kept as it is."
-_EMPTY = "(an empty reply)"
-_OURS = frozenset({"role", "content", "tool_calls", "function_call", "refusal", "audio", "parsed"})
-"""The members of a message that are written anew, or that no server takes back as they came."""
-
-_API_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_SAFE_ID = re.compile(r"[A-Za-z0-9_.:|/+=-]+")  # with base64: LiteLLM keeps Gemini's signatures in ids (litellm#16895)
 
 
 def replayed(

@@ -20,6 +20,10 @@ from strictreply.wires._dialects import IDS_OF_SERVERS, text_in, thoughts_in
 from strictreply.wires._opening import Opened, error_code, ids_in, peek
 
 AsksFor: TypeAlias = Literal["reply", "calls", "part"]
+_TOO_LATE = Failure("deadline", retryable=False)
+"""A reply that fits, and came or was found to fit after the deadline: nothing is accepted then."""
+
+_KEEPING = frozenset({Code.TOOL_SWITCHED, Code.REPLY_TRUNCATED, Code.CALL_UNREADABLE, Code.REPLY_UNREADABLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,10 +237,6 @@ def _prepared(
     return End("halted", "deadline") if ask.policy.time_left(spent) == 0 else step, spent
 
 
-_TOO_LATE = Failure("deadline", retryable=False)
-"""A reply that fits, and came or was found to fit after the deadline: nothing is accepted then."""
-
-
 def _judge_event(ask: Ask, turn: Turn, event: Replied | Failed) -> Judged:
     """Judge what a call brought; the reply to a scoped ask is spliced into the frozen message first."""
     if isinstance(event, Failed):
@@ -343,9 +343,6 @@ def _scope(ask: Ask, message: JSONObject, issues: tuple[Issue, ...], *, whole: b
     fixed = not narrow and peek(ask.base.get("response_format"), "type") == "json_schema"
     parts = narrow and not (switches or whole)
     return scope_of(ask.contract, message, issues, parts=parts, payload=not (switches or fixed))
-
-
-_KEEPING = frozenset({Code.TOOL_SWITCHED, Code.REPLY_TRUNCATED, Code.CALL_UNREADABLE, Code.REPLY_UNREADABLE})
 
 
 def _attempt(

@@ -33,6 +33,33 @@ STEPS = ("forced_tool", "response_format", "model", "human")
 Step: TypeAlias = "str | Mapping[str, Any]"
 """One of :data:`STEPS`, where the models are ``model:<name>``, or keywords of the request."""
 
+Stop: TypeAlias = Callable[[RetryCallState], bool]
+"""A tenacity stop, such as ``stop_after_attempt(3) | stop_after_delay(20)``."""
+
+Wait: TypeAlias = Callable[[RetryCallState], float]
+"""A tenacity wait, such as ``wait_random_exponential(max=10)``."""
+
+_BUDGETS = (
+    *("max_retries", "arg_retries", "transport_retries", "max_bad_calls"),
+    *("deadline", "max_tokens_total", "max_cost", "max_retry_after", "max_reply_tokens", "quota"),
+)
+_NEEDED = frozenset({"max_retries", "max_retry_after"})
+DEFAULT_TRANSPORT_RETRIES = 2  # of a call after the API failed, where neither the policy nor the client has a number
+_LEAST_SECONDS = 0.001  # less counts as none: timers of the system may end that much early
+_MOST_SECONDS = 1e8  # three years: a socket takes no timeout that is without end
+LATE_KINDS = frozenset({"timeout", "deadline"})
+"""The kinds of failures by which a deadline ends a call: the API may be well, and the model slow."""
+
+_TRANSPORT_WAIT: Wait = wait_random_exponential(multiplier=0.5, max=8)
+_REJECTED_WORDS = {  # requirement T35 has the words for bad calls
+    "retries": "retries spent",
+    "arg_retries": "argument retries spent",
+    "bad_calls": "too many bad tool calls",
+    "category": "a fault of a category in stop_on",
+    "streamed": "its text had been streamed to the caller",
+    "human": "ask_human returned None",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Consult:
@@ -105,34 +132,6 @@ def _wrong_escalation(policy: RetryPolicy) -> str:
         return "escalation names 'model', which needs models"
     is_lacking = "human" in steps and policy.ask_human is None
     return "escalation names 'human', which needs ask_human" if is_lacking else ""
-
-
-Stop: TypeAlias = Callable[[RetryCallState], bool]
-"""A tenacity stop, such as ``stop_after_attempt(3) | stop_after_delay(20)``."""
-
-Wait: TypeAlias = Callable[[RetryCallState], float]
-"""A tenacity wait, such as ``wait_random_exponential(max=10)``."""
-
-_BUDGETS = (
-    *("max_retries", "arg_retries", "transport_retries", "max_bad_calls"),
-    *("deadline", "max_tokens_total", "max_cost", "max_retry_after", "max_reply_tokens", "quota"),
-)
-_NEEDED = frozenset({"max_retries", "max_retry_after"})
-DEFAULT_TRANSPORT_RETRIES = 2  # of a call after the API failed, where neither the policy nor the client has a number
-_LEAST_SECONDS = 0.001  # less counts as none: timers of the system may end that much early
-_MOST_SECONDS = 1e8  # three years: a socket takes no timeout that is without end
-LATE_KINDS = frozenset({"timeout", "deadline"})
-"""The kinds of failures by which a deadline ends a call: the API may be well, and the model slow."""
-
-_TRANSPORT_WAIT: Wait = wait_random_exponential(multiplier=0.5, max=8)
-_REJECTED_WORDS = {  # requirement T35 has the words for bad calls
-    "retries": "retries spent",
-    "arg_retries": "argument retries spent",
-    "bad_calls": "too many bad tool calls",
-    "category": "a fault of a category in stop_on",
-    "streamed": "its text had been streamed to the caller",
-    "human": "ask_human returned None",
-}
 
 
 @dataclass(frozen=True, slots=True)

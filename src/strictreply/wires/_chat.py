@@ -15,6 +15,10 @@ from strictreply.wires._opening import Opened, Wire, error_code, peek, reason_co
 PROMISING = frozenset({"tool_calls", "function_call", "tool_use"})
 """The reasons that promise a call (OpenAI; Anthropic and Bedrock)."""
 
+_MESSAGE_KEYS = frozenset({"role", "content", "tool_calls", "refusal", "function_call"})
+_ORDINARY = ("stop", "tool_calls")  # reasons
+_SAYING = frozenset({"error", "native_finish_reason", "provider_specific_fields"})  # more of an end
+
 
 def _unchanged(request: JSONObject) -> JSONObject:
     return request
@@ -61,9 +65,6 @@ def is_message(value: object) -> bool:
     return not hasattr(value, "choices") and any(hasattr(value, name) for name in _MESSAGE_KEYS)
 
 
-_MESSAGE_KEYS = frozenset({"role", "content", "tool_calls", "refusal", "function_call"})
-
-
 def _open_message(
     response: object, choice: object, message: object, needs_nothing: NeedsNothing | None
 ) -> Opened | Invalid:
@@ -98,10 +99,6 @@ def ends_plainly(response: Any, choice: Any, message: Any) -> bool:
         and not message.get("refusal")
         and all(map(_SAYING.isdisjoint, (response, choice, message)))
     )
-
-
-_ORDINARY = ("stop", "tool_calls")
-_SAYING = frozenset({"error", "native_finish_reason", "provider_specific_fields"})
 
 
 def _bad_ending(response: object, choice: object, message: object) -> Issue | None:

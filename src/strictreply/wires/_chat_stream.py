@@ -20,6 +20,7 @@ BROKEN_OFF = "error"
 
 _TEXTS = ("content", "refusal")
 _NO_TEXT = ("tool_calls", "function_call", "refusal")
+_GOING_ON = 2  # members of a call that goes on: its index and its function
 
 
 class ChatAssembly(Assembly):
@@ -171,9 +172,6 @@ class _Call:
     @property
     def whole(self) -> JSONObject:
         return {"type": "function"} | self.around.whole | {"function": self.function.whole}
-
-
-_GOING_ON = 2  # members of a call that goes on: its index and its function
 
 
 @dataclass(slots=True)

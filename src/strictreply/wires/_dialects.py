@@ -21,6 +21,8 @@ NeedsNothing: TypeAlias = Callable[[str], bool]
 
 _LONGEST_NUMBER = 10**40
 _STR_OR_NONE = (str, type(None))
+_THOUGHTS = ("thinking", "reasoning", "redacted_thinking")  # Mistral; Databricks; Anthropic behind gateways
+_OTHER_NAMES = ("parameters", "args", "params", "input", "kwargs")  # under which servers send arguments, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,6 @@ def thoughts_in(content: object) -> list[JSONObject]:
     if not isinstance(content, list | tuple):
         return []
     return [chunk for chunk in map(object_in, content) if chunk is not None and chunk.get("type") in _THOUGHTS]
-
-
-_THOUGHTS = ("thinking", "reasoning", "redacted_thinking")  # Mistral; Databricks; Anthropic behind gateways
 
 
 def object_in(value: object) -> JSONObject | None:
@@ -155,9 +154,6 @@ def _arguments_empty(call: JSONObject, needs_nothing: NeedsNothing) -> JSONObjec
     if not _is_blank(arguments) or not isinstance(name, str) or not needs_nothing(name) or says_more:
         return call
     return {**call, "function": {**function, "arguments": "{}"}}
-
-
-_OTHER_NAMES = ("parameters", "args", "params", "input", "kwargs")
 
 
 def _call_type(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:

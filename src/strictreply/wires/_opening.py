@@ -96,6 +96,8 @@ ERROR_OPENINGS: Mapping[str, Code] = {
 WORST_FIRST = (_REFUSED, _FILTERED, _CUT, _CALL, _REPLY, Code.ENVELOPE_ERROR, _BROKEN)
 """The bad endings in the order in which one is believed when several are told: the native reason wins when worse."""
 
+ENVELOPE_FACTOR = 16
+"""How many times as large as a reply a whole response may be: it also carries log probabilities and usage."""
 
 DONE = b"data: [DONE]\n\n"
 """The event that ends a stream of the chat completions API; it is not JSON."""
@@ -343,10 +345,6 @@ def ids_in(messages: Iterable[object]) -> list[str]:
         alone = str(peek(message, "type")).endswith("_call") and peek(message, "call_id")
         ids += [id_ for id_ in (*(peek(one, "id") for one in several), alone) if isinstance(id_, str)]
     return ids
-
-
-ENVELOPE_FACTOR = 16
-"""How many times as large as a reply a whole response may be: it also carries log probabilities and usage."""
 
 
 def read_body(body: bytes, limits: Limits) -> JSON:

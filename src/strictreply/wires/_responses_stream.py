@@ -14,6 +14,12 @@ from strictreply.wires._responses_requests import CALLS, text_of
 
 _WRITTEN = {"function_call": "arguments", "custom_tool_call": "input"}
 _OF_CALLS = ("response.function_call_arguments.", "response.custom_tool_call_input.")
+_BEGUN: Mapping[str, JSONObject] = {
+    "message": {"content": []},
+    "reasoning": {"summary": []},
+    **{call: {member: ""} for call, member in _WRITTEN.items()},
+}
+"""What an item holds when it is added, before its texts."""
 
 
 @dataclass(slots=True)
@@ -332,14 +338,6 @@ class ResponsesSent:
             done = {"text": part["text"], "logprobs": part.get("logprobs") or []}
             yield {"type": "response.output_text.done", **place, **done}
         yield {"type": "response.content_part.done", **place, "part": part}
-
-
-_BEGUN: Mapping[str, JSONObject] = {
-    "message": {"content": []},
-    "reasoning": {"summary": []},
-    **{call: {member: ""} for call, member in _WRITTEN.items()},
-}
-"""What an item holds when it is added, before its texts."""
 
 
 def _written_events(place: JSONObject, item: JSONObject, kind: str, member: str) -> Iterator[JSONObject]:
