@@ -72,7 +72,8 @@ class Transport:
             resource = getattr(resource, name, None)
         if not callable(getattr(resource, "create", None)):
             raise TypeError(f"wrap() needs a client with {wire.resource}.create, such as openai.OpenAI()")
-        self.client, self.wire = client, wire
+        self.client: Any = client
+        self.wire: Wire = wire
         self._resource_of, self._posts = attrgetter(wire.resource), Posts()
         self._sender: tuple[Any, Any] = (None, None)
 
