@@ -11,8 +11,6 @@ from strictreply.retry._asking import Ask
 from strictreply.retry._failures import Failure
 from strictreply.retry._flow import (
     Call,
-    Claim,
-    Claimed,
     Effect,
     Event,
     Failed,
@@ -62,8 +60,6 @@ def _performed(effect: Effect, left: list[Any], played: Played, said: str | None
         case Consult(situation=situation):
             played.asked.append(situation)
             return Consulted(said)
-        case Claim():
-            return Claimed(granted=True)
         case Check():
             return Checked(())
         case _:

@@ -18,7 +18,6 @@ from strictreply.retry._failures import Failure
 from strictreply.retry._flow import (
     Call,
     Claim,
-    Claimed,
     Ended,
     Failed,
     Noted,
@@ -72,10 +71,8 @@ def finish(flow: Generator[Any, Any, Outcome], *events: Any) -> tuple[Outcome, l
                 answer = event if isinstance(event, Replied | Failed) else Replied(event)
             case Sleep(seconds=seconds):
                 answer = Noted(seconds)
-            case Notify():
+            case Notify() | Claim():
                 answer = Noted()
-            case Claim():
-                answer = Claimed(granted=True)
             case _:
                 answer = Checked(())
 
@@ -184,7 +181,7 @@ def test_v7_a_repeat_of_the_transport_is_claimed_and_a_correction_is_not() -> No
     again.send(failed)
     assert again.send(Noted()) == Claim(7)
     with pytest.raises(StopIteration) as ended:
-        again.send(Claimed(granted=False))
+        again.send(Noted(granted=False))
     assert ended.value.value.end == End("failed", "retry_quota")
     assert ended.value.value.failure == failed.failure
 

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 else:
     OpenAI = AsyncOpenAI = object  # the SDK is not imported: the class is that of the client at hand
 
+A = TypeVar("A")
+
 
 class StrictClient(Wrapped[A_co], OpenAI):
     """A wrapped sync client; all other attributes are those of the client's own class.
@@ -57,12 +59,12 @@ class StrictClient(Wrapped[A_co], OpenAI):
     @property
     def chat(self) -> Chat:
         """The SDK's ``chat`` namespace, with every way to a completion guarded."""
-        return cast("Chat", self._guard.namespaces.chat)
+        return cast("Chat", self._guard.namespaces.kept("chat"))
 
     @property
     def responses(self) -> Responses:
         """The SDK's ``responses`` namespace, with every way to a response guarded."""
-        return cast("Responses", self._guard.namespaces.responses)
+        return cast("Responses", self._guard.namespaces.kept("responses"))
 
     def reply(self, **keywords: Unpack[CallKeywords]) -> AssistantReply[A_co]:
         """Make one call and return its typed reply.
@@ -86,7 +88,7 @@ class StrictClient(Wrapped[A_co], OpenAI):
 
         As with that method, several calls at once are allowed unless the request forbids them.
         """
-        return cast("ChatCompletion", self._guard.namespaces.made(WIRES["chat"], {**keywords}))
+        return cast("ChatCompletion", self._guard.namespaces.made(WIRES["chat"], **keywords))
 
     def _drop_in(self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
         ask = self._ask(keywords, drop_in=wire, response_format=response_format)
@@ -178,12 +180,12 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
     @property
     def chat(self) -> AsyncChat:
         """The SDK's ``chat`` namespace, with every way to a completion guarded."""
-        return cast("AsyncChat", self._guard.namespaces.chat)
+        return cast("AsyncChat", self._guard.namespaces.kept("chat"))
 
     @property
     def responses(self) -> AsyncResponses:
         """The SDK's ``responses`` namespace, with every way to a response guarded."""
-        return cast("AsyncResponses", self._guard.namespaces.responses)
+        return cast("AsyncResponses", self._guard.namespaces.kept("responses"))
 
     async def reply(self, **keywords: Unpack[CallKeywords]) -> AssistantReply[A_co]:
         """Make one call and return its typed reply; see :meth:`StrictClient.reply`."""
@@ -195,7 +197,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
 
     async def create(self, **keywords: Unpack[CallKeywords]) -> ChatCompletion:
         """Make one call like ``chat.completions.create``; see :meth:`StrictClient.create`."""
-        return cast("ChatCompletion", await self._guard.namespaces.made(WIRES["chat"], {**keywords}))
+        return cast("ChatCompletion", await self._guard.namespaces.made(WIRES["chat"], **keywords))
 
     async def _drop_in(self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
         ask = self._ask(keywords, drop_in=wire, response_format=response_format)
@@ -291,9 +293,6 @@ def refuse_async_checks(contract: Contract) -> None:
     for tool in contract.tools:
         if tool.check is not None and tool.is_async_check:
             raise ContractError(f"the check of tool {tool.name!r} is async; wrap an async client")
-
-
-A = TypeVar("A")
 
 
 class WrapKeywords(ContractKeywords, total=False):

@@ -9,7 +9,7 @@ connecting, each address of a host          its trace event, which holds the tim
 the pause before connecting again           its trace event (``Bounds.check_pause``)
 waiting for a connection of the pool        the timeouts of the request (``_Timeouts``)
 TLS, each read and each write               the network stream, whose class is changed (``_timed_class``)
-each piece of the body                      the body of the response (``bounded_body``)
+each piece of the body                      the body of the response (``_BoundedBody``)
 ==========================================  ===========================================================
 """
 
@@ -29,21 +29,26 @@ from typing import Any, NoReturn
 
 from strictreply.retry._failures import ExchangeStopped, Failure
 
-MAX_ERROR_BYTES = 1_000_000
-"""How much is read of a response that is no success: the SDK parses it, and a megabyte holds any error."""
+MAX_ERROR_BYTES = 1_000_000  # of a response that is no success: the SDK parses it, and a megabyte holds any error
 
+# Compressed bytes that are expanded at once, so that no step makes more than some 16 MB: deflate expands 1,032 times at
+# most, zstd makes a block of 128 KB from 4 bytes (RFC 8878 §3.1.1.2), brotli one of 16 MB from some 8 (RFC 7932 §9.2).
 _STEP_BYTES = {"gzip": 4096, "deflate": 4096, "zstd": 128, "br": 8}
-"""How many compressed bytes are expanded at once, so that no step makes more than some 16 MB.
-
-Deflate expands 1,032 times at most, zstd makes a block of 128 KB from 4 bytes (RFC 8878 §3.1.1.2), brotli a block of
-16 MB from some 8 (RFC 7932 §9.2).
-"""
-
-_MAX_CODINGS = 5
-"""How many content codings one on top of the other are undone; nobody sends more than one."""
-
+_MAX_CODINGS = 5  # undone one on top of the other; nobody sends more than one
 _PIECE_BYTES = 65_536
 _LIBRARIES = {"br": ("brotli", "brotlicffi"), "zstd": ("compression.zstd", "backports.zstd", "zstandard")}
+
+# How the names of trace events end (https://www.encode.io/httpcore/extensions/#trace).
+_SENDS_HEADERS = "send_request_headers.started"  # a connection was chosen
+_CONNECTS = ("connect_tcp.started", "connect_unix_socket.started")
+_CONNECTS_AGAIN = "retry.started"  # before the pause after a connection that failed
+
+_MAX_LAYERS = 4  # around a network stream (HTTP inside a tunnel inside a proxy), or of transports around one
+_READ_BYTES = 4096
+_STREAM_FACTOR = 8  # a chunk of a stream holds some four bytes of the reply in three hundred
+_WRITE_BYTES = 16_384
+_PORTS = {"http": 80, "https": 443}
+_current: ContextVar[Bounds | None] = ContextVar("strictreply_exchange", default=None)
 
 
 class BodySize:
@@ -56,7 +61,7 @@ class BodySize:
         known = [coding for part in reversed(codings) if (coding := part.strip().lower()) in _STEP_BYTES]
         if len(known) > _MAX_CODINGS:
             self._stop()
-        self._layers = [(_Expander(coding), _STEP_BYTES[coding]) for coding in known]
+        self.layers = [(_Expander(coding), _STEP_BYTES[coding]) for coding in known]
         self._totals = [0] * (len(known) + 1)
 
     def feed(self, data: bytes, layer: int = 0) -> None:
@@ -64,16 +69,11 @@ class BodySize:
         self._totals[layer] += len(data)
         if self._totals[layer] > self._max_bytes:
             self._stop()
-        if layer == len(self._layers):
+        if layer == len(self.layers):
             return
-        expander, step = self._layers[layer]
+        expander, step = self.layers[layer]
         for start in range(0, len(data), step):
             self.feed(expander.expand(data[start : start + step]), layer + 1)
-
-    def add(self, count: int) -> None:
-        """Count bytes that are expanded already."""
-        if count > self._max_bytes:
-            self._stop()
 
     def _stop(self) -> NoReturn:
         detail = f"the body has more than {self._max_bytes} bytes"
@@ -84,8 +84,7 @@ class _Expander:
     """One content coding undone piece by piece, as httpx undoes it; what cannot be read stops the exchange."""
 
     def __init__(self, coding: str) -> None:
-        self._coding = coding
-        self._begun = False
+        self._coding, self._begun = coding, False
         self._machine: Any = _machine(coding)
 
     def expand(self, data: bytes) -> bytes:
@@ -129,7 +128,7 @@ def _machine(coding: str) -> Any:
         return zlib.decompressobj(zlib.MAX_WBITS | (16 if coding == "gzip" else 0))
     library = _first_installed(_LIBRARIES[coding])
     if library is None or coding == "br":
-        return None if library is None else library.Decompressor()
+        return library and library.Decompressor()
     machine = library.ZstdDecompressor()
     return machine.decompressobj() if hasattr(machine, "decompressobj") else machine
 
@@ -142,20 +141,11 @@ def _first_installed(names: tuple[str, ...]) -> Any:
     return None
 
 
-def bounded_body(stream: Any, size: BodySize, check_time: Callable[[], object], *, at_once: bool = False) -> Any:
-    """Return a body that counts itself and calls ``check_time`` before it passes a piece on: ``at_once``, or joined."""
-    kind: Any = type(stream)
-    return _bounded_class(kind)(stream, size, check_time, 1 if at_once else _PIECE_BYTES)
-
-
 class _BoundedBody:
-    """The body of a response, read under a byte cap and a deadline; sync and async as the one behind it is."""
+    """A body that counts itself, and checks the time before it passes ``least`` bytes on; sync or async as it was."""
 
     def __init__(self, behind: Any, size: BodySize, check_time: Callable[[], object], least: int) -> None:
-        self._behind = behind
-        self._size = size
-        self._check_time = check_time
-        self._least = least
+        self._behind, self._size, self._check_time, self._least = behind, size, check_time, least
 
     def __iter__(self) -> Iterator[bytes]:
         kept = bytearray()
@@ -199,19 +189,6 @@ def _bounded_class(kind: Any) -> Any:
     return type(kind.__name__, (_BoundedBody, kind), {})
 
 
-# How the names of trace events end (https://www.encode.io/httpcore/extensions/#trace).
-_SENDS_HEADERS = "send_request_headers.started"  # a connection was chosen
-_CONNECTS = ("connect_tcp.started", "connect_unix_socket.started")
-_CONNECTS_AGAIN = "retry.started"  # before the pause after a connection that failed
-_FIRST_PAUSE = 0.5
-
-_MAX_LAYERS = 4  # around a network stream (HTTP inside a tunnel inside a proxy), or of transports around one
-_READ_BYTES = 4096
-_STREAM_FACTOR = 8  # a chunk of a stream holds some four bytes of the reply in three hundred
-_WRITE_BYTES = 16_384
-_PORTS = {"http": 80, "https": 443}
-
-
 @dataclass(slots=True)
 class Bounds:
     """The bounds of one request, and what was seen of it: ``until`` in ``time.monotonic``, the body decompressed."""
@@ -243,7 +220,7 @@ class Bounds:
         left = self.left()
         if left is not None and left <= self.pause:
             raise ExchangeStopped(Failure("connection", retryable=True, detail="connecting failed until the deadline"))
-        self.pause = 2 * self.pause or _FIRST_PAUSE
+        self.pause = 2 * self.pause or 0.5
 
     def check_request(self, request: Any) -> None:
         """Refuse a request that follows a redirect unless it is the same one to the same origin, and the only one."""
@@ -266,21 +243,20 @@ class Bounds:
     def bound_response(self, response: Any) -> None:
         """Look at a response before its body is read: bound the body, and remember a redirect."""
         size = BodySize(response, self.max_body_bytes * (_STREAM_FACTOR if self.is_streamed else 1))
-        response.stream = bounded_body(response.stream, size, self.left, at_once=self.is_streamed)
+        kind: Any = type(response.stream)
+        least = 1 if self.is_streamed else _PIECE_BYTES
+        response.stream = _bounded_class(kind)(response.stream, size, self.left, least)
         if response.has_redirect_location:
             self.redirected = response
 
     def checked(self, response: Any) -> Any:
         """Return a response once the size of its body is checked: a mock's, or a cache's, was in memory all along."""
-        BodySize(response, self.max_body_bytes).add(len(response.content))
+        size = BodySize(response, self.max_body_bytes)
+        size.feed(response.content, len(size.layers))
         return response
 
     async def checked_later(self, sent: Awaitable[Any]) -> Any:
-        """Await a response, and return it like :meth:`checked`."""
         return self.checked(await sent)
-
-
-_current: ContextVar[Bounds | None] = ContextVar("strictreply_exchange", default=None)
 
 
 class bounded:  # noqa: N801 - used as contextlib's are, of which it is a lighter one
@@ -302,8 +278,7 @@ class bounded:  # noqa: N801 - used as contextlib's are, of which it is a lighte
 def stand_in(client: Any) -> Any | None:
     """Return a stand-in for an httpx or httpx2 client, of its class and state, that bounds; None for anything else."""
     kind: Any = type(client)
-    hooks = getattr(client, "event_hooks", None)
-    if not callable(getattr(kind, "send", None)) or not isinstance(hooks, dict):
+    if not callable(getattr(kind, "send", None)) or not isinstance(getattr(client, "event_hooks", None), dict):
         return None
     other: Any = object.__new__(_stand_in_class(kind))
     other.__dict__ = client.__dict__
@@ -336,11 +311,9 @@ class _StandIn:
         sender: Any = object.__new__(type(self))  # a copy, which looks at the request before any hook of the caller
         sender.__dict__ = dict(vars(self))
         sender.stood_for = client
-        hooks: Mapping[str, list[Any]] = sender.event_hooks
         checks = {"request": bounds.check_request, "response": bounds.bound_response}
-        sender.event_hooks = {
-            name: [_awaitable(check) if is_async else check, *hooks[name]] for name, check in checks.items()
-        }
+        ours = {name: _awaitable(check) if is_async else check for name, check in checks.items()}
+        sender.event_hooks = {name: [check, *sender.event_hooks[name]] for name, check in ours.items()}
         if bounds.until is not None:
             given: Mapping[str, Any] = request.extensions
             trace = _traced(bounds, client, given.get("trace"), is_async=is_async)

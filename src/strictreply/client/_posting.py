@@ -21,6 +21,18 @@ from strictreply.wires._opening import Wire
 
 _HTTP_LIBRARIES = ("httpx", "httpx2")
 _ABOUT_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})
+MAX_PLAIN_NODES = 2_000_000
+"""How many values of a request are examined; one with more, or that contains itself, takes the SDK's own way."""
+
+_OPTIONS = {"extra_headers": "headers", "extra_query": "params", "extra_body": "extra_json", "timeout": "timeout"}
+"""The keywords of ``create`` that are no members of the request, and the options of the SDK's ``post`` they become."""
+
+_MAX_FORMS = 256  # sets of keywords for which it is kept how ``create`` posts them
+_MAX_TEXTS = 8  # lists of tools whose text is kept: those of the contracts in use, and of narrowed requests
+_as_text = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_READING = frozenset({"_build_request", "_build_headers"})  # they are given what is sent before it is encoded
+_STR = frozenset({str})
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def is_raw(source: Any) -> bool:
@@ -135,8 +147,7 @@ def _sdk_folder() -> str:
 
 def is_sdks_own(function: Any) -> bool:
     """Return whether a function, and each that it wraps, is a plain one from the SDK's files."""
-    folder = _sdk_folder()
-    while type(function) is FunctionType and function.__code__.co_filename.startswith(folder):
+    while type(function) is FunctionType and function.__code__.co_filename.startswith(_sdk_folder()):
         wrapped = vars(function).get("__wrapped__")
         if wrapped is None:
             return True
@@ -185,17 +196,6 @@ class _Body:
         await self._pieces.aclose()
 
 
-MAX_PLAIN_NODES = 2_000_000
-"""How many values of a request are examined; one with more, or that contains itself, takes the SDK's own way."""
-
-_OPTIONS = {"extra_headers": "headers", "extra_query": "params", "extra_body": "extra_json", "timeout": "timeout"}
-"""The keywords of ``create`` that are no members of the request, and the options of the SDK's ``post`` they become."""
-
-SENT_ONCE = {"max_retries": 0}
-_MAX_FORMS = 256  # sets of keywords for which it is kept how ``create`` posts them
-_MAX_TEXTS = 8  # lists of tools whose text is kept: those of the contracts in use, and of narrowed requests
-
-
 class Posts:
     """What ``create`` passes to ``post``, learnt from it by the names of the keywords, and not by their values."""
 
@@ -212,7 +212,7 @@ class Posts:
         form = self._form(sender, members, plain)
         if form is None:
             return None
-        options = form["options"] | SENT_ONCE
+        options = form["options"] | {"max_retries": 0}
         for name in _OPTIONS.keys() & keywords.keys():
             if name == "timeout" or keywords[name] is not None:
                 options[_OPTIONS[name]] = keywords[name]
@@ -252,34 +252,29 @@ class Posts:
 
 
 class _SentNothing(Exception):
-    """Raised in the place of sending, with what would have been sent: not in its words, which a tracer records."""
-
-    def __init__(self, sent: JSONObject) -> None:
-        super().__init__()
-        self.sent = sent
+    """Raised in the place of sending."""
 
 
 class _Sendless:
     """A namespace that sends nothing: the SDK's methods are run on it for what they would send, and complain of."""
 
     def _post(self, path: str, **sent: Any) -> NoReturn:
-        raise _SentNothing({"path": path, **sent})
+        self.sent = {"path": path, **sent}  # not in the words of the exception, which a tracer records
+        raise _SentNothing
 
 
 def sent_by(method: Any, keywords: JSONObject) -> JSONObject:
     """Return what a method of the SDK would send; raises what it raises for its keywords."""
     if isinstance(keywords.get("tools"), Iterator):
         keywords["tools"] = list(keywords["tools"])
+    sendless = _Sendless()
     try:
-        called = method.__func__(_Sendless(), **keywords)
+        called = method.__func__(sendless, **keywords)
         if inspect.iscoroutine(called):
             called.send(None)
-    except _SentNothing as nothing:
-        return nothing.sent
+    except _SentNothing:
+        return sendless.sent
     raise TypeError("this method of the SDK sends its request in a way that cannot be guarded; call create()")
-
-
-_as_text = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 def _takes_bytes(client: Any, options: JSONObject) -> bool:
@@ -287,11 +282,7 @@ def _takes_bytes(client: Any, options: JSONObject) -> bool:
     kind = type(client)
     # headers may ask for another encoding
     is_read = "extra_json" in options or not _READING.isdisjoint(vars(client)) or len(options.get("headers", ())) > 1
-    is_sdks = is_of_base(kind._build_request) and is_of_base(kind._build_headers)
-    return not is_read and is_sdks and _has_content(kind.post)
-
-
-_READING = frozenset({"_build_request", "_build_headers"})  # they are given what is sent before it is encoded
+    return not is_read and all(map(is_of_base, (kind._build_request, kind._build_headers))) and _has_content(kind.post)
 
 
 @cache
@@ -320,7 +311,3 @@ def _is_plain(value: Any) -> bool:
         elif kind not in _SCALARS:
             return False
     return True
-
-
-_STR = frozenset({str})
-_SCALARS = frozenset({str, int, float, bool, type(None)})

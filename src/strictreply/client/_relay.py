@@ -52,9 +52,7 @@ class Relay:
     """Follows the stream of each ask of one call, and passes nothing on; ``is_over``: no more of it is to be read."""
 
     def __init__(self, contract: Contract, wire: Wire, *, vetoes: bool = True) -> None:
-        self.contract = contract
-        self.wire = wire
-        self._vetoes = vetoes
+        self.contract, self.wire, self._vetoes = contract, wire, vetoes
         self._most = contract.limits.reply_bytes
         self.begin("reply")
 
@@ -65,11 +63,7 @@ class Relay:
         self.veto = Veto(self.contract)
         self.vetoed: Vetoed | None = None
         self.is_over = False
-
-    @property
-    def is_behind_text(self) -> bool:
-        """Whether the caller has some text of this stream already: it cannot be asked for again then."""
-        return False
+        self.is_behind_text = False  # the caller has some text of this stream already: it cannot be asked for again
 
     def opened(self, source: Any) -> list[Any]:  # noqa: ARG002
         """Return what goes out when a response is open."""
@@ -101,8 +95,7 @@ class Relay:
             texts = name if isinstance(name, str) else "", written if isinstance(written, str) else ""
             fault = fault or self.veto.call(call["index"], *texts)
         if fault is not None and self._vetoes:
-            assembly.fault, assembly.is_over = fault, True
-            self.vetoed = self.veto.vetoed()
+            assembly.fault, assembly.is_over, self.vetoed = fault, True, self.veto.vetoed()
 
     def passed(self, came: Came, assembly: Assembly) -> list[Any]:  # noqa: ARG002 - for the kinds of relays
         """Return what may be passed on of a chunk."""
@@ -128,17 +121,11 @@ class ChunkRelay(Relay):
     def begin(self, asks_for: AsksFor) -> None:
         """Begin with the stream of one ask; a second text is not live: it may stand behind the first."""
         super().begin(asks_for)
-        self._is_open, contract = False, self.contract
+        contract = self.contract
         # text may go out before the reply is judged where it is any text, or prose beside calls
         is_free = contract.channel == "native" and contract.answer.is_text and contract.answer_style == "union"
         self._is_held = bool(self._sent.text) or asks_for != "reply" or not is_free
-        self._first = ""
-        self._waiting: list[Came] = []
-
-    @property
-    def is_behind_text(self) -> bool:
-        """Whether the caller has some text of this stream already; that of an earlier one hinders no repeat."""
-        return self._is_open
+        self._first, self._waiting = "", list[Came]()
 
     def opened(self, source: Any) -> list[Any]:
         """Return what the first response is opened as, the SDK's own object for it; nothing of later ones."""
@@ -151,7 +138,7 @@ class ChunkRelay(Relay):
         if self._is_held or not assembly.is_text_alone:
             self._is_held |= bool(text)  # what follows a held piece of the text waits, too
             return []
-        if self._is_open:
+        if self.is_behind_text:
             self._sent.add(came.plain)
             return [came if came.is_exact and assembly.is_piece else came.kept]
         self._waiting.append(came)
@@ -159,14 +146,14 @@ class ChunkRelay(Relay):
         if not self._first.strip() or text_may_be_call(self.contract, self._first):
             self._is_held = len(self._first) > _MOST_FIRST  # a call, as far as anybody can tell
             return []
-        waiting, self._waiting, self._is_open = self._waiting, [], True
+        waiting, self._waiting, self.is_behind_text = self._waiting, [], True
         for one in waiting:
             self._sent.add(one.plain)
         return [one.kept for one in waiting]
 
     def released(self, reply: AssistantReply, response: JSONObject) -> Iterator[JSONObject]:  # noqa: ARG002
         """Yield the events of an accepted reply that were held, behind the text that went out: it is one with that."""
-        return self._sent.rest(response, self.assembly.response() if self._is_open else None)
+        return self._sent.rest(response, self.assembly.response() if self.is_behind_text else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +198,6 @@ class EventRelay(Relay):
         self._is_shown, self._has_shown = asks_for == "reply", False
 
     def passed(self, came: Came, assembly: Assembly) -> list[Provisional[Any]]:  # noqa: ARG002
-        """Return the new piece of the content."""
         text = assembly.delta.get("content")
         if not self._is_shown or not isinstance(text, str) or not text:
             return []
@@ -219,10 +205,8 @@ class EventRelay(Relay):
         return [Provisional(text, self.veto.partial())]
 
     def rejected(self, attempt: Attempt) -> list[Retracted]:
-        """Take back what was shown."""
         shown, self._has_shown = self._has_shown, False
         return [Retracted(attempt.issues)] if shown else []
 
     def released(self, reply: AssistantReply[A_co], response: JSONObject) -> list[Accepted[A_co]]:  # noqa: ARG002
-        """Return the end of the stream."""
         return [Accepted(reply)]

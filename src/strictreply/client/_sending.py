@@ -22,7 +22,7 @@ from strictreply.contract._contract import Check
 from strictreply.contract._driving import Done, advanced
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import ExchangeStopped, Failure
-from strictreply.retry._flow import Call, Claim, Claimed, Failed, Noted, Notify, Outcome, Replied, Sleep, reply_flow
+from strictreply.retry._flow import Call, Claim, Failed, Noted, Notify, Outcome, Replied, Sleep, reply_flow
 from strictreply.retry._policy import Consult
 from strictreply.values._errors import CallFailed, ReplyHalted
 from strictreply.values._issues import Remedy
@@ -33,7 +33,7 @@ from strictreply.wires._opening import ENVELOPE_FACTOR, EventReader, as_json
 NOTHING = nullcontext()
 
 _REPEAT_TOKENS = 5
-_RETRY_COUNT = "x-stainless-retry-count"  # where the SDK itself counts its repeats
+_END: Any = object()  # of a stream
 
 
 class CallObserver(Protocol):
@@ -66,8 +66,7 @@ class RetryBucket:
     __slots__ = ("_lock", "_taken")
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._taken = 0
+        self._lock, self._taken = Lock(), 0
 
     def take(self, quota: int) -> bool:
         """Take the tokens of one repeat; return False when more than ``quota`` repeats would be out."""
@@ -123,8 +122,8 @@ class Sending:
         return None if self.until is None else max(0.0, self.until - self.clock())
 
     def send(self, request: JSONObject, timeout: float | None) -> Any:
-        """Make one call; see :meth:`Transport.send`."""
-        request = with_header(request, _RETRY_COUNT, str(self.repeats)) if self.repeats else request
+        if self.repeats:  # where the SDK itself counts them
+            request = with_header(request, "x-stainless-retry-count", str(self.repeats))
         return self.transport.send(request, timeout, self.way)
 
     def bounds(self, request: JSONObject) -> AbstractContextManager[None]:
@@ -188,7 +187,7 @@ def call_flow(ask: Ask, sending: Sending, relay: Relay | None = None) -> Generat
                 case Claim(quota=quota):
                     granted = sending.bucket.take(quota)
                     sending.repeats += granted
-                    event = Claimed(granted, sending.lap())
+                    event = Noted(sending.lap(), granted)
                 case _:
                     done = yield step
                     event = Noted(sending.lap()) if done is None else replace(done, seconds=sending.lap())
@@ -241,31 +240,24 @@ def _followed(source: Any, sending: Sending, relay: Relay) -> Generator[Io | lis
     return failure
 
 
-_END: Any = object()
-
-
 class Incoming:
     """The stream of one response, piece by piece: events of a raw response, or the chunks of a client's own object."""
 
     def __init__(self, source: Any, sending: Sending) -> None:
         http = source.http_response if is_raw(source) else None
-        self._is_http = http is not None
-        self._behind = source if http is None else http
+        self._is_http, self._behind = http is not None, source if http is None else http
         pieces = source if http is None else http.aiter_bytes() if sending.is_async else http.iter_bytes()
         self._pieces: Any = aiter(pieces) if sending.is_async else iter(pieces)
-        self._limits = sending.limits
-        self._reader = EventReader()
+        self._limits, self._reader = sending.limits, EventReader()
         extensions = getattr(getattr(http, "request", None), "extensions", {})
         self._idle: float | None = dict(extensions.get("timeout") or {}).get("read")
-        self._at = time.monotonic()
-        self._is_ended = False
+        self._at, self._is_ended = time.monotonic(), False
 
     def next(self) -> list[Came] | None:
         """Return the chunks that come together next; None at the end."""
         return self._read(next(self._pieces, _END))
 
     async def anext(self) -> list[Came] | None:
-        """Return what :meth:`next` does."""
         return self._read(await anext(self._pieces, _END))
 
     def _read(self, piece: Any) -> list[Came] | None:
@@ -318,14 +310,13 @@ def as_sdks_too(error: CallFailed, transport: Transport, last: Sent | None, rais
         return _both(error, kind, {"completion": _completion(last, transport)})
     source: Any = None if last is None else last.source
     response = source.http_response if is_raw(source) else None  # None where another program read it
-    request_id = getattr(source, "_request_id" if response is None else "request_id", None)
     request = getattr(response, "request", None)
     request = request or client._client.build_request("POST", f"{client.base_url}{transport.wire.path}")  # noqa: SLF001
     message = str(error).partition("\n")[0]
     fields = {"message": message, "request": request, "body": None, "code": None, "param": None, "type": None}
     if kind is sdk.APIResponseValidationError and last is not None:
         fields |= {"body": last.plain, "response": response, "status_code": getattr(response, "status_code", 200)}
-        fields |= {"request_id": request_id}
+        fields |= {"request_id": getattr(source, "_request_id" if response is None else "request_id", None)}
     return _both(error, kind, fields)
 
 

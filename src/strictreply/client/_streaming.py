@@ -35,8 +35,8 @@ def as_sdks_stream(source: Any, rest: Any, sending: Sending) -> Any:
         if type(made) is kind and all(map(is_sdks_own, (kind.__stream__, kind._iter_events, *reading))):  # noqa: SLF001
             made._decoder = _Decoder(rest, decoder, is_chat=is_chat)  # noqa: SLF001 - nothing else reads its events
         return made
-    of_event = sdk_type(sending.transport.wire, of_event=True)
-    return kind(cast_to=of_event, response=body, client=sending.transport.client)
+    transport = sending.transport
+    return kind(cast_to=sdk_type(transport.wire, of_event=True), response=body, client=transport.client)
 
 
 def _bytes_of(piece: Any, *, is_chat: bool) -> bytes:
@@ -101,8 +101,7 @@ class Chunks(Generic[T]):
     """What a guarded stream yields, and a context manager that ends the request when it is left."""
 
     def __init__(self, pieces: Generator[T], ended: list[Exchange[Any]] | None = None) -> None:
-        self._pieces = pieces
-        self._ended = [] if ended is None else ended
+        self._pieces, self._ended = pieces, [] if ended is None else ended
 
     def __iter__(self) -> Iterator[T]:
         return self._pieces
@@ -125,8 +124,7 @@ class AsyncChunks(Generic[T]):
     """The twin of :class:`Chunks` for async clients."""
 
     def __init__(self, pieces: AsyncGenerator[T], ended: list[Exchange[Any]] | None = None) -> None:
-        self._pieces = pieces
-        self._ended = [] if ended is None else ended
+        self._pieces, self._ended = pieces, [] if ended is None else ended
 
     def __aiter__(self) -> AsyncIterator[T]:
         return self._pieces

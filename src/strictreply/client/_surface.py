@@ -23,6 +23,21 @@ _OWN = frozenset({"create", "parse", "stream", "completions", "with_raw_response
 """What is ours in a namespace of the SDK, or made of what is ours."""
 
 _PATHS = {wire.path: wire.resource for wire in WIRES.values()}
+_TAKEN: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
+    "chat": (frozenset({"messages", "model"}), frozenset()),
+    "responses": (frozenset(), frozenset({"messages", "response_format", "text_format"})),
+}
+"""The keywords that ``create`` needs, and those that are no keywords of it though we would read them."""
+
+_OUR_KEYWORDS = frozenset({"contract", "policy", "steering"})
+_UNGUARDED = "beta.responses.{0}() is not guarded by strictreply: its result was not validated. Use client.responses"
+Held: TypeAlias = Literal["guarded", "passes", "refuses"]
+"""What becomes of a call of a method: its completion is judged, it reaches the API as it is, or it raises."""
+
+_GUARDED = (*(wire.resource for wire in WIRES.values()), f"beta.{CHAT.resource}")
+_MAX_NESTED = 6
+Call: TypeAlias = Callable[[Wire, JSONObject, Way, JSONObject | None], Any]
+"""Makes a guarded call of keywords, with a ``response_format`` or the contract's; returns its response or awaitable."""
 
 
 @cache
@@ -41,10 +56,6 @@ def _post(self: Any, path: str, **given: Any) -> Any:
     return self.unwrapped.post(path, **given)
 
 
-Call: TypeAlias = Callable[[Wire, JSONObject, Way, JSONObject | None], Any]
-"""Makes a guarded call of keywords, with a ``response_format`` or the contract's; returns its response or awaitable."""
-
-
 class Namespaces:
     """``chat``, ``beta`` and ``responses`` of a wrapped client: kept, so that what is patched in them stays."""
 
@@ -60,26 +71,17 @@ class Namespaces:
             self.transports[wire.name] = Transport(self._client, wire)
         return self.transports[wire.name]
 
-    def made(self, wire: Wire, keywords: JSONObject) -> Any:
+    def made(self, wire: Wire, /, **keywords: Any) -> Any:
         """Make one guarded call; one of ours on its way through what somebody has put over ``create`` is sent."""
         transport = self.transport(wire)
         return transport.create(**keywords) if passing.get() is transport else self._call(wire, keywords, Way(), None)
 
-    @property
-    def chat(self) -> Any:
-        """The namespace ``chat``; made anew when that of the client inside was replaced."""
-        return self._kept("chat", self._guarded_chat)
-
-    @property
-    def responses(self) -> Any:
-        """The namespace ``responses``; made anew as ``chat`` is."""
-        return self._kept("responses", self._guarded_responses)
-
-    def _kept(self, name: str, make: Callable[[Any], Any]) -> Any:
+    def kept(self, name: Literal["chat", "responses"]) -> Any:
+        """Return a namespace; made anew when that of the client inside was replaced."""
         inner = getattr(self._client, name)
         made_of, made = self._made.get(name, (None, None))
         if made_of is not inner:
-            made = make(inner)
+            made = self._guarded_chat(inner) if name == "chat" else self._guarded_responses(inner)
             self._made[name] = inner, made
         return made
 
@@ -97,11 +99,7 @@ class Namespaces:
     def _guarded_responses(self, inner: Any) -> Any:
         if is_openai(inner):
             return self._guarded(inner, RESPONSES)
-
-        def create(**keywords: Any) -> Any:
-            return self.made(RESPONSES, keywords)
-
-        return _Namespace("responses", inner, create=create)
+        return _Namespace("responses", inner, create=partial(self.made, RESPONSES))
 
     def _guarded(self, inner: Any, wire: Wire) -> Any:
         mixin = GuardedAsyncMethods if is_async_openai(inner) else GuardedMethods
@@ -185,15 +183,6 @@ class _Guarded:
         return self._strictreply_call(transport.wire, keywords, Way(form, finish), format_)
 
 
-_TAKEN: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
-    "chat": (frozenset({"messages", "model"}), frozenset()),
-    "responses": (frozenset(), frozenset({"messages", "response_format", "text_format"})),
-}
-"""The keywords that ``create`` needs, and those that are no keywords of it though we would read them."""
-
-_OUR_KEYWORDS = frozenset({"contract", "policy", "steering"})
-
-
 class GuardedMethods(_Guarded):
     """``chat.completions`` or ``responses`` of a wrapped client."""
 
@@ -210,39 +199,27 @@ class GuardedAsyncMethods(_Guarded):
     """The same of a wrapped async client: the twin of :class:`GuardedMethods`."""
 
     async def create(self, **keywords: Any) -> Any:
-        """Make one call; the response is valid by the contract."""
         return await self._created(keywords)
 
     async def parse(self, **keywords: Any) -> Any:
-        """Make one call; what is parsed in the response is what was judged."""
         return await self._parsed(keywords)
 
 
-_UNGUARDED = "beta.responses.{0}() is not guarded by strictreply: its result was not validated. Use client.responses"
+def _warning(name: str) -> Callable[..., Any]:
+    # the SDK's own method, with a warning that nothing is judged
+    def method(self: Any, **keywords: Any) -> Any:
+        if not self._strictreply_warned:
+            self._strictreply_warned.append(name)
+            warnings.warn(_UNGUARDED.format(name), UserWarning, stacklevel=2)
+        return getattr(super(UnguardedResponses, self), name)(**keywords)
+
+    return method
 
 
 class UnguardedResponses:
-    """``beta.responses`` of a wrapped client: no contract reaches it."""
+    """``beta.responses`` of a wrapped client: no contract reaches it, of which the first call warns."""
 
-    _strictreply_warned: list[str]
-
-    def create(self, **keywords: Any) -> Any:
-        """Call the SDK's own method, and warn that nothing is judged."""
-        return self._unguarded("create", keywords)
-
-    def parse(self, **keywords: Any) -> Any:
-        """Call the SDK's own method, and warn that nothing is judged."""
-        return self._unguarded("parse", keywords)
-
-    def stream(self, **keywords: Any) -> Any:
-        """Call the SDK's own method, and warn that nothing is judged."""
-        return self._unguarded("stream", keywords)
-
-    def _unguarded(self, name: str, keywords: JSONObject) -> Any:
-        if not self._strictreply_warned:
-            self._strictreply_warned.append(name)
-            warnings.warn(_UNGUARDED.format(name), UserWarning, stacklevel=3)
-        return getattr(super(), name)(**keywords)
+    create, parse, stream = map(_warning, ("create", "parse", "stream"))
 
 
 def _finished(parse: Callable[[Any], Any], is_class: bool, response: Any, reply: AssistantReply) -> Any:
@@ -272,7 +249,6 @@ class _Namespace:
     """A namespace of a client that is not the SDK's, with some members replaced by ours."""
 
     def __init__(self, path: str, inner: Any, **ours: Any) -> None:
-        """Put our members in front."""
         self.__dict__.update(ours, _path=path, _inner=inner)
 
     def __getattr__(self, name: str) -> Any:
@@ -282,13 +258,6 @@ class _Namespace:
         if name in _OWN:
             raise AttributeError(f"{self._path}.{name} of this client cannot be guarded; call {self._path}.create()")
         return getattr(self._inner, name)
-
-
-Held: TypeAlias = Literal["guarded", "passes", "refuses"]
-"""What becomes of a call of a method: its completion is judged, it reaches the API as it is, or it raises."""
-
-_GUARDED = (*(wire.resource for wire in WIRES.values()), f"beta.{CHAT.resource}")
-_MAX_NESTED = 6
 
 
 def guarded(client: Any) -> dict[str, Held]:

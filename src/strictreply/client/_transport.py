@@ -15,17 +15,7 @@ from operator import attrgetter, is_
 from typing import Any
 
 from strictreply.client._exchange import stand_in
-from strictreply.client._posting import (
-    SENT_ONCE,
-    Came,
-    Posts,
-    is_of_base,
-    is_raw,
-    is_sdks_own,
-    parsed,
-    raw_response,
-    sdk_type,
-)
+from strictreply.client._posting import Came, Posts, is_of_base, is_raw, is_sdks_own, parsed, raw_response, sdk_type
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._replies import AssistantReply
 from strictreply.wires import WIRES
@@ -84,9 +74,8 @@ class Transport:
             raise TypeError(f"wrap() needs a client with {wire.resource}.create, such as openai.OpenAI()")
         self.client: Any = client
         self.wire: Wire = wire
-        self._resource_of = attrgetter(wire.resource)
+        self._resource_of, self._posts = attrgetter(wire.resource), Posts()
         self._sender: tuple[Any, Any] = (None, None)
-        self._posts = Posts()
 
     @property
     def resource(self) -> Any:
@@ -243,7 +232,7 @@ def _alone_class(kind: Any) -> Any:
 
 def _post_once(client: Any, wire: Wire, path: str, *, options: Any = None, **given: Any) -> Any:
     """Post what the SDK's ``create`` gives, once; the completion is parsed here if nobody stands below."""
-    options = {**(options or {}), **SENT_ONCE}
+    options = {**(options or {}), "max_retries": 0}
     headers = options.get("headers") or {}
     if given.get("stream") or RAW_RESPONSE in headers or not _is_untouched(client):
         return client.post(path, options=options, **given)

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from strictreply.client._posting import is_sdks
 from strictreply.client._relay import ChunkRelay, EventRelay, Relay
 from strictreply.client._sending import NOTHING, CallObserver, RetryBucket, Sending, Telemetry, as_sdks_too
-from strictreply.client._surface import Namespaces, class_over
+from strictreply.client._surface import Call, Namespaces, class_over
 from strictreply.client._transport import Way
 from strictreply.contract._contract import Contract, ContractKeywords, shape
 from strictreply.contract._driving import unharmed
@@ -127,6 +127,8 @@ Redact = Callable[[str], str]
 UsageOf: TypeAlias = Literal["last", "total"]
 """Whether ``completion.usage`` is what the API reported of the last ask, or the sum of all asks of the call."""
 
+_OF_CONTRACTS = frozenset({"answer", *ContractKeywords.__annotations__}) - {"tools"}
+
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Generic[A_co]):
@@ -151,9 +153,6 @@ class Exchange(Generic[A_co]):
     def usage(self) -> Usage:
         """The tokens of all attempts together."""
         return total_usage(self.attempts)
-
-
-_OF_CONTRACTS = frozenset({"answer", *ContractKeywords.__annotations__}) - {"tools"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,32 +218,24 @@ class Wrapped(Generic[A_co]):
 
     __slots__ = ("_guard",)
     _guard: Guard
+    _drop_in: Call  # each twin makes the calls of the SDK's guarded methods in its own way
     _is_async = False
 
-    def __init__(
-        self,
-        client: Any,
-        contract: Contract[A_co],
-        settings: Settings,
-        bucket: RetryBucket | None = None,
-        origin: Guard | None = None,
-    ) -> None:
+    def __init__(self, client: Any, contract: Contract[A_co], settings: Settings, origin: Guard | None = None) -> None:
         """Guard a client by a contract; ``origin`` is what this is a copy of: it shares what that has learnt."""
         if is_sdks(client):
             object.__setattr__(self, "__dict__", client.__dict__)
         copied = None if origin is None or origin.inner is not client else origin.namespaces
         namespaces = Namespaces(client, self, self._drop_in, copied)
         namespaces.transport(WIRES[settings.api])  # a client without this API is refused at once
-        own_bucket, learnt = (RetryBucket(), Learnt()) if origin is None else (origin.bucket, origin.learnt)
-        guard = Guard(client, contract, settings, bucket or own_bucket, namespaces, learnt)
-        object.__setattr__(self, "_guard", guard)
+        bucket, learnt = (RetryBucket(), Learnt()) if origin is None else (origin.bucket, origin.learnt)
+        object.__setattr__(self, "_guard", Guard(client, contract, settings, bucket, namespaces, learnt))
 
     @classmethod
     def over(cls, client: Any, *held: Any) -> Self:
         """Wrap a client: the result is an instance of its class, too, where that is the SDK's or derived from it."""
-        ours: Any = cls
-        theirs: Any = type(client)
-        made: Self = (class_over(ours, theirs) if is_sdks(client) else ours)(client, *held)
+        kinds: tuple[Any, Any] = cls, type(client)
+        made: Self = (class_over(*kinds) if is_sdks(client) else cls)(client, *held)
         return made
 
     def __getattr__(self, name: str) -> Any:
@@ -303,12 +294,10 @@ class Wrapped(Generic[A_co]):
         """Return a copy that counts its repeats (``RetryPolicy.quota``) in a bucket shared with other clients."""
         return self._remade(bucket=bucket)
 
-    def _remade(
-        self, *, client: Any = None, settings: Settings | None = None, bucket: RetryBucket | None = None
-    ) -> Self:
-        guard, inner = self._guard, self._guard.inner if client is None else client
+    def _remade(self, *, client: Any = None, **changed: Any) -> Self:
+        guard = replace(self._guard, **changed)
         twin: Any = next(kind for kind in type(self).__mro__ if Wrapped in kind.__bases__)  # sync or async
-        made: Self = twin.over(inner, guard.contract, settings or guard.settings, bucket, guard)
+        made: Self = twin.over(guard.inner if client is None else client, guard.contract, guard.settings, guard)
         return made
 
     def _ask(self, keywords: JSONObject, drop_in: Wire | None = None, response_format: JSONObject | None = None) -> Ask:
@@ -359,10 +348,6 @@ class Wrapped(Generic[A_co]):
         if sending.observer is not None:
             sending.observer.judged(attempt)
         return None if settings.on_attempt is None else settings.on_attempt(attempt)
-
-    def _drop_in(self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
-        """Make the call of a guarded method of the SDK; each twin in its own way."""
-        raise NotImplementedError
 
     def _sending(self, ask: Ask, way: Way | None = None) -> Sending:
         """Return the sending of one call, by default through what somebody has put in the place of ``create``."""

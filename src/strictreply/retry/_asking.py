@@ -5,28 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeGuard
+from typing import Any
 
 from strictreply.contract._channels import admits_answer, answer_instructions
 from strictreply.contract._contract import Contract
 from strictreply.reading._decoding import decode, extract, is_json
 from strictreply.retry._dressing import contract_for, dressed, encodable, instructed, narrowed, replayed
 from strictreply.retry._failures import Failure
-from strictreply.retry._policy import (
-    FORCED_TOOL,
-    HUMAN,
-    MODEL,
-    RESPONSE_FORMAT,
-    Again,
-    Consult,
-    RetryPolicy,
-    Step,
-    steps_in_force,
-)
+from strictreply.retry._policy import Again, Consult, RetryPolicy, Step, steps_in_force
 from strictreply.retry._scoping import Scope, shown
 from strictreply.retry._steering import Situation, Steering, corrections, is_at
 from strictreply.values._issues import Code, Issue, Remedy, quote
-from strictreply.values._limits import JSON, JSONObject, Message, Work, utf8_size
+from strictreply.values._limits import JSON, JSONObject, Work, is_count, utf8_size
 from strictreply.values._replies import Invalid, Usage, UsageNames
 from strictreply.wires import WIRES
 from strictreply.wires._opening import Wire, ids_in, peek
@@ -86,11 +76,6 @@ class Bad:
     repeats: int = 0
     is_told: bool = False
 
-    @property
-    def cut(self) -> bool:
-        """Whether the reply was cut at the token limit."""
-        return any(issue.remedy is Remedy.SHORTEN for issue in self.issues)
-
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -118,10 +103,17 @@ class Turn:
         """Whether this request corrects a reply with a token limit above the caller's own."""
         return self.raises > 0 and self.answers is not None
 
+    def refused_by(self, failure: Failure | None) -> frozenset[str]:
+        """Return what of our additions a refusal of the endpoint names; empty when it is about anything else."""
+        if failure is None or failure.kind not in _REFUSALS or not self.added:
+            return frozenset()
+        said = json.dumps(failure.error) if failure.error is not None else str(failure.cause)
+        words = said.lower().replace("_", " ").replace("-", " ")
+        return frozenset(name for name in self.added if any(word in words for word in ADDITIONS[name]))
+
 
 def first_turn(ask: Ask) -> Turn:
-    """Make the first request."""
-    request, added = dressed(ask.contract, ask.base, ask.base["messages"], ask.unwanted, wire=ask.wire)
+    request, added = dressed(ask.contract, ask.base, ask.unwanted, ask.wire, None)
     return Turn(request, added=added, unwanted=ask.unwanted)
 
 
@@ -132,18 +124,9 @@ def without(ask: Ask, turn: Turn, refused: frozenset[str]) -> Turn:
         alone = None if ask.policy.scope == "cached" else turn.scope
         contract = ask.contract if alone is None else contract_for(ask.contract, alone, ask.base["messages"])
         request["messages"] = instructed(request["messages"], answer_instructions(contract))
-    undone = turn.escalation in refused or (turn.escalation == FORCED_TOOL and "tool_choice" in refused)
+    undone = turn.escalation in refused or (turn.escalation == "forced_tool" and "tool_choice" in refused)
     added, unwanted, escalation = turn.added - refused, turn.unwanted | refused, None if undone else turn.escalation
     return replace(turn, request=request, added=added, unwanted=unwanted, escalation=escalation)
-
-
-def refused_additions(turn: Turn, failure: Failure | None) -> frozenset[str]:
-    """Return what we had added to a request and the endpoint's refusal names; empty when it is about anything else."""
-    if failure is None or failure.kind not in _REFUSALS or not turn.added:
-        return frozenset()
-    said = json.dumps(failure.error) if failure.error is not None else str(failure.cause)
-    words = said.lower().replace("_", " ").replace("-", " ")
-    return frozenset(name for name in turn.added if any(word in words for word in ADDITIONS[name]))
 
 
 def _is_narrow(ask: Ask, bad: Bad) -> bool:
@@ -161,8 +144,8 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     message = bad.message if seen is None else seen.message
     turns = encodable(replayed(ask.contract, message, words, seen, ids_in(messages), step.words))
     steps = _steps(ask, turn, bad, step.tier)
-    base = ask.base | _limits(ask, raises)
-    request, added = _escalated(ask, base, [*messages, *turns], bad, steps, turn.unwanted)
+    base = ask.base | _limits(ask, raises) | {"messages": [*messages, *turns]}
+    request, added = _escalated(ask, base, bad, steps, turn.unwanted)
     numbers = turn.numbers or Code.CALL_ID_DUPLICATE.value in {issue.code for issue in bad.issues}
     taken = None if not steps else steps[-1] if isinstance(steps[-1], str) else "keywords"
     return Turn(request, "\n".join(words), step.tier, scope, raises, grows, bad, numbers, added, turn.unwanted, taken)
@@ -173,14 +156,15 @@ def _raises(ask: Ask, turn: Turn, bad: Bad) -> tuple[int, bool]:
     raises = turn.raises
     if bad.limit_refused:  # it is taken back, and not raised any more: the reply can only become shorter
         return raises - 1, False
-    may_grow = bad.cut and turn.grows and _limits(ask, raises + 1) != _limits(ask, raises)
+    is_cut = any(issue.remedy is Remedy.SHORTEN for issue in bad.issues)
+    may_grow = is_cut and turn.grows and _limits(ask, raises + 1) != _limits(ask, raises)
     return raises + 1 if may_grow else raises, turn.grows
 
 
 def consult_for(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Consult | None:
     """Return whom to ask for the words of a correction; None where they are ours."""
     steps = [] if bad is None or step.tier == 0 else _steps(ask, turn, bad, step.tier)
-    if bad is None or ask.policy.ask_human is None or not steps or steps[-1] != HUMAN:
+    if bad is None or ask.policy.ask_human is None or not steps or steps[-1] != "human":
         return None
     situations = _situations(ask, bad, step.tier)
     whole = Situation(bad.issues, ask.contract, step.tier)
@@ -196,32 +180,32 @@ def _steps(ask: Ask, turn: Turn, bad: Bad, tier: int) -> list[Step]:
     forcible = (in_text or "tool_choice" not in turn.unwanted) and contract.choice == "auto"
     unsent = format_ != "json_schema" and "response_format" not in turn.unwanted
     usable = {
-        FORCED_TOOL: forcible and bool(contract.tools) and not (about_answer or alone),
-        RESPONSE_FORMAT: unsent and (in_text or (answers and admits_answer(contract))),
+        "forced_tool": forcible and bool(contract.tools) and not (about_answer or alone),
+        "response_format": unsent and (in_text or (answers and admits_answer(contract))),
     }
     return steps_in_force(ask.policy, ask.base.get("model"), tier, lambda step: usable.get(str(step), True))
 
 
 def _escalated(
-    ask: Ask, base: JSONObject, messages: list[Message], bad: Bad, steps: list[Step], unwanted: frozenset[str]
+    ask: Ask, base: JSONObject, bad: Bad, steps: list[Step], unwanted: frozenset[str]
 ) -> tuple[JSONObject, frozenset[str]]:
     scope, contract, cached = bad.scope if _is_narrow(ask, bad) else None, ask.contract, ask.policy.scope == "cached"
-    if FORCED_TOOL in steps and scope is None:
+    if "forced_tool" in steps and scope is None:
         only = bad.scope.only if bad.scope else None
         contract = contract.with_choice(only.tool if only else "required")
     format_: JSONObject = {}
-    if RESPONSE_FORMAT in steps:
+    if "response_format" in steps:
         format_ = {"response_format": {"type": "json_schema"}} if contract.channel == "text" else {}
         base = {name: value for name, value in base.items() if name != "response_format"} | format_
-    request, added = narrowed(contract, base, messages, scope, unwanted, cached=cached, wire=ask.wire)
-    forced = {"tool_choice"} & request.keys() if FORCED_TOOL in steps else set[str]()
+    request, added = narrowed(contract, base, scope, unwanted, cached=cached, wire=ask.wire)
+    forced = {"tool_choice"} & request.keys() if "forced_tool" in steps else set[str]()
     keywords = _keywords(steps)
     return request | keywords, (added | format_.keys() | forced) - keywords.keys()
 
 
 def _keywords(steps: list[Step]) -> JSONObject:
     """Return the keywords that the steps send: the model, and the policy's own."""
-    models = [step.partition(":")[2] for step in steps if isinstance(step, str) and step.startswith(f"{MODEL}:")]
+    models = [step.partition(":")[2] for step in steps if isinstance(step, str) and step.startswith("model:")]
     keywords: JSONObject = {"model": models[-1]} if models else {}
     for own in (step for step in steps if isinstance(step, Mapping)):
         keywords |= own
@@ -243,14 +227,10 @@ def _situations(ask: Ask, bad: Bad, tier: int) -> tuple[Situation, ...]:
 
 def _limits(ask: Ask, raises: int) -> JSONObject:
     """Return the caller's token limits, doubled ``raises`` times, as far as the policy lets them grow."""
-    said = {key: ask.base[key] for key in LENGTH_KEYS if _is_limit(ask.base.get(key))}
+    said = {key: ask.base[key] for key in LENGTH_KEYS if is_count(ask.base.get(key), 1)}
     most = ask.policy.max_reply_tokens
     caps = {key: REPLY_TOKENS_FACTOR * limit if most is None else max(limit, most) for key, limit in said.items()}
     return {key: min(limit << raises, caps[key]) for key, limit in said.items()}
-
-
-def _is_limit(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def cut_at_limit(
@@ -265,7 +245,7 @@ def cut_at_limit(
     """
     extra = request.get("extra_body")  # which has the last word, as in the SDK
     sent = {**request, **extra} if isinstance(extra, Mapping) else request
-    limits = [limit for key in LENGTH_KEYS if _is_limit(limit := sent.get(key))]
+    limits = [limit for key in LENGTH_KEYS if is_count(limit := sent.get(key), 1)]
     used = Usage.of(response, names).completion_tokens if limits else 0
     if not limits or used < NEAR_LIMIT * min(limits):
         return None

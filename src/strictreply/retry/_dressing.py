@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 
 from strictreply.contract._answer import Answer
@@ -30,27 +31,28 @@ from strictreply.wires._dialects import text_in, thoughts_in
 from strictreply.wires._opening import Wire, ids_in, peek
 
 _INSTRUCTION_ROLES = ("system", "developer")
+MAX_REPLAY_CHARS = 8_000
+_NOT_RUN = "Not run: the reply was not valid."
+_KEPT = "Valid, and kept as it is."
+_EMPTY = "(an empty reply)"
+_OURS = frozenset({"role", "content", "tool_calls", "function_call", "refusal", "audio", "parsed"})
+"""The members of a message that are written anew, or that no server takes back as they came."""
+
+_API_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_SAFE_ID = re.compile(r"[A-Za-z0-9_.:|/+=-]+")  # with base64: LiteLLM keeps Gemini's signatures in ids (litellm#16895)
 
 
 def narrowed(
-    contract: Contract,
-    base: JSONObject,
-    messages: list[Message],
-    scope: Scope | None,
-    unwanted: frozenset[str],
-    *,
-    cached: bool,
-    wire: Wire,
+    contract: Contract, base: JSONObject, scope: Scope | None, unwanted: frozenset[str], *, cached: bool, wire: Wire
 ) -> tuple[JSONObject, frozenset[str]]:
     """Make the request that asks for a scope alone, or for the whole reply; return it and what we added."""
     native = contract.channel == "native"
     if scope is not None and not cached:
         if native:  # forced calls are all that is wanted, or an answer by a schema of its own
             base = {name: value for name, value in base.items() if name != "response_format"}
-        return dressed(
-            contract_for(contract, scope, messages), base, messages, unwanted, scope, held=contract, wire=wire
-        )
-    request, added = dressed(contract, base, messages, unwanted, wire=wire)
+        narrow = contract_for(contract, scope, base["messages"])
+        return dressed(narrow, base, unwanted, wire, scope, is_own=narrow.choice == contract.choice)
+    request, added = dressed(contract, base, unwanted, wire, None)
     if scope is None or not native or "tool_choice" in unwanted:
         return request, added
     several = dict.fromkeys(scope.tools)
@@ -77,24 +79,18 @@ def _allowed(contract: Contract, mode: str, names: Iterable[str]) -> JSONObject:
 
 
 def dressed(
-    contract: Contract,
-    base: JSONObject,
-    messages: list[Message],
-    unwanted: frozenset[str],
-    scope: Scope | None = None,
-    *,
-    held: Contract | None = None,
-    wire: Wire,
+    contract: Contract, base: JSONObject, unwanted: frozenset[str], wire: Wire, scope: Scope | None, is_own: bool = True
 ) -> tuple[JSONObject, frozenset[str]]:
-    """Put a contract into a request, by its channel, and return our additions; the reply may be ``held`` to another."""
+    """Put a contract into a request, by its channel, and return our additions; ``is_own``: with the caller's choice."""
     # the usage of a stream is asked for: an attempt has it like any other
-    ours = wire.streamed(base) if base.get("stream") and "stream_options" not in unwanted else {}
+    is_asked = base.get("stream_options") is not None or "stream_options" in unwanted
+    ours: JSONObject = deepcopy(wire.streamed) if base.get("stream") and not is_asked else {}
     if contract.channel == "text":
-        return _text_request(contract, base, messages, scope) | ours, frozenset(ours)
-    request = base | {"messages": messages}
+        return _text_request(contract, base, scope) | ours, frozenset(ours)
+    request = {**base}
     if definitions := _definitions(contract):
         request["tools"] = definitions
-        _choose(request, ours, contract, is_own=held is None or held.choice == contract.choice, scope=scope)
+        _choose(request, ours, contract, is_own=is_own, scope=scope)
     else:
         request.pop("parallel_tool_calls", None)
     structured = contract.answer.schema is not None and contract.answer_style == "union"
@@ -102,7 +98,7 @@ def dressed(
         ours["response_format"] = response_format(contract)
     added = frozenset(ours) - unwanted
     if "response_format" in ours and "response_format" not in added:
-        request["messages"] = instructed(messages, answer_instructions(contract))
+        request["messages"] = instructed(base["messages"], answer_instructions(contract))
     return request | {name: ours[name] for name in ours if name in added}, added
 
 
@@ -116,14 +112,14 @@ def _choose(request: JSONObject, ours: JSONObject, contract: Contract, *, is_own
         ours["parallel_tool_calls"] = contract.parallel
 
 
-def _text_request(contract: Contract, base: JSONObject, messages: list[Message], scope: Scope | None) -> JSONObject:
+def _text_request(contract: Contract, base: JSONObject, scope: Scope | None) -> JSONObject:
     schema: JSON = union_schema(contract)
     words = instructions(contract)
     if scope is not None and scope.part is not None:
         schema = scope.part.schema.shown
         wanted = part_words(scope.name if scope.calls else None, scope.place, wrapped=scope.part.wrapped)
         words = instructions(contract, f"only {wanted}", schema)
-    request = base | {"messages": instructed(messages, words)}
+    request = base | {"messages": instructed(base["messages"], words)}
     if peek(base.get("response_format"), "type") == "json_schema":  # for what is asked for: the bare schema refuses it
         request |= {"response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}}
     request.pop("parallel_tool_calls", None)  # there are no tools in this request
@@ -168,17 +164,6 @@ def instructed(messages: list[Message], text: str) -> list[Message]:
         return [{**first, "content": f"{content}\n\n{text}" if content else text}, *messages[1:]]
     parts = list(content) if isinstance(content, Iterable) else [content]
     return [{**first, "content": [*parts, {"type": "text", "text": text}]}, *messages[1:]]
-
-
-MAX_REPLAY_CHARS = 8_000
-_NOT_RUN = "Not run: the reply was not valid."
-_KEPT = "Valid, and kept as it is."
-_EMPTY = "(an empty reply)"
-_OURS = frozenset({"role", "content", "tool_calls", "function_call", "refusal", "audio", "parsed"})
-"""The members of a message that are written anew, or that no server takes back as they came."""
-
-_API_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_SAFE_ID = re.compile(r"[A-Za-z0-9_.:|/+=-]+")  # with base64: LiteLLM keeps Gemini's signatures in ids (litellm#16895)
 
 
 def replayed(

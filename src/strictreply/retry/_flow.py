@@ -8,17 +8,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from strictreply.contract._contract import Check, Checked, Contract, check_of
 from strictreply.contract._judge import counts_anew, judge_opened, opened_for, with_fresh_ids, with_numbered_ids
-from strictreply.retry._asking import (
-    Ask,
-    Bad,
-    Turn,
-    consult_for,
-    cut_at_limit,
-    first_turn,
-    next_turn,
-    refused_additions,
-    without,
-)
+from strictreply.retry._asking import Ask, Bad, Turn, consult_for, cut_at_limit, first_turn, next_turn, without
 from strictreply.retry._dressing import words_of
 from strictreply.retry._failures import Failure
 from strictreply.retry._policy import Again, Consult, Consulted, End, NextStep
@@ -30,6 +20,10 @@ from strictreply.wires._dialects import IDS_OF_SERVERS, text_in, thoughts_in
 from strictreply.wires._opening import Opened, error_code, ids_in, peek
 
 AsksFor: TypeAlias = Literal["reply", "calls", "part"]
+_TOO_LATE = Failure("deadline", retryable=False)
+"""A reply that fits, and came or was found to fit after the deadline: nothing is accepted then."""
+
+_KEEPING = frozenset({Code.TOOL_SWITCHED, Code.REPLY_TRUNCATED, Code.CALL_UNREADABLE, Code.REPLY_UNREADABLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,21 +84,14 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Event: the wait is over, or the watchers were called; ``seconds`` is how long it took."""
+    """Event: the wait is over, the watchers were called, or a repeat was ``granted`` or not; after so many seconds."""
 
     seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """Event: whether the repeat may be made; ``seconds`` is how long it took to know."""
-
-    granted: bool
-    seconds: float = 0.0
+    granted: bool = True
 
 
 Effect: TypeAlias = Call | Sleep | Check | Notify | Claim | Consult
-Event: TypeAlias = Replied | Failed | Checked | Noted | Claimed | Consulted
+Event: TypeAlias = Replied | Failed | Checked | Noted | Consulted
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +157,7 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
     while True:
         sent = ask.wire.written(turn.request)
         judged, seconds, spent = yield from _called(ask, turn, sent, spent)
-        refused = refused_additions(turn, judged.failure)
+        refused = turn.refused_by(judged.failure)
         attempts = (*attempts, _attempt(ask, len(attempts) + 1, turn, sent, judged, seconds, refused))
         noted = yield Notify(attempts[-1])
         spent += noted.seconds
@@ -235,7 +222,7 @@ def _prepared(
     if step.tier == 0 and ask.policy.quota is not None:
         claimed = yield Claim(ask.policy.quota)
         spent += claimed.seconds
-        if isinstance(claimed, Claimed) and not claimed.granted:
+        if isinstance(claimed, Noted) and not claimed.granted:
             return End("failed", "retry_quota"), spent
     if step.wait > 0:
         woke = yield Sleep(step.wait)
@@ -248,10 +235,6 @@ def _prepared(
                 return End("rejected", "human"), spent
             step = replace(step, words=consulted.text)
     return End("halted", "deadline") if ask.policy.time_left(spent) == 0 else step, spent
-
-
-_TOO_LATE = Failure("deadline", retryable=False)
-"""A reply that fits, and came or was found to fit after the deadline: nothing is accepted then."""
 
 
 def _judge_event(ask: Ask, turn: Turn, event: Replied | Failed) -> Judged:
@@ -354,15 +337,12 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
 
 def _scope(ask: Ask, message: JSONObject, issues: tuple[Issue, ...], *, whole: bool) -> Scope | None:
     """Find what can be asked for alone; less where another tool may be called, or the first request is repeated."""
-    if ask.wire.keeps_replies(ask.base):
+    if ask.base.get(ask.wire.kept_by) is not None:
         return None
     switches, narrow = ask.policy.allow_tool_switch, ask.policy.scope == "narrow"
     fixed = not narrow and peek(ask.base.get("response_format"), "type") == "json_schema"
     parts = narrow and not (switches or whole)
     return scope_of(ask.contract, message, issues, parts=parts, payload=not (switches or fixed))
-
-
-_KEEPING = frozenset({Code.TOOL_SWITCHED, Code.REPLY_TRUNCATED, Code.CALL_UNREADABLE, Code.REPLY_UNREADABLE})
 
 
 def _attempt(

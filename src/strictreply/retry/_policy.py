@@ -28,11 +28,37 @@ if TYPE_CHECKING:
 
 
 ESCALATION_TIER = 3
-FORCED_TOOL, RESPONSE_FORMAT, MODEL, HUMAN = "forced_tool", "response_format", "model", "human"
-STEPS = (FORCED_TOOL, RESPONSE_FORMAT, MODEL, HUMAN)
+STEPS = ("forced_tool", "response_format", "model", "human")
 
 Step: TypeAlias = "str | Mapping[str, Any]"
 """One of :data:`STEPS`, where the models are ``model:<name>``, or keywords of the request."""
+
+Stop: TypeAlias = Callable[[RetryCallState], bool]
+"""A tenacity stop, such as ``stop_after_attempt(3) | stop_after_delay(20)``."""
+
+Wait: TypeAlias = Callable[[RetryCallState], float]
+"""A tenacity wait, such as ``wait_random_exponential(max=10)``."""
+
+_BUDGETS = (
+    *("max_retries", "arg_retries", "transport_retries", "max_bad_calls"),
+    *("deadline", "max_tokens_total", "max_cost", "max_retry_after", "max_reply_tokens", "quota"),
+)
+_NEEDED = frozenset({"max_retries", "max_retry_after"})
+DEFAULT_TRANSPORT_RETRIES = 2  # of a call after the API failed, where neither the policy nor the client has a number
+_LEAST_SECONDS = 0.001  # less counts as none: timers of the system may end that much early
+_MOST_SECONDS = 1e8  # three years: a socket takes no timeout that is without end
+LATE_KINDS = frozenset({"timeout", "deadline"})
+"""The kinds of failures by which a deadline ends a call: the API may be well, and the model slow."""
+
+_TRANSPORT_WAIT: Wait = wait_random_exponential(multiplier=0.5, max=8)
+_REJECTED_WORDS = {  # requirement T35 has the words for bad calls
+    "retries": "retries spent",
+    "arg_retries": "argument retries spent",
+    "bad_calls": "too many bad tool calls",
+    "category": "a fault of a category in stop_on",
+    "streamed": "its text had been streamed to the caller",
+    "human": "ask_human returned None",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +107,15 @@ def steps_in_force(policy: RetryPolicy, model: object, tier: int, is_usable: Cal
 
 def _ladder(policy: RetryPolicy, model: object) -> Iterator[Step]:
     steps = [] if isinstance(policy.escalation, Mapping) else list(policy.escalation)
-    steps += [step for step, has in ((MODEL, policy.models), (HUMAN, policy.ask_human)) if has and step not in steps]
+    steps += [
+        step for step, has in (("model", policy.models), ("human", policy.ask_human)) if has and step not in steps
+    ]
     rungs = list(policy.models)
     left = iter(rungs[rungs.index(model) + 1 :] if isinstance(model, str) and model in rungs else rungs)
     for number, step in enumerate(steps):
-        if step == MODEL:  # one rung for each time it is named, the last time all that are left
-            more = MODEL in steps[number + 1 :]
-            yield from (f"{MODEL}:{name}" for name in islice(left, 1 if more else None))
+        if step == "model":  # one rung for each time it is named, the last time all that are left
+            more = "model" in steps[number + 1 :]
+            yield from (f"model:{name}" for name in islice(left, 1 if more else None))
         else:
             yield step
 
@@ -100,38 +128,10 @@ def _wrong_escalation(policy: RetryPolicy) -> str:
         return f"escalation is keywords of a request, or a list of them and of {', '.join(STEPS)}"
     if isinstance(policy.models, str):
         return "models is a list of names; put the one model into a list"
-    if MODEL in steps and not policy.models:
-        return f"escalation names {MODEL!r}, which needs models"
-    is_lacking = HUMAN in steps and policy.ask_human is None
-    return f"escalation names {HUMAN!r}, which needs ask_human" if is_lacking else ""
-
-
-Stop: TypeAlias = Callable[[RetryCallState], bool]
-"""A tenacity stop, such as ``stop_after_attempt(3) | stop_after_delay(20)``."""
-
-Wait: TypeAlias = Callable[[RetryCallState], float]
-"""A tenacity wait, such as ``wait_random_exponential(max=10)``."""
-
-_BUDGETS = (
-    *("max_retries", "arg_retries", "transport_retries", "max_bad_calls"),
-    *("deadline", "max_tokens_total", "max_cost", "max_retry_after", "max_reply_tokens", "quota"),
-)
-_NEEDED = frozenset({"max_retries", "max_retry_after"})
-DEFAULT_TRANSPORT_RETRIES = 2  # of a call after the API failed, where neither the policy nor the client has a number
-_LEAST_SECONDS = 0.001  # less counts as none: timers of the system may end that much early
-_MOST_SECONDS = 1e8  # three years: a socket takes no timeout that is without end
-LATE_KINDS = frozenset({"timeout", "deadline"})
-"""The kinds of failures by which a deadline ends a call: the API may be well, and the model slow."""
-
-_TRANSPORT_WAIT: Wait = wait_random_exponential(multiplier=0.5, max=8)
-_REJECTED_WORDS = {  # requirement T35 has the words for bad calls
-    "retries": "retries spent",
-    "arg_retries": "argument retries spent",
-    "bad_calls": "too many bad tool calls",
-    "category": "a fault of a category in stop_on",
-    "streamed": "its text had been streamed to the caller",
-    "human": "ask_human returned None",
-}
+    if "model" in steps and not policy.models:
+        return "escalation names 'model', which needs models"
+    is_lacking = "human" in steps and policy.ask_human is None
+    return "escalation names 'human', which needs ask_human" if is_lacking else ""
 
 
 @dataclass(frozen=True, slots=True)

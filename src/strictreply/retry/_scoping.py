@@ -25,6 +25,13 @@ MIN_DOCUMENT_CHARS = 300  # a shorter document is asked for as a whole: words ab
 MIN_SAVING = 4  # times as long as the value alone a document has to be
 MAX_KEPT = 64  # places of one schema that are remembered: those inside of arrays have no end
 WRAPPED = "value"  # the member under which a value that is no object is asked for: endpoints take only objects
+_RULES = frozenset(rule.value for rule in SchemaRule)
+_DEFINING = ("$defs", "definitions")
+_NOWHERE: Any = object()  # a place that a document does not have
+_NATIVE_DEPTH = 4  # tool_calls, index, function, arguments
+_ARGUMENT_CODES = ("args.", "json.")
+_PLAIN_MESSAGE = frozenset({"role", "content", "tool_calls", "refusal", "annotations", "audio", "function_call"})
+_PLAIN_CALL = frozenset({"id", "type", "function", "custom", "index"})  # no provider wants more back
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +114,9 @@ def _wrapped(schema: JSONObject) -> JSONObject:
     return closed | {"additionalProperties": False} | {name: schema[name] for name in _DEFINING if name in schema}
 
 
-_RULES = frozenset(rule.value for rule in SchemaRule)
-_DEFINING = ("$defs", "definitions")
-
-
 def takes_objects(schema: object) -> bool:
     """Return whether all that fits a schema is known to be an object."""
     return isinstance(schema, dict) and schema.get("type") == "object"
-
-
-_NOWHERE: Any = object()
 
 
 def value_at(value: Any, tokens: Sequence[str]) -> Any:
@@ -144,10 +144,6 @@ def _with(root: JSON, tokens: Sequence[str], value: JSON) -> JSON:
 
 def _compact(value: JSON) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-_NATIVE_DEPTH = 4  # tool_calls, index, function, arguments
-_ARGUMENT_CODES = ("args.", "json.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,10 +323,6 @@ def _is_plain(message: JSONObject) -> bool:
     said = [{name: value for name, value in one.items() if value not in (None, [], {})} for one in (message, *calls)]
     is_text = isinstance(message.get("content"), str | None)
     return is_text and said[0].keys() <= _PLAIN_MESSAGE and all(one.keys() <= _PLAIN_CALL for one in said[1:])
-
-
-_PLAIN_MESSAGE = frozenset({"role", "content", "tool_calls", "refusal", "annotations", "audio", "function_call"})
-_PLAIN_CALL = frozenset({"id", "type", "function", "custom", "index"})
 
 
 def _switched(scope: Scope, found: object) -> Invalid:

@@ -11,20 +11,7 @@ from strictreply.contract._contract import Check, Contract, perform_check, shape
 from strictreply.contract._driving import drive
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import failure_of
-from strictreply.retry._flow import (
-    Call,
-    Claim,
-    Claimed,
-    Effect,
-    Event,
-    Failed,
-    Noted,
-    Notify,
-    Replied,
-    Settled,
-    Sleep,
-    reply_flow,
-)
+from strictreply.retry._flow import Call, Effect, Event, Failed, Noted, Notify, Replied, Settled, Sleep, reply_flow
 from strictreply.retry._policy import Consult, Consulted, RetryPolicy, perform_consult
 from strictreply.retry._steering import Steering, TieredSteering
 from strictreply.values._errors import CallFailed, ContractError
@@ -87,17 +74,16 @@ class _Played:
                 raise _Unanswered(request)
             case Notify(attempt=attempt):
                 self.attempts = (*self.attempts, attempt)
-                return Noted()
             case Sleep(seconds=seconds):
                 self.wait = seconds
-                return Noted()
             case Check():
                 return perform_check(effect)
             case Consult():
                 self.advice = (*self.advice, next(self.given, None) or perform_consult(effect))
                 return self.advice[-1]
-            case Claim():
-                return Claimed(granted=True)
+            case _:
+                pass  # every repeat is granted
+        return Noted()
 
 
 def next_request(

@@ -19,6 +19,25 @@ from strictreply.values._limits import JSON, MAX_NUMBER_DIGITS, JSONObject
 A_co = TypeVar("A_co", covariant=True, default=Any)
 """What a contract's answers are: ``str``, an instance of its ``answer`` type, or JSON that fits its schema."""
 
+REDACTED = "[redacted]"  # what replaces a credential in a text
+NOT_KEPT = "[not kept]"  # what replaces the value of a keyword that may hold a credential
+MIN_CREDENTIAL_CHARS = 8  # a shorter one is a placeholder (``none``, ``EMPTY``), and its letters may occur anywhere
+_MIN_UNNAMED_CHARS = 12
+_TRANSPORT_KEYWORDS = frozenset({"extra_headers", "extra_query", "extra_body"}).union(  # the openai SDK's own
+    ("headers", "default_headers", "default_query", "query", "params", "cookies"),  # other clients'
+    ("auth", "proxy", "proxies", "base_url", "api_base", "client", "http_client"),
+)
+_CREDENTIAL_NAME = re.compile(
+    r"(?i)(?:api|access|private|secret|signing|auth)[-_]?key|auth(?!or(?!iz))|cookie|credential|passphrase|passwd|"
+    r"password|secret|session|signature|token(?:_provider)?$"  # not max_tokens
+)
+_PLAIN_HEADER = re.compile(
+    r"(?i)accept.*|connection|content-.*|host|idempotency-key|transfer-encoding|user-agent|x-stainless-.*|.*version.*"
+)
+_ADDRESS = re.compile(r"[A-Za-z0-9+.-]+://(?:(?P<user>[^/?#]*)@)?[^?#]*(?:\?(?P<query>[^#]*))?")
+_SEPARATORS = re.compile(r"[\s;,:=&]+")
+_UNGUESSABLE = re.compile(r"(?=\S*[0-9])(?=\S*[A-Za-z])\S+")
+
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
@@ -260,26 +279,6 @@ def summed_usage(attempts: tuple[Attempt, ...], names: UsageNames = OUR_NAMES) -
     for attempt in attempts:
         written = _added(written, attempt.raw.get("usage") if isinstance(attempt.raw, dict) else None)
     return written | dict(zip(names, astuple(total_usage(attempts)), strict=True))
-
-
-REDACTED = "[redacted]"  # what replaces a credential in a text
-NOT_KEPT = "[not kept]"  # what replaces the value of a keyword that may hold a credential
-MIN_CREDENTIAL_CHARS = 8  # a shorter one is a placeholder (``none``, ``EMPTY``), and its letters may occur anywhere
-_MIN_UNNAMED_CHARS = 12
-_TRANSPORT_KEYWORDS = frozenset({"extra_headers", "extra_query", "extra_body"}).union(  # the openai SDK's own
-    ("headers", "default_headers", "default_query", "query", "params", "cookies"),  # other clients'
-    ("auth", "proxy", "proxies", "base_url", "api_base", "client", "http_client"),
-)
-_CREDENTIAL_NAME = re.compile(
-    r"(?i)(?:api|access|private|secret|signing|auth)[-_]?key|auth(?!or(?!iz))|cookie|credential|passphrase|passwd|"
-    r"password|secret|session|signature|token(?:_provider)?$"  # not max_tokens
-)
-_PLAIN_HEADER = re.compile(
-    r"(?i)accept.*|connection|content-.*|host|idempotency-key|transfer-encoding|user-agent|x-stainless-.*|.*version.*"
-)
-_ADDRESS = re.compile(r"[A-Za-z0-9+.-]+://(?:(?P<user>[^/?#]*)@)?[^?#]*(?:\?(?P<query>[^#]*))?")
-_SEPARATORS = re.compile(r"[\s;,:=&]+")
-_UNGUESSABLE = re.compile(r"(?=\S*[0-9])(?=\S*[A-Za-z])\S+")
 
 
 def without_transport(request: Mapping[str, Any]) -> Mapping[str, Any]:

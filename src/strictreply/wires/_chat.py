@@ -10,30 +10,18 @@ from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
 from strictreply.wires._chat_stream import ChatAssembly, ChatSent
 from strictreply.wires._dialects import NeedsNothing, in_api_form
-from strictreply.wires._opening import (
-    PROMISING,
-    Opened,
-    Wire,
-    error_code,
-    peek,
-    reason_code,
-    refused,
-    word_of,
-    worst_of,
-)
+from strictreply.wires._opening import Opened, Wire, error_code, peek, reason_code, refused, word_of, worst_of
+
+PROMISING = frozenset({"tool_calls", "function_call", "tool_use"})
+"""The reasons that promise a call (OpenAI; Anthropic and Bedrock)."""
+
+_MESSAGE_KEYS = frozenset({"role", "content", "tool_calls", "refusal", "function_call"})
+_ORDINARY = ("stop", "tool_calls")  # reasons
+_SAYING = frozenset({"error", "native_finish_reason", "provider_specific_fields"})  # more of an end
 
 
 def _unchanged(request: JSONObject) -> JSONObject:
     return request
-
-
-def _keeps_nothing(_request: JSONObject) -> bool:
-    return False  # the conversation is sent with each request
-
-
-def _streamed(request: JSONObject) -> JSONObject:
-    # the usage of a stream is not sent unasked
-    return {} if request.get("stream_options") is not None else {"stream_options": {"include_usage": True}}
 
 
 def _message_in(response: JSON) -> JSONObject | None:
@@ -77,9 +65,6 @@ def is_message(value: object) -> bool:
     return not hasattr(value, "choices") and any(hasattr(value, name) for name in _MESSAGE_KEYS)
 
 
-_MESSAGE_KEYS = frozenset({"role", "content", "tool_calls", "refusal", "function_call"})
-
-
 def _open_message(
     response: object, choice: object, message: object, needs_nothing: NeedsNothing | None
 ) -> Opened | Invalid:
@@ -114,10 +99,6 @@ def ends_plainly(response: Any, choice: Any, message: Any) -> bool:
         and not message.get("refusal")
         and all(map(_SAYING.isdisjoint, (response, choice, message)))
     )
-
-
-_ORDINARY = ("stop", "tool_calls")
-_SAYING = frozenset({"error", "native_finish_reason", "provider_specific_fields"})
 
 
 def _bad_ending(response: object, choice: object, message: object) -> Issue | None:
@@ -156,8 +137,8 @@ CHAT = Wire(
     ends_with_done=True,
     read=_unchanged,
     written=_unchanged,
-    keeps_replies=_keeps_nothing,
-    streamed=_streamed,
+    kept_by="",
+    streamed={"stream_options": {"include_usage": True}},
     opened=open_envelope,
     message_in=_message_in,
     with_message=_with_message,

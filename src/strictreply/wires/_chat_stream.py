@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from strictreply.values._issues import Code, Issue, pointer, quote
 from strictreply.values._limits import JSON, JSONObject
+from strictreply.wires._opening import Assembly
 
 BETWEEN_TEXTS = "\n\n"
 
@@ -19,22 +20,18 @@ BROKEN_OFF = "error"
 
 _TEXTS = ("content", "refusal")
 _NO_TEXT = ("tool_calls", "function_call", "refusal")
+_GOING_ON = 2  # members of a call that goes on: its index and its function
 
 
-class ChatAssembly:
-    """The chunks of one stream so far, and their number; see :class:`~strictreply.wires._opening.Assembly`."""
+class ChatAssembly(Assembly):
+    """The chunks of one stream so far."""
 
     def __init__(self) -> None:
-        self.fault: Issue | None = None
-        self.is_done = self.is_over = self.is_text_alone = self.is_piece = False
-        self.chunks = self.size = 0
-        self.delta: JSONObject = {}
+        super().__init__()
         self._around: JSONObject = {}
         self._choices: dict[int, _Choice] = {}
 
     def add(self, chunk: JSON) -> None:
-        """Take one chunk."""
-        self.chunks += 1
         self.is_piece = self._add_usual(chunk)
         if not self.is_piece:
             self._add(chunk)
@@ -77,17 +74,12 @@ class ChatAssembly:
                 self.size += sum(map(len, _texts(self.delta)))
                 self.is_text_alone = not (is_end or any(self.delta.get(one) for one in _NO_TEXT))
 
-    def refuse(self, code: Code, path: str, **words: str) -> None:
-        """Report a fault; the first one counts."""
-        self.fault, self.is_over = self.fault or Issue.of(code, path, **words), True
-
     @property
     def reason(self) -> JSON:
         """The finish reason, None as long as none came."""
         return self._choices[0].reason if 0 in self._choices else None
 
     def response(self, *, is_whole: bool = True) -> JSONObject:
-        """Return the completion that the chunks make; without its end, or not ``is_whole``, as one broken off."""
         sound = is_whole and self.is_done
         choices: list[JSON] = [self._choices[index].whole(index, sound=sound) for index in sorted(self._choices)]
         around = {name: value for name, value in self._around.items() if name != "choices"}
@@ -182,9 +174,6 @@ class _Call:
         return {"type": "function"} | self.around.whole | {"function": self.function.whole}
 
 
-_GOING_ON = 2  # members of a call that goes on: its index and its function
-
-
 @dataclass(slots=True)
 class _Choice:
     around: JSONObject = field(default_factory=dict[str, JSON])
@@ -268,7 +257,6 @@ class ChatSent:
 
     @property
     def text(self) -> str:
-        """The text of the content that was passed on."""
         return self._text.getvalue()
 
     def add(self, event: JSON) -> None:
@@ -281,7 +269,6 @@ class ChatSent:
             self._around = {name: chunk[name] for name in ("id", "created", "model") if name in chunk}
 
     def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:
-        """Yield the chunks left of an accepted completion; see :class:`~strictreply.wires._opening.SentSoFar`."""
         completion, sent = response, self.text
         if sent:
             (choice,) = response["choices"]

@@ -21,6 +21,8 @@ NeedsNothing: TypeAlias = Callable[[str], bool]
 
 _LONGEST_NUMBER = 10**40
 _STR_OR_NONE = (str, type(None))
+_THOUGHTS = ("thinking", "reasoning", "redacted_thinking")  # Mistral; Databricks; Anthropic behind gateways
+_OTHER_NAMES = ("parameters", "args", "params", "input", "kwargs")  # under which servers send arguments, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +86,6 @@ def thoughts_in(content: object) -> list[JSONObject]:
     return [chunk for chunk in map(object_in, content) if chunk is not None and chunk.get("type") in _THOUGHTS]
 
 
-_THOUGHTS = ("thinking", "reasoning", "redacted_thinking")  # Mistral; Databricks; Anthropic behind gateways
-
-
 def object_in(value: object) -> JSONObject | None:
     """Return a mapping, or an SDK object as one; None for anything else."""
     if isinstance(value, Mapping):
@@ -101,18 +100,14 @@ def object_in(value: object) -> JSONObject | None:
     return cast("JSONObject", dumped) if isinstance(dumped, dict) else None
 
 
-def _with(value: JSONObject, **members: object) -> JSONObject:
-    return {**value, **members}
-
-
 def _role(written: str | None, message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
-    return _with(message, role="assistant") if message.get("role") == written else message
+    return {**message, "role": "assistant"} if message.get("role") == written else message
 
 
 def _content(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     content = message.get("content")
     text = None if content is None or isinstance(content, str) else text_in(content)
-    return message if text is None else _with(message, content=text)
+    return message if text is None else {**message, "content": text}
 
 
 def _calls(message: JSONObject) -> list[object]:
@@ -127,7 +122,7 @@ def _each_call(change: Callable[[JSONObject, NeedsNothing], JSONObject]) -> Call
             told = object_in(call)
             if told is not None and (other := change(told, needs_nothing)) is not told:
                 calls[index], changed = other, True
-        return _with(message, tool_calls=calls) if changed else message
+        return {**message, "tool_calls": calls} if changed else message
 
     return read
 
@@ -136,7 +131,7 @@ def _arguments_object(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObj
     function = object_in(call.get("function"))
     if function is None or (written := _written(function.get("arguments"))) is None:
         return call
-    return _with(call, function=_with(function, arguments=written))
+    return {**call, "function": {**function, "arguments": written}}
 
 
 def _written(arguments: object) -> str | None:
@@ -158,21 +153,18 @@ def _arguments_empty(call: JSONObject, needs_nothing: NeedsNothing) -> JSONObjec
     says_more = call.get("arguments") or any(function.get(name) or call.get(name) for name in _OTHER_NAMES)
     if not _is_blank(arguments) or not isinstance(name, str) or not needs_nothing(name) or says_more:
         return call
-    return _with(call, function=_with(function, arguments="{}"))
-
-
-_OTHER_NAMES = ("parameters", "args", "params", "input", "kwargs")
+    return {**call, "function": {**function, "arguments": "{}"}}
 
 
 def _call_type(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
-    return _with(call, type="function") if call.get("type") is None and "function" in call else call
+    return {**call, "type": "function"} if call.get("type") is None and "function" in call else call
 
 
 def _id_number(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     id_ = call.get("id")
     if isinstance(id_, bool) or not isinstance(id_, int | float) or not abs(id_) < _LONGEST_NUMBER:
         return call
-    return _with(call, id=json.dumps(id_))
+    return {**call, "id": json.dumps(id_)}
 
 
 def _id_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
@@ -189,8 +181,8 @@ def _id_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject
     for index, call in lacking.items():
         id_ = next(one for one in made if one not in taken)
         taken.add(id_)
-        calls[index] = _with(call, id=id_)
-    return _with(message, tool_calls=calls)
+        calls[index] = {**call, "id": id_}
+    return {**message, "tool_calls": calls}
 
 
 def _is_blank(value: object) -> bool:

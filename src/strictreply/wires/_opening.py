@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -92,12 +93,11 @@ ERROR_OPENINGS: Mapping[str, Code] = {
 }
 """How the message of an error begins that names no code of its own."""
 
-PROMISING = frozenset({"tool_calls", "function_call", "tool_use"})
-"""The reasons that promise a call (OpenAI; Anthropic and Bedrock)."""
-
 WORST_FIRST = (_REFUSED, _FILTERED, _CUT, _CALL, _REPLY, Code.ENVELOPE_ERROR, _BROKEN)
 """The bad endings in the order in which one is believed when several are told: the native reason wins when worse."""
 
+ENVELOPE_FACTOR = 16
+"""How many times as large as a reply a whole response may be: it also carries log probabilities and usage."""
 
 DONE = b"data: [DONE]\n\n"
 """The event that ends a stream of the chat completions API; it is not JSON."""
@@ -215,7 +215,7 @@ class Opened:
     medium: str = ""
 
 
-class Assembly(Protocol):
+class Assembly(ABC):
     """Puts the events of one stream together.
 
     ``fault`` is the first that the API does not send, ``is_done``: its end came, ``is_over``: no more is to be read.
@@ -223,32 +223,30 @@ class Assembly(Protocol):
     ``is_text_alone``: nothing of the reply but text of an answer, ``is_piece``: one more piece of a text or arguments.
     """
 
-    fault: Issue | None
-    is_done: bool
-    is_over: bool
-    size: int
-    delta: JSONObject
-    is_text_alone: bool
-    is_piece: bool
+    def __init__(self) -> None:
+        self.fault: Issue | None = None
+        self.is_done = self.is_over = self.is_text_alone = self.is_piece = False
+        self.size = 0
+        self.delta: JSONObject = {}
 
+    @abstractmethod
     def add(self, chunk: JSON) -> None:
         """Take one event."""
 
     def refuse(self, code: Code, path: str, **words: str) -> None:
         """Report a fault; the first one counts."""
+        self.fault, self.is_over = self.fault or Issue.of(code, path, **words), True
 
+    @abstractmethod
     def response(self, *, is_whole: bool = True) -> JSONObject:
         """Return the response that the events make; without its end, or not ``is_whole``, as one broken off."""
-        ...
 
 
 class SentSoFar(Protocol):
-    """The part of a reply that has been passed on to a caller as events."""
+    """The part of a reply that has been passed on to a caller as events; ``text`` is that of its answer."""
 
     @property
-    def text(self) -> str:
-        """The text of the answer that was passed on."""
-        ...
+    def text(self) -> str: ...
 
     def add(self, event: JSON) -> None:
         """Take an event that is passed on."""
@@ -266,8 +264,8 @@ class Wire:
       ``sdk_types`` its module and its classes of a response and of an event; ``usage`` names the three counts of
       tokens; ``ends_with_done``: streams end with ``[DONE]``.
     - ``read`` returns the keywords of a request in the one form, ``written`` a request as the API takes it;
-      ``keeps_replies``: the server keeps every reply as it came, so that none is put together of several;
-      ``streamed``: what has to be added to a request for a stream to report its usage.
+      ``kept_by``: the keyword, if any, with which the server keeps every reply as it came, so that none is put together
+      of several; ``streamed``: what has to be added to a request for a stream to report its usage.
     - ``opened`` returns the one message to judge, or why there is none; ``message_in`` the message of a response,
       however it ended; ``with_message`` a response with another message; ``reasons`` the words for how it ended.
     - ``assembly`` makes what puts the events of one stream together, ``sent`` what keeps how much of a reply has been
@@ -282,8 +280,8 @@ class Wire:
     ends_with_done: bool
     read: Callable[[JSONObject], JSONObject]
     written: Callable[[JSONObject], JSONObject]
-    keeps_replies: Callable[[JSONObject], bool]
-    streamed: Callable[[JSONObject], JSONObject]
+    kept_by: str
+    streamed: JSONObject
     opened: Callable[[object, NeedsNothing | None], Opened | Invalid]
     message_in: Callable[[JSON], JSONObject | None]
     with_message: Callable[[JSONObject, JSONObject], JSONObject]
@@ -347,10 +345,6 @@ def ids_in(messages: Iterable[object]) -> list[str]:
         alone = str(peek(message, "type")).endswith("_call") and peek(message, "call_id")
         ids += [id_ for id_ in (*(peek(one, "id") for one in several), alone) if isinstance(id_, str)]
     return ids
-
-
-ENVELOPE_FACTOR = 16
-"""How many times as large as a reply a whole response may be: it also carries log probabilities and usage."""
 
 
 def read_body(body: bytes, limits: Limits) -> JSON:

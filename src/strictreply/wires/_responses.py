@@ -29,14 +29,6 @@ def is_response(value: object) -> bool:
     return isinstance(peek(value, "output"), list) and peek(value, "choices") is None and peek(value, "role") is None
 
 
-def _is_in_conversation(request: JSONObject) -> bool:
-    return request.get("conversation") is not None  # in which the server keeps every reply as it came
-
-
-def _nothing_added(_request: JSONObject) -> JSONObject:
-    return {}  # a stream tells its usage unasked
-
-
 def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | Invalid:
     plain = object_in(response)
     if plain is None:
@@ -159,8 +151,8 @@ RESPONSES = Wire(
     ends_with_done=False,
     read=read_request,
     written=written_request,
-    keeps_replies=_is_in_conversation,
-    streamed=_nothing_added,
+    kept_by="conversation",
+    streamed={},
     opened=_opened,
     message_in=_message_in,
     with_message=_with_message,

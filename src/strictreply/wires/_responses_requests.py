@@ -18,6 +18,14 @@ CALLS: Final = {"function_call": "function", "custom_tool_call": "custom"}
 """The items that are calls of declared tools, and what such a call is in a message."""
 
 TEXTS = ("output_text", "text")
+_DECLARED = frozenset({"function", "custom"})
+_LIMIT, _OUR_LIMITS = "max_output_tokens", ("max_completion_tokens", "max_tokens")
+_TRANSLATED = ("input", "tools", "tool_choice", "text", _LIMIT)
+_ELSEWHERE = (*_TRANSLATED, "model", "stream", "parallel_tool_calls", "background", "store", "conversation")
+"""What is read of a request, also in its ``extra_body``."""
+
+_OURS = frozenset({"messages", "response_format", "server_tools", "server_choice", *_OUR_LIMITS})
+_PARTS = frozenset({"text", "image_url", "file"})  # of a content, which chat completions write otherwise
 
 
 def _kind_of(call: object) -> str:
@@ -61,15 +69,6 @@ def rewritten(message: Message, output: list[Any]) -> list[Any]:
         else:
             items.append(item)
     return items
-
-
-_DECLARED = frozenset({"function", "custom"})
-_LIMIT, _OUR_LIMITS = "max_output_tokens", ("max_completion_tokens", "max_tokens")
-_TRANSLATED = ("input", "tools", "tool_choice", "text", _LIMIT)
-_ELSEWHERE = (*_TRANSLATED, "model", "stream", "parallel_tool_calls", "background", "store", "conversation")
-"""What is read of a request, also in its ``extra_body``."""
-
-_OURS = frozenset({"messages", "response_format", "server_tools", "server_choice", *_OUR_LIMITS})
 
 
 def read_request(request: JSONObject) -> JSONObject:
@@ -297,6 +296,3 @@ def _part(part: Any, direction: str) -> Any:
     if kind == "file" and isinstance(part.get("file"), Mapping):
         return {"type": "input_file", **part["file"]}
     return part
-
-
-_PARTS = frozenset({"text", "image_url", "file"})

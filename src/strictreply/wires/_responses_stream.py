@@ -6,14 +6,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from strictreply.values._issues import Code, Issue, quote
+from strictreply.values._issues import Code, quote
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._chat_stream import BROKEN_OFF
-from strictreply.wires._opening import peek
+from strictreply.wires._opening import Assembly, peek
 from strictreply.wires._responses_requests import CALLS, text_of
 
 _WRITTEN = {"function_call": "arguments", "custom_tool_call": "input"}
 _OF_CALLS = ("response.function_call_arguments.", "response.custom_tool_call_input.")
+_BEGUN: Mapping[str, JSONObject] = {
+    "message": {"content": []},
+    "reasoning": {"summary": []},
+    **{call: {member: ""} for call, member in _WRITTEN.items()},
+}
+"""What an item holds when it is added, before its texts."""
 
 
 @dataclass(slots=True)
@@ -45,21 +51,18 @@ class _Item:
         return self.item | {"content": parts or self.item.get("content") or [], "status": "in_progress"}
 
 
-class ResponsesAssembly:
-    """The events of one stream so far; see :class:`~strictreply.wires._opening.Assembly`."""
+class ResponsesAssembly(Assembly):
+    """The events of one stream so far."""
 
     def __init__(self) -> None:
-        self.fault: Issue | None = None
-        self.is_done = self.is_over = self.is_text_alone = self.is_piece = self._counts = False
+        super().__init__()
+        self._counts, self._calls = False, 0
         self._is_text = True  # as long as nothing but text came
-        self.size = self._calls = 0
-        self.delta: JSONObject = {}
         self.items: dict[int, _Item] = {}
         self.around: JSONObject = {}
         self._last: int | None = None
 
     def add(self, chunk: JSON) -> None:
-        """Take one event."""
         self.delta = {}
         kind = chunk.get("type") if isinstance(chunk, dict) else None
         if not isinstance(chunk, dict) or not (isinstance(kind, str) or chunk.get("error")):
@@ -86,10 +89,6 @@ class ResponsesAssembly:
             self._refuse(f"a sequence_number above {last}", number)
             return False
         return True
-
-    def refuse(self, code: Code, path: str, **words: str) -> None:
-        """Report a fault; the first one counts."""
-        self.fault, self.is_over = self.fault or Issue.of(code, path, **words), True
 
     def _refuse(self, expected: str, found: object, at: str = "") -> None:
         self.refuse(Code.ENVELOPE_MALFORMED, at, expected=expected, found=quote(found))
@@ -210,7 +209,6 @@ class ResponsesAssembly:
         return len(last) == len(came) and all(_agrees(held, item) for held, item in zip(came, last, strict=True))
 
     def response(self, *, is_whole: bool = True) -> JSONObject:
-        """Return the response that the events make; without its end, or not ``is_whole``, as one broken off."""
         if self.is_done and is_whole:
             return {"object": "response", **self.around}
         output = [self.items[index].whole() for index in sorted(self.items)]
@@ -255,7 +253,7 @@ def _agrees(held: _Item, item: JSONObject) -> bool:
 
 
 class ResponsesSent:
-    """How much of a response has been passed on as events."""
+    """How much of a response has been passed on as events; see :class:`~strictreply.wires._opening.SentSoFar`."""
 
     def __init__(self, _usage: bool = True) -> None:  # every stream ends with its usage
         self._texts: list[str] = []
@@ -266,11 +264,9 @@ class ResponsesSent:
 
     @property
     def text(self) -> str:
-        """The text of the answer that was passed on."""
         return "".join(self._texts)
 
     def add(self, event: JSON) -> None:
-        """Take an event that is passed on."""
         self._came.add(event)
         told: Any = event
         self._texts += [self._came.delta["content"]] if "content" in self._came.delta else []
@@ -283,7 +279,6 @@ class ResponsesSent:
             self._ended.add(at)
 
     def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:  # noqa: ARG002
-        """Yield the events that are left; see :class:`~strictreply.wires._opening.SentSoFar`."""
         for event in self._events(self._one_with_sent(response)):
             self._number += 1
             yield event | {"sequence_number": self._number}
@@ -343,14 +338,6 @@ class ResponsesSent:
             done = {"text": part["text"], "logprobs": part.get("logprobs") or []}
             yield {"type": "response.output_text.done", **place, **done}
         yield {"type": "response.content_part.done", **place, "part": part}
-
-
-_BEGUN: Mapping[str, JSONObject] = {
-    "message": {"content": []},
-    "reasoning": {"summary": []},
-    **{call: {member: ""} for call, member in _WRITTEN.items()},
-}
-"""What an item holds when it is added, before its texts."""
 
 
 def _written_events(place: JSONObject, item: JSONObject, kind: str, member: str) -> Iterator[JSONObject]:
