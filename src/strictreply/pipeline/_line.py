@@ -132,7 +132,7 @@ def line_flow(
     *,
     validator: AgentPipelineContextValidator,
     cancelled: Callable[[], bool],
-    clock: Callable[[], float],
+    clock: Callable[[], float] = time.perf_counter,
     judged_behind: Mapping[PipelineStep, tuple[RuleGroup, ...]] | None = None,
 ) -> Generator[Any, Any, LineResult]:
     """Walk a request down the line (requirements P43, P44); only an Exception of a body becomes a failure.

@@ -9,7 +9,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, replace
 from itertools import count
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from pydantic_core import to_json
@@ -20,15 +19,7 @@ from strictreply.pipeline._invoke_result import Breach, InvokeCode, InvokeError,
 from strictreply.pipeline._line import EffectRaised
 from strictreply.pipeline._sessions import SessionStore, manifest_id
 from strictreply.pipeline._validator import LOOP_VALIDATOR
-from strictreply.pipeline._values import (
-    AgentToolCall,
-    AgentToolCallResult,
-    Decision,
-    Envelope,
-    ToolCallManifest,
-    Turn,
-    canonical,
-)
+from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, Decision, ToolCallManifest, canonical
 from strictreply.reading._decoding import decode, is_json
 from strictreply.values._errors import ContractError, ToolError
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, Channel, Message, is_count
@@ -165,17 +156,6 @@ def _error(
     return code.error(f"reconcile.{code.lower()}", **told)
 
 
-def answered_manifest(waiting: ToolCallManifest, envelope: Envelope, turn: Turn) -> ToolCallManifest:
-    """Add the results of a request to the calls of a turn that wait; raise InvokeFailed when they do not fit."""
-    earlier = turn.tool_calls[: len(turn.tool_calls) - len(waiting.tool_calls)]
-    run, decided = (envelope.session_id, envelope.turn_id), envelope.decided
-    answered = reconcile(waiting, envelope.tool_results, earlier=earlier, decided=decided, waits_in=run)
-    if not isinstance(answered, ToolCallManifest):
-        raise InvokeFailed(answered.errors)
-    refuse_unfit(answered)  # before anything that was approved is run
-    return answered
-
-
 def refuse_unfit(manifest: ToolCallManifest) -> None:
     """Raise InvokeFailed when pairs of calls and results break a rule of a manifest."""
     if errors := LOOP_VALIDATOR.validate_tool_call_manifest(manifest).errors:
@@ -185,7 +165,7 @@ def refuse_unfit(manifest: ToolCallManifest) -> None:
 REPEATED: Final = "repeat_tool_call_detected"
 MOST_RESULT_CHARS: Final = 150_000  # six bytes a character at worst stay within the limits of a reply
 
-_NO_TOOLS: Final[Mapping[str, Tool]] = MappingProxyType({})
+_NO_TOOLS: Final[Mapping[str, Tool]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,15 +311,11 @@ def _cut(text: str, limit: int) -> str:
 
 def encodable(value: Any) -> Any:
     """Replace what UTF-8 cannot encode in every text of a JSON value."""
-    match value:
-        case str():
-            return re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", value)
-        case dict():
-            return {encodable(name): encodable(member) for name, member in value.items()}
-        case list():
-            return [encodable(item) for item in value]
-        case _:
-            return value
+    if isinstance(value, str):
+        return re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", value)
+    if isinstance(value, dict):
+        return {encodable(name): encodable(member) for name, member in value.items()}
+    return [encodable(item) for item in value] if isinstance(value, list) else value
 
 
 def _other_text(value: object) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -26,12 +25,12 @@ from strictreply.pipeline._turn_effects import (
     RunTools,
     ToolOutcome,
     TurnEffect,
-    answered_manifest,
     approval_of,
     capped,
     encodable,
     identified,
     performed,
+    reconcile,
     refuse_unfit,
     result_turns,
     substitute_result,
@@ -65,7 +64,6 @@ from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, T
 from strictreply.wires._opening import ids_in, peek
 
 _CONVERSATION: Final = "default"
-_FINISH: Final = "This is the last reply of this turn: answer now with what you have, and call no tool."
 
 TurnStep: TypeAlias = Generator[TurnEffect, Any, AgentPipelineContext]
 
@@ -208,11 +206,9 @@ class TurnSteps:
         if manifest is None:
             self._refuse_endless(turn)
             return ctx
-        spent = [call for call in manifest.tool_calls if call.tool_call_id in self.suppressed]
-        results = {call.tool_call_id: suppressed_result(call) for call in spent}
-        here = [
-            one for one in manifest.tool_calls if not (one.requires_client_execution or one.tool_call_id in results)
-        ]
+        calls = [call for call in manifest.tool_calls if not call.requires_client_execution]
+        results = {call.tool_call_id: suppressed_result(call) for call in calls if call.tool_call_id in self.suppressed}
+        here = [call for call in calls if call.tool_call_id not in results]
         manifest = with_results(manifest, results | (yield from self.run_calls(here)))
         if manifest.pending:
             return replace(ctx, outgoing_manifest=manifest, response_type=ResponseType.TOOL_CONTINUATION)
@@ -282,7 +278,7 @@ class TurnSteps:
             for name in self.policy.repeated(turn.tool_calls, tools=self.contract.by_name)
         ]
         if turn.tool_calls and self.policy.max_iterations - turn.iterations <= 1:
-            texts.append(_FINISH)
+            texts.append("This is the last reply of this turn: answer now with what you have, and call no tool.")
         return [{"role": "user", "content": " ".join(texts)}] if texts else []
 
     def _manifest_calls(self, turn: Turn, message: Message) -> tuple[AgentToolCall, ...]:
@@ -300,10 +296,8 @@ class TurnSteps:
         ]
         judged = list(self.policy.suppressed(made, turn.tool_calls, tools=tools))
         self.suppressed = frozenset(call.tool_call_id for call, is_spent in judged if is_spent)
-        return tuple(
-            replace(call, requires_client_execution=False, needs_approval=False) if is_spent else call
-            for call, is_spent in judged
-        )
+        here: dict[str, Any] = {"requires_client_execution": False, "needs_approval": False}
+        return tuple(replace(call, **here) if is_spent else call for call, is_spent in judged)
 
     def build_response(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Build the response, and leave everything else as it is."""
@@ -343,6 +337,17 @@ def session_of(ctx: AgentPipelineContext) -> Session:
 def turn_of(ctx: AgentPipelineContext) -> Turn:
     """Return the turn, which is there once it was created or restored."""
     return ctx.turn or Turn(id="")
+
+
+def answered_manifest(waiting: ToolCallManifest, envelope: Envelope, turn: Turn) -> ToolCallManifest:
+    """Add the results of a request to the calls of a turn that wait; raise InvokeFailed when they do not fit."""
+    earlier = turn.tool_calls[: len(turn.tool_calls) - len(waiting.tool_calls)]
+    run, decided = (envelope.session_id, envelope.turn_id), envelope.decided
+    answered = reconcile(waiting, envelope.tool_results, earlier=earlier, decided=decided, waits_in=run)
+    if not isinstance(answered, ToolCallManifest):
+        raise InvokeFailed(answered.errors)
+    refuse_unfit(answered)  # before anything that was approved is run
+    return answered
 
 
 def with_turns(turn: Turn, messages: Sequence[Message]) -> Turn:
@@ -410,13 +415,9 @@ def turn_flow(
     kind = type_of(envelope)
     if isinstance(kind, InvokeResult):
         raise InvokeFailed(kind.errors)
+    ctx = AgentPipelineContext(type=kind, time_stamp=time_stamp, correlation_id=correlation_id, envelope=envelope)
     line = yield from line_flow(
-        AgentPipelineContext(type=kind, time_stamp=time_stamp, correlation_id=correlation_id, envelope=envelope),
-        steps.bodies,
-        validator=LOOP_VALIDATOR,
-        cancelled=cancelled,
-        clock=time.perf_counter,
-        judged_behind=JUDGED_BEHIND,
+        ctx, steps.bodies, validator=LOOP_VALIDATOR, cancelled=cancelled, judged_behind=JUDGED_BEHIND
     )
     if line.status is not LineStatus.COMPLETED:
         if steps.claiming is not None:
