@@ -55,7 +55,7 @@ _PLAIN: Final[tuple[tuple[type, Callable[[Any], object]], ...]] = (  # also of s
     (int, int.__int__),
     (float, float.__float__),
     (list, list.copy),
-    (tuple, lambda value: tuple(tuple.__iter__(value))),
+    (tuple, lambda value: tuple[object, ...].__getitem__(value, slice(None))),
     (bytes, lambda value: bytes.__getitem__(value, slice(None))),
     (bytearray, bytearray.copy),
 )
