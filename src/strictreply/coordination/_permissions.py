@@ -171,15 +171,14 @@ _ABOUT_ERROR["retry_after"] = {"type": "number", "minimum": 0}  # seconds
 _ERROR_DETAILS: JSON = _object(_ABOUT_ERROR, "provider", "retry_after")
 _AGENTS: JSON = {"type": "array", "items": _NAME, "minItems": 2, "maxItems": MAX_INVOCATIONS}
 _REQUESTS: JSON = {"type": "object", "additionalProperties": _ANYTHING_ASKED}
+_INVOKED: JSON = {"anyOf": [_NAME, _ONE_INVOCATION, _INVOCATIONS]}
+_INVOCATION: JSONObject = {"action_input": _INVOKED, "request": _ANYTHING_ASKED}
+_CALLS: JSONObject = {"tool_calls": {"type": "array", "items": _TOOL_CALL, "minItems": 1}}
 _ANSWER: tuple[JSONObject, JSONObject] = {"content": "your answer"}, {"content": {"anyOf": [_TEXT, {"type": "object"}]}}
 
 SHAPES: Mapping[ActionType, ActionShape] = {  # every action (requirements M16 to M40)
     ActionType.INVOKE_AGENT: ActionShape(
-        "hand over to one of these agents: {agents}",
-        (Need.NEXT_AGENT,),
-        _invocation,
-        {"action_input": {"anyOf": [_NAME, _ONE_INVOCATION, _INVOCATIONS]}, "request": _ANYTHING_ASKED},
-        ("request",),
+        "hand over to one of these agents: {agents}", (Need.NEXT_AGENT,), _invocation, _INVOCATION, ("request",)
     ),
     ActionType.PARALLEL_INVOKE: ActionShape(
         "hand over to two or more of these agents at once, each with its own request: {agents}",
@@ -189,10 +188,7 @@ SHAPES: Mapping[ActionType, ActionShape] = {  # every action (requirements M16 t
         ("agent_requests",),
     ),
     ActionType.CALL_TOOL: ActionShape(
-        "call one or more of these tools, the arguments of each as a JSON text: {tools}",
-        (Need.TOOLS,),
-        _call,
-        {"tool_calls": {"type": "array", "items": _TOOL_CALL, "minItems": 1}},
+        "call one or more of these tools, the arguments of each as a JSON text: {tools}", (Need.TOOLS,), _call, _CALLS
     ),
     ActionType.FINAL_RESPONSE: ActionShape(
         "finish with your answer, text or an object, in content", (Need.FINISH,), *_ANSWER

@@ -183,24 +183,16 @@ def go_on(
     reason: RoutingReason, *steps: ExecutionStep, error_action: Reaction | None = None, **metadata: Any
 ) -> RoutingDecision:
     """Execute these steps and go on; ``error_action`` says how a fault is reacted to."""
-    return RoutingDecision(
-        next_steps=list(steps),
-        metadata={"routing_type": reason.value, **metadata},
-        error_action=None if error_action is None else error_action.value,
-        reason=reason,
-    )
+    known, action = {"routing_type": reason.value, **metadata}, error_action and error_action.value
+    return RoutingDecision(next_steps=list(steps), metadata=known, error_action=action, reason=reason)
 
 
 def stop(
     reason: RoutingReason, words: str, *steps: ExecutionStep, error: str | None = None, **metadata: Any
 ) -> RoutingDecision:
     """End the branch, ``words`` saying why; with ``error`` because of a fault."""
-    return replace(
-        go_on(reason, *steps, error_action=None if error is None else Reaction.TERMINATE, **metadata),
-        should_continue=False,
-        completion_reason=words,
-        error_message=error,
-    )
+    decision = go_on(reason, *steps, error_action=None if error is None else Reaction.TERMINATE, **metadata)
+    return replace(decision, should_continue=False, completion_reason=words, error_message=error)
 
 
 def refuse(reason: RoutingReason, words: str, **metadata: Any) -> RoutingDecision:
