@@ -47,8 +47,7 @@ COORDINATION = (
     "_action_rules",
     "validation",
     "_agent_steering",
-    "_routing_decision",
-    "_verdict_routes",
+    "_decisions",
     "routing",
     "",
 )

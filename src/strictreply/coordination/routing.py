@@ -14,9 +14,7 @@ from typing import Self, cast
 
 from strictreply.coordination._action_rules import flaws, refusals
 from strictreply.coordination._actions import ActionType, Branch, BranchType, Permitted, ValidationResult
-from strictreply.coordination._error_policy import ErrorPolicy
-from strictreply.coordination._permissions import Declared, Toolsets, permitted_actions, read_leave
-from strictreply.coordination._routing_decision import (
+from strictreply.coordination._decisions import (
     BranchSpec,
     ExecutionStep,
     RoutingCase,
@@ -24,11 +22,16 @@ from strictreply.coordination._routing_decision import (
     RoutingDecision,
     RoutingReason,
     StepType,
+    broken,
+    pre_checked,
     refuse,
+    route_invalid,
+    route_valid,
 )
+from strictreply.coordination._error_policy import ErrorPolicy
+from strictreply.coordination._permissions import Declared, Toolsets, permitted_actions, read_leave
 from strictreply.coordination._run_state import RoutingEntry
 from strictreply.coordination._topology import Topology
-from strictreply.coordination._verdict_routes import broken, pre_checked, route_invalid, route_of
 from strictreply.coordination.formats import DEFAULT_FORMAT, BaseResponseFormat, format_of
 from strictreply.values._errors import ContractError
 from strictreply.values._replies import plain
@@ -215,10 +218,11 @@ class Router:
         allowed = permitted_actions(
             self.topology, agent, branch=branch, tools=tools, leave=leave, allowed_agents=agents, origin=result.origin
         )
-        case = RoutingCase(self.topology, self.policy, result, branch, context, allowed, self._format)
+        parsed = result.parsed_response or {}
+        case = RoutingCase(agent, parsed, self.topology, self.policy, result, branch, context, allowed, self._format)
         if not result.is_valid or result.action_type is None:
             return route_invalid(case)
         action = ActionType(result.action_type)
         if refused := next(refusals(result, action, allowed), None):
             return refuse(RoutingReason.NOT_ALLOWED, f"{agent}: {refused.dotted}", code=refused.code)
-        return route_of(case, action)(case)
+        return route_valid(case, action)
