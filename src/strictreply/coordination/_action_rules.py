@@ -266,11 +266,14 @@ def flaws(result: ValidationResult, agent: str) -> Iterator[str]:
     if parsed and plain_issues(list(map(cast("JSONObject", parsed).get, read))):
         yield "what it reports of an error is not JSON"
     for name, kind, member in _LISTS if result.is_valid else _LISTS[:1]:
-        given: Any = getattr(result, name)
-        if not (isinstance(given, kind) and all(isinstance(one, member) for one in given)):
+        if not _all_are(getattr(result, name), kind, member):
             yield f"its {name} must be a {kind.__name__} of {member.__name__}"
     if result.is_valid and result.action_type not in tuple(ActionType):
         yield "it is valid without an action"
+
+
+def _all_are(value: Any, kind: type[Any], member: type) -> bool:
+    return isinstance(value, kind) and all(isinstance(one, member) for one in value)
 
 
 def refusals(result: ValidationResult, action: ActionType, allowed: Permitted) -> Iterator[Issue]:

@@ -313,6 +313,51 @@ class ActionTerms:
     place: tuple[JSON, ...] = ()  # where the conversation stands, for the ids of agents' instances
 
 
+@dataclass(frozen=True, slots=True)
+class AgentContext:
+    """An agent as its prompt presents it (requirement M63).
+
+    ``tools``, by name, are anything that declares one; ``tools_schema``, OpenAI tool definitions, goes before them. The
+    schemas are JSON Schemas of what it is given and of its answer. ``memory_retention`` is carried for the application.
+    """
+
+    name: str
+    goal: str
+    instruction: str
+    tools: dict[str, object] | None = None
+    tools_schema: list[JSONObject] | None = None
+    input_schema: JSONObject | None = None
+    output_schema: JSONObject | None = None
+    memory_retention: str = "session"
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinationContext:
+    """What the coordination permits an agent (M63); ``actions`` None are those that follow from the other fields."""
+
+    next_agents: list[str] = field(default_factory=list[str])
+    can_return_final_response: bool = False
+    actions: tuple[ActionType, ...] | None = None
+    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+
+    @classmethod
+    def of(cls, terms: ActionTerms) -> CoordinationContext:
+        """Return exactly what replies are held to."""
+        return cls.of_permitted(terms.permitted, terms.tools.by_name)
+
+    @classmethod
+    def of_permitted(cls, allowed: Permitted, tools: Mapping[str, Tool]) -> CoordinationContext:
+        """Return what is permitted; calls of ``tools`` can be shown as examples."""
+        return cls(list(allowed.agents), ActionType.FINAL_RESPONSE in allowed.actions, allowed.actions, tools)
+
+    def permitted(self, agent: str = "") -> Permitted:
+        """Return what is permitted, for an agent of this name."""
+        agents = tuple(self.next_agents)
+        standing = {Need.NEXT_AGENT: agents, Need.FINISH: self.can_return_final_response, Need.TOOLS: self.tools}
+        met = frozenset(need for need, is_met in standing.items() if is_met)
+        return Permitted(agent, actions_of(met) if self.actions is None else self.actions, agents, tuple(self.tools))
+
+
 # tools as anything that declares one (see Tool.of), in a list, or in a mapping by the name they go by
 Declared: TypeAlias = Iterable[object] | Mapping[str, object]
 

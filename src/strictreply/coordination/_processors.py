@@ -162,7 +162,6 @@ def _as_text(raw: str | bytes | bytearray, limits: Limits) -> str | bytes:
     return bytes(raw[: limits.reply_bytes + 1])
 
 
-FORMAT_PRIORITY: Final = 80
 _NOT_PROSE = ("{", "[", "`", "<", '"')
 
 
@@ -215,7 +214,7 @@ class ErrorMessageProcessor(RankedProcessor):
     """Reads an error that the application reports with the role ``error`` (M56): the system's own word."""
 
     rank = 100
-    views: ClassVar[tuple[View, ...]] = ("reply",)
+    views = ("reply",)
     origin = Origin.SYSTEM
 
     def can_process(self, response: Any) -> bool:
@@ -235,7 +234,7 @@ class ToolCallProcessor(RankedProcessor):
     """Reads native tool calls, at most ``max_calls`` of them (requirement M55)."""
 
     rank = 90
-    views: ClassVar[tuple[View, ...]] = ("reply",)
+    views = ("reply",)
 
     def __init__(self, priority: int | None = None, *, max_calls: int = DEFAULT_LIMITS.calls) -> None:
         super().__init__(priority)
@@ -259,8 +258,8 @@ class ToolCallProcessor(RankedProcessor):
 class StructuredJSONProcessor(RankedProcessor):
     """Reads a JSON object with ``next_action`` (requirement M54)."""
 
-    rank = FORMAT_PRIORITY
-    views: ClassVar[tuple[View, ...]] = ("value",)
+    rank = 80
+    views = ("value",)
     format_name = "json"
 
     def can_process(self, response: Any) -> bool:
@@ -276,7 +275,7 @@ class TextResponseProcessor(RankedProcessor):
     """Takes prose, not JSON, a code fence or a tag, for the final response; to be registered expressly (M57)."""
 
     rank = 10
-    views: ClassVar[tuple[View, ...]] = ("text",)
+    views = ("text",)
     format_name = "text"
 
     def can_process(self, response: Any) -> bool:

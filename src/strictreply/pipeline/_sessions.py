@@ -188,9 +188,7 @@ class SessionStore(ABC):
         with self._opened(writing=True) as records:
             before, kept = _read(records, Session, session.id), _read(records, Turn, key)
             entry = _read(records, WaitingManifest, key)
-            # what is left: the manifest that waits now, or the one that was answered, not to be claimed again
-            left = None if entry is None or consumed is None else replace(entry, consumed=True)
-            left = left if waiting is None else WaitingManifest(manifest=waiting)
+            left = _left_of(entry, waiting, consumed)
             if (before, kept, entry) == (moved, turn, left):
                 return  # the save of a caller that lost the answer to its first try
             began_with = "" if before is None else before.last_turn_id
@@ -290,6 +288,15 @@ def _write(records: Records, *values: tuple[str, Value | None]) -> None:
     texts = [((type(value), key), value.to_json()) for key, value in values if value is not None]
     for record, text in texts:
         records[record] = text
+
+
+def _left_of(
+    entry: WaitingManifest | None, waiting: ToolCallManifest | None, consumed: SessionClaim | None
+) -> WaitingManifest | None:
+    """Return the manifest that a turn leaves: what waits now, or the one that was answered, not to be claimed again."""
+    if waiting is not None:
+        return WaitingManifest(manifest=waiting)
+    return None if entry is None or consumed is None else replace(entry, consumed=True)
 
 
 def _held(entry: WaitingManifest | None, claim: SessionClaim) -> bool:
