@@ -81,15 +81,11 @@ def document_of(action: ActionType) -> JSONObject:
     return _object(members | shape.properties, "thought", *shape.optional)
 
 
-def union_document(allowed: Permitted) -> JSONObject:
-    """Return the JSON Schema of all that an agent may reply, with the permitted names as enumerations."""
-    return {"anyOf": [_narrowed(document_of(action), allowed) for action in allowed.actions]}
-
-
 @lru_cache(maxsize=1_024)
 def action_schema(allowed: Permitted, extra: ExtraKeys) -> Schema:
-    """Return the compiled schema of all that an agent may reply; kinds of branches are few, so each is asked again."""
-    return Schema.compile(union_document(allowed), extra="forbid" if extra == "forbid" else "schema", root_closed=False)
+    """Return the schema of all that an agent may reply, permitted names as enumerations; branches are of few kinds."""
+    document: JSON = {"anyOf": [_narrowed(document_of(action), allowed) for action in allowed.actions]}
+    return Schema.compile(document, extra="forbid" if extra == "forbid" else "schema", root_closed=False)
 
 
 def _narrowed(schema: JSON, allowed: Permitted) -> JSON:

@@ -1,7 +1,4 @@
-"""From a raw reply to an action that is not judged yet: the reply is opened, and shown to processors by priority.
-
-Text is read by the core's strict reader alone; a Python value that never was a text is held to the limits of JSON.
-"""
+"""From a raw reply to an action that is not judged yet: it is opened, read strictly and shown to processors by rank."""
 
 from __future__ import annotations
 

@@ -262,10 +262,7 @@ MAX_ELEMENTS: Final = 256  # more elements than any action has members: the rest
 
 
 def read_tagged(text: str | bytes, limits: Limits = DEFAULT_LIMITS) -> JSONObject | Invalid:
-    """Read ``<name>text</name>`` elements side by side into an object of texts, without white space around them.
-
-    An element with ``type="json"`` holds a JSON value. All else that XML admits is Invalid, as is what breaks a limit.
-    """
+    """Read ``<name>text</name>`` elements side by side into trimmed texts, or into JSON where ``type="json"``."""
     written = text if isinstance(text, str) else text.decode("utf-8", "replace")
     if len(written.encode("utf-8", "surrogatepass")) > limits.reply_bytes:
         return Invalid((Issue.of(Code.JSON_TOO_LARGE, limit=limits.reply_bytes),))

@@ -48,7 +48,6 @@ __all__ = [
     "predict_next_route",
 ]
 
-
 _logger = logging.getLogger("strictreply")
 
 
@@ -180,8 +179,7 @@ class Router:
         The agent is ``routing_context.current_agent``, or else the verdict's, or the only one of the branch. Nothing is
         executed when the topology does not have it (``unknown_agent``), when the verdict asks for what is not permitted
         (``not_allowed``, with the fault's ``code`` in the metadata), or lacks what its action needs
-        (``broken_result``). No verdict raises an exception: ``reason`` says why the decision was made. It is logged at
-        DEBUG.
+        (``broken_result``). No verdict raises: ``reason`` says why the decision was made. It is logged at DEBUG.
         """
         conversation = routing_context.is_conversation_branch and current_branch.type is BranchType.SIMPLE
         kind = BranchType.CONVERSATION if conversation else current_branch.type

@@ -1,8 +1,4 @@
-"""A rule of AGN-036, and how it reads the content that it judges: any content at all, without ever raising.
-
-An object's own code may raise anything, so a rule reads only texts, numbers and arrays of the builtin kinds, and a dict
-or an :class:`Object` for what has members. The words are those of AGN-036: present, empty, null, populated.
-"""
+"""A rule of AGN-036, and how it reads the content that it judges: any content at all, without ever raising."""
 
 from __future__ import annotations
 
@@ -80,6 +76,7 @@ def _tokens(path: str) -> tuple[str, ...]:
     return tuple(pointer_tokens(path))
 
 
+# predicates in the words of AGN-036: present, empty, null, populated
 def is_present(value: object) -> bool:
     """Return whether a value is a text that is not blank."""
     return isinstance(value, str) and bool(value.strip())

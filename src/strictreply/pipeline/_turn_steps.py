@@ -31,7 +31,6 @@ from strictreply.pipeline._turn_effects import (
     identified,
     performed,
     reconcile,
-    refuse_unfit,
     result_turns,
     substitute_result,
     suppressed_result,
@@ -230,7 +229,7 @@ class TurnSteps:
         )
         if not all(ours):
             calls = tuple(by_id[id_] for id_ in results)
-            refuse_unfit(ToolCallManifest(tool_calls=calls, tool_call_results=tuple(results.values())))
+            _refuse_unfit(ToolCallManifest(tool_calls=calls, tool_call_results=tuple(results.values())))
         return results
 
     def result_turns(self, manifest: ToolCallManifest) -> list[Message]:
@@ -346,8 +345,14 @@ def answered_manifest(waiting: ToolCallManifest, envelope: Envelope, turn: Turn)
     answered = reconcile(waiting, envelope.tool_results, earlier=earlier, decided=decided, waits_in=run)
     if not isinstance(answered, ToolCallManifest):
         raise InvokeFailed(answered.errors)
-    refuse_unfit(answered)  # before anything that was approved is run
+    _refuse_unfit(answered)  # before anything that was approved is run
     return answered
+
+
+def _refuse_unfit(manifest: ToolCallManifest) -> None:
+    """Raise InvokeFailed when pairs of calls and results break a rule of a manifest."""
+    if errors := LOOP_VALIDATOR.validate_tool_call_manifest(manifest).errors:
+        raise InvokeFailed(errors)
 
 
 def with_turns(turn: Turn, messages: Sequence[Message]) -> Turn:

@@ -346,10 +346,7 @@ class AgentPipelineContext(Value):
 
 
 def canonical(value: object) -> str:
-    """Return the canonical text of a JSON value: names sorted, no white space, ASCII only; ``1`` and ``1.0`` differ.
-
-    Values of the pipeline and mappings stand for JSON. Raises ValueError for what is not JSON, or nested too deep.
-    """
+    """Return the canonical text of JSON or a value: sorted, ASCII, ``1`` is not ``1.0``; ValueError for anything else."""
     try:
         return _CANONICAL.encode(value)
     except (TypeError, RecursionError) as error:

@@ -1,7 +1,4 @@
-"""``run``, its async twin and their streams: ask, run the tools that were called, until there is an answer.
-
-A tool runs only when the whole reply that calls it has passed (requirement T43).
-"""
+"""``run``, its twin and streams: ask, and run tools once the whole reply has passed (T43), until there is an answer."""
 
 from __future__ import annotations
 

@@ -66,10 +66,8 @@ class Run:
         """The answer, a str or what the contract's ``answer`` makes; Unanswered when there is none."""
         if self.response.kind is ResponseKind.CLIENT_TOOL_CONTINUATION:
             names = ", ".join(dict.fromkeys(call.name for call in self.pending))
-            raise Unanswered(
-                f"the run is paused for results of: {names}; send run.response to the client, and continue with "
-                "run(client, continuation=run, results=…)"
-            )
+            how = "send run.response to the client, and continue with run(client, continuation=run, results=…)"
+            raise Unanswered(f"the run is paused for results of: {names}; {how}")
         reply = self.asked[-1].reply
         return reply.answer if isinstance(reply, DirectAnswer) else None
 
@@ -138,7 +136,6 @@ EarlierRun: TypeAlias = Run | AgentResponse | str
 
 GivenResult: TypeAlias = AgentToolCallResult | Decision | Mapping[str, Any]
 """What answers a pending call: a client's result, also as JSON has it, or the program's decision."""
-
 
 DEFAULT_AGENT: Final = AgentContext(id="default")
 DEFAULT_LOOP: Final = LoopPolicy()
