@@ -13,23 +13,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 from operator import add
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from strictreply.coordination._next_node import HISTORY_LIMIT, RouteDecision, Routes, explain_route, record_route
-from strictreply.coordination._run_parts import COUNT, FLAG, LEDGER, StateSchema, merge_ledgers, record
-from strictreply.coordination._run_state import (
-    AgentState,
-    Now,
-    S,
-    adopted,
-    changed,
-    increment_loop_count,
-    ledger_of,
-    pending_requests,
-    require,
-    utc_now,
-)
-from strictreply.values._limits import JSONObject
+from strictreply.coordination._run_state import AgentState, Now, apply_update, changed, increment_loop_count, utc_now
 
 
 class Activity(StrEnum):
@@ -131,10 +118,7 @@ class RunMetrics:
         self._counts = MetricsSnapshot()
 
 
-Update: TypeAlias = Mapping[str, Any]  # what a node returns: the fields it changes, or a whole state
 Node = TypeVar("Node", bound=Callable[..., Any])
-_UPDATED: JSONObject = {"loop_count": COUNT, "requires_human_input": FLAG, "human_requests": LEDGER}
-_UPDATE = StateSchema(record(_UPDATED, optional=_UPDATED))
 
 
 def counted(
@@ -156,7 +140,7 @@ def counted(
     def measured() -> AbstractContextManager[None]:  # without metrics there is no lock, which nothing can pickle
         return nullcontext() if metrics is None else metrics.measure(Activity.NODE_EXECUTIONS, label)
 
-    def finished(state: AgentState, returned: Update | None) -> dict[str, Any]:
+    def finished(state: AgentState, returned: Mapping[str, Any] | None) -> dict[str, Any]:
         after = changed(apply_update(state, returned), loop_count=increment_loop_count(state)["loop_count"])
         if routes is not None:
             decision = explain_route(after, routes=routes)
@@ -181,13 +165,3 @@ def counted(
     called = getattr(node, "__call__", None)  # noqa: B004 - of an object whose call is a coroutine function
     is_async = inspect.iscoroutinefunction(node) or inspect.iscoroutinefunction(called)
     return cast("Node", run_async if is_async else run)
-
-
-def apply_update(state: S, update: Update | None) -> S:
-    """Return the state after an update, with the requests that either knows (R27); StateError for no valid update."""
-    fields = {} if update is None else update
-    require(_UPDATE.issues(fields))
-    before = adopted(state)
-    ledger = merge_ledgers(ledger_of(before), fields.get("human_requests", []))
-    after = adopted(changed(before, **{**fields, "human_requests": ledger}))
-    return changed(after, requires_human_input=bool(pending_requests(after)))  # it stays while a request is pending

@@ -346,7 +346,7 @@ class AgentPipelineContext(Value):
 
 
 def canonical(value: object) -> str:
-    """Return the canonical text of JSON or a value: sorted, ASCII, ``1`` is not ``1.0``; ValueError for anything else."""
+    """Return the canonical text of JSON or a value: sorted, ASCII, ``1`` is not ``1.0``; ValueError for all else."""
     try:
         return _CANONICAL.encode(value)
     except (TypeError, RecursionError) as error:

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from strictreply.client._relay import Provisional, Retracted
 from strictreply.client._wrapped import RequestKeywords
 from strictreply.pipeline._line import StepTrace
-from strictreply.pipeline._sessions import MemorySessionStore, SessionStore
+from strictreply.pipeline._sessions import SessionStore
 from strictreply.pipeline._turn_effects import Asked, LoopPolicy, ToolOutcome
 from strictreply.pipeline._values import (
     AgentContext,
@@ -209,13 +209,6 @@ def _with_results(envelope: Envelope, results: Any) -> Envelope:  # a client's J
     return replace(
         envelope, tool_results=tool_results, decided=tuple(one for one in given if isinstance(one, Decision))
     )
-
-
-def store_of(sessions: SessionStore | None, *earlier: EarlierRun | None) -> SessionStore:
-    """Return the store of a run: the given one, that of the run that goes on, or one of its own."""
-    stores = (sessions, *(run.sessions for run in earlier if isinstance(run, Run)))
-    given = next((store for store in stores if store is not None), None)
-    return MemorySessionStore() if given is None else given
 
 
 def _response_of(run: object) -> AgentResponse:
