@@ -230,17 +230,13 @@ def permitted_actions(
     *,
     branch: Branch | None = None,
     tools: Collection[str] = (),
-    leave: frozenset[ActionType] = frozenset(),
-    allowed_agents: Iterable[str] | None = None,
+    leave: frozenset[ActionType] = frozenset(),  # the actions that an application permits expressly
+    allowed_agents: Iterable[str] | None = None,  # narrow whom the agent may hand over to
     origin: Origin = Origin.MODEL,
 ) -> Permitted:
-    """Return what ``agent`` may do with ``tools``, in ``branch``, None for a simple one; ContractError for no agent.
-
-    ``leave`` names the actions that an application permits expressly, ``allowed_agents`` only narrows whom the agent
-    may hand over to. The system needs no permission for its own actions, and may always turn to the user (M49, X8).
-    """
+    """Return what ``agent`` may do with ``tools``, in ``branch``, None for a simple one; ContractError for no agent."""
     targets = topology.allowed_targets(agent)
-    if origin is Origin.SYSTEM:
+    if origin is Origin.SYSTEM:  # it needs no permission for its own actions, and may turn to the user (M49, X8)
         return Permitted(agent, tuple(one for one, shape in SHAPES.items() if shape.systemic), (*targets, USER))
     if allowed_agents is not None:
         named = {name.strip() for name in allowed_agents}

@@ -93,18 +93,14 @@ class StepTrace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineResult:
-    """The result of a line, with the ``context`` after the last completed step.
-
-    ``step`` is where the line stopped, the ResponseBuilder when it completed. ``errors`` are the broken rules;
-    ``cause`` is what a body raised, or None. ``trace`` has every step that was entered, in order.
-    """
+    """The result of a line."""
 
     status: LineStatus
-    context: AgentPipelineContext
-    step: PipelineStep
-    errors: tuple[InvokeError, ...] = ()
-    cause: Exception | None = None
-    trace: tuple[StepTrace, ...] = ()
+    context: AgentPipelineContext  # after the last completed step
+    step: PipelineStep  # where the line stopped, the ResponseBuilder when it completed
+    errors: tuple[InvokeError, ...] = ()  # the broken rules
+    cause: Exception | None = None  # what a body raised
+    trace: tuple[StepTrace, ...] = ()  # every step that was entered, in order
 
 
 @dataclass(frozen=True, slots=True)

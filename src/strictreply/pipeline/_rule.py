@@ -211,20 +211,16 @@ RuleCondition: TypeAlias = Callable[[RuleSubject], bool]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PipelineRule:
-    """One rule: ``breaches`` finds every place of a subject where it does not hold; its words are those of its code.
+    """One rule; its words are those of its code, and :func:`placed` sets its place."""
 
-    :func:`placed` sets the stable, unique ``id`` and the ``section`` of AGN-036; ``step`` is None unless PRE or POST.
-    The rule is asked of subjects for which ``when`` holds.
-    """
-
-    id: str
+    id: str  # stable and unique
     code: InvokeCode
-    breaches: Callable[[RuleSubject], Iterable[Breach]] = field(repr=False)
-    when: RuleCondition = field(default=lambda _: True, repr=False)
+    breaches: Callable[[RuleSubject], Iterable[Breach]] = field(repr=False)  # every place where it does not hold
+    when: RuleCondition = field(default=lambda _: True, repr=False)  # it is asked of these subjects
     profile: Profile = "published"
-    section: str = ""
+    section: str = ""  # of AGN-036
     stage: RuleStage = RuleStage.ENTRY
-    step: PipelineStep | None = None
+    step: PipelineStep | None = None  # None unless PRE or POST
 
     @property
     def message(self) -> str:

@@ -69,23 +69,18 @@ TurnStep: TypeAlias = Generator[TurnEffect, Any, AgentPipelineContext]
 
 @dataclass(slots=True, kw_only=True)
 class TurnSteps:
-    """The bodies of one turn's steps, over a store, a model and tools, and what they share.
+    """The bodies of one turn's steps, over a store, a model and tools, and what they share."""
 
-    ``contract`` is what replies are held to, ``asked`` are the typed ones, in order. ``calls`` are the last one's,
-    ``suppressed`` the ids of those that repeat too often. ``claiming`` is the manifest being claimed and the claim's
-    holder, ``claim`` the claim that the turn has.
-    """
-
-    contract: Contract
+    contract: Contract  # what replies are held to
     policy: LoopPolicy
     agent: AgentContext
     model: str
     new_id: Callable[[], str]
-    asked: list[Asked] = field(default_factory=list)
-    calls: tuple[ToolCall, ...] = ()
-    suppressed: frozenset[str] = frozenset()
-    claiming: tuple[str, str] | None = None
-    claim: SessionClaim | None = None
+    asked: list[Asked] = field(default_factory=list)  # the replies that fit, in order
+    calls: tuple[ToolCall, ...] = ()  # of the last reply
+    suppressed: frozenset[str] = frozenset()  # the ids of those that repeat too often
+    claiming: tuple[str, str] | None = None  # the manifest that is being claimed, and the claim's holder
+    claim: SessionClaim | None = None  # what the turn has
 
     @property
     def bodies(self) -> Mapping[PipelineStep, StepBody]:
