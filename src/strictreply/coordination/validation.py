@@ -14,6 +14,7 @@ from strictreply.contract._contract import Check, Checked, Contract, aperform_ch
 from strictreply.contract._driving import adrive, drive
 from strictreply.coordination._action_rules import judge_action, refused
 from strictreply.coordination._actions import ActionType, AgentReplyCode, Branch, Origin, Source, ValidationResult
+from strictreply.coordination._counting import RedactReply, ValidationMetrics, Watch
 from strictreply.coordination._error_policy import ApiError
 from strictreply.coordination._permissions import (
     ActionCheck,
@@ -37,7 +38,6 @@ from strictreply.coordination._processors import (
 )
 from strictreply.coordination._run_state import S, changed
 from strictreply.coordination._topology import Topology
-from strictreply.coordination._validation_metrics import RedactReply, ValidationMetrics, Watch
 from strictreply.coordination.formats import DEFAULT_FORMAT, BaseResponseFormat, JSONResponseFormat, format_of
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue
