@@ -73,10 +73,9 @@ class AgentSteering:
     __slots__ = ("_by_category", "_by_mode", "_lock", "mode")
 
     def __init__(self, mode: SteeringMode | str = SteeringMode.ERROR) -> None:
-        try:
-            self.mode: SteeringMode = SteeringMode(mode)
-        except ValueError:
-            raise ContractError(f"a steering mode must be one of {', '.join(SteeringMode)}") from None
+        if mode not in tuple(SteeringMode):
+            raise ContractError(f"a steering mode must be one of {', '.join(SteeringMode)}")
+        self.mode: SteeringMode = SteeringMode(mode)
         self._by_mode: Counter[SteeringMode] = Counter()
         self._by_category: Counter[Category] = Counter()
         self._lock = threading.Lock()
@@ -127,11 +126,9 @@ class ActionSteering:
         said = self.speaking.prompt(self._context(answer, issues, situation.tier))
         return self.otherwise.correction(situation) if said is None else said
 
-    def _context(self, answer: ActionAnswer, issues: tuple[Issue, ...], retry_count: int) -> SteeringContext:
-        allowed, tools = answer.terms.permitted, answer.terms.tools.by_name
-        return SteeringContext(
-            permitted=allowed, issues=issues, retry_count=retry_count, tools=tools, response_format=answer.written
-        )
+    def _context(self, answer: ActionAnswer, issues: tuple[Issue, ...], count: int) -> SteeringContext:
+        held, tools, written = answer.terms.permitted, answer.terms.tools.by_name, answer.written
+        return SteeringContext(permitted=held, issues=issues, retry_count=count, tools=tools, response_format=written)
 
 
 def generate_steering(

@@ -273,10 +273,9 @@ def not_allowed(agent: str, at: str, allowed: tuple[str, ...], *, hint: str = ""
 
 def action_named(name: str) -> ActionType:
     """Return an action by its name; ContractError lists those there are."""
-    try:
-        return ActionType(name)
-    except ValueError:
-        raise ContractError(f"{name!r} is not an action; the actions are: {', '.join(ActionType)}") from None
+    if name not in tuple(ActionType):
+        raise ContractError(f"{name!r} is not an action; the actions are: {', '.join(ActionType)}")
+    return ActionType(name)
 
 
 def read_leave(names: Iterable[str]) -> frozenset[ActionType]:

@@ -297,13 +297,10 @@ class TurnSteps:
         """Build the response, and leave everything else as it is."""
         is_final, session = ctx.response_type is ResponseType.FINAL, session_of(ctx)
         said, manifest = ctx.response_payload, ctx.outgoing_manifest
-        response = AgentResponse(
-            kind=ResponseKind.FINAL if is_final else ResponseKind.CLIENT_TOOL_CONTINUATION,
-            session_id=session.id,
-            turn_id=turn_of(ctx).id,
-            mode_display_name=session.mode_display_name,
-            tool_calls=None if is_final or manifest is None else manifest.pending,
-        )
+        kind = ResponseKind.FINAL if is_final else ResponseKind.CLIENT_TOOL_CONTINUATION
+        id_, turn_id, name = session.id, turn_of(ctx).id, session.mode_display_name
+        pending = None if is_final or manifest is None else manifest.pending
+        response = AgentResponse(kind=kind, session_id=id_, turn_id=turn_id, mode_display_name=name, tool_calls=pending)
         if is_final and said is not None:
             response = replace(response, primary_output_text=said.primary_output_text, usage=said.usage)
         return replace(ctx, built=BuiltResponse(response=response, fingerprint=fingerprint(ctx)))

@@ -186,13 +186,10 @@ def _with_messages(envelope: Envelope, messages: tuple[JSONObject, ...]) -> Enve
     content = messages[-1].get("content")
     parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
     others = [dict(part) for part in parts if isinstance(part, Mapping) and part.get("type") != "text"]
-    return replace(
-        envelope,
-        instructions="\n".join(str(peek(part, "text") or "") for part in parts if peek(part, "type") == "text"),
-        input_artifacts=tuple(part for part in others if part.get("type") != "image_url"),
-        clip_board_images=tuple(part for part in others if part.get("type") == "image_url"),
-        messages=messages,
-    )
+    text = "\n".join(str(peek(part, "text") or "") for part in parts if peek(part, "type") == "text")
+    artifacts = tuple(part for part in others if part.get("type") != "image_url")
+    images = tuple(part for part in others if part.get("type") == "image_url")
+    return replace(envelope, instructions=text, input_artifacts=artifacts, clip_board_images=images, messages=messages)
 
 
 def _with_results(envelope: Envelope, results: Any) -> Envelope:  # a client's JSON may hold anything here
@@ -206,9 +203,8 @@ def _with_results(envelope: Envelope, results: Any) -> Envelope:  # a client's J
         tool_results = tuple(AgentToolCallResult.from_json(to_json(one)) for one in plain)
     except ValueError:  # pydantic's words would repeat what was sent
         raise ContractError(_RESULT_FORM) from None
-    return replace(
-        envelope, tool_results=tool_results, decided=tuple(one for one in given if isinstance(one, Decision))
-    )
+    decided = tuple(one for one in given if isinstance(one, Decision))
+    return replace(envelope, tool_results=tool_results, decided=decided)
 
 
 def _response_of(run: object) -> AgentResponse:
