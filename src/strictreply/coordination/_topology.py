@@ -260,7 +260,7 @@ def _part_issues(agents: list[str], edges: list[TopologyEdge], entries: list[str
         place = pointer("/edges", source, target)
         if times > 1:
             yield CoordinationCode.TOPOLOGY_DUPLICATE_EDGE.at(place)
-        if source == END_NODE or (source == USER and target in RESERVED):
+        if {END_NODE: True, USER: target in RESERVED}.get(source):
             reason = "User leads to agents only, and nothing leads out of End"
             yield CoordinationCode.TOPOLOGY_RESERVED.at(place, reason=reason)
         yield from (_unknown(name, known, place) for name in dict.fromkeys((source, target)) if name not in known)

@@ -68,10 +68,7 @@ def next_step(ctx: AgentPipelineContext, done: PipelineStep) -> PipelineStep | N
 
 
 StepBody: TypeAlias = Callable[[AgentPipelineContext], Any]
-"""A function from context to context, async or not, or a generator of effects that returns the context.
-
-It fails by raising: InvokeFailed with errors of its own, anything else as STEP_RAISED.
-"""
+"""A function from context to context, async or not, or a generator of effects that returns the context."""
 
 
 class LineStatus(StrEnum):
