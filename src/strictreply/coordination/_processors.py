@@ -211,7 +211,7 @@ class ErrorMessageProcessor(RankedProcessor):
     """Reads an error that the application reports with the role ``error`` (M56): the system's own word."""
 
     rank = 100
-    views = ("reply",)
+    views: ClassVar[tuple[View, ...]] = ("reply",)
     origin = Origin.SYSTEM
 
     def can_process(self, response: Any) -> bool:
@@ -231,7 +231,7 @@ class ToolCallProcessor(RankedProcessor):
     """Reads native tool calls, at most ``max_calls`` of them (requirement M55)."""
 
     rank = 90
-    views = ("reply",)
+    views: ClassVar[tuple[View, ...]] = ("reply",)
 
     def __init__(self, priority: int | None = None, *, max_calls: int = DEFAULT_LIMITS.calls) -> None:
         super().__init__(priority)
@@ -256,7 +256,7 @@ class StructuredJSONProcessor(RankedProcessor):
     """Reads a JSON object with ``next_action`` (requirement M54)."""
 
     rank = 80
-    views = ("value",)
+    views: ClassVar[tuple[View, ...]] = ("value",)
     format_name = "json"
 
     def can_process(self, response: Any) -> bool:
@@ -272,7 +272,7 @@ class TextResponseProcessor(RankedProcessor):
     """Takes prose, not JSON, a code fence or a tag, for the final response; to be registered expressly (M57)."""
 
     rank = 10
-    views = ("text",)
+    views: ClassVar[tuple[View, ...]] = ("text",)
     format_name = "text"
 
     def can_process(self, response: Any) -> bool:

@@ -30,6 +30,7 @@ from strictreply.coordination._processors import (
     StructuredJSONProcessor,
     TextResponseProcessor,
     ToolCallProcessor,
+    View,
 )
 from strictreply.reading._decoding import decode
 from strictreply.values._errors import ContractError
@@ -335,8 +336,8 @@ class _Fields:
 class XMLProcessor(RankedProcessor):
     """Reads elements side by side, among them ``next_action``."""
 
-    rank = StructuredJSONProcessor.rank
-    views = ("text",)
+    rank: ClassVar[int] = StructuredJSONProcessor.rank
+    views: ClassVar[tuple[View, ...]] = ("text",)
     format_name = "xml"
 
     def can_process(self, response: Any) -> bool:
