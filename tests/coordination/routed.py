@@ -14,7 +14,7 @@ from strictreply.coordination._actions import (
     Origin,
     ValidationResult,
 )
-from strictreply.coordination._routing_decision import RoutingContext, RoutingDecision
+from strictreply.coordination._decisions import RoutingContext, RoutingDecision
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.routing import Router
 from strictreply.coordination.validation import ValidationProcessor

@@ -17,14 +17,13 @@ from strictreply.coordination._permissions import (
     LACKING,
     SHAPES,
     Need,
+    action_schema,
     document_of,
     example_of,
     schema_of,
-    union_document,
 )
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.schema import Schema
 from strictreply.values._issues import Category
 
 INVOKE = {"thought": "I need to analyze this data", "next_action": "invoke_agent", "action_input": "DataAnalyzer"}
@@ -417,7 +416,7 @@ def test_examples_need_something_to_show() -> None:
 def test_a_union_spells_the_permitted_names_out() -> None:
     """The schema for the model lists the permitted agents and tools by name, and no others."""
     allowed = Permitted("A", (ActionType.INVOKE_AGENT, ActionType.CALL_TOOL), ("B",), ("search",))
-    union = Schema.compile(union_document(allowed))
+    union = action_schema(allowed, "forbid")
     assert union.check({"next_action": "invoke_agent", "action_input": "B"}) == ()
     assert union.check({"next_action": "invoke_agent", "action_input": "C"})
     assert union.check({"next_action": "call_tool", "tool_calls": [call("search", {})]}) == ()

@@ -23,9 +23,9 @@ from strictreply.coordination._agent_steering import (
     generate_steering,
     steering_text,
 )
+from strictreply.coordination._decisions import StepType
 from strictreply.coordination._error_policy import ApiError, ApiErrorClass, ErrorPolicy, Reaction
 from strictreply.coordination._permissions import permitted_actions
-from strictreply.coordination._routing_decision import StepType
 from strictreply.coordination._topology import USER, Topology
 from strictreply.coordination.formats import ActionFormat, JSONResponseFormat, XMLResponseFormat
 from strictreply.coordination.validation import ValidationProcessor

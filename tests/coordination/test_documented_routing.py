@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.tutor import noon, state_with
+from strictreply.coordination._counting import counted
 from strictreply.coordination._next_node import (
     MAX_LOOP_COUNT_VARIABLE,
     RouteReason,
@@ -17,7 +18,6 @@ from strictreply.coordination._next_node import (
     explain_route,
     route_next,
 )
-from strictreply.coordination._run_counting import counted
 from strictreply.coordination._run_parts import HumanKind
 from strictreply.coordination._run_state import (
     DEFAULT_NODES,

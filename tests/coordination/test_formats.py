@@ -19,7 +19,6 @@ from strictreply import ContractError
 from strictreply.coordination._actions import ActionType, Branch
 from strictreply.coordination._permissions import SHAPES
 from strictreply.coordination.formats import (
-    _REGISTRY,
     ActionFormat,
     BaseResponseFormat,
     CoordinationContext,
@@ -28,6 +27,7 @@ from strictreply.coordination.formats import (
     StructuredJSONProcessor,
     XMLProcessor,
     XMLResponseFormat,
+    _Registry,
     get_format,
     is_format_registered,
     list_formats,
@@ -75,9 +75,9 @@ def test_a_format_has_six_methods(missing: str) -> None:
 @pytest.fixture
 def registry() -> Iterator[None]:
     """Leave the shared registry as it was."""
-    classes, default = _REGISTRY.classes, _REGISTRY.default
+    classes, default = _Registry.classes, _Registry.default
     yield
-    _REGISTRY.classes, _REGISTRY.default = classes, default
+    _Registry.classes, _Registry.default = classes, default
 
 
 @pytest.mark.req("M61")

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from coordination.tutor import AGENTS, asked, last_answer, noon, numbered, state_with, ticking, without
 from strictreply.coordination._actions import StateError
 from strictreply.coordination._next_node import RouteReason, explain_route, route_next
-from strictreply.coordination._run_counting import apply_update
 from strictreply.coordination._run_parts import HumanDecision, HumanKind, PendingHuman, SettledHuman
 from strictreply.coordination._run_state import (
     AgentState,
+    apply_update,
     changed,
     clear_human_input_request,
     create_initial_state,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from coordination.routed import TEAM, decide, valid
 from strictreply.coordination._actions import ActionType
-from strictreply.coordination._routing_decision import RoutingReason
+from strictreply.coordination._decisions import RoutingReason
 from strictreply.coordination.routing import predict_next_route
 from strictreply.values._errors import ContractError
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from coordination.routed import FAULTS, TEAM, call, decide, invalid, talk, valid, verdict
 from strictreply.coordination._actions import ActionType, Branch, BranchType, Origin, ValidationResult
+from strictreply.coordination._decisions import RoutingContext, RoutingDecision
 from strictreply.coordination._error_policy import ApiError
-from strictreply.coordination._routing_decision import RoutingContext, RoutingDecision
 from strictreply.coordination.routing import RouteCache, RouteKey, Router
 from strictreply.values._errors import ContractError
 

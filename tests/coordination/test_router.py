@@ -22,12 +22,11 @@ from strictreply.coordination._actions import (
     Permitted,
     ValidationResult,
 )
+from strictreply.coordination._decisions import ROUTES, RoutingContext, RoutingDecision, RoutingReason, StepType
 from strictreply.coordination._error_policy import ApiError, ErrorPolicy, Reaction
 from strictreply.coordination._permissions import permitted_actions
 from strictreply.coordination._processors import ErrorMessage
-from strictreply.coordination._routing_decision import RoutingContext, RoutingDecision, RoutingReason, StepType
 from strictreply.coordination._topology import END_NODE, USER, Topology
-from strictreply.coordination._verdict_routes import ROUTES
 from strictreply.coordination.routing import Router
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.retry._policy import RetryPolicy

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from strictreply.coordination._routing_decision import (
+from strictreply.coordination._decisions import (
     BranchSpec,
     ExecutionStep,
     RoutingContext,

@@ -9,17 +9,18 @@ import pytest
 
 from coordination.routed import TEAM, decide, invalid, talk
 from strictreply.coordination._actions import AgentReplyCode, Branch, BranchType
-from strictreply.coordination._error_policy import ApiError
-from strictreply.coordination._routing_decision import (
+from strictreply.coordination._decisions import (
     ExecutionStep,
     RoutingContext,
     RoutingDecision,
     RoutingReason,
     StepType,
+    question_of,
+    resume_after_error,
 )
+from strictreply.coordination._error_policy import ApiError
 from strictreply.coordination._run_parts import HumanDecision, HumanKind, PendingHuman, read_answer
 from strictreply.coordination._topology import USER, Topology
-from strictreply.coordination._verdict_routes import question_of, resume_after_error
 from strictreply.coordination.routing import Router
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.values._errors import ContractError

@@ -15,24 +15,12 @@ from hypothesis import strategies as st
 
 from coordination.tutor import noon, state_with
 from strictreply.coordination._actions import CoordinationCode, StateError
-from strictreply.coordination._next_node import (
-    CycleLimit,
-    RouteReason,
-    Routes,
-    RouteStrategy,
-    explain_route,
-)
-from strictreply.coordination._run_counting import (
-    Activity,
-    ActivityTally,
-    MetricsSnapshot,
-    RunMetrics,
-    apply_update,
-    counted,
-)
+from strictreply.coordination._counting import Activity, ActivityTally, MetricsSnapshot, RunMetrics, counted
+from strictreply.coordination._next_node import CycleLimit, RouteReason, Routes, RouteStrategy, explain_route
 from strictreply.coordination._run_state import (
     DEFAULT_NODES,
     AgentState,
+    apply_update,
     changed,
     increment_loop_count,
     pending_requests,

@@ -17,10 +17,10 @@ from coordination.routed import PROCESSOR, TEAM, call, search
 from scripted import AsyncClient, Client, Server, StatusError, completion, truncated
 from strictreply.coordination._actions import ActionType, Branch, ValidationResult
 from strictreply.coordination._agent_steering import ActionSteering, AgentSteering, retry_with_steering
+from strictreply.coordination._counting import ValidationCounts, ValidationMetrics
+from strictreply.coordination._decisions import RoutingContext, RoutingReason, StepType
 from strictreply.coordination._error_policy import ApiError, ErrorPolicy, Reaction
-from strictreply.coordination._routing_decision import RoutingContext, RoutingReason, StepType
 from strictreply.coordination._topology import USER
-from strictreply.coordination._validation_metrics import ValidationCounts, ValidationMetrics
 from strictreply.coordination.formats import ActionFormat, JSONResponseFormat, XMLResponseFormat
 from strictreply.coordination.routing import RouteCache, RouteKey, Router
 from strictreply.coordination.validation import ValidationProcessor

@@ -30,10 +30,10 @@ from strictreply.contract._driving import drive
 from strictreply.coordination import validation
 from strictreply.coordination._actions import ActionType, AgentReplyCode, Branch, Origin, Permitted, ValidationResult
 from strictreply.coordination._agent_steering import retry_with_steering
+from strictreply.coordination._counting import ValidationMetrics
 from strictreply.coordination._error_policy import ApiErrorClass
 from strictreply.coordination._processors import ErrorMessage
 from strictreply.coordination._run_state import create_initial_state
-from strictreply.coordination._validation_metrics import ValidationMetrics
 from strictreply.coordination.formats import JSONResponseFormat, TextResponseProcessor, XMLResponseFormat
 from strictreply.coordination.validation import ValidationProcessor, with_reply_format
 from strictreply.values._issues import Category, Code, Remedy
@@ -49,7 +49,7 @@ JUDGING = (
     "_permissions",
     "_error_policy",
     "_processors",
-    "_validation_metrics",
+    "_counting",
     "_action_rules",
     "validation",
 )

@@ -20,7 +20,7 @@ from coordination.routed import FAULTS, PROCESSOR, call, invalid, valid, verdict
 from scripted import Client, StatusError, completion
 from strictreply.coordination._actions import ActionType, AgentReplyCode
 from strictreply.coordination._agent_steering import ActionSteering, retry_with_steering
-from strictreply.coordination._validation_metrics import ValidationCounts, ValidationMetrics
+from strictreply.coordination._counting import ValidationCounts, ValidationMetrics
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Code
 

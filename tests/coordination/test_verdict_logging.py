@@ -12,8 +12,8 @@ import pytest
 from coordination.hostile import Raising
 from coordination.routed import TEAM, decide, valid, verdict
 from strictreply.coordination._actions import ActionType, Branch
-from strictreply.coordination._routing_decision import RoutingContext
-from strictreply.coordination._validation_metrics import Watch
+from strictreply.coordination._counting import Watch
+from strictreply.coordination._decisions import RoutingContext
 from strictreply.coordination.routing import Router
 from strictreply.values._replies import Attempt
 

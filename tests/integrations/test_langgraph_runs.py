@@ -39,7 +39,7 @@ from strictreply.coordination import (
     ValidationProcessor,
 )
 from strictreply.coordination._actions import ValidationResult
-from strictreply.coordination._run_counting import Activity
+from strictreply.coordination._counting import Activity
 from strictreply.coordination._run_parts import HumanDecision
 from strictreply.coordination._run_state import pending_requests
 from strictreply.coordination.formats import ActionFormat, XMLResponseFormat

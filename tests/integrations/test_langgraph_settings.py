@@ -45,8 +45,8 @@ from strictreply.coordination import (
     ValidationProcessor,
 )
 from strictreply.coordination._agent_steering import ActionSteering
+from strictreply.coordination._counting import ValidationCounts
 from strictreply.coordination._next_node import CycleLimit
-from strictreply.coordination._validation_metrics import ValidationCounts
 from strictreply.coordination.formats import TextResponseProcessor, XMLResponseFormat
 from strictreply.integrations.langgraph import begin, node_of, outcome_of, to_langgraph
 from strictreply.testing import ok

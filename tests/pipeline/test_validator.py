@@ -444,6 +444,7 @@ ALLOWED = {
         "hashlib",
         "itertools",
         "json",
+        "re",
         "types",
         "typing",
     ),

@@ -1,7 +1,7 @@
 """Many agents, one conversation: who may follow whom, where a run goes next, and when a human is asked.
 
 ``validation`` makes a verdict of a raw reply (``_processors``, ``_action_rules``, ``_permissions``, ``_topology``),
-``routing`` decides what follows (``_verdict_routes``, ``_error_policy``, ``_agent_steering``), ``_run_state`` is kept.
+``routing`` decides what follows (``_decisions``, ``_error_policy``, ``_agent_steering``), ``_run_state`` is kept.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from strictreply.coordination._agent_steering import (
     generate_steering,
     retry_with_steering,
 )
+from strictreply.coordination._counting import Activity, RunMetrics, ValidationMetrics, counted
+from strictreply.coordination._decisions import BranchSpec, ExecutionStep, RoutingContext, RoutingDecision, StepType
 from strictreply.coordination._error_policy import ContentLoopGuard, ContentStreak, ErrorPolicy, Reaction
 from strictreply.coordination._next_node import RouteRule, Routes, RouteStrategy, explain_route, route_next
 from strictreply.coordination._processors import (
@@ -32,14 +34,6 @@ from strictreply.coordination._processors import (
     TextResponseProcessor,
     ToolCallProcessor,
 )
-from strictreply.coordination._routing_decision import (
-    BranchSpec,
-    ExecutionStep,
-    RoutingContext,
-    RoutingDecision,
-    StepType,
-)
-from strictreply.coordination._run_counting import Activity, RunMetrics, counted
 from strictreply.coordination._run_parts import HumanKind, PendingHuman
 from strictreply.coordination._run_state import (
     END,
@@ -55,7 +49,6 @@ from strictreply.coordination._run_state import (
     validate_state,
 )
 from strictreply.coordination._topology import END_NODE, USER, Topology
-from strictreply.coordination._validation_metrics import ValidationMetrics
 from strictreply.coordination.formats import (
     AgentContext,
     BaseResponseFormat,

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from strictreply.contract._judge import judge
 from strictreply.contract._models import check_issues
@@ -33,6 +33,7 @@ from strictreply.coordination._permissions import (
     schema_of,
     without_nulls,
 )
+from strictreply.coordination._processors import plain_issues
 from strictreply.schema import SchemaRule
 from strictreply.schema._explaining import nearest
 from strictreply.values._errors import ContractError
@@ -104,16 +105,9 @@ def judge_action(candidate: JSONObject, terms: ActionTerms, source: Source = UNR
     )
     if issues:
         return refused(issues, terms, source)
-    return ValidationResult(
-        is_valid=True,
-        action_type=content.action,
-        parsed_response=spelled,
-        invocations=list(content.invocations),
-        tool_calls=list(spelled["tool_calls"]) if content.calls else [],
-        calls=content.calls,
-        permitted=terms.permitted,
-        source=source,
-    )
+    invocations, calls = list(content.invocations), list(spelled["tool_calls"]) if content.calls else []
+    valid = ValidationResult(is_valid=True, action_type=content.action, parsed_response=spelled, source=source)
+    return replace(valid, invocations=invocations, tool_calls=calls, calls=content.calls, permitted=terms.permitted)
 
 
 def refused(issues: tuple[Issue, ...], terms: ActionTerms, source: Source = UNREAD) -> ValidationResult:
@@ -251,3 +245,48 @@ def _outcome(check: ActionCheck, spelled: JSONObject, allowed: Permitted) -> tup
         raise
     except Exception:  # noqa: BLE001 - a stranger's code must not end the judging of a reply
         return (AgentReplyCode.ACTION_CHECK_FAILED.at("", name=getattr(check, "__name__", type(check).__name__)),)
+
+
+_LISTS: Final = (
+    ("issues", tuple, Issue),
+    ("invocations", list, AgentInvocation),
+    ("next_agents", list, str),
+    ("tool_calls", list, dict),
+)
+
+
+def flaws(result: ValidationResult, agent: str) -> Iterator[str]:
+    """Return why a result made by hand, or read, cannot be routed; each check relies on those before it."""
+    held, parsed = cast("object", result.permitted), cast("object", result.parsed_response)
+    if held is not None and (not isinstance(held, Permitted) or held.agent != agent):
+        yield "it is the verdict on another agent's reply"
+    if not isinstance(parsed, dict | None):
+        yield "its parsed_response is not an object"
+    read = ("error_details", "suggested_action", "error")  # by a route
+    if parsed and plain_issues(list(map(cast("JSONObject", parsed).get, read))):
+        yield "what it reports of an error is not JSON"
+    for name, kind, member in _LISTS if result.is_valid else _LISTS[:1]:
+        if not _all_are(getattr(result, name), kind, member):
+            yield f"its {name} must be a {kind.__name__} of {member.__name__}"
+    if result.is_valid and result.action_type not in tuple(ActionType):
+        yield "it is valid without an action"
+
+
+def _all_are(value: Any, kind: type[Any], member: type) -> bool:
+    return isinstance(value, kind) and all(isinstance(one, member) for one in value)
+
+
+def refusals(result: ValidationResult, action: ActionType, allowed: Permitted) -> Iterator[Issue]:
+    """Report what a verdict asks for that is not permitted (requirement M107)."""
+    if action not in allowed.actions:
+        yield refusal_of(action, allowed)
+    hands_over = action in (ActionType.INVOKE_AGENT, ActionType.PARALLEL_INVOKE)
+    for index, invocation in enumerate(result.invocations if hands_over else ()):
+        if invocation.agent_name not in allowed.agents:
+            yield not_allowed(invocation.agent_name, pointer("/invocations", index, "agent_name"), allowed.agents)
+    for index, call in enumerate(result.tool_calls if action is ActionType.CALL_TOOL else ()):
+        function = call.get("function")
+        name: object = cast("JSONObject", function).get("name") if isinstance(function, dict) else None
+        if isinstance(name, str) and name not in allowed.tools:
+            at = pointer("/tool_calls", index, "function", "name")
+            yield Issue.of(Code.TOOL_UNKNOWN, at, names=listed(allowed.tools), found=quote(name))

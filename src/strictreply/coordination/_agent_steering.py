@@ -1,7 +1,4 @@
-"""Steering: the text that corrects an agent's bad reply, or precedes its first, and asking until its action is right.
-
-The words follow from codes, what is permitted and the topology alone: nothing that a model wrote is in them.
-"""
+"""Steering: texts that correct or precede an agent's replies, from codes and permissions, never of a model's words."""
 
 from __future__ import annotations
 
@@ -17,13 +14,7 @@ from strictreply.contract._tool import Tool
 from strictreply.coordination._actions import Permitted, ValidationResult
 from strictreply.coordination._error_policy import DEFAULT_BUDGET
 from strictreply.coordination._permissions import listed
-from strictreply.coordination.formats import (
-    DEFAULT_FORMAT,
-    BaseResponseFormat,
-    CoordinationContext,
-    JSONResponseFormat,
-    format_of,
-)
+from strictreply.coordination.formats import DEFAULT_FORMAT, BaseResponseFormat, CoordinationContext, format_of
 from strictreply.coordination.validation import ActionAnswer
 from strictreply.retry._policy import RetryPolicy
 from strictreply.retry._steering import (
@@ -44,7 +35,6 @@ from strictreply.values._replies import AssistantReply, Attempt, DirectAnswer
 
 MUST_SELECT_RETRY: Final = 3  # from this retry on an agent must choose; from the next one on it is shown how (M75)
 NOTHING: Final = "(none — review topology)"
-JSON_FORMAT: Final = JSONResponseFormat()
 E_co = TypeVar("E_co", covariant=True)
 
 
@@ -65,7 +55,7 @@ class SteeringContext:
     issues: tuple[Issue, ...] = ()  # of the last reply, if any
     retry_count: int = 0  # the number of the coming retry, 0 for a first ask
     tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])  # the agent's, for an example
-    response_format: BaseResponseFormat = JSON_FORMAT
+    response_format: BaseResponseFormat = field(default_factory=lambda: format_of(DEFAULT_FORMAT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +73,9 @@ class AgentSteering:
     __slots__ = ("_by_category", "_by_mode", "_lock", "mode")
 
     def __init__(self, mode: SteeringMode | str = SteeringMode.ERROR) -> None:
-        try:
-            self.mode: SteeringMode = SteeringMode(mode)
-        except ValueError:
-            raise ContractError(f"a steering mode must be one of {', '.join(SteeringMode)}") from None
+        if mode not in tuple(SteeringMode):
+            raise ContractError(f"a steering mode must be one of {', '.join(SteeringMode)}")
+        self.mode: SteeringMode = SteeringMode(mode)
         self._by_mode: Counter[SteeringMode] = Counter()
         self._by_category: Counter[Category] = Counter()
         self._lock = threading.Lock()
@@ -137,11 +126,9 @@ class ActionSteering:
         said = self.speaking.prompt(self._context(answer, issues, situation.tier))
         return self.otherwise.correction(situation) if said is None else said
 
-    def _context(self, answer: ActionAnswer, issues: tuple[Issue, ...], retry_count: int) -> SteeringContext:
-        allowed, tools = answer.terms.permitted, answer.terms.tools.by_name
-        return SteeringContext(
-            permitted=allowed, issues=issues, retry_count=retry_count, tools=tools, response_format=answer.written
-        )
+    def _context(self, answer: ActionAnswer, issues: tuple[Issue, ...], count: int) -> SteeringContext:
+        held, tools, written = answer.terms.permitted, answer.terms.tools.by_name, answer.written
+        return SteeringContext(permitted=held, issues=issues, retry_count=count, tools=tools, response_format=written)
 
 
 def generate_steering(

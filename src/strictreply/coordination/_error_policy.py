@@ -213,9 +213,8 @@ class ErrorPolicy:
         found = [(self.reactions[issue.category], issue.remedy) for issue in issues]
         if (Reaction.RETRY, Remedy.STOP) in found:  # where another ask would not help, none is made
             return Reaction.TERMINATE
-        return max(
-            (reaction for reaction, _ in found), key=list(Reaction).index, default=self.reactions[Category.UNKNOWN]
-        )
+        reactions = [reaction for reaction, _ in found] or [self.reactions[Category.UNKNOWN]]
+        return max(reactions, key=list(Reaction).index)
 
     def changed(self, category: Category) -> Reaction | None:
         """Return the reaction that replaces the published one for a category; None where the published one stands."""

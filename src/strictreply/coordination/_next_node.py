@@ -1,8 +1,4 @@
-"""Where a run goes next: one decision from a state and a table of routes, with its reason. Pure: nothing is changed.
-
-The published order is: loop limit, completion, human input, next agent, end; rules of the user's own stand between by
-their priority, and a hop that would close a loop ends the run instead.
-"""
+"""Where a run goes next: one decision from a state and a table of routes, with its reason. Pure: nothing is changed."""
 
 from __future__ import annotations
 

@@ -81,15 +81,11 @@ def document_of(action: ActionType) -> JSONObject:
     return _object(members | shape.properties, "thought", *shape.optional)
 
 
-def union_document(allowed: Permitted) -> JSONObject:
-    """Return the JSON Schema of all that an agent may reply, with the permitted names as enumerations."""
-    return {"anyOf": [_narrowed(document_of(action), allowed) for action in allowed.actions]}
-
-
 @lru_cache(maxsize=1_024)
 def action_schema(allowed: Permitted, extra: ExtraKeys) -> Schema:
-    """Return the compiled schema of all that an agent may reply; kinds of branches are few, so each is asked again."""
-    return Schema.compile(union_document(allowed), extra="forbid" if extra == "forbid" else "schema", root_closed=False)
+    """Return the schema of all that an agent may reply, permitted names as enumerations; branches are of few kinds."""
+    document: JSON = {"anyOf": [_narrowed(document_of(action), allowed) for action in allowed.actions]}
+    return Schema.compile(document, extra="forbid" if extra == "forbid" else "schema", root_closed=False)
 
 
 def _narrowed(schema: JSON, allowed: Permitted) -> JSON:
@@ -171,15 +167,14 @@ _ABOUT_ERROR["retry_after"] = {"type": "number", "minimum": 0}  # seconds
 _ERROR_DETAILS: JSON = _object(_ABOUT_ERROR, "provider", "retry_after")
 _AGENTS: JSON = {"type": "array", "items": _NAME, "minItems": 2, "maxItems": MAX_INVOCATIONS}
 _REQUESTS: JSON = {"type": "object", "additionalProperties": _ANYTHING_ASKED}
+_INVOKED: JSON = {"anyOf": [_NAME, _ONE_INVOCATION, _INVOCATIONS]}
+_INVOCATION: JSONObject = {"action_input": _INVOKED, "request": _ANYTHING_ASKED}
+_CALLS: JSONObject = {"tool_calls": {"type": "array", "items": _TOOL_CALL, "minItems": 1}}
 _ANSWER: tuple[JSONObject, JSONObject] = {"content": "your answer"}, {"content": {"anyOf": [_TEXT, {"type": "object"}]}}
 
 SHAPES: Mapping[ActionType, ActionShape] = {  # every action (requirements M16 to M40)
     ActionType.INVOKE_AGENT: ActionShape(
-        "hand over to one of these agents: {agents}",
-        (Need.NEXT_AGENT,),
-        _invocation,
-        {"action_input": {"anyOf": [_NAME, _ONE_INVOCATION, _INVOCATIONS]}, "request": _ANYTHING_ASKED},
-        ("request",),
+        "hand over to one of these agents: {agents}", (Need.NEXT_AGENT,), _invocation, _INVOCATION, ("request",)
     ),
     ActionType.PARALLEL_INVOKE: ActionShape(
         "hand over to two or more of these agents at once, each with its own request: {agents}",
@@ -189,10 +184,7 @@ SHAPES: Mapping[ActionType, ActionShape] = {  # every action (requirements M16 t
         ("agent_requests",),
     ),
     ActionType.CALL_TOOL: ActionShape(
-        "call one or more of these tools, the arguments of each as a JSON text: {tools}",
-        (Need.TOOLS,),
-        _call,
-        {"tool_calls": {"type": "array", "items": _TOOL_CALL, "minItems": 1}},
+        "call one or more of these tools, the arguments of each as a JSON text: {tools}", (Need.TOOLS,), _call, _CALLS
     ),
     ActionType.FINAL_RESPONSE: ActionShape(
         "finish with your answer, text or an object, in content", (Need.FINISH,), *_ANSWER
@@ -238,17 +230,13 @@ def permitted_actions(
     *,
     branch: Branch | None = None,
     tools: Collection[str] = (),
-    leave: frozenset[ActionType] = frozenset(),
-    allowed_agents: Iterable[str] | None = None,
+    leave: frozenset[ActionType] = frozenset(),  # the actions that an application permits expressly
+    allowed_agents: Iterable[str] | None = None,  # narrow whom the agent may hand over to
     origin: Origin = Origin.MODEL,
 ) -> Permitted:
-    """Return what ``agent`` may do with ``tools``, in ``branch``, None for a simple one; ContractError for no agent.
-
-    ``leave`` names the actions that an application permits expressly, ``allowed_agents`` only narrows whom the agent
-    may hand over to. The system needs no permission for its own actions, and may always turn to the user (M49, X8).
-    """
+    """Return what ``agent`` may do with ``tools``, in ``branch``, None for a simple one; ContractError for no agent."""
     targets = topology.allowed_targets(agent)
-    if origin is Origin.SYSTEM:
+    if origin is Origin.SYSTEM:  # it needs no permission for its own actions, and may turn to the user (M49, X8)
         return Permitted(agent, tuple(one for one, shape in SHAPES.items() if shape.systemic), (*targets, USER))
     if allowed_agents is not None:
         named = {name.strip() for name in allowed_agents}
@@ -285,10 +273,9 @@ def not_allowed(agent: str, at: str, allowed: tuple[str, ...], *, hint: str = ""
 
 def action_named(name: str) -> ActionType:
     """Return an action by its name; ContractError lists those there are."""
-    try:
-        return ActionType(name)
-    except ValueError:
-        raise ContractError(f"{name!r} is not an action; the actions are: {', '.join(ActionType)}") from None
+    if name not in tuple(ActionType):
+        raise ContractError(f"{name!r} is not an action; the actions are: {', '.join(ActionType)}")
+    return ActionType(name)
 
 
 def read_leave(names: Iterable[str]) -> frozenset[ActionType]:
@@ -315,6 +302,51 @@ class ActionTerms:
     extra: ExtraKeys = "forbid"
     checks: Checks = field(default_factory=lambda: MappingProxyType({}))  # run last
     place: tuple[JSON, ...] = ()  # where the conversation stands, for the ids of agents' instances
+
+
+@dataclass(frozen=True, slots=True)
+class AgentContext:
+    """An agent as its prompt presents it (requirement M63).
+
+    ``tools``, by name, are anything that declares one; ``tools_schema``, OpenAI tool definitions, goes before them. The
+    schemas are JSON Schemas of what it is given and of its answer. ``memory_retention`` is carried for the application.
+    """
+
+    name: str
+    goal: str
+    instruction: str
+    tools: dict[str, object] | None = None
+    tools_schema: list[JSONObject] | None = None
+    input_schema: JSONObject | None = None
+    output_schema: JSONObject | None = None
+    memory_retention: str = "session"
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinationContext:
+    """What the coordination permits an agent (M63); ``actions`` None are those that follow from the other fields."""
+
+    next_agents: list[str] = field(default_factory=list[str])
+    can_return_final_response: bool = False
+    actions: tuple[ActionType, ...] | None = None
+    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+
+    @classmethod
+    def of(cls, terms: ActionTerms) -> CoordinationContext:
+        """Return exactly what replies are held to."""
+        return cls.of_permitted(terms.permitted, terms.tools.by_name)
+
+    @classmethod
+    def of_permitted(cls, allowed: Permitted, tools: Mapping[str, Tool]) -> CoordinationContext:
+        """Return what is permitted; calls of ``tools`` can be shown as examples."""
+        return cls(list(allowed.agents), ActionType.FINAL_RESPONSE in allowed.actions, allowed.actions, tools)
+
+    def permitted(self, agent: str = "") -> Permitted:
+        """Return what is permitted, for an agent of this name."""
+        agents = tuple(self.next_agents)
+        standing = {Need.NEXT_AGENT: agents, Need.FINISH: self.can_return_final_response, Need.TOOLS: self.tools}
+        met = frozenset(need for need, is_met in standing.items() if is_met)
+        return Permitted(agent, actions_of(met) if self.actions is None else self.actions, agents, tuple(self.tools))
 
 
 # tools as anything that declares one (see Tool.of), in a list, or in a mapping by the name they go by

@@ -1,7 +1,4 @@
-"""From a raw reply to an action that is not judged yet: the reply is opened, and shown to processors by priority.
-
-Text is read by the core's strict reader alone; a Python value that never was a text is held to the limits of JSON.
-"""
+"""From a raw reply to an action that is not judged yet: it is opened, read strictly and shown to processors by rank."""
 
 from __future__ import annotations
 
@@ -162,7 +159,6 @@ def _as_text(raw: str | bytes | bytearray, limits: Limits) -> str | bytes:
     return bytes(raw[: limits.reply_bytes + 1])
 
 
-FORMAT_PRIORITY: Final = 80
 _NOT_PROSE = ("{", "[", "`", "<", '"')
 
 
@@ -259,7 +255,7 @@ class ToolCallProcessor(RankedProcessor):
 class StructuredJSONProcessor(RankedProcessor):
     """Reads a JSON object with ``next_action`` (requirement M54)."""
 
-    rank = FORMAT_PRIORITY
+    rank = 80
     views: ClassVar[tuple[View, ...]] = ("value",)
     format_name = "json"
 

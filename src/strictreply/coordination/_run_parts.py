@@ -236,9 +236,8 @@ def read_ledger(value: object, at: str = "") -> tuple[HumanRequest, ...]:
 
 def merge_ledgers(one: list[JSONObject], other: list[JSONObject]) -> list[JSONObject]:
     """Join two ledgers, as LangGraph's reducer: every request once, by its later entry; StateError for no ledger."""
-    joined: dict[str, HumanRequest] = {}
-    for found in sorted((*read_ledger(one), *read_ledger(other)), key=_age):
-        joined[request_of(found).id] = found
+    by_age = sorted((*read_ledger(one), *read_ledger(other)), key=_age)
+    joined = {request_of(found).id: found for found in by_age}
     in_order = sorted(joined.values(), key=lambda found: (request_of(found).requested_at, request_of(found).id))
     return [found.to_dict() for found in in_order]
 

@@ -121,6 +121,8 @@ def fields_of(*names: str, **others: JSONObject) -> JSONObject:
 
 
 _STATE = StateSchema(fields_of(*_FIELDS))
+_UPDATED: JSONObject = {"loop_count": COUNT, "requires_human_input": FLAG, "human_requests": LEDGER}
+_UPDATE = StateSchema(record(_UPDATED, optional=_UPDATED))
 _COUNTED = StateSchema(fields_of("loop_count"))
 _REQUESTS = StateSchema(fields_of("requires_human_input", "next_agent", "human_requests"))
 _TURN = StateSchema(fields_of("human_feedback", messages={"type": "array"}))
@@ -321,6 +323,16 @@ def adopted(state: S) -> S:
     """Return a state whose flag has a request behind it, also when it was set by hand; StateError for bad fields."""
     require(_REQUESTS.issues(state))
     return _opened(state) if state["requires_human_input"] and not pending_requests(state) else state
+
+
+def apply_update(state: S, update: Mapping[str, Any] | None) -> S:
+    """Return the state after an update, with the requests that either knows (R27); StateError for no valid update."""
+    fields = {} if update is None else update
+    require(_UPDATE.issues(fields))
+    before = adopted(state)
+    ledger = merge_ledgers(ledger_of(before), fields.get("human_requests", []))
+    after = adopted(changed(before, **{**fields, "human_requests": ledger}))
+    return changed(after, requires_human_input=bool(pending_requests(after)))  # it stays while a request is pending
 
 
 def _opened(state: S) -> S:

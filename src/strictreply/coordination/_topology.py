@@ -56,7 +56,6 @@ class Topology:
     version: str = field(init=False, compare=False)
     conversations: frozenset[frozenset[str]] = field(init=False, repr=False, compare=False)
     _targets: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
-    _allowed: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _refuse(_name_issues(self))
@@ -70,9 +69,8 @@ class Topology:
         # JSON keeps names apart whatever is in them
         canonical = json.dumps([agents, list(map(astuple, edges)), entries])
         version = hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
-        allowed = {node: tuple(one for one in targets[node] if one not in RESERVED) for node in targets}
-        made: dict[str, object] = {"version": version, "_targets": targets, "_allowed": allowed}
-        made |= {"agents": tuple(agents), "edges": tuple(edges), "entries": tuple(entries)}
+        made: dict[str, object] = {"agents": tuple(agents), "edges": tuple(edges), "entries": tuple(entries)}
+        made |= {"version": version, "_targets": targets}
         for name, value in (made | {"conversations": _conversations(edges)}).items():
             object.__setattr__(self, name, value)
 
@@ -101,11 +99,13 @@ class Topology:
 
     def neighbours(self, node: str) -> tuple[str, ...]:
         """Return every node that an edge of ``node`` leads to; for an unknown one all questions raise ContractError."""
-        return self._answer(self._targets, node)
+        if node not in self._targets:
+            raise ContractError(f"{node!r} is not an agent of this topology; the agents are: {', '.join(self.agents)}")
+        return self._targets[node]
 
     def allowed_targets(self, agent: str) -> tuple[str, ...]:
         """Return the agents that ``agent`` may hand over to."""
-        return self._answer(self._allowed, agent)
+        return tuple(node for node in self.neighbours(agent) if node not in RESERVED)
 
     def allows(self, agent: str, target: str) -> bool:
         """Return whether ``agent`` has an edge to ``target``, whatever was asked for as a target."""
@@ -166,11 +166,6 @@ class Topology:
             yield "  " + node.format(id=id_, label=label, opening=opening, closing=closing, shape=shape)
         for one in self.edges:
             yield "  " + edge.format(source=ids[one.source], target=ids[one.target])
-
-    def _answer(self, table: Mapping[str, tuple[str, ...]], node: str) -> tuple[str, ...]:
-        if node not in table:
-            raise ContractError(f"{node!r} is not an agent of this topology; the agents are: {', '.join(self.agents)}")
-        return table[node]
 
 
 def _trimmed(name: Any) -> Any:
@@ -265,7 +260,7 @@ def _part_issues(agents: list[str], edges: list[TopologyEdge], entries: list[str
         place = pointer("/edges", source, target)
         if times > 1:
             yield CoordinationCode.TOPOLOGY_DUPLICATE_EDGE.at(place)
-        if source == END_NODE or (source == USER and target in RESERVED):
+        if {END_NODE: True, USER: target in RESERVED}.get(source):
             reason = "User leads to agents only, and nothing leads out of End"
             yield CoordinationCode.TOPOLOGY_RESERVED.at(place, reason=reason)
         yield from (_unknown(name, known, place) for name in dict.fromkeys((source, target)) if name not in known)

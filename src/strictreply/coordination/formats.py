@@ -6,26 +6,23 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Final, NoReturn, cast
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
 from strictreply.contract._channels import compact
-from strictreply.contract._tool import Tool
-from strictreply.coordination._actions import ActionType, AgentReplyCode, Permitted
+from strictreply.coordination._actions import ActionType, AgentReplyCode
 from strictreply.coordination._permissions import (
     SHAPES,
-    ActionTerms,
+    AgentContext,
+    CoordinationContext,
     ExtraKeys,
-    Need,
-    actions_of,
     compiled,
     example_of,
     member_names,
 )
 from strictreply.coordination._processors import (
-    FORMAT_PRIORITY,
     ErrorMessageProcessor,
     ProcessorChain,
     RankedProcessor,
@@ -40,51 +37,6 @@ from strictreply.values._errors import ContractError
 from strictreply.values._issues import Code, Issue, pointer, quote
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, JSONObject, Limits
 from strictreply.values._replies import Invalid
-
-
-@dataclass(frozen=True, slots=True)
-class AgentContext:
-    """An agent as its prompt presents it (requirement M63).
-
-    ``tools``, by name, are anything that declares one; ``tools_schema``, OpenAI tool definitions, goes before them. The
-    schemas are JSON Schemas of what it is given and of its answer. ``memory_retention`` is carried for the application.
-    """
-
-    name: str
-    goal: str
-    instruction: str
-    tools: dict[str, object] | None = None
-    tools_schema: list[JSONObject] | None = None
-    input_schema: JSONObject | None = None
-    output_schema: JSONObject | None = None
-    memory_retention: str = "session"
-
-
-@dataclass(frozen=True, slots=True)
-class CoordinationContext:
-    """What the coordination permits an agent (M63); ``actions`` None are those that follow from the other fields."""
-
-    next_agents: list[str] = field(default_factory=list[str])
-    can_return_final_response: bool = False
-    actions: tuple[ActionType, ...] | None = None
-    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
-
-    @classmethod
-    def of(cls, terms: ActionTerms) -> CoordinationContext:
-        """Return exactly what replies are held to."""
-        return cls.of_permitted(terms.permitted, terms.tools.by_name)
-
-    @classmethod
-    def of_permitted(cls, allowed: Permitted, tools: Mapping[str, Tool]) -> CoordinationContext:
-        """Return what is permitted; calls of ``tools`` can be shown as examples."""
-        return cls(list(allowed.agents), ActionType.FINAL_RESPONSE in allowed.actions, allowed.actions, tools)
-
-    def permitted(self, agent: str = "") -> Permitted:
-        """Return what is permitted, for an agent of this name."""
-        agents = tuple(self.next_agents)
-        standing = {Need.NEXT_AGENT: agents, Need.FINISH: self.can_return_final_response, Need.TOOLS: self.tools}
-        met = frozenset(need for need, is_met in standing.items() if is_met)
-        return Permitted(agent, actions_of(met) if self.actions is None else self.actions, agents, tuple(self.tools))
 
 
 class BaseResponseFormat(ABC):
@@ -203,15 +155,11 @@ class JSONResponseFormat(ActionFormat):
         return StructuredJSONProcessor()
 
 
-@dataclass(slots=True)
 class _Registry:
     """Formats by name; the default is JSON until another is set (requirement M61)."""
 
-    classes: dict[str, type[BaseResponseFormat]] = field(default_factory=lambda: {"json": JSONResponseFormat})
-    default: str = JSONResponseFormat.name
-
-
-_REGISTRY: Final = _Registry()
+    classes: ClassVar[dict[str, type[BaseResponseFormat]]] = {"json": JSONResponseFormat}
+    default: ClassVar[str] = "json"
 
 
 def register_format(name: str, format_class: type[BaseResponseFormat], *, replace: bool = False) -> None:
@@ -221,36 +169,36 @@ def register_format(name: str, format_class: type[BaseResponseFormat], *, replac
     known = cast("object", format_class)
     if not (isinstance(known, type) and issubclass(known, BaseResponseFormat)):
         raise ContractError(f"the format {name!r} must be a subclass of BaseResponseFormat")
-    if name in _REGISTRY.classes and not replace:
+    if name in _Registry.classes and not replace:
         raise ContractError(f"a format {name!r} is registered; pass replace=True to replace it")
-    _REGISTRY.classes = {**_REGISTRY.classes, name: format_class}
+    _Registry.classes = {**_Registry.classes, name: format_class}
 
 
 def get_format(name: str | None = None) -> BaseResponseFormat:
     """Make a format by its name, None for the default; ContractError (a ValueError) lists the registered ones."""
-    return _class_of(_REGISTRY.default if name is None else name)()
+    return _class_of(_Registry.default if name is None else name)()
 
 
 def _class_of(name: str) -> type[BaseResponseFormat]:
-    if name not in _REGISTRY.classes:
-        raise ContractError(f"there is no format {name!r}; registered are: {', '.join(_REGISTRY.classes)}")
-    return _REGISTRY.classes[name]
+    if name not in _Registry.classes:
+        raise ContractError(f"there is no format {name!r}; registered are: {', '.join(_Registry.classes)}")
+    return _Registry.classes[name]
 
 
 def list_formats() -> list[str]:
     """Return the names of the registered formats, in the order of their registration."""
-    return list(_REGISTRY.classes)
+    return list(_Registry.classes)
 
 
 def set_default_format(name: str) -> None:
     """Make a registered format the default of all; ContractError (a ValueError) for any other."""
     _class_of(name)
-    _REGISTRY.default = name
+    _Registry.default = name
 
 
 def is_format_registered(name: str) -> bool:
     """Return whether a format of this name is registered."""
-    return name in _REGISTRY.classes
+    return name in _Registry.classes
 
 
 class _DefaultFormat(str):
@@ -289,8 +237,7 @@ class SystemPromptBuilder:
         actions = context.permitted().actions
         identity = (f"You are {agent.name}.", agent.goal and f"Your goal: {agent.goal}", agent.instruction)
         sections = ["\n".join(filter(None, identity))]
-        if environmental:
-            sections.append("\n".join(f"{name}: {value}" for name, value in environmental.items()))
+        sections.append("\n".join(f"{name}: {value}" for name, value in (environmental or {}).items()))
         if agent.input_schema:
             sections.append(f"Your input fits this JSON Schema: {compact(agent.input_schema)}")
         if tools := context.tools.values():
@@ -300,7 +247,7 @@ class SystemPromptBuilder:
             sections.append(self._replying(actions, context))
         if agent.output_schema and ActionType.FINAL_RESPONSE in actions:
             sections.append(f"The content of a final response fits this JSON Schema: {compact(agent.output_schema)}")
-        return "\n\n".join(filter(None, sections))  # a format of one's own may have no words on replying
+        return "\n\n".join(filter(None, sections))  # no facts; or a format of one's own has no words on replying
 
     def _replying(self, actions: tuple[ActionType, ...], context: CoordinationContext) -> str:
         examples = [*self._format.get_examples(actions, context)]
@@ -311,17 +258,12 @@ class SystemPromptBuilder:
         return "\n".join([instructions, "Examples:", *examples] if examples else [instructions])
 
 
-_ROOT: Final = "reply"
-_OPENING: Final = f"<{_ROOT}>\n"  # a line of its own: lines are counted from behind it
 _FIELD_DEPTH: Final = 2
 MAX_ELEMENTS: Final = 256  # more elements than any action has members: the rest of a flood is not read
 
 
 def read_tagged(text: str | bytes, limits: Limits = DEFAULT_LIMITS) -> JSONObject | Invalid:
-    """Read ``<name>text</name>`` elements side by side into an object of texts, without white space around them.
-
-    An element with ``type="json"`` holds a JSON value. All else that XML admits is Invalid, as is what breaks a limit.
-    """
+    """Read ``<name>text</name>`` elements side by side into trimmed texts, or into JSON where ``type="json"``."""
     written = text if isinstance(text, str) else text.decode("utf-8", "replace")
     if len(written.encode("utf-8", "surrogatepass")) > limits.reply_bytes:
         return Invalid((Issue.of(Code.JSON_TOO_LARGE, limit=limits.reply_bytes),))
@@ -331,28 +273,22 @@ def read_tagged(text: str | bytes, limits: Limits = DEFAULT_LIMITS) -> JSONObjec
     parser.StartElementHandler = fields.opened
     parser.EndElementHandler = fields.closed
     parser.CharacterDataHandler = fields.text
-    parser.ProcessingInstructionHandler = parser.CommentHandler = _refuse_aside
+    parser.ProcessingInstructionHandler = parser.CommentHandler = fields.aside
     try:
-        parser.Parse(f"{_OPENING}{written}</{_ROOT}>".encode(), True)
+        parser.Parse(f"<reply>\n{written}</reply>".encode(), True)
     except _Refused as refusal:
         expected, *found = refusal.args
         return Invalid((AgentReplyCode.FORMAT_MALFORMED.at("", expected=expected, found="".join(found)),))
     except UnicodeEncodeError:
         return Invalid((Issue.of(Code.JSON_SURROGATE),))
-    except expat.ExpatError as error:  # lines count from 1 in the reply
+    except expat.ExpatError as error:  # lines count from 1 behind the root's tag, which has a line of its own
         line, column = error.lineno - 1, error.offset + 1
         return Invalid((AgentReplyCode.FORMAT_SYNTAX.at("", name="XML", line=line, column=column),))
-    value: JSONObject = {**fields.texts}
-    issues: list[Issue] = []
     names = member_names()
-    for name in fields.in_json:
-        at = pointer("", name if name in names else "*")
-        decoded = decode(fields.texts[name], limits, at=at, names=names)
-        if isinstance(decoded, Invalid):
-            issues += decoded.issues
-        else:
-            value[name] = decoded
-    return Invalid(tuple(issues)) if issues else value
+    places = {name: pointer("", name if name in names else "*") for name in fields.in_json}
+    read = {name: decode(fields.texts[name], limits, at=at, names=names) for name, at in places.items()}
+    issues = tuple(issue for value in read.values() if isinstance(value, Invalid) for issue in value.issues)
+    return Invalid(issues) if issues else cast("JSONObject", fields.texts | read)
 
 
 class _Refused(Exception):
@@ -393,15 +329,14 @@ class _Fields:
         elif data.strip():
             raise _Refused("elements alone, no text around them", quote(data))
 
-
-def _refuse_aside(*_parts: object) -> NoReturn:
-    raise _Refused("elements alone: no processing instruction, no comment")
+    def aside(self, *_parts: object) -> NoReturn:
+        raise _Refused("elements alone: no processing instruction, no comment")
 
 
 class XMLProcessor(RankedProcessor):
     """Reads elements side by side, among them ``next_action``."""
 
-    rank = FORMAT_PRIORITY
+    rank: ClassVar[int] = StructuredJSONProcessor.rank
     views: ClassVar[tuple[View, ...]] = ("text",)
     format_name = "xml"
 

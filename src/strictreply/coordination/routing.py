@@ -8,23 +8,13 @@ import json
 import logging
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Self, cast
+from typing import Self, cast
 
-from strictreply.coordination._actions import (
-    ActionType,
-    AgentInvocation,
-    AgentReplyCode,
-    Branch,
-    BranchType,
-    Permitted,
-    ValidationResult,
-)
-from strictreply.coordination._error_policy import ErrorPolicy
-from strictreply.coordination._permissions import Declared, Toolsets, listed, permitted_actions, read_leave, refusal_of
-from strictreply.coordination._processors import plain_issues
-from strictreply.coordination._routing_decision import (
+from strictreply.coordination._action_rules import flaws, refusals
+from strictreply.coordination._actions import ActionType, Branch, BranchType, Permitted, ValidationResult
+from strictreply.coordination._decisions import (
     BranchSpec,
     ExecutionStep,
     RoutingCase,
@@ -32,15 +22,18 @@ from strictreply.coordination._routing_decision import (
     RoutingDecision,
     RoutingReason,
     StepType,
+    broken,
+    pre_checked,
     refuse,
+    route_invalid,
+    route_valid,
 )
+from strictreply.coordination._error_policy import ErrorPolicy
+from strictreply.coordination._permissions import Declared, Toolsets, permitted_actions, read_leave
 from strictreply.coordination._run_state import RoutingEntry
 from strictreply.coordination._topology import Topology
-from strictreply.coordination._verdict_routes import broken, pre_checked, route_invalid, route_of
 from strictreply.coordination.formats import DEFAULT_FORMAT, BaseResponseFormat, format_of
 from strictreply.values._errors import ContractError
-from strictreply.values._issues import Code, Issue, pointer, quote
-from strictreply.values._limits import JSONObject
 from strictreply.values._replies import plain
 
 __all__ = [
@@ -55,51 +48,7 @@ __all__ = [
     "predict_next_route",
 ]
 
-
 _logger = logging.getLogger("strictreply")
-_LISTS: Final = (
-    ("issues", tuple, Issue),
-    ("invocations", list, AgentInvocation),
-    ("next_agents", list, str),
-    ("tool_calls", list, dict),
-)
-
-
-def _flaws(result: ValidationResult, agent: str) -> Iterator[str]:
-    """Return why a result made by hand, or read, cannot be routed; each check relies on those before it."""
-    held, parsed = cast("object", result.permitted), cast("object", result.parsed_response)
-    if held is not None and (not isinstance(held, Permitted) or held.agent != agent):
-        yield "it is the verdict on another agent's reply"
-    if not isinstance(parsed, dict | None):
-        yield "its parsed_response is not an object"
-    read = ("error_details", "suggested_action", "error")  # by a route
-    if parsed and plain_issues(list(map(cast("JSONObject", parsed).get, read))):
-        yield "what it reports of an error is not JSON"
-    for name, kind, member in _LISTS if result.is_valid else _LISTS[:1]:
-        if not _all_are(getattr(result, name), kind, member):
-            yield f"its {name} must be a {kind.__name__} of {member.__name__}"
-    if result.is_valid and result.action_type not in tuple(ActionType):
-        yield "it is valid without an action"
-
-
-def _all_are(value: Any, kind: type[Any], member: type) -> bool:
-    return isinstance(value, kind) and all(isinstance(one, member) for one in value)
-
-
-def _refusals(result: ValidationResult, action: ActionType, allowed: Permitted) -> Iterator[Issue]:
-    if action not in allowed.actions:
-        yield refusal_of(action, allowed)
-    hands_over = action in (ActionType.INVOKE_AGENT, ActionType.PARALLEL_INVOKE)
-    for index, invocation in enumerate(result.invocations if hands_over else ()):
-        if invocation.agent_name not in allowed.agents:
-            at, found = pointer("/invocations", index, "agent_name"), quote(invocation.agent_name)
-            yield AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(at, names=listed(allowed.agents), found=found)
-    for index, call in enumerate(result.tool_calls if action is ActionType.CALL_TOOL else ()):
-        function = call.get("function")
-        name: object = cast("JSONObject", function).get("name") if isinstance(function, dict) else None
-        if isinstance(name, str) and name not in allowed.tools:
-            at = pointer("/tool_calls", index, "function", "name")
-            yield Issue.of(Code.TOOL_UNKNOWN, at, names=listed(allowed.tools), found=quote(name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +179,7 @@ class Router:
         The agent is ``routing_context.current_agent``, or else the verdict's, or the only one of the branch. Nothing is
         executed when the topology does not have it (``unknown_agent``), when the verdict asks for what is not permitted
         (``not_allowed``, with the fault's ``code`` in the metadata), or lacks what its action needs
-        (``broken_result``). No verdict raises an exception: ``reason`` says why the decision was made. It is logged at
-        DEBUG.
+        (``broken_result``). No verdict raises: ``reason`` says why the decision was made. It is logged at DEBUG.
         """
         conversation = routing_context.is_conversation_branch and current_branch.type is BranchType.SIMPLE
         kind = BranchType.CONVERSATION if conversation else current_branch.type
@@ -259,23 +207,20 @@ class Router:
             known = ", ".join(self.topology.agents)
             words = f"RoutingContext.current_agent must name the agent that replied; the agents are: {known}"
             return refuse(RoutingReason.UNKNOWN_AGENT, words)
-        if flaw := next(_flaws(result, agent), None):
+        if flaw := next(flaws(result, agent), None):
             return broken(flaw)
         held = result.permitted or Permitted(agent)
         tools = held.tools if self._toolsets is None else self._toolsets.of(agent).by_name
+        leave = frozenset(held.actions) if self._leave is None else self._leave
+        agents = None if result.permitted is None else held.agents
         allowed = permitted_actions(
-            self.topology,
-            agent,
-            branch=branch,
-            tools=tools,
-            leave=frozenset(held.actions) if self._leave is None else self._leave,
-            allowed_agents=None if result.permitted is None else held.agents,
-            origin=result.origin,
+            self.topology, agent, branch=branch, tools=tools, leave=leave, allowed_agents=agents, origin=result.origin
         )
-        case = RoutingCase(self.topology, self.policy, result, branch, context, allowed, self._format)
+        parsed = result.parsed_response or {}
+        case = RoutingCase(agent, parsed, self.topology, self.policy, result, branch, context, allowed, self._format)
         if not result.is_valid or result.action_type is None:
             return route_invalid(case)
         action = ActionType(result.action_type)
-        if refused := next(_refusals(result, action, allowed), None):
+        if refused := next(refusals(result, action, allowed), None):
             return refuse(RoutingReason.NOT_ALLOWED, f"{agent}: {refused.dotted}", code=refused.code)
-        return route_of(case, action)(case)
+        return route_valid(case, action)

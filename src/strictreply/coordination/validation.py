@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol, cast, get_args, runtime_checkable
 
@@ -13,6 +14,7 @@ from strictreply.contract._contract import Check, Checked, Contract, aperform_ch
 from strictreply.contract._driving import adrive, drive
 from strictreply.coordination._action_rules import judge_action, refused
 from strictreply.coordination._actions import ActionType, AgentReplyCode, Branch, Origin, Source, ValidationResult
+from strictreply.coordination._counting import RedactReply, ValidationMetrics, Watch
 from strictreply.coordination._error_policy import ApiError
 from strictreply.coordination._permissions import (
     ActionCheck,
@@ -36,7 +38,6 @@ from strictreply.coordination._processors import (
 )
 from strictreply.coordination._run_state import S, changed
 from strictreply.coordination._topology import Topology
-from strictreply.coordination._validation_metrics import RedactReply, ValidationMetrics, Watch
 from strictreply.coordination.formats import DEFAULT_FORMAT, BaseResponseFormat, JSONResponseFormat, format_of
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue
@@ -186,11 +187,12 @@ class ValidationProcessor:
         self._toolsets = Toolsets(topology_graph, tools, limits)
         self._leave = read_leave(leave)
         self._locks = lock_format
-        self._extraction: tuple[Extraction, ...] = (extraction,) if isinstance(extraction, str) else tuple(extraction)
-        for mode in self._extraction:
+        modes: tuple[Extraction, ...] = (extraction,) if isinstance(extraction, str) else tuple(extraction)
+        for mode in modes:
             if mode not in get_args(Extraction):
                 raise ContractError(f"extraction must be of {', '.join(get_args(Extraction))}; got {mode!r}")
         self._watch = Watch(metrics, log_replies)
+        self._new_answer = partial(ActionAnswer, extraction=modes, locked=lock_format, watch=self._watch)
         self._checks: Checks = MappingProxyType({})
         self._kept: dict[str, tuple[tuple[object, ...], ActionAnswer]] = {}  # what each agent was judged by last
         written = self.response_format.create_processor()
@@ -312,15 +314,8 @@ class ValidationProcessor:
         given = (*held, branch, narrowed, pinned)
         kept = self._kept.get(name)
         if kept is None or kept[0] != given:
-            answer = ActionAnswer(
-                terms=self.terms(agent, branch, allowed_agents=narrowed),
-                chain=self._chain,
-                written=written,
-                extraction=self._extraction,
-                pinned=pinned,
-                locked=self._locks,
-                watch=self._watch,
-            )
+            terms = self.terms(agent, branch, allowed_agents=narrowed)
+            answer = self._new_answer(terms=terms, chain=self._chain, written=written, pinned=pinned)
             self._kept[name] = kept = (given, answer)
         place, answer = place_in(exec_state), kept[1]
         return replace(answer, terms=replace(answer.terms, place=place)) if place else answer

@@ -68,10 +68,7 @@ def next_step(ctx: AgentPipelineContext, done: PipelineStep) -> PipelineStep | N
 
 
 StepBody: TypeAlias = Callable[[AgentPipelineContext], Any]
-"""A function from context to context, async or not, or a generator of effects that returns the context.
-
-It fails by raising: InvokeFailed with errors of its own, anything else as STEP_RAISED.
-"""
+"""A function from context to context, async or not, or a generator of effects that returns the context."""
 
 
 class LineStatus(StrEnum):
@@ -93,18 +90,14 @@ class StepTrace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineResult:
-    """The result of a line, with the ``context`` after the last completed step.
-
-    ``step`` is where the line stopped, the ResponseBuilder when it completed. ``errors`` are the broken rules;
-    ``cause`` is what a body raised, or None. ``trace`` has every step that was entered, in order.
-    """
+    """The result of a line."""
 
     status: LineStatus
-    context: AgentPipelineContext
-    step: PipelineStep
-    errors: tuple[InvokeError, ...] = ()
-    cause: Exception | None = None
-    trace: tuple[StepTrace, ...] = ()
+    context: AgentPipelineContext  # after the last completed step
+    step: PipelineStep  # where the line stopped, the ResponseBuilder when it completed
+    errors: tuple[InvokeError, ...] = ()  # the broken rules
+    cause: Exception | None = None  # what a body raised
+    trace: tuple[StepTrace, ...] = ()  # every step that was entered, in order
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +125,7 @@ def line_flow(
     *,
     validator: AgentPipelineContextValidator,
     cancelled: Callable[[], bool],
-    clock: Callable[[], float],
+    clock: Callable[[], float] = time.perf_counter,
     judged_behind: Mapping[PipelineStep, tuple[RuleGroup, ...]] | None = None,
 ) -> Generator[Any, Any, LineResult]:
     """Walk a request down the line (requirements P43, P44); only an Exception of a body becomes a failure.

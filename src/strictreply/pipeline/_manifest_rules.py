@@ -1,8 +1,4 @@
-"""When a tool-call manifest is valid (AGN-036 section 5), and what a response may hold (AGN-033, section 4.10).
-
-A manifest without calls is valid by this definition; the steps of a continuation need one (P63). A member of a response
-that is null is absent, an empty list is not (P47, P48).
-"""
+"""When a tool-call manifest is valid (AGN-036 section 5), and what a response may hold (AGN-033, section 4.10)."""
 
 from __future__ import annotations
 
@@ -222,6 +218,7 @@ def _with_neither(subject: RuleSubject) -> list[Breach]:
 
 _FINAL: Final = member_is("/kind", ResponseKind.FINAL)
 _CONTINUATION: Final = member_is("/kind", ResponseKind.CLIENT_TOOL_CONTINUATION)
+# null is absent, an empty list is not (P47, P48)
 _FINAL_ALONE: Final = ("/primary_output_text", "/files", RESPONSE_RESULTS, "/user_warnings", "/usage")
 _CONTINUATION_ALONE: Final = (CALLS, "/tool_continuation_message")
 _response: Final = partial(placed, "response", section="4.10", stage=RuleStage.RESPONSE)

@@ -1,11 +1,8 @@
-"""A rule of AGN-036, and how it reads the content that it judges: any content at all, without ever raising.
-
-An object's own code may raise anything, so a rule reads only texts, numbers and arrays of the builtin kinds, and a dict
-or an :class:`Object` for what has members. The words are those of AGN-036: present, empty, null, populated.
-"""
+"""A rule of AGN-036, and how it reads the content that it judges: any content at all, without ever raising."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -45,17 +42,8 @@ def inert(value: object) -> object:
 
 
 def _text(value: str) -> object:
-    text = str.__str__(value)
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:  # no JSON holds it, and no error could report it
-            return UNREADABLE
-    return text
-
-
-def _tuple(value: tuple[object, ...]) -> object:
-    return tuple(tuple.__iter__(value))
+    text = str.__str__(value)  # no JSON holds half of a surrogate pair, and no error could report it
+    return text if text.isascii() or not re.search("[\ud800-\udfff]", text) else UNREADABLE
 
 
 _PLAIN: Final[tuple[tuple[type, Callable[[Any], object]], ...]] = (  # also of subclasses, without their own code
@@ -63,7 +51,7 @@ _PLAIN: Final[tuple[tuple[type, Callable[[Any], object]], ...]] = (  # also of s
     (int, int.__int__),
     (float, float.__float__),
     (list, list.copy),
-    (tuple, _tuple),
+    (tuple, lambda value: tuple[object, ...].__getitem__(value, slice(None))),
     (bytes, lambda value: bytes.__getitem__(value, slice(None))),
     (bytearray, bytearray.copy),
 )
@@ -88,6 +76,7 @@ def _tokens(path: str) -> tuple[str, ...]:
     return tuple(pointer_tokens(path))
 
 
+# predicates in the words of AGN-036: present, empty, null, populated
 def is_present(value: object) -> bool:
     """Return whether a value is a text that is not blank."""
     return isinstance(value, str) and bool(value.strip())
@@ -220,26 +209,18 @@ Predicate: TypeAlias = Callable[[object], bool]
 RuleCondition: TypeAlias = Callable[[RuleSubject], bool]
 
 
-def _always(_: RuleSubject) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PipelineRule:
-    """One rule: ``breaches`` finds every place of a subject where it does not hold; its words are those of its code.
+    """One rule; its words are those of its code, and :func:`placed` sets its place."""
 
-    :func:`placed` sets the stable, unique ``id`` and the ``section`` of AGN-036; ``step`` is None unless PRE or POST.
-    The rule is asked of subjects for which ``when`` holds.
-    """
-
-    id: str
+    id: str  # stable and unique
     code: InvokeCode
-    breaches: Callable[[RuleSubject], Iterable[Breach]] = field(repr=False)
-    when: RuleCondition = field(default=_always, repr=False)
+    breaches: Callable[[RuleSubject], Iterable[Breach]] = field(repr=False)  # every place where it does not hold
+    when: RuleCondition = field(default=lambda _: True, repr=False)  # it is asked of these subjects
     profile: Profile = "published"
-    section: str = ""
+    section: str = ""  # of AGN-036
     stage: RuleStage = RuleStage.ENTRY
-    step: PipelineStep | None = None
+    step: PipelineStep | None = None  # None unless PRE or POST
 
     @property
     def message(self) -> str:
@@ -260,7 +241,7 @@ class Included:
 
     path: str
     groups: tuple[RuleGroup, ...]
-    when: RuleCondition = _always
+    when: RuleCondition = lambda _: True
 
     def judge(self, subject: RuleSubject) -> Iterator[InvokeError]:
         """Report the errors of the member."""
@@ -289,12 +270,8 @@ def placed(
     prefix: str, *rules: PipelineRule | Included, section: str, stage: RuleStage, step: PipelineStep | None = None
 ) -> RuleGroup:
     """Return the rules of one place: ``prefix`` goes before the id of each."""
-    return tuple(
-        replace(rule, id=f"{prefix}.{rule.id}", section=section, stage=stage, step=step)
-        if isinstance(rule, PipelineRule)
-        else rule
-        for rule in rules
-    )
+    place: dict[str, Any] = {"section": section, "stage": stage, "step": step}
+    return tuple(replace(r, id=f"{prefix}.{r.id}", **place) if isinstance(r, PipelineRule) else r for r in rules)
 
 
 def extended(*rules: PipelineRule) -> tuple[PipelineRule, ...]:

@@ -9,26 +9,16 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, replace
 from itertools import count
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from pydantic_core import to_json
 
 from strictreply.contract._channels import compact
 from strictreply.contract._tool import Tool, is_duration
-from strictreply.pipeline._invoke_result import Breach, InvokeCode, InvokeError, InvokeFailed, InvokeResult
+from strictreply.pipeline._invoke_result import Breach, InvokeCode, InvokeError, InvokeResult
 from strictreply.pipeline._line import EffectRaised
 from strictreply.pipeline._sessions import SessionStore, manifest_id
-from strictreply.pipeline._validator import LOOP_VALIDATOR
-from strictreply.pipeline._values import (
-    AgentToolCall,
-    AgentToolCallResult,
-    Decision,
-    Envelope,
-    ToolCallManifest,
-    Turn,
-    canonical,
-)
+from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, Decision, ToolCallManifest, canonical
 from strictreply.reading._decoding import decode, is_json
 from strictreply.values._errors import ContractError, ToolError
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, Channel, Message, is_count
@@ -36,14 +26,11 @@ from strictreply.values._replies import AssistantReply, Attempt, Invalid, ToolCa
 
 
 def identified(reply: AssistantReply, stem: str, *, taken: AbstractSet[str] = frozenset()) -> tuple[ToolCall, ...]:
-    """Return the calls of a reply, each with an id: the provider's, or in the text channel one made from ``stem``.
-
-    One that is ``taken`` is numbered (``call_1.2``): some servers count anew, and a late result must not match it.
-    """
+    """Return the calls of a reply, each with an id: the provider's, or in the text channel one made from ``stem``."""
     used, calls = taken | {str(call.id) for call in reply.calls}, list(reply.calls)
     for index, call in enumerate(reply.calls):
         id_ = call.id or f"{stem}.{index}"
-        if id_ in taken:
+        if id_ in taken:  # some servers count anew, and a late result must not match it
             id_ = next(one for number in count(2) if (one := f"{id_}.{number}") not in used)
         calls[index] = replace(call, id=id_)
     return tuple(calls)
@@ -78,14 +65,11 @@ def reconcile(
     Another result for one of the ``earlier`` calls of this turn is ALREADY_CONSUMED (requirement P66).
     """
     given = tuple(results)
-    waiting = _WaitingCalls(
-        {call.tool_call_id: call for call in manifest.tool_calls},
-        frozenset(result.tool_call_id for result in manifest.tool_call_results),
-        frozenset(call.tool_call_id for call in earlier),
-        None if decided is None else {one.tool_call_id: one for one in decided},
-        waits_in,
-        allow_error_results,
-    )
+    calls = {call.tool_call_id: call for call in manifest.tool_calls}
+    answered = frozenset(result.tool_call_id for result in manifest.tool_call_results)
+    before = frozenset(call.tool_call_id for call in earlier)
+    decisions = None if decided is None else {one.tool_call_id: one for one in decided}
+    waiting = _WaitingCalls(calls, answered, before, decisions, waits_in, allow_error_results)
     if errors := tuple(waiting.errors(given)):
         return InvokeResult(errors=errors)
     return with_results(manifest, {result.tool_call_id: result for result in (*manifest.tool_call_results, *given)})
@@ -165,27 +149,10 @@ def _error(
     return code.error(f"reconcile.{code.lower()}", **told)
 
 
-def answered_manifest(waiting: ToolCallManifest, envelope: Envelope, turn: Turn) -> ToolCallManifest:
-    """Add the results of a request to the calls of a turn that wait; raise InvokeFailed when they do not fit."""
-    earlier = turn.tool_calls[: len(turn.tool_calls) - len(waiting.tool_calls)]
-    run, decided = (envelope.session_id, envelope.turn_id), envelope.decided
-    answered = reconcile(waiting, envelope.tool_results, earlier=earlier, decided=decided, waits_in=run)
-    if not isinstance(answered, ToolCallManifest):
-        raise InvokeFailed(answered.errors)
-    refuse_unfit(answered)  # before anything that was approved is run
-    return answered
-
-
-def refuse_unfit(manifest: ToolCallManifest) -> None:
-    """Raise InvokeFailed when pairs of calls and results break a rule of a manifest."""
-    if errors := LOOP_VALIDATOR.validate_tool_call_manifest(manifest).errors:
-        raise InvokeFailed(errors)
-
-
 REPEATED: Final = "repeat_tool_call_detected"
 MOST_RESULT_CHARS: Final = 150_000  # six bytes a character at worst stay within the limits of a reply
 
-_NO_TOOLS: Final[Mapping[str, Tool]] = MappingProxyType({})
+_NO_TOOLS: Final[Mapping[str, Tool]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,15 +298,11 @@ def _cut(text: str, limit: int) -> str:
 
 def encodable(value: Any) -> Any:
     """Replace what UTF-8 cannot encode in every text of a JSON value."""
-    match value:
-        case str():
-            return re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", value)
-        case dict():
-            return {encodable(name): encodable(member) for name, member in value.items()}
-        case list():
-            return [encodable(item) for item in value]
-        case _:
-            return value
+    if isinstance(value, str):
+        return re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", value)
+    if isinstance(value, dict):
+        return {encodable(name): encodable(member) for name, member in value.items()}
+    return [encodable(item) for item in value] if isinstance(value, list) else value
 
 
 def _other_text(value: object) -> str:

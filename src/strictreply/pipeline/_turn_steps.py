@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -26,13 +25,12 @@ from strictreply.pipeline._turn_effects import (
     RunTools,
     ToolOutcome,
     TurnEffect,
-    answered_manifest,
     approval_of,
     capped,
     encodable,
     identified,
     performed,
-    refuse_unfit,
+    reconcile,
     result_turns,
     substitute_result,
     suppressed_result,
@@ -65,30 +63,24 @@ from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, T
 from strictreply.wires._opening import ids_in, peek
 
 _CONVERSATION: Final = "default"
-_FINISH: Final = "This is the last reply of this turn: answer now with what you have, and call no tool."
 
 TurnStep: TypeAlias = Generator[TurnEffect, Any, AgentPipelineContext]
 
 
 @dataclass(slots=True, kw_only=True)
 class TurnSteps:
-    """The bodies of one turn's steps, over a store, a model and tools, and what they share.
+    """The bodies of one turn's steps, over a store, a model and tools, and what they share."""
 
-    ``contract`` is what replies are held to, ``asked`` are the typed ones, in order. ``calls`` are the last one's,
-    ``suppressed`` the ids of those that repeat too often. ``claiming`` is the manifest being claimed and the claim's
-    holder, ``claim`` the claim that the turn has.
-    """
-
-    contract: Contract
+    contract: Contract  # what replies are held to
     policy: LoopPolicy
     agent: AgentContext
     model: str
     new_id: Callable[[], str]
-    asked: list[Asked] = field(default_factory=list)
-    calls: tuple[ToolCall, ...] = ()
-    suppressed: frozenset[str] = frozenset()
-    claiming: tuple[str, str] | None = None
-    claim: SessionClaim | None = None
+    asked: list[Asked] = field(default_factory=list)  # the replies that fit, in order
+    calls: tuple[ToolCall, ...] = ()  # of the last reply
+    suppressed: frozenset[str] = frozenset()  # the ids of those that repeat too often
+    claiming: tuple[str, str] | None = None  # the manifest that is being claimed, and the claim's holder
+    claim: SessionClaim | None = None  # what the turn has
 
     @property
     def bodies(self) -> Mapping[PipelineStep, StepBody]:
@@ -208,11 +200,9 @@ class TurnSteps:
         if manifest is None:
             self._refuse_endless(turn)
             return ctx
-        spent = [call for call in manifest.tool_calls if call.tool_call_id in self.suppressed]
-        results = {call.tool_call_id: suppressed_result(call) for call in spent}
-        here = [
-            one for one in manifest.tool_calls if not (one.requires_client_execution or one.tool_call_id in results)
-        ]
+        calls = [call for call in manifest.tool_calls if not call.requires_client_execution]
+        results = {call.tool_call_id: suppressed_result(call) for call in calls if call.tool_call_id in self.suppressed}
+        here = [call for call in calls if call.tool_call_id not in results]
         manifest = with_results(manifest, results | (yield from self.run_calls(here)))
         if manifest.pending:
             return replace(ctx, outgoing_manifest=manifest, response_type=ResponseType.TOOL_CONTINUATION)
@@ -234,7 +224,7 @@ class TurnSteps:
         )
         if not all(ours):
             calls = tuple(by_id[id_] for id_ in results)
-            refuse_unfit(ToolCallManifest(tool_calls=calls, tool_call_results=tuple(results.values())))
+            _refuse_unfit(ToolCallManifest(tool_calls=calls, tool_call_results=tuple(results.values())))
         return results
 
     def result_turns(self, manifest: ToolCallManifest) -> list[Message]:
@@ -282,7 +272,7 @@ class TurnSteps:
             for name in self.policy.repeated(turn.tool_calls, tools=self.contract.by_name)
         ]
         if turn.tool_calls and self.policy.max_iterations - turn.iterations <= 1:
-            texts.append(_FINISH)
+            texts.append("This is the last reply of this turn: answer now with what you have, and call no tool.")
         return [{"role": "user", "content": " ".join(texts)}] if texts else []
 
     def _manifest_calls(self, turn: Turn, message: Message) -> tuple[AgentToolCall, ...]:
@@ -300,22 +290,17 @@ class TurnSteps:
         ]
         judged = list(self.policy.suppressed(made, turn.tool_calls, tools=tools))
         self.suppressed = frozenset(call.tool_call_id for call, is_spent in judged if is_spent)
-        return tuple(
-            replace(call, requires_client_execution=False, needs_approval=False) if is_spent else call
-            for call, is_spent in judged
-        )
+        here: dict[str, Any] = {"requires_client_execution": False, "needs_approval": False}
+        return tuple(replace(call, **here) if is_spent else call for call, is_spent in judged)
 
     def build_response(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Build the response, and leave everything else as it is."""
         is_final, session = ctx.response_type is ResponseType.FINAL, session_of(ctx)
         said, manifest = ctx.response_payload, ctx.outgoing_manifest
-        response = AgentResponse(
-            kind=ResponseKind.FINAL if is_final else ResponseKind.CLIENT_TOOL_CONTINUATION,
-            session_id=session.id,
-            turn_id=turn_of(ctx).id,
-            mode_display_name=session.mode_display_name,
-            tool_calls=None if is_final or manifest is None else manifest.pending,
-        )
+        kind = ResponseKind.FINAL if is_final else ResponseKind.CLIENT_TOOL_CONTINUATION
+        id_, turn_id, name = session.id, turn_of(ctx).id, session.mode_display_name
+        pending = None if is_final or manifest is None else manifest.pending
+        response = AgentResponse(kind=kind, session_id=id_, turn_id=turn_id, mode_display_name=name, tool_calls=pending)
         if is_final and said is not None:
             response = replace(response, primary_output_text=said.primary_output_text, usage=said.usage)
         return replace(ctx, built=BuiltResponse(response=response, fingerprint=fingerprint(ctx)))
@@ -343,6 +328,23 @@ def session_of(ctx: AgentPipelineContext) -> Session:
 def turn_of(ctx: AgentPipelineContext) -> Turn:
     """Return the turn, which is there once it was created or restored."""
     return ctx.turn or Turn(id="")
+
+
+def answered_manifest(waiting: ToolCallManifest, envelope: Envelope, turn: Turn) -> ToolCallManifest:
+    """Add the results of a request to the calls of a turn that wait; raise InvokeFailed when they do not fit."""
+    earlier = turn.tool_calls[: len(turn.tool_calls) - len(waiting.tool_calls)]
+    run, decided = (envelope.session_id, envelope.turn_id), envelope.decided
+    answered = reconcile(waiting, envelope.tool_results, earlier=earlier, decided=decided, waits_in=run)
+    if not isinstance(answered, ToolCallManifest):
+        raise InvokeFailed(answered.errors)
+    _refuse_unfit(answered)  # before anything that was approved is run
+    return answered
+
+
+def _refuse_unfit(manifest: ToolCallManifest) -> None:
+    """Raise InvokeFailed when pairs of calls and results break a rule of a manifest."""
+    if errors := LOOP_VALIDATOR.validate_tool_call_manifest(manifest).errors:
+        raise InvokeFailed(errors)
 
 
 def with_turns(turn: Turn, messages: Sequence[Message]) -> Turn:
@@ -410,13 +412,9 @@ def turn_flow(
     kind = type_of(envelope)
     if isinstance(kind, InvokeResult):
         raise InvokeFailed(kind.errors)
+    ctx = AgentPipelineContext(type=kind, time_stamp=time_stamp, correlation_id=correlation_id, envelope=envelope)
     line = yield from line_flow(
-        AgentPipelineContext(type=kind, time_stamp=time_stamp, correlation_id=correlation_id, envelope=envelope),
-        steps.bodies,
-        validator=LOOP_VALIDATOR,
-        cancelled=cancelled,
-        clock=time.perf_counter,
-        judged_behind=JUDGED_BEHIND,
+        ctx, steps.bodies, validator=LOOP_VALIDATOR, cancelled=cancelled, judged_behind=JUDGED_BEHIND
     )
     if line.status is not LineStatus.COMPLETED:
         if steps.claiming is not None:

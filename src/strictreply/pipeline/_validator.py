@@ -60,8 +60,6 @@ _OUTGOING: Final = "/outgoing_manifest"
 _ANSWERED: Final = "/tool_call_manifest"
 _CONVERSATION: Final = "/conversation_context"
 _CAN_BE_BUILT: Final = member_is("/response_type", ResponseType.FINAL, ResponseType.TOOL_CONTINUATION)
-_INITIAL: Final = member_is("/type", AgentPipelineContextType.INITIAL)
-_FOLLOW_ON: Final = member_is("/type", AgentPipelineContextType.FOLLOW_ON)
 _HAS_WORDS: Final = member_is("/type", AgentPipelineContextType.INITIAL, AgentPipelineContextType.FOLLOW_ON)
 _CONTINUATION: Final = member_is("/type", AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION)
 
@@ -89,7 +87,7 @@ CORE: Final[tuple[RuleGroup, ...]] = (  # in turn: broken invariants silence the
     _core(
         *asked_when(_HAS_WORDS, whole_rule("input", Code.INPUT_MISSING, "/envelope", _has_input)),
         *asked_when(
-            _INITIAL,
+            member_is("/type", AgentPipelineContextType.INITIAL),
             member_rule("initial.session_id_empty", Code.SESSION_ID_NOT_EMPTY, _SESSION_ID, is_empty),
             member_rule("initial.turn_id_empty", Code.TURN_ID_NOT_EMPTY, _TURN_ID, is_empty),
             member_rule("initial.tool_results_empty", Code.TOOL_RESULTS_NOT_EMPTY, _RESULTS, is_empty),
@@ -98,7 +96,7 @@ CORE: Final[tuple[RuleGroup, ...]] = (  # in turn: broken invariants silence the
             ),
         ),
         *asked_when(
-            _FOLLOW_ON,
+            member_is("/type", AgentPipelineContextType.FOLLOW_ON),
             member_rule("follow_on.session_id_present", Code.SESSION_ID_MISSING, _SESSION_ID, is_present),
             member_rule("follow_on.turn_id_present", Code.TURN_ID_MISSING, _TURN_ID, is_present),
             member_rule("follow_on.tool_results_empty", Code.TOOL_RESULTS_NOT_EMPTY, _RESULTS, is_empty),
@@ -164,7 +162,7 @@ def _pending_calls(subject: RuleSubject) -> list[RuleEntry]:
     return [call for call in calls if call.id not in answered]
 
 
-def _has_pending_calls(subject: RuleSubject) -> bool:
+def _has_pending(subject: RuleSubject) -> bool:
     return bool(_pending_calls(subject))
 
 
@@ -172,13 +170,9 @@ def _unanswered(subject: RuleSubject) -> list[Breach]:
     return [call.breach("tool_call_id") for call in _pending_calls(subject)]
 
 
-def _has_text_or_calls(subject: RuleSubject) -> bool:  # a blank answer is refused where the response is built
-    return isinstance(subject[_TEXT], str) or _has_pending_calls(subject)
-
-
 def _has_both(subject: RuleSubject) -> bool:
     calls = subject[_OUTGOING + CALLS]
-    called = _has_pending_calls(subject) or not (is_null(calls) or isinstance(calls, ARRAYS))
+    called = _has_pending(subject) or not (is_null(calls) or isinstance(calls, ARRAYS))
     return called and not is_null(subject["/response_payload"])
 
 
@@ -210,50 +204,36 @@ class StepRules(NamedTuple):
     pre: RuleGroup | None
     post: RuleGroup | None
 
-
-def _step(
-    step: PipelineStep, section: str, pre: RuleGroup | None, post: RuleGroup | None
-) -> tuple[PipelineStep, StepRules]:
-    before, after = (
-        rules and placed(f"{step.name.lower()}.{stage}", *rules, section=section, stage=stage, step=step)
-        for stage, rules in ((RuleStage.PRE, pre), (RuleStage.POST, post))
-    )
-    return step, StepRules(section, before, after)
+    def of(self, step: PipelineStep) -> StepRules:
+        """Place the rules at their step."""
+        name, section = step.name.lower(), self.section
+        pre = self.pre and placed(f"{name}.pre", *self.pre, section=section, stage=RuleStage.PRE, step=step)
+        post = self.post and placed(f"{name}.post", *self.post, section=section, stage=RuleStage.POST, step=step)
+        return StepRules(section, pre, post)
 
 
-_BY_STEP: Final = (
-    _step(PipelineStep.REQUEST_HANDLER, "4.1", NOT_APPLICABLE, CORE_ALONE),
-    _step(
-        PipelineStep.SESSION_RESTORER,
-        "4.2",
-        pre=(_NOT_CONTINUED, _HAS_IDS, *_NOT_BEGUN),
-        post=(_NOT_CONTINUED, _SESSION, _TURN, _OTHER_TURN, *_MODE),
+_ROWS: Final = {
+    PipelineStep.REQUEST_HANDLER: StepRules("4.1", NOT_APPLICABLE, CORE_ALONE),
+    PipelineStep.SESSION_RESTORER: StepRules(
+        "4.2", (_NOT_CONTINUED, _HAS_IDS, *_NOT_BEGUN), (_NOT_CONTINUED, _SESSION, _TURN, _OTHER_TURN, *_MODE)
     ),
-    _step(PipelineStep.AGENT_CONTEXT_RESOLVER, "4.3", _NOT_BEGUN, _CONTEXTS),
-    _step(  # the envelope of a continuation names its session and turn
-        PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER,
-        "4.2",
-        (_CONTINUED, *_NOT_BEGUN),
-        (_CONTINUED, _SESSION, _SAME_TURN, *_MODE),
+    PipelineStep.AGENT_CONTEXT_RESOLVER: StepRules("4.3", _NOT_BEGUN, _CONTEXTS),
+    PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER: StepRules(  # a continuation's envelope names its session and turn
+        "4.2", (_CONTINUED, *_NOT_BEGUN), (_CONTINUED, _SESSION, _SAME_TURN, *_MODE)
     ),
-    _step(
-        PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER,
+    PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER: StepRules(
         "4.4",
         pre=(_SESSION, _TURN, _HAS_RESULTS, *_NO_CONTEXTS),
         post=(Included(_ANSWERED, MANIFEST), *_MANIFEST_NOT_EMPTY, _SAME_TURN, *extended(_SESSION), *_NO_CONTEXTS),
     ),
-    _step(PipelineStep.AGENT_SESSION_CREATOR, "4.5", (*_CONTEXTS, *_NOT_BEGUN), (_SESSION, _TURN)),
-    _step(PipelineStep.AGENT_CONTEXT_LOADER, "4.6", (_SESSION, _TURN), _CONTEXTS),
-    _step(PipelineStep.ACP_COMMAND_HANDLER, "", CORE_ALONE, CORE_ALONE),
-    _step(
-        PipelineStep.PROMPT_CONTENT_PROVIDER_INITIALIZER,
-        "4.7",
-        pre=(_SESSION, _TURN, *_CONTEXTS, *asked_when(_CONTINUATION, _HAS_MANIFEST)),
-        post=(_READY,),
+    PipelineStep.AGENT_SESSION_CREATOR: StepRules("4.5", (*_CONTEXTS, *_NOT_BEGUN), (_SESSION, _TURN)),
+    PipelineStep.AGENT_CONTEXT_LOADER: StepRules("4.6", (_SESSION, _TURN), _CONTEXTS),
+    PipelineStep.ACP_COMMAND_HANDLER: StepRules("", CORE_ALONE, CORE_ALONE),
+    PipelineStep.PROMPT_CONTENT_PROVIDER_INITIALIZER: StepRules(
+        "4.7", (_SESSION, _TURN, *_CONTEXTS, *asked_when(_CONTINUATION, _HAS_MANIFEST)), (_READY,)
     ),
-    _step(PipelineStep.REASONER, "4.8", (_READY, *extended(_SESSION, _TURN, *_CONTEXTS)), CORE_ALONE),
-    _step(
-        PipelineStep.LLM_CLIENT,
+    PipelineStep.REASONER: StepRules("4.8", (_READY, *extended(_SESSION, _TURN, *_CONTEXTS)), CORE_ALONE),
+    PipelineStep.LLM_CLIENT: StepRules(
         "4.9",
         pre=(
             member_rule("payload_null", Code.PAYLOAD_NOT_NULL, "/response_payload", is_null),
@@ -263,12 +243,12 @@ _BY_STEP: Final = (
         ),
         post=(
             whole_rule("not_both", Code.BOTH, "", lambda subject: not _has_both(subject)),
-            whole_rule("not_neither", Code.NEITHER, "", _has_text_or_calls),
+            # a blank answer is refused where the response is built
+            whole_rule("not_neither", Code.NEITHER, "", lambda ctx: isinstance(ctx[_TEXT], str) or _has_pending(ctx)),
             PipelineRule("calls_for_client", Code.SERVER_CALL_LEFT, _left_for_the_server),
         ),
     ),
-    _step(
-        PipelineStep.RESPONSE_BUILDER,
+    PipelineStep.RESPONSE_BUILDER: StepRules(
         "4.10",
         pre=(
             whole_rule("response_type", Code.RESPONSE_TYPE, "/response_type", _CAN_BE_BUILT),
@@ -278,7 +258,7 @@ _BY_STEP: Final = (
             ),
             *asked_when(
                 member_is("/response_type", ResponseType.TOOL_CONTINUATION),
-                whole_rule("continuation_calls", Code.TOOL_CALLS_MISSING, _OUTGOING, _has_pending_calls),
+                whole_rule("continuation_calls", Code.TOOL_CALLS_MISSING, _OUTGOING, _has_pending),
             ),
         ),
         post=(
@@ -287,9 +267,8 @@ _BY_STEP: Final = (
             Included("/built/response", RESPONSE, _is_built),
         ),
     ),
-)
-
-STEPS: Final[Mapping[PipelineStep, StepRules]] = MappingProxyType(dict(_BY_STEP))
+}
+STEPS: Final[Mapping[PipelineStep, StepRules]] = MappingProxyType({s: rules.of(s) for s, rules in _ROWS.items()})
 _BY_NUMBER: Final = {int(step): step for step in PipelineStep}
 _BY_NAME: Final = {name.replace("_", "").lower(): step for name, step in PipelineStep.__members__.items()}
 

@@ -124,15 +124,9 @@ class AgentToolCall(_Waiting, Value):
 
     def approved(self) -> Decision:
         """Make the decision that a call which needs approval may be run; it names where the call waits."""
-        session_id, turn_id = _waits_in(self)
-        return Decision(
-            session_id=session_id,
-            turn_id=turn_id,
-            tool_call_id=self.tool_call_id,
-            name=self.name,
-            arguments_json=self.arguments_json,
-            approved=True,
-        )
+        (session_id, turn_id), id_ = _waits_in(self), self.tool_call_id
+        decision = Decision(tool_call_id=id_, name=self.name, arguments_json=self.arguments_json, approved=True)
+        return replace(decision, session_id=session_id, turn_id=turn_id)
 
     def denied(self, reason: str = "") -> Decision:
         """Make the decision that it may not be run; the model is told ``reason``."""
@@ -352,10 +346,7 @@ class AgentPipelineContext(Value):
 
 
 def canonical(value: object) -> str:
-    """Return the canonical text of a JSON value: names sorted, no white space, ASCII only; ``1`` and ``1.0`` differ.
-
-    Values of the pipeline and mappings stand for JSON. Raises ValueError for what is not JSON, or nested too deep.
-    """
+    """Return the canonical text of JSON or a value: sorted, ASCII, ``1`` is not ``1.0``; ValueError for all else."""
     try:
         return _CANONICAL.encode(value)
     except (TypeError, RecursionError) as error:

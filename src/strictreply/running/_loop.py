@@ -1,7 +1,4 @@
-"""``run``, its async twin and their streams: ask, run the tools that were called, until there is an answer.
-
-A tool runs only when the whole reply that calls it has passed (requirement T43).
-"""
+"""``run``, its twin and streams: ask, and run tools once the whole reply has passed (T43), until there is an answer."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from strictreply.contract._driving import adrive, drive, unharmed
 from strictreply.contract._tool import must_be_awaited
 from strictreply.pipeline._invoke_result import InvokeFailed
 from strictreply.pipeline._line import LineResult, LineStatus
-from strictreply.pipeline._sessions import SessionConflict, SessionStore, SessionStoreFailed
+from strictreply.pipeline._sessions import MemorySessionStore, SessionConflict, SessionStore, SessionStoreFailed
 from strictreply.pipeline._turn_effects import LoopPolicy, TurnEffect, result_turns
 from strictreply.pipeline._turn_steps import TurnSteps, turn_flow
 from strictreply.pipeline._values import AgentContext, PipelineStep
@@ -37,7 +34,6 @@ from strictreply.running._run_values import (
     RunEvent,
     RunKeywords,
     envelope_of,
-    store_of,
 )
 from strictreply.running._turn_performing import ToolRunner, aperform, finished_in_thread, numbering, perform
 from strictreply.values._errors import ContractError, StrictReplyError, must_be, must_have
@@ -181,7 +177,9 @@ class _RunningTurn:
         model = str(given.get("model", ""))
         self.steps = TurnSteps(contract=contract, policy=loop, agent=agent, model=model, new_id=lambda: uuid4().hex)
         self.keywords = numbering(client, given)
-        self.sessions = store_of(sessions, opened.get("continuation"), opened.get("after"))
+        for earlier in (opened.get("continuation"), opened.get("after")):  # its store goes on
+            sessions = earlier.sessions if sessions is None and isinstance(earlier, Run) else sessions
+        self.sessions: SessionStore = MemorySessionStore() if sessions is None else sessions
         self.flow: Generator[TurnEffect, Any, LineResult] = turn_flow(
             envelope_of(messages, **opened),
             self.steps,

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from strictreply.client._relay import Provisional, Retracted
 from strictreply.client._wrapped import RequestKeywords
 from strictreply.pipeline._line import StepTrace
-from strictreply.pipeline._sessions import MemorySessionStore, SessionStore
+from strictreply.pipeline._sessions import SessionStore
 from strictreply.pipeline._turn_effects import Asked, LoopPolicy, ToolOutcome
 from strictreply.pipeline._values import (
     AgentContext,
@@ -66,10 +66,8 @@ class Run:
         """The answer, a str or what the contract's ``answer`` makes; Unanswered when there is none."""
         if self.response.kind is ResponseKind.CLIENT_TOOL_CONTINUATION:
             names = ", ".join(dict.fromkeys(call.name for call in self.pending))
-            raise Unanswered(
-                f"the run is paused for results of: {names}; send run.response to the client, and continue with "
-                "run(client, continuation=run, results=…)"
-            )
+            how = "send run.response to the client, and continue with run(client, continuation=run, results=…)"
+            raise Unanswered(f"the run is paused for results of: {names}; {how}")
         reply = self.asked[-1].reply
         return reply.answer if isinstance(reply, DirectAnswer) else None
 
@@ -139,7 +137,6 @@ EarlierRun: TypeAlias = Run | AgentResponse | str
 GivenResult: TypeAlias = AgentToolCallResult | Decision | Mapping[str, Any]
 """What answers a pending call: a client's result, also as JSON has it, or the program's decision."""
 
-
 DEFAULT_AGENT: Final = AgentContext(id="default")
 DEFAULT_LOOP: Final = LoopPolicy()
 
@@ -189,13 +186,10 @@ def _with_messages(envelope: Envelope, messages: tuple[JSONObject, ...]) -> Enve
     content = messages[-1].get("content")
     parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
     others = [dict(part) for part in parts if isinstance(part, Mapping) and part.get("type") != "text"]
-    return replace(
-        envelope,
-        instructions="\n".join(str(peek(part, "text") or "") for part in parts if peek(part, "type") == "text"),
-        input_artifacts=tuple(part for part in others if part.get("type") != "image_url"),
-        clip_board_images=tuple(part for part in others if part.get("type") == "image_url"),
-        messages=messages,
-    )
+    text = "\n".join(str(peek(part, "text") or "") for part in parts if peek(part, "type") == "text")
+    artifacts = tuple(part for part in others if part.get("type") != "image_url")
+    images = tuple(part for part in others if part.get("type") == "image_url")
+    return replace(envelope, instructions=text, input_artifacts=artifacts, clip_board_images=images, messages=messages)
 
 
 def _with_results(envelope: Envelope, results: Any) -> Envelope:  # a client's JSON may hold anything here
@@ -209,16 +203,8 @@ def _with_results(envelope: Envelope, results: Any) -> Envelope:  # a client's J
         tool_results = tuple(AgentToolCallResult.from_json(to_json(one)) for one in plain)
     except ValueError:  # pydantic's words would repeat what was sent
         raise ContractError(_RESULT_FORM) from None
-    return replace(
-        envelope, tool_results=tool_results, decided=tuple(one for one in given if isinstance(one, Decision))
-    )
-
-
-def store_of(sessions: SessionStore | None, *earlier: EarlierRun | None) -> SessionStore:
-    """Return the store of a run: the given one, that of the run that goes on, or one of its own."""
-    stores = (sessions, *(run.sessions for run in earlier if isinstance(run, Run)))
-    given = next((store for store in stores if store is not None), None)
-    return MemorySessionStore() if given is None else given
+    decided = tuple(one for one in given if isinstance(one, Decision))
+    return replace(envelope, tool_results=tool_results, decided=decided)
 
 
 def _response_of(run: object) -> AgentResponse:

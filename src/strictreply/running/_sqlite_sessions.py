@@ -12,14 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from strictreply.pipeline._sessions import (
-    CLAIM_SECONDS,
-    Record,
-    Records,
-    SessionStore,
-    SessionStoreFailed,
-    WaitingManifest,
-)
+from strictreply.pipeline._sessions import CLAIM_SECONDS, Records, SessionStore, SessionStoreFailed, WaitingManifest
 from strictreply.pipeline._values import Session, Turn, Value
 from strictreply.values._errors import ContractError
 
@@ -38,7 +31,6 @@ _REASONS: Final[dict[int, str]] = {
 }
 
 _TABLES: Final[dict[type[Value], str]] = {Session: "sessions", Turn: "turns", WaitingManifest: "manifests"}
-
 
 _Kept: TypeAlias = tuple[sqlite3.Connection, tuple[int, ...]]
 """A connection between two uses, and how its files were left: it would read on from a file that was replaced since."""
@@ -69,8 +61,7 @@ class SQLiteSessionStore(SessionStore):
 
     Safe for threads, forks and several processes: each call is one transaction, which is on the disk when it returns.
     A process that is forked while another thread is in a call may find the database locked. Connections are kept
-    between calls until :meth:`close`. ``clock`` gives seconds since 1970, for claims to lapse ``claim_seconds`` after
-    they were made.
+    between calls until :meth:`close`. ``clock`` gives seconds since 1970; claims lapse after ``claim_seconds``.
 
     Raises ContractError when the file cannot be opened, is not a session store, or was made by a newer version; later
     SessionStoreFailed, by every method, when it cannot be used any more.
@@ -160,17 +151,17 @@ class _SQLiteRecords:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._run = connection.execute
 
-    def get(self, record: Record, /) -> str | None:
+    def get(self, record: tuple[type[Value], str], /) -> str | None:
         kind, key = record
         query = f"SELECT value FROM {_TABLES[kind]} WHERE id = ?"  # noqa: S608 - a name of our own table
         rows: list[tuple[str]] = self._run(query, (key,)).fetchall()
         return rows[0][0] if rows else None
 
-    def __setitem__(self, record: Record, text: str, /) -> None:
+    def __setitem__(self, record: tuple[type[Value], str], text: str, /) -> None:
         kind, key = record
         self._run(f"INSERT OR REPLACE INTO {_TABLES[kind]} VALUES (?, ?)", (key, text))  # noqa: S608
 
-    def pop(self, record: Record, default: None, /) -> None:  # noqa: ARG002 - as of a dict
+    def pop(self, record: tuple[type[Value], str], default: None, /) -> None:  # noqa: ARG002 - as of a dict
         kind, key = record
         self._run(f"DELETE FROM {_TABLES[kind]} WHERE id = ?", (key,))  # noqa: S608
 

@@ -1,7 +1,4 @@
-"""Performing the effects of a turn, sync or async: a wrapped client asks the model, tools run, the store is used.
-
-Every failure of a tool is a result. Tools and stores run in daemon threads, so that none keeps the program alive.
-"""
+"""Performing the effects of a turn, sync or async: asks, tool runs (each failure is a result), uses of the store."""
 
 from __future__ import annotations
 
@@ -190,11 +187,8 @@ class ToolRunner:
     tell: OnEvent
 
     def run_all(self, runs: Sequence[RunTool]) -> tuple[ToolOutcome, ...]:
-        """Run calls, and return their outcomes in the same order; a thread is left behind when its time is up.
-
-        One call without a time limit runs in the caller's own thread.
-        """
-        if len(runs) == 1 and self.limit(runs[0]) is None:
+        """Run calls, and return their outcomes in the same order; a thread is left behind when its time is up."""
+        if len(runs) == 1 and self.limit(runs[0]) is None:  # in the caller's own thread
             return (self.told(runs[0], self.run_one(runs[0])),)
         waiting = deque(range(len(runs)))
         active: dict[Future[ToolOutcome], tuple[int, float]] = {}

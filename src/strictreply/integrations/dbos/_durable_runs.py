@@ -32,7 +32,7 @@ from strictreply.integrations.dbos._durable_worker import DurableWorker
 from strictreply.integrations.dbos._turn_workflow import TurnSettings, workflow_of
 from strictreply.pipeline import AgentContext, AgentResponse, Envelope, InvokeCode, ToolCallManifest
 from strictreply.pipeline._line import EffectRaised
-from strictreply.pipeline._turn_effects import answered_manifest
+from strictreply.pipeline._turn_steps import answered_manifest
 from strictreply.running._run_values import DEFAULT_AGENT, DEFAULT_LOOP, GivenResult, envelope_of
 from strictreply.running._turn_performing import numbering
 from strictreply.values._limits import Message

@@ -20,10 +20,10 @@ from strictreply import AsyncStrictClient, Attempt, ContractError, Invalid, Issu
 from strictreply.contract._channels import compact
 from strictreply.coordination._actions import ActionType, Branch, BranchType, CoordinationCode, Permitted, StateError
 from strictreply.coordination._agent_steering import ActionSteering
+from strictreply.coordination._counting import RunMetrics
 from strictreply.coordination._error_policy import ContentLoopGuard, ContentStreak
 from strictreply.coordination._next_node import RouteReason
 from strictreply.coordination._permissions import Declared, not_allowed, refusal_of
-from strictreply.coordination._run_counting import RunMetrics
 from strictreply.coordination._run_parts import (
     COUNT,
     NAME,

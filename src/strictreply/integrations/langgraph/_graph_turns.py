@@ -14,9 +14,9 @@ from strictreply.contract._channels import compact
 from strictreply.contract._contract import Check
 from strictreply.coordination._action_rules import refused
 from strictreply.coordination._actions import Branch, BranchType, StateError, ValidationResult
+from strictreply.coordination._counting import Activity
+from strictreply.coordination._decisions import RoutingContext, RoutingReason, refuse, resume_after_error
 from strictreply.coordination._error_policy import ApiError, ContentLoop
-from strictreply.coordination._routing_decision import RoutingContext, RoutingReason, refuse
-from strictreply.coordination._run_counting import Activity
 from strictreply.coordination._run_parts import (
     HumanDecision,
     HumanKind,
@@ -36,7 +36,6 @@ from strictreply.coordination._run_state import (
     start_run,
 )
 from strictreply.coordination._topology import Topology
-from strictreply.coordination._verdict_routes import resume_after_error
 from strictreply.coordination.validation import with_reply_format
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,

@@ -15,8 +15,8 @@ from typing import Final, TypeAlias, cast
 
 from strictreply.contract._channels import compact
 from strictreply.coordination._actions import Branch, BranchType
+from strictreply.coordination._decisions import RoutingDecision, RoutingReason, StepType, question_of, stop
 from strictreply.coordination._next_node import RouteReason
-from strictreply.coordination._routing_decision import RoutingDecision, RoutingReason, StepType, stop
 from strictreply.coordination._run_parts import HumanKind, merge_ledgers
 from strictreply.coordination._run_state import (
     RunEnding,
@@ -32,7 +32,6 @@ from strictreply.coordination._run_state import (
     utc_now,
 )
 from strictreply.coordination._topology import USER, Topology
-from strictreply.coordination._verdict_routes import question_of
 from strictreply.coordination.validation import place_in
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,

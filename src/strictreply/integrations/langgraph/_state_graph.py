@@ -13,9 +13,9 @@ from strictreply import AsyncStrictClient, CallFailed, ContractError, LoopPolicy
 from strictreply.contract._contract import Check, aperform_check, perform_check
 from strictreply.contract._driving import adrive, drive
 from strictreply.coordination._agent_steering import ActionSteering, AgentSteering
+from strictreply.coordination._counting import RunMetrics, counted
 from strictreply.coordination._error_policy import ContentLoopGuard, ErrorPolicy
 from strictreply.coordination._next_node import RouteRule, Routes, edge_map, explain_route
-from strictreply.coordination._run_counting import RunMetrics, counted
 from strictreply.coordination._run_parts import Words
 from strictreply.coordination._run_state import END, HUMAN_INPUT, AgentState, changed, pending_requests, require
 from strictreply.coordination._topology import Topology

@@ -1,38 +1,210 @@
-"""Where a verdict leads: one route for each action of a valid reply, and what follows a fault or the answer to one."""
+"""What a router is told and decides: a route for each action, and what follows a fault or the answer to one."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any, Final, TypeAlias, cast
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Final, cast
 
-from strictreply.coordination._actions import ActionType, BranchType, Origin
+from strictreply.coordination._actions import ActionType, Branch, BranchType, Origin, Permitted, ValidationResult
 from strictreply.coordination._agent_steering import generate_steering
-from strictreply.coordination._error_policy import ApiError, Reaction
-from strictreply.coordination._routing_decision import (
-    BranchSpec,
-    ExecutionStep,
-    RoutingCase,
-    RoutingContext,
-    RoutingDecision,
-    RoutingReason,
-    StepType,
-    go_on,
-    refuse,
-    stop,
-    tell_user,
-)
+from strictreply.coordination._error_policy import ApiError, ErrorPolicy, Reaction
 from strictreply.coordination._run_parts import HumanDecision, HumanKind, PendingHuman
 from strictreply.coordination._topology import END_NODE, USER, Topology
+from strictreply.coordination.formats import BaseResponseFormat
 from strictreply.reading._decoding import decode
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Code, Issue, pointer
-from strictreply.values._limits import JSONObject
+from strictreply.values._limits import JSON, JSONObject, is_count
 from strictreply.values._replies import Invalid
 
-Route: TypeAlias = Callable[[RoutingCase], RoutingDecision]
-_MIN_PARALLEL: Final = 2  # how many agents a parallel hand-over names at least (requirement M30)
+
+class StepType(StrEnum):
+    """What an executor does in one step (requirement M93)."""
+
+    AGENT_INVOCATION = "agent_invocation"
+    TOOL_EXECUTION = "tool_execution"
+    PARALLEL_SPAWN = "parallel_spawn"
+    WAIT_FOR_CONVERGENCE = "wait_for_convergence"
+    FINAL_RESPONSE = "final_response"
+    ERROR_RECOVERY = "error_recovery"
+    RETRY_WITH_STEERING = "retry_with_steering"
+
+
+class RoutingReason(StrEnum):
+    """Why a :class:`Router` decided so, for programs to match on; ``route_next`` has ``RouteReason``."""
+
+    SEQUENTIAL = "sequential"
+    PARALLEL = "parallel"
+    CONVERSATION = "conversation"
+    TOOLS = "tools"
+    FINAL = "final"
+    CONVERSATION_ENDED = "conversation_ended"
+    WAITING = "waiting"
+    USER_ASKED = "user_asked"
+    RECOVERY = "recovery"
+    TERMINAL = "terminal"
+    AUTO_RETRY = "auto_retry"
+    RETRY = "retry"
+    ESCALATED = "escalated"
+    PERMISSION_DENIED = "permission_denied"
+    TERMINATED = "terminated"
+    RETRIES_SPENT = "retries_spent"
+    NO_SUGGESTION = "no_suggestion"
+    NOT_ALLOWED = "not_allowed"
+    UNKNOWN_AGENT = "unknown_agent"
+    BROKEN_RESULT = "broken_result"
+    MAX_TURNS = "max_turns"
+    CRITICAL_API_ERROR = "critical_api_error"
+    COORDINATION_ERROR = "coordination_error"
+    POOL_EXHAUSTED = "pool_exhausted"
+    TIMEOUT = "timeout_error"
+    HUMAN_RETRY = "human_retry"
+    HUMAN_SKIP = "human_skip"
+    ABORTED = "aborted"
+    ASKED_AGAIN = "asked_again"
+    CONTENT_LOOP = "content_loop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionStep:
+    """One step of ``target``, an agent, a tool or the User; ``steering`` is the text for the agent, if any."""
+
+    step_type: StepType
+    target: str = ""
+    data: JSONObject = field(default_factory=dict[str, Any])
+    metadata: JSONObject = field(default_factory=dict[str, Any])
+    steering: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchSpec:
+    """A branch to open: the agent that begins it, what it is asked, None for nothing, and which instance it is."""
+
+    agent: str
+    request: JSON = None
+    instance_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutingDecision:
+    """What a :class:`Router` decides: what an executor does next (requirement M91); see ``RouteDecision`` for states.
+
+    ``next_steps`` are executed in order, ``branch_specs`` in parallel while the branch waits (``should_wait``).
+    ``completion_reason`` is why the branch is over, None while it is not. ``error_action`` is ``terminate``, ``retry``
+    or ``escalate`` when a fault led here. ``reason`` is None only in decisions that no router made.
+    """
+
+    next_steps: list[ExecutionStep] = field(default_factory=list[ExecutionStep])
+    should_continue: bool = True
+    branch_specs: list[BranchSpec] = field(default_factory=list[BranchSpec])
+    metadata: JSONObject = field(default_factory=dict[str, Any])
+    should_wait: bool = False
+    completion_reason: str | None = None
+    error_action: str | None = None
+    error_message: str | None = None
+    reason: RoutingReason | None = None
+
+    @property
+    def child_branch_specs(self) -> list[BranchSpec]:
+        """``branch_specs``, as the original's code calls them."""
+        return self.branch_specs
+
+    def is_terminal(self) -> bool:
+        """Return whether the branch is over: it neither goes on nor waits."""
+        return not self.should_continue and not self.should_wait
+
+    def has_child_branches(self) -> bool:
+        """Return whether branches are to be opened."""
+        return bool(self.branch_specs)
+
+    def follows_fault(self) -> bool:
+        """Return whether a fault led here: such a decision holds for once (requirement M112)."""
+        after_faults = (StepType.ERROR_RECOVERY, StepType.RETRY_WITH_STEERING)
+        return self.error_action is not None or any(step.step_type in after_faults for step in self.next_steps)
+
+
+_NOT_GIVEN: Final = cast("int", object())  # the absence of a count, told from every count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutingContext:
+    """What a router is told beside the reply (requirement M94).
+
+    ``retry_count`` counts the corrections of this agent's reply, ``transport_retries`` the repeats of its failed call.
+    ``current_agent`` is who replied, by default the only agent of the branch. ``metadata`` may hold faults of the
+    executor (``critical_api_error`` and others), and the ``retry_count`` as in the published example (X7). With
+    ``steering_enabled`` False a retry has no steering. The last three fields complete what the branch says of a
+    conversation. Raises ContractError for what is no count, and for two that differ.
+    """
+
+    metadata: JSONObject = field(default_factory=dict[str, Any])
+    error_info: JSONObject | None = None
+    retry_count: int = _NOT_GIVEN
+    steering_enabled: bool = True
+    transport_retries: int = 0
+    current_branch_id: str = ""
+    current_agent: str = ""
+    conversation_history: list[JSONObject] = field(default_factory=list[JSONObject])
+    branch_agents: list[str] = field(default_factory=list[str])
+    is_conversation_branch: bool = False
+    conversation_turns: int = 0
+
+    def __post_init__(self) -> None:
+        if self.retry_count is _NOT_GIVEN:
+            object.__setattr__(self, "retry_count", self.metadata.get("retry_count", 0))
+        for name in ("retry_count", "transport_retries", "conversation_turns"):
+            if not is_count(cast("object", getattr(self, name))):
+                raise ContractError(f"RoutingContext.{name} must be a whole number, 0 or more")
+        if self.metadata.get("retry_count", self.retry_count) != self.retry_count:
+            raise ContractError("RoutingContext.retry_count and metadata['retry_count'] differ; give it once")
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingCase:
+    """What ``agent`` replied in ``branch``, as it was ``parsed``, {} for nothing, and what it is ``allowed`` there."""
+
+    agent: str
+    parsed: JSONObject
+    topology: Topology
+    policy: ErrorPolicy
+    result: ValidationResult
+    branch: Branch
+    context: RoutingContext
+    allowed: Permitted
+    response_format: BaseResponseFormat
+
+
+def go_on(
+    reason: RoutingReason, *steps: ExecutionStep, error_action: Reaction | None = None, **metadata: Any
+) -> RoutingDecision:
+    """Execute these steps and go on; ``error_action`` says how a fault is reacted to."""
+    known, action = {"routing_type": reason.value, **metadata}, error_action and error_action.value
+    return RoutingDecision(next_steps=list(steps), metadata=known, error_action=action, reason=reason)
+
+
+def stop(
+    reason: RoutingReason, words: str, *steps: ExecutionStep, error: str | None = None, **metadata: Any
+) -> RoutingDecision:
+    """End the branch, ``words`` saying why; with ``error`` because of a fault."""
+    decision = go_on(reason, *steps, error_action=None if error is None else Reaction.TERMINATE, **metadata)
+    return replace(decision, should_continue=False, completion_reason=words, error_message=error)
+
+
+def refuse(reason: RoutingReason, words: str, **metadata: Any) -> RoutingDecision:
+    """End the branch without a step, because what was asked for cannot be done."""
+    return stop(reason, words, error=words, **metadata)
+
+
+def tell_user(details: Mapping[str, Any], *, data: JSONObject | None = None, **metadata: Any) -> ExecutionStep:
+    """Make the step that brings an error to the user; with ``requires_user_action`` an answer is awaited."""
+    known = {"requires_user_action": False, "can_retry": False} | metadata
+    given: JSONObject = {"error": dict(details)} | (data or {})
+    return ExecutionStep(step_type=StepType.ERROR_RECOVERY, target=USER, data=given, metadata=known)
+
+
 _CALL = '{"id": text, "type": "function", "function": {"name": text, "arguments": JSON text}}'
 
 
@@ -55,9 +227,9 @@ def _sequential(case: RoutingCase) -> RoutingDecision:
 
 
 def _parallel(case: RoutingCase) -> RoutingDecision:
-    """Open a branch for each invocation, with its own request, and wait (requirements M96, M97)."""
+    """Open a branch for each invocation, with its own request, and wait (requirements M30, M96, M97)."""
     invocations = case.result.invocations
-    if len(invocations) < _MIN_PARALLEL:
+    if not invocations[1:]:
         return broken("it does not name two agents to hand over to")
     specs = [BranchSpec(agent=one.agent_name, request=one.request, instance_id=one.instance_id) for one in invocations]
     waiting = go_on(RoutingReason.PARALLEL, child_count=len(specs))
@@ -135,15 +307,15 @@ def _auto_retry(case: RoutingCase) -> RoutingDecision:
     return go_on(RoutingReason.AUTO_RETRY, step, error_action=Reaction.RETRY)
 
 
-def route_of(case: RoutingCase, action: ActionType) -> Route:
-    """Return the route of an action; for the system's own, a changed row of the policy goes first (requirement X5)."""
+def route_valid(case: RoutingCase, action: ActionType) -> RoutingDecision:
+    """Decide by the route of an action; for the system's own, a changed row of the policy goes first (X5)."""
     system = case.result.origin is Origin.SYSTEM
     reaction = case.policy.changed(_api_error(case).issue.category) if system else None
-    return ROUTES[action] if reaction is None else _REACTING[reaction]
+    return ROUTES[action](case) if reaction is None else _REACTING[reaction](case)
 
 
 _REACTING: Final = {Reaction.RETRY: _auto_retry, Reaction.ESCALATE: _brought_to_user, Reaction.TERMINATE: _terminal}
-ROUTES: Final[Mapping[ActionType, Route]] = {  # of every action (requirement M110)
+ROUTES: Final[Mapping[ActionType, Callable[[RoutingCase], RoutingDecision]]] = {  # of every action (requirement M110)
     ActionType.INVOKE_AGENT: _sequential,
     ActionType.PARALLEL_INVOKE: _parallel,
     ActionType.CALL_TOOL: _tools,
@@ -214,21 +386,19 @@ def route_invalid(case: RoutingCase) -> RoutingDecision:
         details = _details(case, {"type": case.result.code, "message": _words(case)})
         step = tell_user(details, requires_user_action=True, can_retry=True, failed_agent=case.agent)
         return go_on(RoutingReason.ESCALATED, step, error_action=reaction)
-    if reaction is Reaction.TERMINATE:
-        return _terminated(case, RoutingReason.TERMINATED)
-    suggested = case.result.retry_suggestion is not None
-    return _retried(case) if suggested else _terminated(case, RoutingReason.NO_SUGGESTION)
+    return _terminated(case, RoutingReason.TERMINATED) if reaction is Reaction.TERMINATE else _retried(case)
 
 
 def _retried(case: RoutingCase) -> RoutingDecision:
     """Ask the same agent again while the budget lasts: failed calls and bad replies have one each (M89, M104)."""
+    if case.result.retry_suggestion is None:
+        return _terminated(case, RoutingReason.NO_SUGGESTION)
     context, budget = case.context, case.policy.budget
     transient = {issue.category for issue in case.result.issues} == {Category.API_TRANSIENT}
     made = context.transport_retries if transient else context.retry_count
     if made >= (budget.repeats if transient else budget.max_retries):
         return _terminated(case, RoutingReason.RETRIES_SPENT)
-    known = {"retry_attempt": made + 1, "retry_reason": case.result.code}
-    step = _step(StepType.AGENT_INVOCATION, case.agent, {}, **known)
+    step = _step(StepType.AGENT_INVOCATION, case.agent, {}, retry_attempt=made + 1, retry_reason=case.result.code)
     if context.steering_enabled:
         count, written = context.retry_count + 1, case.response_format
         steering = generate_steering(case.result, case.allowed, retry_count=count, response_format=written)
