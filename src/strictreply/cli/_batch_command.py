@@ -254,8 +254,7 @@ class _Results:
             self._write_kept_back()
             if result.status == "failed":
                 reason = result.issues[-1]["message"]
-                is_counted = reason in self._unasked or len(self._unasked) < MAX_REASONS
-                self._unasked[reason if is_counted else "others"] += 1
+                self._unasked[reason if reason in self._unasked or len(self._unasked) < MAX_REASONS else "others"] += 1
             self._show(limit)
         elif len(self._kept_back) >= self._run.give_up_after:
             raise OSError(f"{len(self._kept_back)} rows in a row failed: {result.issues[-1]['message']}")

@@ -22,22 +22,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, ca
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
-from strictreply.client._client import wrap
+from strictreply import Attempt, CallFailed, Contract, ContractError, ReplyRejected, RetryPolicy, TransportFailed, wrap
 from strictreply.client._wrapped import UsageOf
-from strictreply.contract._contract import Contract
 from strictreply.integrations import load
-from strictreply.retry._policy import RetryPolicy
 from strictreply.retry._steering import Steering
-from strictreply.values._errors import (
-    CallFailed,
-    ContractError,
-    ReplyRejected,
-    TransportFailed,
-    must_be,
-    without_exception,
-)
+from strictreply.values._errors import must_be, without_exception
 from strictreply.values._limits import JSONObject
-from strictreply.values._replies import Attempt, total_usage
+from strictreply.values._replies import total_usage
 from strictreply.wires._opening import peek
 
 __all__ = ["Guard", "ReplyWithheld"]

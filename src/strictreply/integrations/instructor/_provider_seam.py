@@ -14,14 +14,13 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final, TypeAlias, cast
 
+from strictreply import CallFailed, Code, ContractError, Issue, ReplyHalted, ReplyRejected, TransportFailed
 from strictreply.client._wrapped import OnAttempt
 from strictreply.contract._contract import Contract, shape
 from strictreply.contract._judge import judge
 from strictreply.contract._models import check_issues
 from strictreply.integrations import load
 from strictreply.retry._failures import classify
-from strictreply.values._errors import CallFailed, ContractError, ReplyHalted, ReplyRejected, TransportFailed
-from strictreply.values._issues import Code, Issue
 from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.values._replies import Attempt, Invalid, Usage, plain_request
 from strictreply.wires._opening import as_json, peek
