@@ -183,13 +183,12 @@ class Guard(_Callback):
             async for chunk in response:
                 yield chunk
             return
-        of_chunk = load("litellm").ModelResponseStream
         client = self._client(call, request_data, _Ended(response, getattr(response, "chunks", call.chunks)))
         with self._concluding(call, request_data):
             pieces = await client.chat.completions.create(**_asked(call, request_data))
             try:
                 async for piece in pieces:
-                    yield piece.chunk if isinstance(piece, _Chunk) else of_chunk(**piece)
+                    yield piece.chunk if isinstance(piece, _Chunk) else load("litellm").ModelResponseStream(**piece)
             finally:
                 await pieces.close()
 
@@ -247,8 +246,7 @@ def _settings_of(given: JSONObject) -> _Settings:
     policy = given.get("policy") or {}
     with _named("policy"):
         if isinstance(policy, Mapping):
-            keywords: dict[str, Any] = {"veto": "off", **policy}
-            policy = RetryPolicy(**keywords)
+            policy = RetryPolicy(**{"veto": "off", **policy})
         must_be("policy", policy, RetryPolicy, "a mapping of the keywords of a RetryPolicy")
     usage, other_routes = given.get("usage", "total"), given.get("other_routes", "refuse")
     for name, value, allowed in (("usage", usage, UsageOf), ("other_routes", other_routes, OtherRoutes)):

@@ -199,13 +199,11 @@ class DurableRun:
         """
         number, end = self._paused()
         if end is None:
-            message = "no calls of this run are pending"
-            raise InvokeFailed((InvokeCode.NOT_FOUND.error("sessions.waiting", message),))
+            raise InvokeFailed((InvokeCode.NOT_FOUND.error("sessions.waiting", "no calls of this run are pending"),))
         org, user = self.runs.org, self.runs.user
         envelope = envelope_of(continuation=end.response, results=results, org=org, user=user)
         if (end.session.org, end.session.user) != (org, user):
-            message = "this run belongs to another org or user"
-            raise InvokeFailed((InvokeCode.NOT_FOUND.error("loop.session", message),))
+            raise InvokeFailed((InvokeCode.NOT_FOUND.error("loop.session", "this run belongs to another org or user"),))
         answered_manifest(end.waiting or ToolCallManifest(), envelope, end.turn)
         if not self._gone_on(number + 1, envelope, end):
             raise InvokeFailed((InvokeCode.ALREADY_CONSUMED.error("sessions.single_use"),))
@@ -216,10 +214,9 @@ class DurableRun:
         if end is not None:
             # A request in the place of an answer: none can be given any more, unless somebody's came first. It is
             # cancelled before anybody begins it: an hour is longer than the two writes are apart.
-            options = {"delay_seconds": 3600.0, "attributes": {_WITHDRAWN: True}}
             org, user, response = self.runs.org, self.runs.user, end.response
             envelope = Envelope(org=org, user=user, session_id=response.session_id, turn_id=response.turn_id)
-            self._gone_on(number + 1, envelope, end, **options)
+            self._gone_on(number + 1, envelope, end, delay_seconds=3600.0, attributes={_WITHDRAWN: True})
             number += 1
         with records.store_errors(self.runs.url):
             self.runs.database.cancel_workflow(self.turn_id(number))
@@ -290,8 +287,7 @@ class DurableRun:
     def _gone_on(self, number: int, envelope: Envelope, before: TurnEnd, **options: Any) -> bool:
         """Begin another turn; False when somebody else has begun it: of two with the same id DBOS accepts the first."""
         try:
-            policy = {"workflow_id_reuse_policy": "reject"}
-            self.runs.enqueue(self.turn_id(number), envelope, before, **policy, **options)
+            self.runs.enqueue(self.turn_id(number), envelope, before, workflow_id_reuse_policy="reject", **options)
         except load("dbos").error.DBOSWorkflowIDInUseError:
             return False
         return True

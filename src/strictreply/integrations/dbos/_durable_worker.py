@@ -5,8 +5,7 @@ session does. After a run was taken over, DBOS lets the worker that had it befor
 
 A run that was in hand when a process died is a suspect. It begins only when no other suspect of its process is on
 trial, and its next death is counted before it begins, in the attributes of the turn: ``drops``, and how many steps were
-``recorded`` when it was counted. A recorded step ends the trial and the count. A run whose workers die on too many
-trials in a row is given up.
+``recorded`` when it was counted. A recorded step ends the trial and the count.
 """
 
 from __future__ import annotations

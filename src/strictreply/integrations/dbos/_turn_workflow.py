@@ -1,7 +1,4 @@
-"""One turn as a DBOS workflow: each ask of the model and each call of a tool is a recorded step.
-
-After a process died, DBOS runs the workflow from its beginning with the records of the steps that were done.
-"""
+"""One turn as a DBOS workflow of recorded steps, asks and calls, begun anew with their records after a death."""
 
 from __future__ import annotations
 

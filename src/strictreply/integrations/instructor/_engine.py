@@ -1,8 +1,4 @@
-"""The engine: instructor makes the request and reaches the provider, our loop reads the raw reply and owns the retries.
-
-A call wraps its seam with :func:`strictreply.wrap`, holds the reply to the type that instructor told the model of, and
-turns it into a typed value.
-"""
+"""The engine: instructor makes the request and reaches the provider, our loop reads the reply and owns the retries."""
 
 from __future__ import annotations
 

@@ -137,8 +137,7 @@ def usage_of(counted: object) -> JSON:
     if peek(counted, "input_tokens") is None:
         return cast("JSON", counted)
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    prompt = (peek(counted, name) for name in names)
-    total = sum(count for count in prompt if isinstance(count, int))
+    total = sum(count for name in names if isinstance(count := peek(counted, name), int))
     return {"prompt_tokens": total, "completion_tokens": cast("JSON", peek(counted, "output_tokens"))}
 
 
@@ -198,10 +197,7 @@ _DIALECTS: Final[Mapping[str, _Dialect]] = {
 
 
 def dialect_of(client: Any) -> _Dialect:
-    """Return how a client's provider writes; ContractError when the shape of its replies is not known.
-
-    The first makes its raw completion one of Chat Completions, the second makes turns of that shape its own.
-    """
+    """Return what makes a provider's completion one of Chat Completions, and such turns its own; else ContractError."""
     provider = client.provider.value
     if (dialect := _DIALECTS.get(provider)) is None:
         raise ContractError(

@@ -208,10 +208,7 @@ def with_streak(state: RunState, agent: str, attempts: Sequence[Attempt]) -> Run
 
 
 def with_task(state: RunState) -> RunState:
-    """Return the state with a hash of the coming work as ``current_task``, which the loop limits compare (R39).
-
-    It is that of the coming calls or branches, without ids and spelling, or of the last turns that an agent received.
-    """
+    """Hash the coming calls or branches, or an agent's last turns, as ``current_task`` for the loop limits (R39)."""
     target, calling, spawned = state["next_agent"], state["calling"], state["spawned"]
     work: JSON
     if target == TOOLS and calling is not None:

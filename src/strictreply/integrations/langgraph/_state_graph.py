@@ -214,8 +214,7 @@ class _GraphBuilder:
             return decision.target
         # Before branches are opened the topology is asked once more, whoever wrote them into the state.
         settings, spawned = self._settings, state["spawned"] or {}
-        branch = states.branch_of(state, settings.max_turns)
-        terms = settings.processor.terms(settings.agents[spawned["agent"]], branch)
+        terms = settings.processor.terms(settings.agents[spawned["agent"]], states.branch_of(state, settings.max_turns))
         require(states.spawn_issues(settings.topology, spawned, terms.permitted))
         require(states.join_issues(settings.topology, state, spawned.get("waiting", ())))
         send = load("langgraph.types").Send
@@ -231,8 +230,7 @@ class _GraphBuilder:
         """Check branches that come together; what was executed in them counts before the limit is compared."""
         state = self._checked(state)
         require(states.join_issues(self._settings.topology, state, states.branch_specs(state)))
-        opened = (state["spawned"] or {}).get("branches", ())
-        spent = sum(state["outcomes"][spec["id"]]["spent"] for spec in opened)
+        spent = sum(state["outcomes"][spec["id"]]["spent"] for spec in (state["spawned"] or {}).get("branches", ()))
         return changed(state, loop_count=state["loop_count"] + spent)
 
     def _perform(self, effect: GraphEffect) -> Any:
@@ -284,8 +282,7 @@ def _node(run: Callable[[RunState], Any], arun: Callable[[RunState], Any]) -> An
     def ainvoke(_: object, state: RunState, *__: object, **___: object) -> Any:
         return arun(state)
 
-    members = {"invoke": invoke, "ainvoke": ainvoke}
-    return type("GraphNode", (load("langchain_core.runnables").Runnable,), members)()
+    return type("GraphNode", (load("langchain_core.runnables").Runnable,), {"invoke": invoke, "ainvoke": ainvoke})()
 
 
 def _changes(state: RunState, after: RunState) -> dict[str, Any]:
