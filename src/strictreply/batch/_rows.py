@@ -51,10 +51,8 @@ def rows_of(batch: Any, prefix: str) -> Sequence[Any]:
     """Return the rows of a batch; ContractError when it has a result column already, TypeError when it is none."""
     ours = {prefix + column for column in COLUMNS}
     if taken := [name for name in _names_in(batch) if name in ours]:
-        raise ContractError(
-            f"the batch has a column {taken[0]!r} already, which the results use: rename it, or rename the "
-            "result columns, as in rows(…, prefix='out_')"
-        )
+        words = f"the batch has a column {taken[0]!r} already, which the results use"
+        raise ContractError(f"{words}: rename it, or rename the result columns, as in rows(…, prefix='out_')")
     if isinstance(batch, list):
         return batch
     if not isinstance(batch, Mapping):
@@ -74,10 +72,8 @@ def _names_in(batch: Any) -> Iterable[Any]:
         return cast("Iterable[Any]", batch.column_names)
     if hasattr(batch, "to_dict") and hasattr(batch, "assign"):
         return cast("Iterable[Any]", batch.columns)
-    raise TypeError(
-        "a batch is a list of mappings, a mapping of columns, a pyarrow.Table or a pandas.DataFrame, "
-        f"not {type(batch).__name__}; give an iterator of rows to stream()"
-    )
+    words = "a batch is a list of mappings, a mapping of columns, a pyarrow.Table or a pandas.DataFrame"
+    raise TypeError(f"{words}, not {type(batch).__name__}; give an iterator of rows to stream()")
 
 
 def _is_arrow(batch: Any) -> bool:  # by both: a column of a DataFrame is an attribute, too, and may have either name

@@ -117,16 +117,10 @@ class ReplyTally:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as JSON-safe values, the most frequent first."""
-        return {
-            "complete": self.complete,
-            "replies": self.replies,
-            "valid": self.replies - self.invalid,
-            "invalid": self.invalid,
-            "by_code": dict(self.by_code.most_common()),
-            **{f"by_{kind}": rates for kind, rates in self.rates()},
-            "unreadable": self.unreadable,
-            "empty": self.empty,
-        }
+        valid, rates = self.replies - self.invalid, {f"by_{kind}": rates for kind, rates in self.rates()}
+        told: JSONObject = {"complete": self.complete, "replies": self.replies, "valid": valid, "invalid": self.invalid}
+        told |= {"by_code": dict(self.by_code.most_common()), **rates}
+        return told | {"unreadable": self.unreadable, "empty": self.empty}
 
 
 MAX_CHARTED = 20  # names in a chart

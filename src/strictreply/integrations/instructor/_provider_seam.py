@@ -200,10 +200,9 @@ def dialect_of(client: Any) -> _Dialect:
     """Return what makes a provider's completion one of Chat Completions, and such turns its own; else ContractError."""
     provider = client.provider.value
     if (dialect := _DIALECTS.get(provider)) is None:
-        raise ContractError(
-            f"instructor's provider {provider!r} is not supported: the format of its replies is not known; supported "
-            f"are {', '.join(_DIALECTS)}. Reach it through an endpoint that speaks the Chat Completions API"
-        )
+        words = f"instructor's provider {provider!r} is not supported: the format of its replies is not known"
+        remedy = "Reach it through an endpoint that speaks the Chat Completions API"
+        raise ContractError(f"{words}; supported are {', '.join(_DIALECTS)}. {remedy}")
     return dialect
 
 

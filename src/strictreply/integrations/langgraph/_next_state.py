@@ -199,10 +199,7 @@ def join_branches(topology: Topology, state: RunState) -> RunState:
     state = changed(state, spawned=None, reply_formats=dict(formats))
     if any(outcome["status"] == RunStatus.ABORTED for outcome in outcomes):
         return _ended(state, opener, stop(RoutingReason.ABORTED, "the user aborted the run"))
-    led: dict[str, list[str]] = {}  # the agents that branches lead to, each with those that lead to it
-    for outcome in outcomes:
-        if (target := outcome.get("leads_to")) is not None:
-            led.setdefault(target, []).append(outcome["agent"])
+    led = _led_to(outcomes)
     onward = {*led} - {opener}
     here = onward - states.exits(state)
     if onward and not here:
@@ -216,6 +213,15 @@ def join_branches(topology: Topology, state: RunState) -> RunState:
     state = states.with_turn(state, target, _reports_text(_reports(ended), state["branch"]["asked"], leading))
     node = node_of(target)
     return _asked_before(changed(state, next_agent=node), node, told=node)
+
+
+def _led_to(outcomes: Iterable[JSONObject]) -> dict[str, list[str]]:
+    """Return the agents that branches lead to, each with those that lead to it."""
+    led = dict[str, list[str]]()
+    for outcome in outcomes:
+        if (target := outcome.get("leads_to")) is not None:
+            led.setdefault(target, []).append(outcome["agent"])
+    return led
 
 
 def _reached(topology: Topology, agent: str, opener: str) -> set[str]:

@@ -210,7 +210,7 @@ def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
     the run waits for another. Raises StateError, before anybody is asked, for a question that no agent waits for.
     """
     topology, entry = settings.topology, state["next_agent"]
-    if not state["loop_count"] and entry is not None and entry != HUMAN_INPUT:
+    if not state["loop_count"] and entry not in (None, HUMAN_INPUT):
         # A run begins, whose input knows nothing of what the run before left pending: LangGraph merges both ledgers.
         pending = carry_over(ledger_of(state), entry, flagged=state["requires_human_input"])
         state = changed(state, human_requests=pending)
