@@ -246,7 +246,8 @@ def _settings_of(given: JSONObject) -> _Settings:
     policy = given.get("policy") or {}
     with _named("policy"):
         if isinstance(policy, Mapping):
-            policy = RetryPolicy(**{"veto": "off", **policy})
+            keywords: dict[str, Any] = {"veto": "off", **policy}
+            policy = RetryPolicy(**keywords)
         must_be("policy", policy, RetryPolicy, "a mapping of the keywords of a RetryPolicy")
     usage, other_routes = given.get("usage", "total"), given.get("other_routes", "refuse")
     for name, value, allowed in (("usage", usage, UsageOf), ("other_routes", other_routes, OtherRoutes)):
