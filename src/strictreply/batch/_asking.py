@@ -235,34 +235,6 @@ async def ask_each(asking: Asking, session: Session, source: Source, take: Take,
         raise broken_off[0]
 
 
-async def asked(asking: Asking, session: Session, source: Source) -> AsyncGenerator[RowResult]:
-    """Yield the result of each row as soon as it is there; a row keeps its place until the next one is asked for."""
-    waiting: deque[tuple[RowResult, asyncio.Future[None]]] = deque()
-    news = asyncio.Event()
-
-    def take(result: RowResult, _limit: int) -> Awaitable[None]:
-        taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiting.append((result, taken))
-        news.set()
-        return taken
-
-    asking_all = asyncio.create_task(ask_each(asking, session, source, take))
-    asking_all.add_done_callback(lambda _: news.set())
-    try:
-        while waiting or not asking_all.done():
-            if waiting:
-                result, taken = waiting.popleft()
-                yield result
-                taken.set_result(None)
-            else:
-                news.clear()
-                await news.wait()
-        await asking_all
-    finally:
-        asking_all.cancel()
-        await asyncio.gather(asking_all, return_exceptions=True)
-
-
 def _puller(source: Source) -> Callable[[], Awaitable[Any]]:
     """Return what gives the next row, and raises StopAsyncIteration at the end."""
     if isinstance(source, AsyncIterable):

@@ -164,8 +164,7 @@ class _Outputs:
 
     def ask(self, custom_id: str) -> bool:
         """Note that there is a request with an id; return whether it is the first one."""
-        added = self._base.execute("INSERT OR IGNORE INTO asked VALUES (?)", (_key(custom_id),))
-        return added.rowcount == 1
+        return self._base.execute("INSERT OR IGNORE INTO asked VALUES (?)", (_key(custom_id),)).rowcount == 1
 
     def of(self, custom_id: str, counts: Counter[str]) -> list[Any]:
         """Return what came for a request, pass after pass; an output that is there twice counts once."""

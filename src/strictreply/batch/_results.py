@@ -193,11 +193,8 @@ def broken(index: int, error: BaseException) -> RowResult:
 
 def issues_of(attempts: tuple[Attempt, ...]) -> tuple[JSONObject, ...]:
     """Return the faults of all attempts, as the column has them."""
-    return tuple(
-        entry(attempt.number, str(issue.code), issue.message, issue.hint, issue.path)
-        for attempt in attempts
-        for issue in attempt.issues
-    )
+    found = ((attempt.number, issue) for attempt in attempts for issue in attempt.issues)
+    return tuple(entry(number, str(issue.code), issue.message, issue.hint, issue.path) for number, issue in found)
 
 
 def entry(attempt: int, code: str, message: str, hint: str, path: str = "") -> JSONObject:
@@ -275,10 +272,8 @@ class Journal:
             known = json.loads(self.manifest.read_bytes())
         except FileNotFoundError:
             if self._path.exists() and self._path.stat().st_size:
-                raise ContractError(
-                    f"{self._path} exists, but its manifest {self.manifest.name} does not: its run is unknown. "
-                    "Pass another --out, or --restart to overwrite it"
-                ) from None
+                words = f"{self._path} exists, but its manifest {self.manifest.name} does not: its run is unknown"
+                raise ContractError(f"{words}. Pass another --out, or --restart to overwrite it") from None
             return None
         except ValueError:
             known = None
@@ -288,10 +283,8 @@ class Journal:
             raise ContractError(f"{self.manifest} is not a manifest of this version: pass --restart to start again")
         changed = [name for name in self._run | known["run"] if self._run.get(name) != known["run"].get(name)]
         if changed:
-            raise ContractError(
-                f"{self._path} holds results of another run: another {' and another '.join(changed)}. "
-                "Pass another --out, or --restart to start again"
-            )
+            words = f"{self._path} holds results of another run: another {' and another '.join(changed)}"
+            raise ContractError(f"{words}. Pass another --out, or --restart to start again")
         return known
 
     def _resume(self, known: JSONObject) -> None:
@@ -350,17 +343,10 @@ class Journal:
         """Force what was written to disk, and say in the manifest how far the run is."""
         os.fsync(self._file.fileno())
         self.is_complete = complete or self.is_complete
-        told = {
-            "format": _FORMAT,
-            "run": self._run,
-            "bytes": self._bytes,  # not what the file has: a disk that is full takes a part of a line
-            "low": self.done.low,
-            "above": sorted(self.done.above),
-            "statuses": self.statuses,
-            "api_failed": self.api_failed,
-            "tokens": {name: self.tokens[name] for name in OUR_NAMES},
-            "complete": self.is_complete,
-        }
+        # our own count of bytes, not what the file has: a disk that is full takes a part of a line
+        told: JSONObject = {"format": _FORMAT, "run": self._run, "bytes": self._bytes, "low": self.done.low}
+        told |= {"above": sorted(self.done.above), "statuses": self.statuses, "api_failed": self.api_failed}
+        told |= {"tokens": {name: self.tokens[name] for name in OUR_NAMES}, "complete": self.is_complete}
         with written_whole(self.manifest) as file:
             file.write(json.dumps(told, indent=1).encode())
         self._next_save = self._clock() + 5.0  # seconds

@@ -6,9 +6,20 @@ import asyncio
 import json
 import os
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from concurrent.futures import Future, wait
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -19,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, Unpack, cast
 from anyio import CancelScope
 from anyio.from_thread import start_blocking_portal
 
-from strictreply.batch._asking import Asking, Messages, Session, Source, Take, ask_each, asked, asynchronous, is_ready
+from strictreply.batch._asking import Asking, Messages, Session, Source, Take, ask_each, asynchronous, is_ready
 from strictreply.batch._results import AS_TEXT, COLUMNS, INDEX, RowResult, prefixed, written_whole
 from strictreply.client._client import wrap
 from strictreply.client._sending import RetryBucket
@@ -40,10 +51,8 @@ def rows_of(batch: Any, prefix: str) -> Sequence[Any]:
     """Return the rows of a batch; ContractError when it has a result column already, TypeError when it is none."""
     ours = {prefix + column for column in COLUMNS}
     if taken := [name for name in _names_in(batch) if name in ours]:
-        raise ContractError(
-            f"the batch has a column {taken[0]!r} already, which the results use: rename it, or rename the "
-            "result columns, as in rows(…, prefix='out_')"
-        )
+        words = f"the batch has a column {taken[0]!r} already, which the results use"
+        raise ContractError(f"{words}: rename it, or rename the result columns, as in rows(…, prefix='out_')")
     if isinstance(batch, list):
         return batch
     if not isinstance(batch, Mapping):
@@ -63,10 +72,8 @@ def _names_in(batch: Any) -> Iterable[Any]:
         return cast("Iterable[Any]", batch.column_names)
     if hasattr(batch, "to_dict") and hasattr(batch, "assign"):
         return cast("Iterable[Any]", batch.columns)
-    raise TypeError(
-        "a batch is a list of mappings, a mapping of columns, a pyarrow.Table or a pandas.DataFrame, "
-        f"not {type(batch).__name__}; give an iterator of rows to stream()"
-    )
+    words = "a batch is a list of mappings, a mapping of columns, a pyarrow.Table or a pandas.DataFrame"
+    raise TypeError(f"{words}, not {type(batch).__name__}; give an iterator of rows to stream()")
 
 
 def _is_arrow(batch: Any) -> bool:  # by both: a column of a DataFrame is an attribute, too, and may have either name
@@ -79,9 +86,7 @@ def with_results(batch: Any, results: Sequence[RowResult], prefix: str) -> Any:
         rows = zip(batch, results, strict=True)
         return [{**(row if isinstance(row, Mapping) else {}), **prefixed(result, prefix)} for row, result in rows]
     found = [result.columns for result in results]
-    columns: dict[str, Any] = {}
-    for name in COLUMNS:
-        columns[prefix + name] = [_cell(row[name], is_text=name in AS_TEXT) for row in found]
+    columns = {prefix + name: [_cell(row[name], is_text=name in AS_TEXT) for row in found] for name in COLUMNS}
     if isinstance(batch, Mapping):
         return {**batch, **columns}
     if _is_arrow(batch):
@@ -185,9 +190,9 @@ class Process:
         """Do a job in the event loop; when the wait for it is interrupted, the job is cancelled first."""
         line, doing = self._opened(asking), _Doing(job)
         try:
-            return line.begin(doing).result()
+            return line.portal.start_task_soon(line.do, doing).result()
         except BaseException:
-            line.cancel(doing)
+            line.portal.start_task_soon(doing.cancel)
             wait([doing.ended])
             raise
 
@@ -195,9 +200,9 @@ class Process:
         """Do a job like :meth:`run`, awaiting it in another event loop."""
         line, doing = self._opened(asking), _Doing(job)
         try:
-            return await asyncio.wrap_future(line.begin(doing))
+            return await asyncio.wrap_future(line.portal.start_task_soon(line.do, doing))
         except asyncio.CancelledError:
-            line.cancel(doing)
+            line.portal.start_task_soon(doing.cancel)
             await asyncio.shield(asyncio.wrap_future(doing.ended))
             raise
 
@@ -248,18 +253,12 @@ class _Line:
         self.pid = os.getpid()
         self._asking, self._bucket = asking, bucket
         self._thread = start_blocking_portal("asyncio", name="strictreply-batch")
-        self._portal = self._thread.__enter__()
-        self._ident = self._portal.call(get_ident)
+        self.portal = self._thread.__enter__()
+        self._ident = self.portal.call(get_ident)
         self._opening: AbstractAsyncContextManager[Session] | None = None
         self._session: Session | None = None
 
-    def begin(self, doing: _Doing[R]) -> Future[R]:
-        return self._portal.start_task_soon(self._do, doing)
-
-    def cancel(self, doing: _Doing[Any]) -> None:
-        self._portal.start_task_soon(doing.cancel)
-
-    async def _do(self, doing: _Doing[R]) -> R:
+    async def do(self, doing: _Doing[R]) -> R:
         if self._session is None:
             opening = self._asking.session(self._bucket)
             self._session, self._opening = await opening.__aenter__(), opening
@@ -275,7 +274,7 @@ class _Line:
 
     def _end(self) -> None:
         if self._opening is not None:
-            self._portal.call(self._opening.__aexit__, None, None, None)
+            self.portal.call(self._opening.__aexit__, None, None, None)
         self._thread.__exit__(None, None, None)
 
 
@@ -367,10 +366,33 @@ class RowStream:
         await self._results.aclose()
 
     async def _asked(self, asking: Asking, bucket: RetryBucket, rows: Source) -> AsyncGenerator[RowResult]:
-        async with asking.session(bucket) as session, aclosing(asked(asking, session, rows)) as results:
-            async for result in results:
-                self.limit = session.gate.limit
-                yield result
+        """Yield each result as soon as it is there; its row keeps its place until the next one is asked for."""
+        waiting: deque[tuple[RowResult, asyncio.Future[None]]] = deque()
+        news = asyncio.Event()
+
+        def take(result: RowResult, _limit: int) -> Awaitable[None]:
+            taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            waiting.append((result, taken))
+            news.set()
+            return taken
+
+        async with asking.session(bucket) as session:
+            asking_all = asyncio.create_task(ask_each(asking, session, rows, take))
+            asking_all.add_done_callback(lambda _: news.set())
+            try:
+                while waiting or not asking_all.done():
+                    if waiting:
+                        result, taken = waiting.popleft()
+                        self.limit = session.gate.limit
+                        yield result
+                        taken.set_result(None)
+                    else:
+                        news.clear()
+                        await news.wait()
+                await asking_all
+            finally:
+                asking_all.cancel()
+                await asyncio.gather(asking_all, return_exceptions=True)
 
 
 def rows(

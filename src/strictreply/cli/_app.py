@@ -75,18 +75,14 @@ def demo(
     With --questions a dozen questions go to an unreliable model inside this program, which the other options shape;
     with --base-url or --model they go to a real endpoint.
     """
-    from strictreply.cli._model_commands import (  # noqa: PLC0415 - what only this command needs
-        Endpoint,
-        run_demo,
-        tell,
-    )
+    from strictreply.cli._model_commands import Endpoint, run_demo, tell  # noqa: PLC0415 - what only this command needs
 
     is_real = base_url is not None or model is not None
-    if not (questions or is_real):
-        tell()
-        return
     endpoint = Endpoint(base_url, api_key, model, timeout) if is_real else None
-    run_demo(endpoint, channel=channel, seed=seed, failure_rate=failure_rate, max_retries=max_retries)
+    if questions or is_real:
+        run_demo(endpoint, channel=channel, seed=seed, failure_rate=failure_rate, max_retries=max_retries)
+    else:
+        tell()
 
 
 @app.command(short_help="Serve the demo's unreliable model on loopback.")
@@ -126,14 +122,10 @@ def ask(
     """Make one call; the reply as JSON on stdout, each attempt on stderr, status 1 when none was valid."""
     from strictreply.cli._model_commands import Endpoint, declare, run_ask  # noqa: PLC0415
 
-    run_ask(
-        question,
-        endpoint=Endpoint(base_url, api_key, model, timeout),
-        contract=declare(tools or [], channel=channel, parallel=parallel),
-        policy=RetryPolicy(max_retries=max_retries, deadline=deadline),
-        api=api,
-        explain=explain,
-    )
+    endpoint = Endpoint(base_url, api_key, model, timeout)
+    contract = declare(tools or [], channel=channel, parallel=parallel)
+    policy = RetryPolicy(max_retries=max_retries, deadline=deadline)
+    run_ask(question, endpoint=endpoint, contract=contract, policy=policy, api=api, explain=explain)
 
 
 class RunByDefault(TyperGroup):
@@ -223,8 +215,7 @@ def judge_outputs(
     from strictreply.cli._model_commands import declare_one  # noqa: PLC0415
 
     contract = declare_one(tools or [], answer, parallel=True) if tools or answer else None
-    policy = RetryPolicy(max_retries=max_retries)
-    run_judge(outputs, requests, out=out, reask=reask, contract=contract, policy=policy)
+    run_judge(outputs, requests, out=out, reask=reask, contract=contract, policy=RetryPolicy(max_retries=max_retries))
 
 
 @app.command(short_help="Validate recorded replies offline.")

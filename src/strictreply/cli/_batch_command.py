@@ -76,14 +76,9 @@ class FileRun:
         if self.source != STDIN:
             with self.source.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return {
-            "input": digest,
-            "contract": fingerprint(self.contract),
-            "model": model,
-            "prompt": [self.column, self.template, self.system],
-            "request": [self.api, self.keywords],
-            "prefix": self.prefix,
-        }
+        prompt, request = [self.column, self.template, self.system], [self.api, self.keywords]
+        told: JSONObject = {"input": digest, "contract": fingerprint(self.contract), "model": model}
+        return told | {"prompt": prompt, "request": request, "prefix": self.prefix}
 
     def row(self, index: int, line: Line) -> NumberedRow:
         """Read a row."""
@@ -181,16 +176,9 @@ def run_batch(run: FileRun, *, restart: bool) -> None:
     client, model = run.endpoint.connect()
     client.close()
     try:
-        ask = rows(  # first: what is wrong leaves no results of a run that never was
-            run.contract,
-            model=model,
-            api=run.api,
-            messages=run.messages,
-            client=run.endpoint.asynchronous,
-            policy=run.policy,
-            concurrency=run.concurrency,
-            **run.keywords,
-        )
+        # before there is a journal: what is wrong leaves no results of a run that never was
+        asked: dict[str, Any] = {"model": model, "api": run.api, "concurrency": run.concurrency, **run.keywords}
+        ask = rows(run.contract, messages=run.messages, client=run.endpoint.asynchronous, policy=run.policy, **asked)
         journal = Journal(run.lines, run.identity(model), prefix=run.prefix, restart=restart)
     except ContractError as error:
         fail(str(error))
@@ -254,8 +242,7 @@ class _Results:
             self._write_kept_back()
             if result.status == "failed":
                 reason = result.issues[-1]["message"]
-                is_counted = reason in self._unasked or len(self._unasked) < MAX_REASONS
-                self._unasked[reason if is_counted else "others"] += 1
+                self._unasked[reason if reason in self._unasked or len(self._unasked) < MAX_REASONS else "others"] += 1
             self._show(limit)
         elif len(self._kept_back) >= self._run.give_up_after:
             raise OSError(f"{len(self._kept_back)} rows in a row failed: {result.issues[-1]['message']}")

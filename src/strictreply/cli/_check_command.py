@@ -117,16 +117,10 @@ class ReplyTally:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as JSON-safe values, the most frequent first."""
-        return {
-            "complete": self.complete,
-            "replies": self.replies,
-            "valid": self.replies - self.invalid,
-            "invalid": self.invalid,
-            "by_code": dict(self.by_code.most_common()),
-            **{f"by_{kind}": rates for kind, rates in self.rates()},
-            "unreadable": self.unreadable,
-            "empty": self.empty,
-        }
+        valid, rates = self.replies - self.invalid, {f"by_{kind}": rates for kind, rates in self.rates()}
+        told: JSONObject = {"complete": self.complete, "replies": self.replies, "valid": valid, "invalid": self.invalid}
+        told |= {"by_code": dict(self.by_code.most_common()), **rates}
+        return told | {"unreadable": self.unreadable, "empty": self.empty}
 
 
 MAX_CHARTED = 20  # names in a chart
@@ -276,23 +270,19 @@ class LineJudge:
         if isinstance(judged, UnreadableLine):
             return JudgedLine(number, reason=judged.reason)
         recording = judged.recording
-        if not isinstance(judged.verdict, Invalid):
-            return JudgedLine(number, recording.model, recording.called)
-        issues = [issue.to_dict() for issue in judged.verdict.issues]
+        issues = [issue.to_dict() for issue in judged.verdict.issues] if isinstance(judged.verdict, Invalid) else []
         found = JudgedLine(number, recording.model, recording.called, issues)
-        if self.settings[1] and len(self._met) < MAX_CAUSES:
+        if issues and self.settings[1] and len(self._met) < MAX_CAUSES:
             self._met[found.cause] += 1
             if self._met[found.cause] <= SHOWN_OF_A_CAUSE:
-                shown = capped(excerpt(recording.response), MAX_SHOWN_CHARS)
-                return found._replace(shown=(shown, _asked_next(judged)))
+                return found._replace(shown=(capped(excerpt(recording.response), MAX_SHOWN_CHARS), _asked_next(judged)))
         return found
 
 
 def _asked_next(judged: RecordedVerdict) -> str:
     """Return the correction that a guarded client would have sent; empty where it would not ask again."""
     response = judged.recording.response
-    wire = wire_of(response)
-    asked = wire.written({"model": judged.recording.model, "messages": [{"role": "user", "content": "…"}]})
+    asked = wire_of(response).written({"model": judged.recording.model, "messages": [{"role": "user", "content": "…"}]})
     following = judged.contract.next_request(asked, response).request
     if following is None:
         return ""
@@ -385,9 +375,7 @@ def _print(tally: ReplyTally, screen: Console) -> None:
     if len(tally.unreadable) > MAX_ROWS:
         screen.print(f"and {len(tally.unreadable) - MAX_ROWS} more unreadable lines; --json lists all", style="red")
     invalid, unreadable = tally.invalid, len(tally.unreadable)
-    if not tally.replies and not unreadable:
-        screen.print("no replies found")
-        return
     replies, lines = counted(tally.replies, "reply", "replies"), counted(unreadable, "line", "lines")
     told = f", {lines} unreadable" if unreadable else ""
-    screen.print(f"{replies}: {tally.replies - invalid} valid, {invalid} invalid{told}")
+    found = f"{replies}: {tally.replies - invalid} valid, {invalid} invalid{told}"
+    screen.print(found if tally.replies or unreadable else "no replies found")

@@ -68,11 +68,11 @@ def run_probe(app: str, prober: Probe, reports: Mapping[str, Path | None], basel
                 path.write_text(_WRITERS[form](report), encoding="utf-8")
             except OSError as error:
                 fail(f"{path}: {error.strerror}", Status.FAILED)
-    if interrupted:
+    if interrupted or report is None:
         fail("interrupted: the report covers the runs so far", Status.INTERRUPTED)
-    if report is not None and not report.applicable:
+    if not report.applicable:
         fail("none of the chosen faults can be served to this app: the report's n/a runs say why")
-    if report is not None and report.new:
+    if report.new:
         raise typer.Exit(Status.INVALID)
 
 

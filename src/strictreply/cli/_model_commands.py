@@ -20,23 +20,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-import strictreply as sr
-from strictreply.cli._terminal import (
-    Live,
-    Status,
-    console,
-    described,
-    echo_json,
-    excerpt,
-    fail,
-    interruptible,
-    refuse_broken,
-    shortened,
-)
-from strictreply.client._client import StrictClient, wrap
-from strictreply.contract._contract import Contract
-from strictreply.contract._tool import Tool
-from strictreply.retry._policy import RetryPolicy
+from strictreply import Attempt, Contract, DirectAnswer, RetryPolicy, StrictClient, Tool, wrap
+from strictreply.cli import _terminal as terminal
+from strictreply.cli._terminal import Live, Status, console, excerpt, fail
 from strictreply.testing._control import EXAMPLE_SCRIPT, ScriptControl
 from strictreply.testing._probing.survival_probe import GoodModel
 from strictreply.testing._scripts import DemandHints
@@ -48,7 +34,7 @@ from strictreply.testing.unreliable import UnreliableModel
 from strictreply.values._errors import CallFailed, ContractError, ToolExecutionError, TransportFailed
 from strictreply.values._issues import printable
 from strictreply.values._limits import Channel, JSONObject
-from strictreply.values._replies import Attempt, DirectAnswer, total_usage, without_credentials
+from strictreply.values._replies import total_usage, without_credentials
 from strictreply.wires import Api
 
 if TYPE_CHECKING:
@@ -121,13 +107,13 @@ def _told(screen: Console, replies: tuple[tuple[str, ...], ...]) -> tuple[tuple[
         attempts = exchange.attempts
         ran = [names["refund"](call.args.order, call.args.amount) for call in exchange.reply.calls]
         end = "ran", " · ".join(ran)
-    except sr.CallFailed as error:
+    except CallFailed as error:
         attempts = error.attempts
         end = "raised", f"{type(error).__name__} after {len(attempts)} asks; error.explain() has it all"
     first, last = attempts[0], attempts[-1]
     _say(screen, "came", excerpt(first.raw))
     for issue in first.issues:
-        _say(screen, "wrong", described(issue, first.raw))
+        _say(screen, "wrong", terminal.described(issue, first.raw))
     if len(attempts) > 1:
         _say(screen, "asked", " ".join((attempts[1].correction or "").split()))
     if last.accepted:
@@ -204,7 +190,7 @@ def _asked(screen: Console, client: StrictClient, endpoint: Endpoint, model: str
         live.line("ended", f"{type(error).__name__}: {str(error).splitlines()[0]}", "bold red")
         return question, "rejected", error.attempts
     if isinstance(exchange.reply, DirectAnswer):
-        live.line("said", shortened(printable(str(exchange.reply.answer))))
+        live.line("said", terminal.shortened(printable(str(exchange.reply.answer))))
     for call in exchange.reply.calls:
         try:
             result = repr(client.contract.by_name[call.tool].run(call.args))
@@ -259,7 +245,7 @@ class Endpoint:
             fail(f"--base-url {self.name}: it must begin with http:// or https://")
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
             fail("the API key (--api-key or OPENAI_API_KEY) holds a character that no HTTP header can carry")
-        refuse_broken(self.model or "", "--model")
+        terminal.refuse_broken(self.model or "", "--model")
 
     def connect(self) -> tuple[OpenAI, str]:
         """Make the SDK's client and choose the model."""
@@ -354,8 +340,8 @@ def load_tools(source: str, option: str = "--tools") -> list[object]:
 
 def run_ask(text: str, *, endpoint: Endpoint, contract: Contract, policy: RetryPolicy, api: Api, explain: bool) -> None:
     """Ask once; prints the reply on stdout as ASCII JSON, each attempt on stderr, with ``explain`` all of a failure."""
-    refuse_broken(text, "the question")
-    with interruptible():
+    terminal.refuse_broken(text, "the question")
+    with terminal.interruptible():
         client, model = endpoint.connect()
         strict = wrap(client, contract=contract, policy=policy, on_attempt=Live(console(stderr=True)), api=api)
         try:
@@ -367,7 +353,7 @@ def run_ask(text: str, *, endpoint: Endpoint, contract: Contract, policy: RetryP
             if isinstance(error, TransportFailed):
                 fail(endpoint.told(error), Status.FAILED)
             fail(f"{type(error).__name__}: {str(error).splitlines()[0]}", Status.INVALID)
-    echo_json(reply.to_dict())
+    terminal.echo_json(reply.to_dict())
 
 
 def run_serve_demo(port: int, *, seed: int, failure_rate: float) -> None:
@@ -407,12 +393,11 @@ def run_serve_script(host: str, port: int) -> None:
 
 def _serve(responder: Responder, told: Callable[[str], str], **options: Any) -> None:
     """Bind, print what is ``told`` of the base URL, and serve until Ctrl-C; each request is a line on stderr."""
-    port = options["port"]
     try:
         server = LoopbackServer(responder, log=lambda line: typer.echo(printable(line), err=True), **options)
     except ValueError as error:
         fail(f"--host: {error}")
     except OSError as error:
-        fail(f"port {port} cannot be bound: {error.strerror}", Status.FAILED)
-    with interruptible("stopped"):
+        fail(f"port {options['port']} cannot be bound: {error.strerror}", Status.FAILED)
+    with terminal.interruptible("stopped"):
         server.serve_forever(ready=lambda: typer.echo(told(server.base_url)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -11,63 +11,47 @@ from strictreply import Attempt, Issue
 from strictreply.values._limits import JSONObject
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
-_POINTER = "^(/([^~/]|~[01])*)*$"
 _SAYS_SOMETHING: JSONObject = {"type": "string", "pattern": r"\S"}
 
-_REMARKS: Mapping[str, Mapping[str, JSONObject]] = {
-    "Issue": {
-        "code": {"description": "What is wrong: dotted and stable, to be matched on.", "pattern": r"^\S+$"},
-        "category": {"description": "The class of failure, for decisions such as whom to tell."},
-        "path": {
-            "description": "JSON Pointer (RFC 6901) to the fault, from the root of what was judged: the assistant "
-            "message in the native channel, going on through the JSON in arguments; the JSON in content in the text "
-            "channel; the response for envelope codes.",
-            "pattern": _POINTER,
-        },
-        "message": {"description": "The rule that was broken, in words that never come from the model."},
-        "hint": {"description": "The nearest remedy, in words that never come from the model; empty when none."},
-        "found": {
-            "description": "An excerpt of what the model wrote, escaped; empty when none. Keep it out of prompts.",
-            "maxLength": 120,
-        },
-    },
-    "Attempt": {
-        "number": {"description": "Counts from 1.", "minimum": 1},
-        "request": {"description": "The request that was sent; left out unless raw replies are asked for."},
-        "raw": {
-            "description": "The response as it came, null when the transport failed; left out unless raw replies are "
-            "asked for."
-        },
-        "issues": {"description": "The faults of the reply; empty when it was accepted, or when the transport failed."},
-        "failure": {"description": "How the transport failed; null when a response came."},
-        "correction": {
-            "description": "The correction that asked for this attempt; null for the first one and when the "
-            "same request was sent again."
-        },
-        "tier": {"description": "How far the correction had escalated, from 1; 0 without a correction.", "minimum": 0},
-        "scope": {
-            "description": "The part that was asked for again: the tools of calls, the pointer to a value in an "
-            "answer, or a tool and the pointer to a value inside its arguments; null for a whole reply."
-        },
-        "escalation": {
-            "description": "The step of the policy that was taken last: forced_tool, response_format, model:<name>, "
-            "human or keywords; null when none was."
-        },
-        "refused": {"description": "The keywords that strictreply had added and the endpoint refused."},
-        "vetoed": {"description": "Where the stream was closed before its end; null when it was not."},
-        "leniency": {"description": "The lenient steps that were needed to read the reply, by name."},
-        "usage": {"description": "The tokens as the provider counted them; 0 where it did not say."},
-        "seconds": {"description": "How long the call took.", "minimum": 0},
-    },
-    "Vetoed": {
-        "at": {"description": "The bytes of the reply that had come.", "minimum": 0},
-        "saved": {"description": "The tokens that the rest of a valid reply would have taken at least.", "minimum": 0},
-    },
-    "Usage": {name: {"minimum": 0} for name in ("prompt_tokens", "completion_tokens", "total_tokens")},
+_REMARKS: Mapping[str, str] = {
+    "code": "What is wrong: dotted and stable, to be matched on.",
+    "category": "The class of failure, for decisions such as whom to tell.",
+    "path": "JSON Pointer (RFC 6901) to the fault, from the root of what was judged: the assistant message in the "
+    "native channel, going on through the JSON in arguments; the JSON in content in the text channel; the response for "
+    "envelope codes.",
+    "message": "The rule that was broken, in words that never come from the model.",
+    "hint": "The nearest remedy, in words that never come from the model; empty when none.",
+    "found": "An excerpt of what the model wrote, escaped; empty when none. Keep it out of prompts.",
+    "number": "Counts from 1.",
+    "request": "The request that was sent; left out unless raw replies are asked for.",
+    "raw": "The response as it came, null when the transport failed; left out unless raw replies are asked for.",
+    "issues": "The faults of the reply; empty when it was accepted, or when the transport failed.",
+    "failure": "How the transport failed; null when a response came.",
+    "correction": "The correction that asked for this attempt; null for the first one and when the same request was "
+    "sent again.",
+    "tier": "How far the correction had escalated, from 1; 0 without a correction.",
+    "scope": "The part that was asked for again: the tools of calls, the pointer to a value in an answer, or a tool "
+    "and the pointer to a value inside its arguments; null for a whole reply.",
+    "escalation": "The step of the policy that was taken last: forced_tool, response_format, model:<name>, human or "
+    "keywords; null when none was.",
+    "refused": "The keywords that strictreply had added and the endpoint refused.",
+    "vetoed": "Where the stream was closed before its end; null when it was not.",
+    "at": "The bytes of the reply that had come.",
+    "saved": "The tokens that the rest of a valid reply would have taken at least.",
+    "leniency": "The lenient steps that were needed to read the reply, by name.",
+    "usage": "The tokens as the provider counted them; 0 where it did not say.",
+    "seconds": "How long the call took.",
+}
+"""What the members of issues and attempts are, whose names do not say it; those of a usage do."""
+
+_COUNTS = ("tier", "at", "saved", "prompt_tokens", "completion_tokens", "total_tokens", "seconds")
+_BOUNDS: Mapping[str, JSONObject] = {name: {"minimum": 0} for name in _COUNTS} | {
+    "code": {"pattern": r"^\S+$"},
+    "path": {"pattern": "^(/([^~/]|~[01])*)*$"},
+    "found": {"maxLength": 120},
+    "number": {"minimum": 1},
 }
 """What the types of these members do not say."""
-
-_ON_REQUEST = frozenset({"request", "raw"})  # left out of an attempt unless ``raw=True``
 
 
 def published_schemas() -> dict[str, JSONObject]:
@@ -85,37 +69,32 @@ def published_schemas() -> dict[str, JSONObject]:
 def _described(kind: type[Any]) -> JSONObject:
     """Describe a value as its ``to_dict`` writes it, which has no member beside these."""
     schema = TypeAdapter(kind).json_schema(mode="serialization")
-    parts = {name: _object_of(name, part) for name, part in schema.pop("$defs", {}).items()}
-    described = _object_of(kind.__name__, schema)
-    return described | {"$defs": parts} if parts else described
+    parts = {name: _object_of(part) for name, part in schema.pop("$defs", {}).items()}
+    return _object_of(schema) | ({"$defs": parts} if parts else {})
 
 
-def _object_of(name: str, schema: JSONObject) -> JSONObject:
+def _object_of(schema: JSONObject) -> JSONObject:
     """Close an object schema, and put our remarks in the place of pydantic's; other schemas keep what holds."""
-    held = {key: value for key, value in schema.items() if key not in {"title", "description", "default"}}
     if "properties" not in schema:
-        return held
-    remarks = _REMARKS[name]
-    properties = {member: _object_of("", part) | remarks[member] for member, part in schema["properties"].items()}
-    return _object(properties, optional=_ON_REQUEST)
+        return {key: value for key, value in schema.items() if key not in {"title", "description", "default"}}
+    properties: JSONObject = {}
+    for name, part in schema["properties"].items():
+        remark = {"description": _REMARKS[name]} if name in _REMARKS else {}
+        properties[name] = _object_of(part) | remark | _BOUNDS.get(name, {})
+    return _object(properties, "request", "raw")  # left out of an attempt unless ``raw=True``
 
 
-def _open_object(properties: JSONObject, required: Iterable[str]) -> JSONObject:
-    return {"type": "object", "properties": properties, "required": [*required]}
-
-
-def _object(properties: JSONObject, *, optional: frozenset[str] = frozenset()) -> JSONObject:
+def _object(properties: JSONObject, *optional: str, is_open: bool = False) -> JSONObject:
     required = [name for name in properties if name not in optional]
-    return _open_object(properties, required) | {"additionalProperties": False}
+    closing = {} if is_open else {"additionalProperties": False}
+    return {"type": "object", "properties": properties, "required": required, **closing}
 
 
-_CALL = _object({"tool": {"type": "string"}, "args": {}, "id": {"type": "string"}}, optional=frozenset({"id"}))
+_CALL = _object({"tool": {"type": "string"}, "args": {}, "id": {"type": "string"}}, "id")
 _CALLS: JSONObject = {"type": "array", "items": {"$ref": "#/$defs/call"}, "minItems": 2}
 _ANSWER: JSONObject = {"description": "Text, or JSON where the contract names the kind of answer."}
-_GIVEN_REPLY: JSONObject = {
-    "anyOf": [{"$ref": "#/$defs/call"}, _object({"calls": _CALLS}), _object({"answer": _ANSWER})],
-    "$defs": {"call": _CALL},
-}
+_GIVEN: list[JSONObject] = [{"$ref": "#/$defs/call"}, _object({"calls": _CALLS}), _object({"answer": _ANSWER})]
+_GIVEN_REPLY: JSONObject = {"anyOf": _GIVEN, "$defs": {"call": _CALL}}
 """The typed union as ``to_dict`` writes it; only native calls have an id."""
 
 _TOOL_NAME: JSONObject = {"type": "string", "minLength": 1, "description": "The name of a declared tool."}
@@ -124,15 +103,11 @@ _TEXT_ANSWER = _SAYS_SOMETHING | {"description": "Text; where a contract names a
 _TEXT_REPLY: JSONObject = {"anyOf": [_object({"tool": _TOOL_NAME, "args": _ARGS}), _object({"answer": _TEXT_ANSWER})]}
 """The union of the text channel (requirements T1 to T3)."""
 
-_ARGUMENTS: JSONObject = {
-    "type": "string",
-    "contentMediaType": "application/json",
-    "description": "The JSON text of an object that is valid for the tool.",
-}
-_FUNCTION = _open_object({"name": _TOOL_NAME, "arguments": _ARGUMENTS}, ("name", "arguments"))
+_JSON_TEXT = {"description": "The JSON text of an object that is valid for the tool."}
+_ARGUMENTS: JSONObject = {"type": "string", "contentMediaType": "application/json", **_JSON_TEXT}
+_FUNCTION = _object({"name": _TOOL_NAME, "arguments": _ARGUMENTS}, is_open=True)
 _CALL_MEMBERS: JSONObject = {"id": _SAYS_SOMETHING, "type": {"const": "function"}, "function": _FUNCTION}
-_NATIVE_CALL = _open_object(_CALL_MEMBERS, ("id", "function"))
-_NATIVE_CALLS: JSONObject = {"type": "array", "items": _NATIVE_CALL, "minItems": 1}
+_NATIVE_CALLS: JSONObject = {"type": "array", "items": _object(_CALL_MEMBERS, "type", is_open=True), "minItems": 1}
 _NO_CALLS: JSONObject = {"anyOf": [{"type": "null"}, {"type": "array", "maxItems": 0}]}
 _NATIVE_REPLY: JSONObject = {
     "type": "object",

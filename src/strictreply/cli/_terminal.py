@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Sequence
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, cast
 
 import typer
 from rich import box
@@ -76,10 +76,9 @@ def echo_json(value: object) -> None:
 def read_json(text: str, option: str) -> JSON:
     """Read the JSON of an option; ends the command when it is none."""
     try:
-        value: JSON = json.loads(text)
+        return cast("JSON", json.loads(text))
     except (ValueError, RecursionError) as error:
         fail(f"{option} is not JSON: {error}")
-    return value
 
 
 def refuse_broken(words: str, name: str) -> None:
@@ -108,8 +107,7 @@ def interruptible(words: str = "interrupted") -> Generator[None, None, None]:
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo(f"strictreply: {words}", err=True)
-        raise typer.Exit(Status.INTERRUPTED) from None
+        fail(words, Status.INTERRUPTED)
 
 
 class Live:

@@ -22,22 +22,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, ca
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
-from strictreply.client._client import wrap
+from strictreply import Attempt, CallFailed, Contract, ContractError, ReplyRejected, RetryPolicy, TransportFailed, wrap
 from strictreply.client._wrapped import UsageOf
-from strictreply.contract._contract import Contract
 from strictreply.integrations import load
-from strictreply.retry._policy import RetryPolicy
 from strictreply.retry._steering import Steering
-from strictreply.values._errors import (
-    CallFailed,
-    ContractError,
-    ReplyRejected,
-    TransportFailed,
-    must_be,
-    without_exception,
-)
+from strictreply.values._errors import must_be, without_exception
 from strictreply.values._limits import JSONObject
-from strictreply.values._replies import Attempt, total_usage
+from strictreply.values._replies import total_usage
 from strictreply.wires._opening import peek
 
 __all__ = ["Guard", "ReplyWithheld"]
@@ -192,13 +183,12 @@ class Guard(_Callback):
             async for chunk in response:
                 yield chunk
             return
-        of_chunk = load("litellm").ModelResponseStream
         client = self._client(call, request_data, _Ended(response, getattr(response, "chunks", call.chunks)))
         with self._concluding(call, request_data):
             pieces = await client.chat.completions.create(**_asked(call, request_data))
             try:
                 async for piece in pieces:
-                    yield piece.chunk if isinstance(piece, _Chunk) else of_chunk(**piece)
+                    yield piece.chunk if isinstance(piece, _Chunk) else load("litellm").ModelResponseStream(**piece)
             finally:
                 await pieces.close()
 

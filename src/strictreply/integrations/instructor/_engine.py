@@ -1,8 +1,4 @@
-"""The engine: instructor makes the request and reaches the provider, our loop reads the raw reply and owns the retries.
-
-A call wraps its seam with :func:`strictreply.wrap`, holds the reply to the type that instructor told the model of, and
-turns it into a typed value.
-"""
+"""The engine: instructor makes the request and reaches the provider, our loop reads the reply and owns the retries."""
 
 from __future__ import annotations
 
@@ -15,18 +11,15 @@ from typing import Annotated, Any, Final, Generic, Protocol, TypedDict, TypeVar,
 from pydantic import BaseModel, TypeAdapter, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import to_json
 
+from strictreply import Attempt, Contract, ContractError, DirectAnswer, Exchange, RetryPolicy, Steering, Tool, Usage
 from strictreply.client._client import wrap as wrap_client
 from strictreply.client._sending import RetryBucket
-from strictreply.client._wrapped import Exchange, OnAttempt, Redact
-from strictreply.contract._contract import Contract, ContractKeywords
-from strictreply.contract._tool import Tool
+from strictreply.client._wrapped import OnAttempt, Redact
+from strictreply.contract._contract import ContractKeywords
 from strictreply.integrations import load
 from strictreply.integrations.instructor._provider_seam import MADE_BY_INSTRUCTOR, Seam, dialect_of
-from strictreply.retry._policy import RetryPolicy
-from strictreply.retry._steering import Steering
-from strictreply.values._errors import ContractError
 from strictreply.values._limits import DEFAULT_LIMITS, Extra, Extraction, Formats, JSONObject, Limits, Message
-from strictreply.values._replies import Attempt, DirectAnswer, Usage, total_usage
+from strictreply.values._replies import total_usage
 
 T = TypeVar("T")
 

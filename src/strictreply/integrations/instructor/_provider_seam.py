@@ -14,14 +14,13 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final, TypeAlias, cast
 
+from strictreply import CallFailed, Code, ContractError, Issue, ReplyHalted, ReplyRejected, TransportFailed
 from strictreply.client._wrapped import OnAttempt
 from strictreply.contract._contract import Contract, shape
 from strictreply.contract._judge import judge
 from strictreply.contract._models import check_issues
 from strictreply.integrations import load
 from strictreply.retry._failures import classify
-from strictreply.values._errors import CallFailed, ContractError, ReplyHalted, ReplyRejected, TransportFailed
-from strictreply.values._issues import Code, Issue
 from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.values._replies import Attempt, Invalid, Usage, plain_request
 from strictreply.wires._opening import as_json, peek
@@ -138,8 +137,7 @@ def usage_of(counted: object) -> JSON:
     if peek(counted, "input_tokens") is None:
         return cast("JSON", counted)
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    prompt = (peek(counted, name) for name in names)
-    total = sum(count for count in prompt if isinstance(count, int))
+    total = sum(count for name in names if isinstance(count := peek(counted, name), int))
     return {"prompt_tokens": total, "completion_tokens": cast("JSON", peek(counted, "output_tokens"))}
 
 
@@ -199,16 +197,12 @@ _DIALECTS: Final[Mapping[str, _Dialect]] = {
 
 
 def dialect_of(client: Any) -> _Dialect:
-    """Return how a client's provider writes; ContractError when the shape of its replies is not known.
-
-    The first makes its raw completion one of Chat Completions, the second makes turns of that shape its own.
-    """
+    """Return what makes a provider's completion one of Chat Completions, and such turns its own; else ContractError."""
     provider = client.provider.value
     if (dialect := _DIALECTS.get(provider)) is None:
-        raise ContractError(
-            f"instructor's provider {provider!r} is not supported: the format of its replies is not known; supported "
-            f"are {', '.join(_DIALECTS)}. Reach it through an endpoint that speaks the Chat Completions API"
-        )
+        words = f"instructor's provider {provider!r} is not supported: the format of its replies is not known"
+        remedy = "Reach it through an endpoint that speaks the Chat Completions API"
+        raise ContractError(f"{words}; supported are {', '.join(_DIALECTS)}. {remedy}")
     return dialect
 
 

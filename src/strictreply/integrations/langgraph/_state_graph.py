@@ -12,34 +12,18 @@ import anyio
 from strictreply import AsyncStrictClient, CallFailed, ContractError, LoopPolicy, Steering
 from strictreply.contract._contract import Check, aperform_check, perform_check
 from strictreply.contract._driving import adrive, drive
-from strictreply.coordination._agent_steering import ActionSteering, AgentSteering
-from strictreply.coordination._counting import RunMetrics, counted
+from strictreply.coordination import ActionSteering, AgentSteering, Router, RunMetrics, Topology, counted
 from strictreply.coordination._error_policy import ContentLoopGuard, ErrorPolicy
 from strictreply.coordination._next_node import RouteRule, Routes, edge_map, explain_route
 from strictreply.coordination._run_parts import Words
 from strictreply.coordination._run_state import END, HUMAN_INPUT, AgentState, changed, pending_requests, require
-from strictreply.coordination._topology import Topology
 from strictreply.coordination.formats import BaseResponseFormat, SystemPromptBuilder, format_of
-from strictreply.coordination.routing import Router
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.integrations import load
-from strictreply.integrations.langgraph._graph_state import (
-    BRANCH,
-    JOIN,
-    TOOLS,
-    ChatAgent,
-    GraphSettings,
-    RunState,
-    at_node,
-    branch_of,
-    branch_specs,
-    join_issues,
-    node_of,
-    run_issues,
-    spawn_issues,
-    with_task,
-)
-from strictreply.integrations.langgraph._graph_turns import (
+from strictreply.integrations.langgraph import _state as states
+from strictreply.integrations.langgraph._next_state import branch_outcome, branch_states, join_branches
+from strictreply.integrations.langgraph._state import BRANCH, JOIN, TOOLS, ChatAgent, GraphSettings, RunState, node_of
+from strictreply.integrations.langgraph._turns import (
     AskAgent,
     AskHuman,
     GraphEffect,
@@ -47,7 +31,6 @@ from strictreply.integrations.langgraph._graph_turns import (
     human_turn,
     tools_turn,
 )
-from strictreply.integrations.langgraph._next_state import branch_outcome, branch_states, join_branches
 from strictreply.pipeline._turn_effects import RunTools
 from strictreply.running._turn_performing import ToolRunner
 from strictreply.values._limits import JSONObject, is_count
@@ -231,25 +214,23 @@ class _GraphBuilder:
             return decision.target
         # Before branches are opened the topology is asked once more, whoever wrote them into the state.
         settings, spawned = self._settings, state["spawned"] or {}
-        branch = branch_of(state, settings.max_turns)
-        terms = settings.processor.terms(settings.agents[spawned["agent"]], branch)
-        require(spawn_issues(settings.topology, spawned, terms.permitted))
-        require(join_issues(settings.topology, state, spawned.get("waiting", ())))
+        terms = settings.processor.terms(settings.agents[spawned["agent"]], states.branch_of(state, settings.max_turns))
+        require(states.spawn_issues(settings.topology, spawned, terms.permitted))
+        require(states.join_issues(settings.topology, state, spawned.get("waiting", ())))
         send = load("langgraph.types").Send
         return [send(BRANCH, one) for one in branch_states(settings.topology, state, decision.max_loop_count)]
 
     def _checked(self, state: RunState) -> RunState:
         topology = self._settings.topology
-        require(run_issues(topology, state))
-        state = at_node(topology, state)
+        require(states.run_issues(topology, state))
+        state = states.at_node(topology, state)
         return state if self._limit is None else changed(state, max_loop_count=self._limit)
 
     def _joined(self, state: RunState) -> RunState:
         """Check branches that come together; what was executed in them counts before the limit is compared."""
         state = self._checked(state)
-        require(join_issues(self._settings.topology, state, branch_specs(state)))
-        opened = (state["spawned"] or {}).get("branches", ())
-        spent = sum(state["outcomes"][spec["id"]]["spent"] for spec in opened)
+        require(states.join_issues(self._settings.topology, state, states.branch_specs(state)))
+        spent = sum(state["outcomes"][spec["id"]]["spent"] for spec in (state["spawned"] or {}).get("branches", ()))
         return changed(state, loop_count=state["loop_count"] + spent)
 
     def _perform(self, effect: GraphEffect) -> Any:
@@ -301,9 +282,8 @@ def _node(run: Callable[[RunState], Any], arun: Callable[[RunState], Any]) -> An
     def ainvoke(_: object, state: RunState, *__: object, **___: object) -> Any:
         return arun(state)
 
-    members = {"invoke": invoke, "ainvoke": ainvoke}
-    return type("GraphNode", (load("langchain_core.runnables").Runnable,), members)()
+    return type("GraphNode", (load("langchain_core.runnables").Runnable,), {"invoke": invoke, "ainvoke": ainvoke})()
 
 
 def _changes(state: RunState, after: RunState) -> dict[str, Any]:
-    return {key: value for key, value in with_task(after).items() if state.get(key, ...) is not value}
+    return {key: value for key, value in states.with_task(after).items() if state.get(key, ...) is not value}

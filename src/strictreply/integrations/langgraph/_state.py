@@ -18,10 +18,8 @@ from typing import Annotated, Any, Final, cast
 
 from strictreply import AsyncStrictClient, Attempt, ContractError, Invalid, Issue, Steering, StrictClient
 from strictreply.contract._channels import compact
+from strictreply.coordination import ActionSteering, ContentLoopGuard, ContentStreak, HumanKind, RunMetrics, Topology
 from strictreply.coordination._actions import ActionType, Branch, BranchType, CoordinationCode, Permitted, StateError
-from strictreply.coordination._agent_steering import ActionSteering
-from strictreply.coordination._counting import RunMetrics
-from strictreply.coordination._error_policy import ContentLoopGuard, ContentStreak
 from strictreply.coordination._next_node import RouteReason
 from strictreply.coordination._permissions import Declared, not_allowed, refusal_of
 from strictreply.coordination._run_parts import (
@@ -29,21 +27,17 @@ from strictreply.coordination._run_parts import (
     NAME,
     OBJECT,
     TEXT,
-    HumanKind,
-    PendingHuman,
     StateSchema,
     Words,
     optional,
-    read_ledger,
     record,
 )
-from strictreply.coordination._run_state import END, HUMAN_INPUT, AgentState, changed, ledger_of, pending_requests
-from strictreply.coordination._topology import Topology
+from strictreply.coordination._run_state import END, HUMAN_INPUT, AgentState, changed, pending_requests
 from strictreply.coordination.formats import AgentContext, CoordinationContext, SystemPromptBuilder
 from strictreply.coordination.routing import Router
 from strictreply.coordination.validation import ActionAnswer, ValidationProcessor
 from strictreply.reading._decoding import decode
-from strictreply.values._issues import pointer, quote
+from strictreply.values._issues import pointer
 from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.wires import wire_of
 from strictreply.wires._opening import peek
@@ -223,10 +217,7 @@ def with_streak(state: RunState, agent: str, attempts: Sequence[Attempt]) -> Run
 
 
 def with_task(state: RunState) -> RunState:
-    """Return the state with a hash of the coming work as ``current_task``, which the loop limits compare (R39).
-
-    It is that of the coming calls or branches, without ids and spelling, or of the last turns that an agent received.
-    """
+    """Hash the coming calls or branches, or an agent's last turns, as ``current_task`` for the loop limits (R39)."""
     target, calling, spawned = state["next_agent"], state["calling"], state["spawned"]
     work: JSON
     if target == TOOLS and calling is not None:
@@ -286,18 +277,6 @@ def run_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
     needed = _PREPARED.get(str(state.get("next_agent")))
     if needed is not None and not state.get(needed):
         yield CoordinationCode.STATE_WRONG_TYPE.at(f"/{needed}", expected="an object, because the next agent needs one")
-
-
-def request_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
-    """Yield the targets of pending questions that are no agent, and not the branches that the run waits for."""
-    known, hint = ", ".join(topology.agents), "clear_human_input_request cancels the first pending question"
-    for index, request in enumerate(read_ledger(ledger_of(state), "/human_requests")):
-        for member in ("resume_to", "skip_to", "tell_to") if isinstance(request, PendingHuman) else ():
-            target = getattr(request, member)
-            opens = target == BRANCH and state["spawned"] is not None and member != "tell_to"
-            if target is not None and not opens and agent_at(topology, target) is None:
-                at = pointer("/human_requests", index, member)
-                yield CoordinationCode.STATE_UNKNOWN_WORD.at(at, expected=known, found=quote(target), hint=hint)
 
 
 def spawn_issues(topology: Topology, spawned: JSONObject, allowed: Permitted) -> Iterator[Issue]:
