@@ -6,9 +6,16 @@ and routed by :mod:`strictreply.coordination`, and LangGraph executes, stores th
 
 from __future__ import annotations
 
-from strictreply.integrations.langgraph._state import ChatAgent, RunState, RunStatus, node_of, outcome_of, outcomes_of
+from strictreply.integrations.langgraph._graph_state import (
+    ChatAgent,
+    RunState,
+    RunStatus,
+    node_of,
+    outcome_of,
+    outcomes_of,
+)
+from strictreply.integrations.langgraph._graph_turns import begin, executable_calls
 from strictreply.integrations.langgraph._state_graph import to_langgraph
-from strictreply.integrations.langgraph._turns import begin, executable_calls
 
 __all__ = [
     "ChatAgent",

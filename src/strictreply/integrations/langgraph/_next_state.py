@@ -30,8 +30,16 @@ from strictreply.coordination._run_state import (
     utc_now,
 )
 from strictreply.coordination.validation import place_in
-from strictreply.integrations.langgraph import _state as states
-from strictreply.integrations.langgraph._state import BRANCH, TOOLS, ChatAgent, RunState, RunStatus, as_text, node_of
+from strictreply.integrations.langgraph import _graph_state as states
+from strictreply.integrations.langgraph._graph_state import (
+    BRANCH,
+    TOOLS,
+    ChatAgent,
+    RunState,
+    RunStatus,
+    as_text,
+    node_of,
+)
 from strictreply.values._issues import pointer
 from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.wires._opening import peek

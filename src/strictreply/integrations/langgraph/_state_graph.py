@@ -20,10 +20,17 @@ from strictreply.coordination._run_state import END, HUMAN_INPUT, AgentState, ch
 from strictreply.coordination.formats import BaseResponseFormat, SystemPromptBuilder, format_of
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.integrations import load
-from strictreply.integrations.langgraph import _state as states
-from strictreply.integrations.langgraph._next_state import branch_outcome, branch_states, join_branches
-from strictreply.integrations.langgraph._state import BRANCH, JOIN, TOOLS, ChatAgent, GraphSettings, RunState, node_of
-from strictreply.integrations.langgraph._turns import (
+from strictreply.integrations.langgraph import _graph_state as states
+from strictreply.integrations.langgraph._graph_state import (
+    BRANCH,
+    JOIN,
+    TOOLS,
+    ChatAgent,
+    GraphSettings,
+    RunState,
+    node_of,
+)
+from strictreply.integrations.langgraph._graph_turns import (
     AskAgent,
     AskHuman,
     GraphEffect,
@@ -31,6 +38,7 @@ from strictreply.integrations.langgraph._turns import (
     human_turn,
     tools_turn,
 )
+from strictreply.integrations.langgraph._next_state import branch_outcome, branch_states, join_branches
 from strictreply.pipeline._turn_effects import RunTools
 from strictreply.running._turn_performing import ToolRunner
 from strictreply.values._limits import JSONObject, is_count

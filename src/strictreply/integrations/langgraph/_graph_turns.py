@@ -22,9 +22,9 @@ from strictreply.coordination._run_parts import HumanDecision, HumanKind, Settle
 from strictreply.coordination._run_state import changed, ledger_of, pending_requests, require, start_run
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.validation import with_reply_format
-from strictreply.integrations.langgraph import _state as states
+from strictreply.integrations.langgraph import _graph_state as states
+from strictreply.integrations.langgraph._graph_state import BRANCH, ChatAgent, GraphSettings, RunState
 from strictreply.integrations.langgraph._next_state import follow
-from strictreply.integrations.langgraph._state import BRANCH, ChatAgent, GraphSettings, RunState
 from strictreply.pipeline._turn_effects import RunTool, RunTools, identified, result_turns
 from strictreply.pipeline._values import ToolCallManifest
 from strictreply.values._issues import pointer, quote
