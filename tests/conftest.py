@@ -39,7 +39,7 @@ setattr(providers, "is_local_module_file", lambda _path: False)  # noqa: B010 - 
 @pytest.fixture
 def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """Run inner pytest sessions without plugins that no such test is about: they take seconds to load."""
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:langsmith_plugin -p no:hypothesispytest")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:langsmith_plugin -p no:hypothesispytest -p no:respx")
     return pytester
 
 
