@@ -6,10 +6,6 @@ point, or xdist or an event loop must have one to itself, they run it in one of 
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from importlib import import_module
-
 import pytest
 
 pytestmark = pytest.mark.one_lane
@@ -29,25 +25,10 @@ def app(client):
 
 
 @pytest.fixture
-def suite(pytester: pytest.Pytester) -> Iterator[pytest.Pytester]:
-    """A suite of somebody else's: its own configuration, warnings as errors.
-
-    What other tests left is not collected meanwhile: a traceback that is written amid ``ast.parse``, of an unraisable
-    exception say, breaks the parser of CPython 3.11, and the inner pytest parses what it imports.
-    """
+def suite(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A suite of somebody else's: its own configuration, warnings as errors."""
     pytester.makeini("[pytest]\nfilterwarnings = error\nasyncio_default_fixture_loop_scope = function\n")
-    gc.disable()
-    yield pytester
-    gc.enable()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def imported() -> None:
-    """Import what the inner runs need: pytester forgets what they imported themselves."""
-    for name in ("openai.resources.chat.completions", "strictreply.testing._malformed", "strictreply.testing.mounting"):
-        import_module(name)
-    for name in ("strictreply.client", "strictreply.retry._policy"):  # two of a class are not the same
-        import_module(name)
+    return pytester
 
 
 def run(suite: pytest.Pytester, tests: str, *options: str) -> pytest.RunResult:
