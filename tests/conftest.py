@@ -47,9 +47,7 @@ def imported() -> None:
 
 
 @pytest.fixture
-def pytester(
-    imported: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[pytest.Pytester]:
+def pytester(imported: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.Pytester]:
     """Run inner pytest sessions without plugins that no such test is about: they take seconds to load.
 
     What other tests left is not collected meanwhile: a traceback that is written amid ``ast.parse``, of an unraisable
