@@ -59,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def outcomes(desk: Any, folder: Path) -> Told:
-    """The whole story, told once, in this process: what a visit knows of those before is in the file and in the JSON."""
+    """The whole story, told once, in this process; a visit knows of those before by the file and the JSON alone."""
     with LoopbackServer(desk.desk_model(*desk.desk_tools(folder / "refunds.txt"))) as server:
         return list(desk.story(partial(desk.visit, server.base_url, folder)))
 
