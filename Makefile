@@ -27,8 +27,10 @@ quick: .venv/.ready ## run a fast part of the tests, for the work in between
 	@$(PY) $(PYTEST) --quick --hypothesis-profile=quick $(ARGS)
 
 # The second lane fills the gaps of the first, which waits for processes and sockets; what it prints is shown at the end.
+# Every worker imports and collects all tests for itself, so the second lane has few: on two processors it is one process.
+BESIDE ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) / 3)
 test: .venv/.ready .venv-openai2/.ready ## run all tests on the newest openai, beside them what reaches an SDK on 2.x
-	@lane=$$(mktemp); $(MAKE) --no-print-directory test-openai2 >$$lane 2>&1 & beside=$$!; \
+	@lane=$$(mktemp); $(MAKE) --no-print-directory test-openai2 WORKERS=$(BESIDE) >$$lane 2>&1 & beside=$$!; \
 	    trap 'kill $$beside; rm -f $$lane; exit 130' INT TERM; \
 	    status=0; $(MAKE) --no-print-directory test-newest || status=$$?; \
 	    wait $$beside || status=$$?; cat $$lane; rm -f $$lane; exit $$status

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -36,11 +37,26 @@ settings.load_profile("strictreply")
 setattr(providers, "is_local_module_file", lambda _path: False)  # noqa: B010 - Hypothesis does not export it
 
 
+@pytest.fixture(scope="session")
+def imported() -> None:
+    """Import what inner pytest sessions in this process need: pytester forgets what they imported themselves."""
+    for name in ("openai.resources.chat.completions", "strictreply.testing._malformed", "strictreply.testing.mounting"):
+        import_module(name)
+    for name in ("strictreply.client", "strictreply.retry._policy"):  # two of a class are not the same
+        import_module(name)
+
+
 @pytest.fixture
-def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """Run inner pytest sessions without plugins that no such test is about: they take seconds to load."""
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:langsmith_plugin -p no:hypothesispytest")
-    return pytester
+def pytester(imported: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.Pytester]:
+    """Run inner pytest sessions without plugins that no such test is about: they take seconds to load.
+
+    What other tests left is not collected meanwhile: a traceback that is written amid ``ast.parse``, of an unraisable
+    exception say, breaks the parser of CPython 3.11, and the inner pytest parses what it imports.
+    """
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:langsmith_plugin -p no:hypothesispytest -p no:respx")
+    gc.disable()
+    yield pytester
+    gc.enable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

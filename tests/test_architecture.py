@@ -13,6 +13,8 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 PACKAGES = (
     "values",
     "reading",
@@ -207,6 +209,7 @@ def test_no_import_cycles() -> None:
     assert cycle == []
 
 
+@pytest.mark.one_lane
 def test_the_pure_packages_know_no_sdk() -> None:
     """Below the client nothing imports an HTTP library, an SDK or a terminal library, not even for types."""
     assert [
@@ -216,6 +219,7 @@ def test_the_pure_packages_know_no_sdk() -> None:
     ] == []
 
 
+@pytest.mark.one_lane
 def test_the_core_needs_openai_for_types_only() -> None:
     """Outside the programs, openai is imported under TYPE_CHECKING alone."""
     assert [
@@ -227,6 +231,7 @@ def test_the_core_needs_openai_for_types_only() -> None:
     ] == []
 
 
+@pytest.mark.one_lane
 def test_what_is_imported_is_declared() -> None:
     """Every third-party package that the sources name is a dependency in pyproject.toml, not the guest of another."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from programs import Programs
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 MAX_LINES = 70
@@ -80,22 +80,18 @@ def test_every_example_is_run_here() -> None:
     assert {name for name, path in paths.items() if len(path.read_text("utf-8").splitlines()) > MAX_LINES} == set()
 
 
+@pytest.fixture(scope="module")
+def programs() -> Iterator[Programs]:
+    """What runs the examples."""
+    with Programs() as programs:
+        yield programs
+
+
 @pytest.mark.parametrize("name", PROMISES)
-def test_an_example_keeps_its_promise(name: str, tmp_path: Path) -> None:
+def test_an_example_keeps_its_promise(programs: Programs, name: str, tmp_path: Path) -> None:
     """Run from anywhere, without a key or a network, it ends well, warns of nothing and prints these lines in order."""
-    env = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")} | {
-        "PYTHONIOENCODING": "utf-8"
-    }
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(FOLDER / f"{name}.py")],
-        cwd=tmp_path,
-        env=env,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        timeout=60,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    left = iter(done.stdout.splitlines())
+    status, stdout, stderr = programs.run(FOLDER / f"{name}.py", tmp_path)
+    assert (status, stderr) == (0, "")
+    left = iter(stdout.splitlines())
     for promise in PROMISES[name]:
-        assert any(re.search(promise, line) for line in left), f"{promise} is not in, or not in order:\n{done.stdout}"
+        assert any(re.search(promise, line) for line in left), f"{promise} is not in, or not in order:\n{stdout}"

@@ -50,7 +50,7 @@ def told_by_pytest(pytester: pytest.Pytester, program: str, *options: str, name:
     """Run a test file as a newcomer does, and give what is printed."""
     pytester.makeini("[pytest]\n")
     pytester.makepyfile(**{name: program})
-    return pytester.runpytest_subprocess(
+    return pytester.runpytest_inprocess(
         *("-p", "no:cacheprovider", "-p", "no:asyncio", "-p", "no:xdist"), *options
     ).stdout.str()
 

@@ -367,8 +367,11 @@ def test_the_command_is_a_group(command: Command) -> None:
 STARTER = """
 import json, os, sys
 import openai
+import strictreply.batch
 import strictreply.cli._batch_command
 from strictreply.cli._app import app
+
+strictreply.wrap(openai.AsyncOpenAI(api_key="none")).chat.completions  # either imports more when it is used
 
 for line in sys.stdin:
     child = os.fork()

@@ -6,10 +6,6 @@ point, or xdist or an event loop must have one to itself, they run it in one of 
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from importlib import import_module
-
 import pytest
 
 pytestmark = pytest.mark.one_lane
@@ -29,25 +25,10 @@ def app(client):
 
 
 @pytest.fixture
-def suite(pytester: pytest.Pytester) -> Iterator[pytest.Pytester]:
-    """A suite of somebody else's: its own configuration, warnings as errors.
-
-    What other tests left is not collected meanwhile: a traceback that is written amid ``ast.parse``, of an unraisable
-    exception say, breaks the parser of CPython 3.11, and the inner pytest parses what it imports.
-    """
+def suite(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A suite of somebody else's: its own configuration, warnings as errors."""
     pytester.makeini("[pytest]\nfilterwarnings = error\nasyncio_default_fixture_loop_scope = function\n")
-    gc.disable()
-    yield pytester
-    gc.enable()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def imported() -> None:
-    """Import what the inner runs need: pytester forgets what they imported themselves."""
-    for name in ("openai.resources.chat.completions", "strictreply.testing._malformed", "strictreply.testing.mounting"):
-        import_module(name)
-    for name in ("strictreply.client", "strictreply.retry._policy"):  # two of a class are not the same
-        import_module(name)
+    return pytester
 
 
 def run(suite: pytest.Pytester, tests: str, *options: str) -> pytest.RunResult:
@@ -240,14 +221,6 @@ def test_it(llm, no_backoff):
     assert outcomes["passed"] >= 100
 
 
-def test_it_works_under_xdist(suite: pytest.Pytester) -> None:
-    """Workers collect the same runs in the same order, and a failure's section comes through."""
-    result = run_apart(suite, MARKED, "-n", "2", "-k", "wrong_type")
-    assert result.parseoutcomes().get("failed", 0) >= 1
-    assert "llm.script(faults.wrong_type(search" in result.stdout.str()
-    assert "Different tests were collected" not in result.stdout.str()
-
-
 ASYNC = """
 import openai
 
@@ -363,7 +336,7 @@ def test_it():
     assert not {"openai", "hypothesis", "respx", "strictreply.testing.faults"} & set(sys.modules)
 """
     )
-    suite.runpytest_subprocess("-p", "no:hypothesispytest", "-p", "no:respx").assert_outcomes(passed=1)
+    suite.runpytest_subprocess("-p", "no:hypothesispytest").assert_outcomes(passed=1)
 
 
 def test_an_endless_loop_fails_the_test(pytester: pytest.Pytester) -> None:
@@ -472,10 +445,15 @@ def test_all_reports_each_reply(suite: pytest.Pytester) -> None:
 
 
 def test_two_causes_are_two_failing_tests_also_under_xdist(suite: pytest.Pytester) -> None:
-    """A crash in a function of its own is a cause of its own; the workers' reports are put together."""
+    """A crash in a function of its own is a cause of its own; the workers' reports are put together.
+
+    Workers collect the same runs in the same order, and a failure's section comes through.
+    """
     crashing = SHOP.replace("def status(order: int) -> None:", "def status(order: int) -> None:\n    1 / (order - 1)")
     crashing = crashing.replace('status(told(args["order"], int))', 'status(args["order"])')
     suite.makepyfile(test_app=crashing)
     result = suite.runpytest_subprocess("-p", "no:cacheprovider", "-n", "2")
     assert result.parseoutcomes()["failed"] == 2
+    assert "Different tests were collected" not in result.stdout.str()
+    assert result.stdout.str().count("llm.script(faults.") == 2
     result.stdout.fnmatch_lines(["acts on invalid data: AssertionError at *", "crashes: TypeError at *"])

@@ -391,6 +391,7 @@ def test_a_path_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:
         record(openai_client(always(GOOD)), tmp_path / "nowhere" / "shop.jsonl")
 
 
+@pytest.mark.one_lane
 def test_lines_stay_whole_under_threads(path: Path) -> None:
     """Several clients in several threads write to one file, line by line."""
     clients = [record(openai_client(always(ok.answer("é" * 20_000).served)), path) for _ in range(2)]

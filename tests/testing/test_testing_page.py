@@ -30,7 +30,7 @@ def test_ten_lines_catch_the_bug(suite: pytest.Pytester) -> None:
     """The first program, at most ten lines, fails once for each cause, and prints what the page shows."""
     assert len(code_lines(BLOCKS[0])) <= 10
     suite.makepyfile(test_shop=BLOCKS[0])
-    result = suite.runpytest_subprocess("-p", "no:cacheprovider", "-n", "0")
+    result = suite.runpytest_inprocess("-p", "no:cacheprovider", "-n", "0")
     outcomes, told = result.parseoutcomes(), result.stdout.str()
     assert (outcomes["failed"], outcomes["same"]) == (2, 26)
     assert [line for shown in SHOWN[:3] for line in code_lines(shown) if line not in told] == []
@@ -39,7 +39,7 @@ def test_ten_lines_catch_the_bug(suite: pytest.Pytester) -> None:
 def test_the_wrapped_app_passes_the_same_test(suite: pytest.Pytester) -> None:
     """Around the same app, the wrapped client turns every one of these faults into a good reply."""
     suite.makepyfile(test_shop=BLOCKS[0].partition("@pytest.mark")[0] + BLOCKS[1])
-    outcomes = suite.runpytest_subprocess("-p", "no:cacheprovider", "-n", "0").parseoutcomes()
+    outcomes = suite.runpytest_inprocess("-p", "no:cacheprovider", "-n", "0").parseoutcomes()
     assert SHOWN[3].split() == [str(outcomes["passed"]), *outcomes]
 
 
@@ -48,14 +48,14 @@ def test_the_script_of_the_page_runs(suite: pytest.Pytester) -> None:
     app = BLOCKS[0].partition("@pytest.mark")[0].replace("def app(", "def trusting(")
     wrapped = "\nimport strictreply as sr\n\ndef app(client):\n    return trusting(sr.wrap(client, tools=[search]))\n\n"
     suite.makepyfile(test_shop=app + wrapped + BLOCKS[2])
-    suite.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+    suite.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
 def test_an_unchanged_program_is_tested(suite: pytest.Pytester) -> None:
     """A program that makes its own client fails over the loopback server for the causes of the first test."""
     program = next(block for block in BLOCKS if "OPENAI_BASE_URL" in block)
     suite.makepyfile(test_shop=BLOCKS[0].partition("@pytest.mark")[0] + program)
-    outcomes = suite.runpytest_subprocess("-p", "no:cacheprovider", "-n", "0").parseoutcomes()
+    outcomes = suite.runpytest_inprocess("-p", "no:cacheprovider", "-n", "0").parseoutcomes()
     assert (outcomes["failed"], outcomes["same"]) == (2, 26)
 
 

@@ -19,6 +19,7 @@ from strictreply.testing._steps import Fault, Kind, ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply
 from strictreply.testing.faults._catalogue import Entry, is_refused
 from strictreply.testing.mounting import ScriptedClient, openai_client
+from testing.faults.reply_laws import Client as JSONClient
 from testing.tool_sample import SAMPLE
 
 POLICY = sr.RetryPolicy(max_retries=1, transport_retries=0)
@@ -69,9 +70,15 @@ def made(entry: Entry) -> Iterator[tuple[Target, Fault]]:
                 assert (entry.name, target.name) in LEFT_OUT, fault.source
 
 
-def ending_of(model: ScriptedModel, target: Target, fault: Fault) -> sr.CallFailed:
+def client_of(model: ScriptedModel, fault: Fault, *, as_json: bool) -> Any:
+    """Return a client of the model: it returns the SDK's objects, or the same as JSON, which takes half the time."""
+    if isinstance(fault.served, HTTPReply):
+        return openai_client(model)
+    return JSONClient(model) if as_json else ScriptedClient(model)
+
+
+def ending_of(unwrapped: Any, target: Target, fault: Fault) -> sr.CallFailed:
     """Return the strictreply error that a wrapped client's call ends in; other exceptions propagate."""
-    unwrapped: Any = openai_client(model) if isinstance(fault.served, HTTPReply) else ScriptedClient(model)
     client = sr.wrap(unwrapped, contract=target.contract, policy=POLICY)
     try:
         reply = client.reply(model="m", messages=USER, **fault.needs)
@@ -84,18 +91,19 @@ def ending_of(model: ScriptedModel, target: Target, fault: Fault) -> sr.CallFail
 @entries
 def test_every_fault_is_refused_with_its_code(entry: Entry) -> None:
     """The bare gate gives the code. However often the model makes the fault, a wrapped client's call ends in our error
-    with the code, and nothing invented gets out: neither in the error nor in the prompt of the next ask.
+    with the code, and nothing invented gets out: neither in the error nor in the prompt of the next ask. In each place
+    the first fault comes in the SDK's objects; of other tools' only the text differs.
     """
-    count = 0
+    places = set()
     for target, fault in made(entry):
         model = ScriptedModel(fault, then=fault)
-        error = ending_of(model, target, fault)
+        error = ending_of(client_of(model, fault, as_json=target.place in places), target, fault)
         codes = {issue.code for issue in error.issues} | {error.reason}
         assert fault.code in codes, f"{fault.source} in {target.place} gives {sorted(codes)}"
         assert not [word for word in fault.invented if word in f"{error}{error!r}"], fault.source
         model.assert_no_echo()
-        count += 1
-    assert count, "no tool of the sample can be spoiled so"
+        places.add(target.place)
+    assert places, "no tool of the sample can be spoiled so"
 
 
 def test_names_are_unique() -> None:

@@ -6,6 +6,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from browser import Page, measured, needs_chromium, numbers, opened, picture
 from strictreply.testing._probing.report_page import report_page
 from strictreply.testing._probing.survival_report import FINDINGS, Baseline, ProbeOutcome
@@ -71,6 +73,7 @@ def test_what_is_new_against_a_baseline_is_marked() -> None:
     assert all(f"{run.id} · new" in text for run in compared.new)
 
 
+@pytest.mark.one_lane
 @needs_chromium
 def test_a_browser_shows_the_counts(tmp_path: Path) -> None:
     """The rendered document holds the numbers of the report, no script ran, and a picture can be taken."""
@@ -81,6 +84,7 @@ def test_a_browser_shows_the_counts(tmp_path: Path) -> None:
     assert picture(tmp_path, report_page(FULL)).startswith(b"\x89PNG")
 
 
+@pytest.mark.one_lane
 @needs_chromium
 def test_it_is_readable_on_a_phone_and_its_filters_filter(tmp_path: Path) -> None:
     """Nothing is wider than 400 pixels; each choice shows the findings of its harm, its kind, or the new ones."""
