@@ -7,7 +7,6 @@ import copy
 import inspect
 import json
 import pickle
-import warnings
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from functools import partial
@@ -181,24 +180,21 @@ def test_a_drop_in_call_allows_parallel_calls() -> None:
         client.reply(**ASK)
 
 
-def test_a_beta_of_responses_is_warned_of_once() -> None:
-    """A method that no contract guards warns once, by name."""
-    client, _ = wrapped(status(500), options={"max_retries": 0})
+def test_a_beta_of_responses_is_refused() -> None:
+    """A way to a response that no contract guards raises and sends nothing, in the SDK's raw form, too."""
+    client, server = wrapped(GOOD)
     if not hasattr(client.beta, "responses"):
         pytest.skip("this SDK has no beta of responses")
-
-    def ask() -> None:
-        with pytest.raises(openai.InternalServerError):
-            client.beta.responses.create(model="m", input="x", betas=["responses_multi_agent=v1"])
-
-    with pytest.warns(UserWarning, match=r"beta\.responses\.create"):
-        ask()
-    with warnings.catch_warnings(action="error"):
-        ask()
+    beta = client.beta.responses
+    for ask in (beta.create, beta.parse, beta.with_raw_response.create, beta.with_streaming_response.create):
+        with pytest.raises(NotImplementedError, match=r"client\.responses"):
+            ask(model="m", input="x").__enter__()
+    assert server.bodies == []
+    assert sr.guarded(client)["beta.responses.create"] == "refuses"
 
 
 def test_each_method_says_what_becomes_of_it() -> None:
-    """``guarded`` lists every method of the client: what is a completion is guarded, all else passes."""
+    """``guarded`` lists every method of the client: what is a completion is guarded or refused, all else passes."""
     client, _ = wrapped(GOOD)
     held = sr.guarded(client)
     assert held["chat.completions.create"] == held["beta.chat.completions.parse"] == "guarded"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, cached_property, partial, update_wrapper
 from types import FunctionType
@@ -30,7 +29,6 @@ _TAKEN: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
 """The keywords that ``create`` needs, and those that are no keywords of it though we would read them."""
 
 _OUR_KEYWORDS = frozenset({"contract", "policy", "steering"})
-_UNGUARDED = "beta.responses.{0}() is not guarded by strictreply: its result was not validated. Use client.responses"
 Held: TypeAlias = Literal["guarded", "passes", "refuses"]
 """What becomes of a call of a method: its completion is judged, it reaches the API as it is, or it raises."""
 
@@ -112,7 +110,7 @@ class Namespaces:
         beta = self._like(inner)
         beta.chat = self._guarded_chat(inner.chat)
         if hasattr(inner, "responses"):
-            beta.responses = self._like(inner.responses, UnguardedResponses, warned=[])
+            beta.responses = self._like(inner.responses, RefusedResponses)
         return beta
 
     def patched_create(self, wire: Wire) -> Any:
@@ -205,21 +203,14 @@ class GuardedAsyncMethods(_Guarded):
         return await self._parsed(keywords)
 
 
-def _warning(name: str) -> Callable[..., Any]:
-    # the SDK's own method, with a warning that nothing is judged
-    def method(self: Any, **keywords: Any) -> Any:
-        if not self._strictreply_warned:
-            self._strictreply_warned.append(name)
-            warnings.warn(_UNGUARDED.format(name), UserWarning, stacklevel=2)
-        return getattr(super(UnguardedResponses, self), name)(**keywords)
+class RefusedResponses:
+    """``beta.responses`` of a wrapped client: no contract reaches it."""
 
-    return method
+    def create(self, **_: Any) -> Any:
+        """Raise NotImplementedError, which names the guarded way."""
+        raise NotImplementedError("beta.responses cannot be guarded; call client.responses")
 
-
-class UnguardedResponses:
-    """``beta.responses`` of a wrapped client: no contract reaches it, of which the first call warns."""
-
-    create, parse, stream = map(_warning, ("create", "parse", "stream"))
+    parse = stream = create
 
 
 def _finished(parse: Callable[[Any], Any], is_class: bool, response: Any, reply: AssistantReply) -> Any:
@@ -275,7 +266,8 @@ def guarded(client: Any) -> dict[str, Held]:
     for path in _methods(inner, "", 0):
         place, _, name = path.rpartition(".")
         is_guarded = place in _GUARDED and name in {"create", "parse", "stream"}
-        found[path] = "guarded" if is_guarded else "passes"
+        is_refused = place == "beta.responses" and hasattr(RefusedResponses, name)
+        found[path] = "guarded" if is_guarded else "refuses" if is_refused else "passes"
         if is_guarded:
             found |= {f"{place}.{form}.{name}": "guarded" for form in ("with_raw_response", "with_streaming_response")}
     return found

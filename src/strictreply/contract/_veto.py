@@ -1,4 +1,7 @@
-"""The veto on a reply that is still written: what it stops, the judge refuses whatever follows, with the same issue."""
+"""The veto on a reply that is still written: what it stops, the judge refuses whatever follows, with the same issue.
+
+What the veto lets pass may still be invalid; the judge alone accepts.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ _FENCE_START = re.compile(r"`{1,3}\Z|```(?:j|js|jso|json)?[ \t]*\r?\Z", re.IGNOR
 
 
 class Veto:
-    """One reply followed as it comes, for one attempt; after an issue, which nothing can mend, nothing more is fed."""
+    """One reply followed as it comes, for one attempt.
+
+    :meth:`text` and :meth:`call` return the issue that nothing can mend, None while something can; it ends the feeding.
+    """
 
     def __init__(self, contract: Contract) -> None:
         self._contract = contract

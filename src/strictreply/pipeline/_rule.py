@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Final, Literal, TypeAlias, Unpack
+from typing import Any, Final, Literal, TypeAlias, Unpack, cast
 
 from strictreply.contract._tool import Tool
 from strictreply.pipeline._invoke_result import Breach, InvokeCode, InvokeError
@@ -51,7 +51,7 @@ _PLAIN: Final[tuple[tuple[type, Callable[[Any], object]], ...]] = (  # also of s
     (int, int.__int__),
     (float, float.__float__),
     (list, list.copy),
-    (tuple, lambda value: tuple[object, ...].__getitem__(value, slice(None))),
+    (tuple, lambda value: tuple.__getitem__(cast("tuple[object, ...]", value), slice(None))),
     (bytes, lambda value: bytes.__getitem__(value, slice(None))),
     (bytearray, bytearray.copy),
 )
