@@ -51,7 +51,7 @@ _PLAIN: Final[tuple[tuple[type, Callable[[Any], object]], ...]] = (  # also of s
     (int, int.__int__),
     (float, float.__float__),
     (list, list.copy),
-    (tuple, lambda value: tuple.__getitem__(cast("tuple[object, ...]", value), slice(None))),
+    (tuple, lambda value: tuple(cast("Iterator[object]", tuple.__iter__(value)))),
     (bytes, lambda value: bytes.__getitem__(value, slice(None))),
     (bytearray, bytearray.copy),
 )
