@@ -256,6 +256,7 @@ class Bounds:
         return response
 
     async def checked_later(self, sent: Awaitable[Any]) -> Any:
+        """Await a response, and return it like :meth:`checked`."""
         return self.checked(await sent)
 
 

@@ -198,6 +198,7 @@ class EventRelay(Relay):
         self._is_shown, self._has_shown = asks_for == "reply", False
 
     def passed(self, came: Came, assembly: Assembly) -> list[Provisional[Any]]:  # noqa: ARG002
+        """Return the new piece of the content."""
         text = assembly.delta.get("content")
         if not self._is_shown or not isinstance(text, str) or not text:
             return []
@@ -205,8 +206,10 @@ class EventRelay(Relay):
         return [Provisional(text, self.veto.partial())]
 
     def rejected(self, attempt: Attempt) -> list[Retracted]:
+        """Take back what was shown."""
         shown, self._has_shown = self._has_shown, False
         return [Retracted(attempt.issues)] if shown else []
 
     def released(self, reply: AssistantReply[A_co], response: JSONObject) -> list[Accepted[A_co]]:  # noqa: ARG002
+        """Return the end of the stream."""
         return [Accepted(reply)]

@@ -122,6 +122,7 @@ class Sending:
         return None if self.until is None else max(0.0, self.until - self.clock())
 
     def send(self, request: JSONObject, timeout: float | None) -> Any:
+        """Make one call; see :meth:`Transport.send`."""
         if self.repeats:  # where the SDK itself counts them
             request = with_header(request, "x-stainless-retry-count", str(self.repeats))
         return self.transport.send(request, timeout, self.way)
@@ -258,6 +259,7 @@ class Incoming:
         return self._read(next(self._pieces, _END))
 
     async def anext(self) -> list[Came] | None:
+        """Return what :meth:`next` does."""
         return self._read(await anext(self._pieces, _END))
 
     def _read(self, piece: Any) -> list[Came] | None:

@@ -197,9 +197,11 @@ class GuardedAsyncMethods(_Guarded):
     """The same of a wrapped async client: the twin of :class:`GuardedMethods`."""
 
     async def create(self, **keywords: Any) -> Any:
+        """Make one call; the response is valid by the contract."""
         return await self._created(keywords)
 
     async def parse(self, **keywords: Any) -> Any:
+        """Make one call; what is parsed in the response is what was judged."""
         return await self._parsed(keywords)
 
 

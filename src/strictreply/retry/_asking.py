@@ -113,6 +113,7 @@ class Turn:
 
 
 def first_turn(ask: Ask) -> Turn:
+    """Make the first request."""
     request, added = dressed(ask.contract, ask.base, ask.unwanted, ask.wire, None)
     return Turn(request, added=added, unwanted=ask.unwanted)
 

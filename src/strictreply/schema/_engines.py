@@ -190,6 +190,7 @@ class RustEngine:
 
     @staticmethod
     def refuse_malformed(document: Document) -> None:
+        """Check a schema against its metaschema."""
         with _contract_errors(document):
             jsonschema_rs.meta.validate(document)
 

@@ -243,14 +243,17 @@ class LiveCheck:
         self._length, self._limit = 0, math.inf
 
     def key_begins(self) -> bool:
+        """Hear that the name of a member begins."""
         self._length, self._limit = 0, math.inf
         self._known = _texts([alternative.names for _, alternative in self._alive])
         return self._known == []
 
     def key(self, name: str) -> bool:
+        """Hear the name of the member whose value comes next."""
         return self._descend([(live, live[1].member(name)) for live in self._alive])
 
     def item(self, index: int) -> bool:
+        """Hear that an item comes next."""
         return self._descend([(live, live[1].item(index)) for live in self._alive])
 
     def _descend(self, below: list[tuple[_Live, Place | None]]) -> bool:
@@ -258,10 +261,12 @@ class LiveCheck:
         return not self._candidates
 
     def member(self, count: int) -> bool:
+        """Hear that one more member follows so many."""
         self._alive = [live for live in self._alive if count < live[1].max_members]
         return not self._alive
 
     def begins(self, kind: str) -> bool:
+        """Hear the JSON type of a value at its first character."""
         candidates = self._candidates = [each for each in self._candidates if kind in each[1].kinds]
         if kind == "string":
             self._length, self._limit = 0, max((place.limit for _, place in candidates), default=0)
@@ -274,6 +279,7 @@ class LiveCheck:
         return not candidates
 
     def part(self, text: str) -> bool:
+        """Hear a part of the open string or member name."""
         start = self._length
         self._length += len(text)
         if self._known is None:
@@ -282,9 +288,11 @@ class LiveCheck:
         return not self._known
 
     def scalar(self, value: JSON) -> bool:
+        """Hear the whole value of a string, a number or a word."""
         return self._settle([each for each in self._candidates if each[1].accepts(value)])
 
     def ends(self, value: JSON, size: int) -> bool:
+        """Hear the whole value of an object or array."""
         alive = [live for live in self._alive if not isinstance(value, dict) or live[1].required <= value.keys()]
         candidates, self._alive = self._outer.pop()
         held = [candidates[number] for number in dict.fromkeys(number for number, _ in alive)]

@@ -158,6 +158,7 @@ class ReferenceEngine:
         self._validator = extended(document, registry=registry, format_checker=_format_checker() if formats else None)
 
     def is_valid(self, value: JSON) -> bool:
+        """Return whether the value fits."""
         try:
             return bool(self._validator.is_valid(value))
         except Unresolvable as error:
@@ -165,6 +166,7 @@ class ReferenceEngine:
 
     @staticmethod
     def refuse_malformed(document: Document) -> None:
+        """Check a schema against its metaschema."""
         written: Any = document
         try:
             jsonschema.validators.validator_for({"$schema": draft_of(document)}).check_schema(written)

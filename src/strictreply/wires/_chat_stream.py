@@ -32,6 +32,7 @@ class ChatAssembly(Assembly):
         self._choices: dict[int, _Choice] = {}
 
     def add(self, chunk: JSON) -> None:
+        """Take one chunk."""
         self.is_piece = self._add_usual(chunk)
         if not self.is_piece:
             self._add(chunk)
@@ -80,6 +81,7 @@ class ChatAssembly(Assembly):
         return self._choices[0].reason if 0 in self._choices else None
 
     def response(self, *, is_whole: bool = True) -> JSONObject:
+        """Return the completion that the chunks make; without its end, or not ``is_whole``, as one broken off."""
         sound = is_whole and self.is_done
         choices: list[JSON] = [self._choices[index].whole(index, sound=sound) for index in sorted(self._choices)]
         around = {name: value for name, value in self._around.items() if name != "choices"}
@@ -257,6 +259,7 @@ class ChatSent:
 
     @property
     def text(self) -> str:
+        """The text of the content that was passed on."""
         return self._text.getvalue()
 
     def add(self, event: JSON) -> None:
@@ -269,6 +272,7 @@ class ChatSent:
             self._around = {name: chunk[name] for name in ("id", "created", "model") if name in chunk}
 
     def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:
+        """Yield the chunks left of an accepted completion; see :class:`~strictreply.wires._opening.SentSoFar`."""
         completion, sent = response, self.text
         if sent:
             (choice,) = response["choices"]

@@ -63,6 +63,7 @@ class ResponsesAssembly(Assembly):
         self._last: int | None = None
 
     def add(self, chunk: JSON) -> None:
+        """Take one event."""
         self.delta = {}
         kind = chunk.get("type") if isinstance(chunk, dict) else None
         if not isinstance(chunk, dict) or not (isinstance(kind, str) or chunk.get("error")):
@@ -209,6 +210,7 @@ class ResponsesAssembly(Assembly):
         return len(last) == len(came) and all(_agrees(held, item) for held, item in zip(came, last, strict=True))
 
     def response(self, *, is_whole: bool = True) -> JSONObject:
+        """Return the response that the events make; without its end, or not ``is_whole``, as one broken off."""
         if self.is_done and is_whole:
             return {"object": "response", **self.around}
         output = [self.items[index].whole() for index in sorted(self.items)]
@@ -264,9 +266,11 @@ class ResponsesSent:
 
     @property
     def text(self) -> str:
+        """The text of the answer that was passed on."""
         return "".join(self._texts)
 
     def add(self, event: JSON) -> None:
+        """Take an event that is passed on."""
         self._came.add(event)
         told: Any = event
         self._texts += [self._came.delta["content"]] if "content" in self._came.delta else []
@@ -279,6 +283,7 @@ class ResponsesSent:
             self._ended.add(at)
 
     def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:  # noqa: ARG002
+        """Yield the events that are left; see :class:`~strictreply.wires._opening.SentSoFar`."""
         for event in self._events(self._one_with_sent(response)):
             self._number += 1
             yield event | {"sequence_number": self._number}
