@@ -58,14 +58,62 @@ if TYPE_CHECKING:
         Verdict,
     )
 
-__all__ = ["AsyncReplyStream", "AsyncStrictClient", "Exchange", "ReplyStream", "StrictClient", "guarded", "wrap"]
-__all__ += ["Contract", "ContractError", "ContractWarning", "Limits", "LoopPolicy", "RetryPolicy", "Tool", "tool"]
-__all__ += ["Decision", "Run", "SQLiteSessionStore", "arun", "arun_stream", "batch", "run", "run_stream"]
-__all__ += ["Category", "Code", "Issue", "NextRequest", "Remedy", "Situation", "Steering", "TieredSteering"]
-__all__ += ["Accepted", "AssistantReply", "Attempt", "DirectAnswer", "Invalid", "Partial", "Provisional", "Retracted"]
-__all__ += ["ToolCall", "ToolCalls", "Usage", "Valid", "Verdict"]
-__all__ += ["CallFailed", "InvokeFailed", "IterationsExceeded", "ReplyHalted", "ReplyRejected", "StrictReplyError"]
-__all__ += ["ToolArgumentsError", "ToolError", "ToolExecutionError", "TransportFailed"]
+__all__ = [
+    "Accepted",
+    "AssistantReply",
+    "AsyncReplyStream",
+    "AsyncStrictClient",
+    "Attempt",
+    "CallFailed",
+    "Category",
+    "Code",
+    "Contract",
+    "ContractError",
+    "ContractWarning",
+    "Decision",
+    "DirectAnswer",
+    "Exchange",
+    "Invalid",
+    "InvokeFailed",
+    "Issue",
+    "IterationsExceeded",
+    "Limits",
+    "LoopPolicy",
+    "NextRequest",
+    "Partial",
+    "Provisional",
+    "Remedy",
+    "ReplyHalted",
+    "ReplyRejected",
+    "ReplyStream",
+    "Retracted",
+    "RetryPolicy",
+    "Run",
+    "SQLiteSessionStore",
+    "Situation",
+    "Steering",
+    "StrictClient",
+    "StrictReplyError",
+    "TieredSteering",
+    "Tool",
+    "ToolArgumentsError",
+    "ToolCall",
+    "ToolCalls",
+    "ToolError",
+    "ToolExecutionError",
+    "TransportFailed",
+    "Usage",
+    "Valid",
+    "Verdict",
+    "arun",
+    "arun_stream",
+    "batch",
+    "guarded",
+    "run",
+    "run_stream",
+    "tool",
+    "wrap",
+]
 
 _MODULES = {
     "client._client": "AsyncStrictClient StrictClient wrap",
