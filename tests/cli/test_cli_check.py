@@ -225,6 +225,15 @@ def test_nothing_invalid_is_kept() -> None:
     assert not any(isinstance(value, list) and value for value in vars(tally).values())
 
 
+def test_equal_counts_are_in_the_order_of_codes() -> None:
+    """Codes are sorted by the number of their replies, then by name, whatever order they came in."""
+    tally = ReplyTally(lambda _: None)
+    for codes in (("tool.unknown", "args.type", "args.enum", "json.syntax"), ("json.syntax",)):
+        tally.add(Path("x.jsonl"), JudgedLine(1, "m", "search", [{"code": code} for code in codes]))
+    in_order = ["json.syntax", "args.enum", "args.type", "tool.unknown"]
+    assert [code for code, _ in tally.codes()] == list(tally.to_dict()["by_code"]) == in_order
+
+
 def test_a_recorded_response_counts_under_its_tool(command: Command, tmp_path: Path) -> None:
     """A reply of the Responses API also counts under the tool of its first call."""
     tools = [{"type": "function", **json.loads(TOOLS)[0]["function"]}]

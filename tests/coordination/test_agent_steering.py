@@ -307,6 +307,13 @@ def test_what_was_said_is_counted() -> None:
     assert silent.stats().total_injections == 0
 
 
+def test_a_context_is_equal_to_another_of_the_same_values() -> None:
+    """The default format is one value: JSON, whatever format is the default of those that ask a model."""
+    one, another = (SteeringContext(permitted=COORDINATOR) for _ in range(2))
+    assert one == another
+    assert type(one.response_format) is JSONResponseFormat
+
+
 def test_threads_are_counted_alike() -> None:
     """No injection of any thread is lost."""
     steering, context = AgentSteering(), SteeringContext(permitted=COORDINATOR, issues=BAD_FORMAT)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 import strictreply as sr
 from gateways.proxy import Proxy
 from strictreply.testing import Fault, HTTPReply, Kind, faults, ok
-from strictreply.testing._wire import WireEnding, assistant, completion, render
+from strictreply.testing._wire import Pause, WireEnding, assistant, completion, render
 
 pytestmark = pytest.mark.one_lane
 
@@ -210,15 +211,38 @@ def test_text_is_live(proxy: Proxy) -> None:
         assert next(text for text in texts if text)
 
 
+class UntilRead(Pause):
+    """A pause until the client has text: what a proxy has not read when a connection breaks is lost to it."""
+
+    is_read: threading.Event
+
+    def __init__(self, is_read: threading.Event) -> None:
+        object.__setattr__(self, "is_read", is_read)  # it is frozen
+
+    @property
+    def seconds(self) -> float:
+        """Wait, and let no more time pass."""
+        return float(not self.is_read.wait(60))
+
+
 @pytest.mark.parametrize("ending", [WireEnding.WHOLE, WireEnding.CUT])
 def test_a_text_that_breaks_off_ends_in_an_error(proxy: Proxy, ending: WireEnding) -> None:
     """A stream that breaks off after text has an error as its last event, and no finish reason."""
     whole = render(ok.answer("Hello there, my friend, how are you?").served, {"stream": True})
-    key = proxy.upstream.answer(lambda request: HTTPReply(200, whole.headers, whole.parts[:5], ending, "chunked"))
+    is_read = threading.Event()
+    parts = (*whole.parts[:5], UntilRead(is_read))
+    key = proxy.upstream.answer(lambda request: HTTPReply(200, whole.headers, parts, ending, "chunked"))
     asked: Any = {"model": "own", "messages": [{"role": "user", "content": key}], "tools": TOOLS, "stream": True}
     came: list[Any] = []
+
+    def read(stream: Iterable[Any]) -> Iterator[Any]:
+        for choice in (choice for chunk in stream for choice in chunk.choices):
+            yield choice
+            if choice.delta.content:
+                is_read.set()
+
     with proxy.client.chat.completions.create(**asked) as stream, pytest.raises(openai.APIError) as caught:
-        came.extend(choice for chunk in stream for choice in chunk.choices)  # keeps what came before the error
+        came.extend(read(stream))  # keeps what came before the error
     assert "".join(choice.delta.content or "" for choice in came)
     assert {choice.finish_reason for choice in came} == {None}
     body: Any = caught.value.body

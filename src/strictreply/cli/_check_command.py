@@ -110,6 +110,10 @@ class ReplyTally:
             if judged.shown is not None and len(shown) < SHOWN_OF_A_CAUSE:
                 shown.append((f"{path.name}:{judged.line}", judged))
 
+    def codes(self) -> list[tuple[str, int]]:
+        """Return how many replies had each code, sorted by their number, then by code."""
+        return sorted(self.by_code.items(), key=lambda one: (-one[1], one[0]))
+
     def rates(self) -> Iterator[tuple[str, dict[str, dict[str, int]]]]:
         """Yield the rates by model and by tool, sorted by the invalid replies, then by all replies, then by name."""
         for kind, rates in (("model", self.by_model), ("tool", self.by_tool)):
@@ -119,7 +123,7 @@ class ReplyTally:
         """Return the counts as JSON-safe values, the most frequent first."""
         valid, rates = self.replies - self.invalid, {f"by_{kind}": rates for kind, rates in self.rates()}
         told: JSONObject = {"complete": self.complete, "replies": self.replies, "valid": valid, "invalid": self.invalid}
-        told |= {"by_code": dict(self.by_code.most_common()), **rates}
+        told |= {"by_code": dict(self.codes()), **rates}
         return told | {"unreadable": self.unreadable, "empty": self.empty}
 
 
@@ -158,7 +162,7 @@ def check_page(tally: ReplyTally, files: Sequence[str]) -> str:
 def _charts(tally: ReplyTally) -> Iterator[ET.Element]:
     if tally.by_code:
         yield element("h2", "By issue code")
-        codes = [(code, number, tally.replies) for code, number in tally.by_code.most_common()]
+        codes = [(code, number, tally.replies) for code, number in tally.codes()]
         yield html.shares(codes, ("with it", "of all", "share"))
     for kind, rates in tally.rates():
         named = [(f"(no {kind})" if name == NO_NAME else name, n["invalid"], n["replies"]) for name, n in rates.items()]
@@ -356,7 +360,7 @@ def _print(tally: ReplyTally, screen: Console) -> None:
     if tally.by_code:
         table = titled_table("What was wrong", "issue code", "replies")
         table.add_column("first seen at", overflow="fold")
-        for code, count in tally.by_code.most_common():
+        for code, count in tally.codes():
             table.add_row(printable(code), str(count), printable(tally.first[code]))
         screen.print(table, "")
     for kind, rates in tally.rates():

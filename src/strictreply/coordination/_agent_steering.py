@@ -14,7 +14,13 @@ from strictreply.contract._tool import Tool
 from strictreply.coordination._actions import Permitted, ValidationResult
 from strictreply.coordination._error_policy import DEFAULT_BUDGET
 from strictreply.coordination._permissions import listed
-from strictreply.coordination.formats import DEFAULT_FORMAT, BaseResponseFormat, CoordinationContext, format_of
+from strictreply.coordination.formats import (
+    DEFAULT_FORMAT,
+    BaseResponseFormat,
+    CoordinationContext,
+    JSONResponseFormat,
+    format_of,
+)
 from strictreply.coordination.validation import ActionAnswer
 from strictreply.retry._policy import RetryPolicy
 from strictreply.retry._steering import (
@@ -35,6 +41,7 @@ from strictreply.values._replies import AssistantReply, Attempt, DirectAnswer
 
 MUST_SELECT_RETRY: Final = 3  # from this retry on an agent must choose; from the next one on it is shown how (M75)
 NOTHING: Final = "(none — review topology)"
+JSON_FORMAT: Final = JSONResponseFormat()
 E_co = TypeVar("E_co", covariant=True)
 
 
@@ -55,7 +62,7 @@ class SteeringContext:
     issues: tuple[Issue, ...] = ()  # of the last reply, if any
     retry_count: int = 0  # the number of the coming retry, 0 for a first ask
     tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])  # the agent's, for an example
-    response_format: BaseResponseFormat = field(default_factory=lambda: format_of(DEFAULT_FORMAT))
+    response_format: BaseResponseFormat = JSON_FORMAT
 
 
 @dataclass(frozen=True, slots=True)

@@ -332,6 +332,9 @@ def test_what_cannot_be_made_is_said() -> None:
     for args in ((TOOLS["search"], "query"), (TOOLS["now"], "")):
         with pytest.raises(FaultNotMade):
             below_minimum(*args)
+    no_place: Any = ""
+    with pytest.raises(FaultNotMade):
+        below_minimum(TOOLS["search"], place=no_place)
 
 
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES.keys())

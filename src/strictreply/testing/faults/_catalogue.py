@@ -79,7 +79,7 @@ class Entry:
 
     def all_for(self, tool: object = None, *, place: ReplyPlace | None = None, args: JSON = None) -> Iterator[Fault]:
         """Make the fault at every place of a tool's arguments that it can spoil; each is proved refused."""
-        chosen = place or ("prose" if tool is None else self.usual)
+        chosen = ("prose" if tool is None else self.usual) if place is None else place
         if chosen not in self.places or (tool is None and chosen != "prose"):
             return
         target = Target.of(tool, place=chosen, args=args)
