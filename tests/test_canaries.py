@@ -20,7 +20,7 @@ from tenacity import wait_none
 
 import strictreply as sr
 from scripted import SCHEMA, USER, Client, Server, call, completion, http, status
-from strictreply.cli._model_commands import Endpoint
+from strictreply.cli._declared import Endpoint
 from strictreply.testing._cassettes import record
 from strictreply.values._errors import CallFailed
 from strictreply.values._replies import NOT_KEPT, Attempt, credentials_of

@@ -75,7 +75,8 @@ def demo(
     With --questions a dozen questions go to an unreliable model inside this program, which the other options shape;
     with --base-url or --model they go to a real endpoint.
     """
-    from strictreply.cli._model_commands import Endpoint, run_demo, tell  # noqa: PLC0415 - what only this command needs
+    from strictreply.cli._declared import Endpoint  # noqa: PLC0415 - what only this command needs
+    from strictreply.cli._model_commands import run_demo, tell  # noqa: PLC0415
 
     is_real = base_url is not None or model is not None
     endpoint = Endpoint(base_url, api_key, model, timeout) if is_real else None
@@ -120,7 +121,8 @@ def ask(
     explain: Annotated[bool, Option(help="On failure print every attempt, raw replies included.")] = False,
 ) -> None:
     """Make one call; the reply as JSON on stdout, each attempt on stderr, status 1 when none was valid."""
-    from strictreply.cli._model_commands import Endpoint, declare, run_ask  # noqa: PLC0415
+    from strictreply.cli._declared import Endpoint, declare  # noqa: PLC0415
+    from strictreply.cli._model_commands import run_ask  # noqa: PLC0415
 
     endpoint = Endpoint(base_url, api_key, model, timeout)
     contract = declare(tools or [], channel=channel, parallel=parallel)
@@ -174,7 +176,7 @@ def run_rows(  # noqa: PLR0913 - one parameter an option
     """Ask about every row of a file and write one result a row; the same command goes on after any end."""
     from strictreply.batch._rows import PATIENT  # noqa: PLC0415 - what only this command needs
     from strictreply.cli._batch_command import FileRun, keywords_of, results_of, run_batch  # noqa: PLC0415
-    from strictreply.cli._model_commands import Endpoint, declare_one  # noqa: PLC0415
+    from strictreply.cli._declared import Endpoint, declare_one  # noqa: PLC0415
 
     run = FileRun(
         source=source,
@@ -212,7 +214,7 @@ def judge_outputs(
     reply yet, 3 when a line cannot be read or is of no request.
     """
     from strictreply.cli._batch_command import run_judge  # noqa: PLC0415 - what only this command needs
-    from strictreply.cli._model_commands import declare_one  # noqa: PLC0415
+    from strictreply.cli._declared import declare_one  # noqa: PLC0415
 
     contract = declare_one(tools or [], answer, parallel=True) if tools or answer else None
     run_judge(outputs, requests, out=out, reask=reask, contract=contract, policy=RetryPolicy(max_retries=max_retries))
@@ -272,8 +274,8 @@ def probe(  # noqa: PLR0913 - one parameter an option
     The faults are made from the tools that the app's own request declares, by chat completions or by Responses. Nothing
     leaves this machine.
     """
+    from strictreply.cli._declared import load_all, load_tools  # noqa: PLC0415 - what only this command needs
     from strictreply.cli._fault_commands import connection, kinds_of, named, run_probe  # noqa: PLC0415
-    from strictreply.cli._model_commands import load_all, load_tools  # noqa: PLC0415 - what only this command needs
     from strictreply.testing._probing.survival_probe import Probe  # noqa: PLC0415
     from strictreply.testing._scripts import DemandHints  # noqa: PLC0415
 
@@ -305,8 +307,8 @@ def faults(
     as_json: Annotated[bool, Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """List the catalogue of malformed replies, or show what one of them looks like and what the strict gate says."""
+    from strictreply.cli._declared import load_all  # noqa: PLC0415
     from strictreply.cli._fault_commands import kinds_of, list_faults, show_fault  # noqa: PLC0415 - what only this needs
-    from strictreply.cli._model_commands import load_all  # noqa: PLC0415
 
     if show is None:
         list_faults(kinds_of(kind or []), as_json=as_json)

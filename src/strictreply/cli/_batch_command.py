@@ -23,7 +23,7 @@ from strictreply import Contract, ContractError, RetryPolicy
 from strictreply.batch import COLUMNS, STATUSES, RowFault, RowResult, Rows, judge_files, rows
 from strictreply.batch._results import INDEX, STDIN, Journal, Line, fingerprint, open_lines
 from strictreply.batch._rows import arrow, write_parquet
-from strictreply.cli._model_commands import Endpoint
+from strictreply.cli._declared import Endpoint
 from strictreply.cli._terminal import Status, console, counted, fail, interruptible, read_json, refuse_paths
 from strictreply.values._issues import capped, printable
 from strictreply.values._limits import JSONObject

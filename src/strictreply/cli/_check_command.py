@@ -24,7 +24,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from strictreply import ContractWarning, Invalid
 from strictreply.batch._results import STDIN, Line, open_lines
-from strictreply.cli._model_commands import declare
+from strictreply.cli._declared import declare
 from strictreply.cli._terminal import Status, console, counted, excerpt, fail, refuse_paths, titled_table
 from strictreply.testing import _html as html
 from strictreply.testing._event_streams import as_chat_request, is_of_responses
