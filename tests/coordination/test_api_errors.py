@@ -14,6 +14,7 @@ from scripted import StatusError
 from strictreply.coordination._actions import ActionType, Origin
 from strictreply.coordination._error_policy import ApiError, ApiErrorClass, read_error_message
 from strictreply.retry._failures import Failure
+from strictreply.retry._policy import _REJECTED_WORDS
 from strictreply.values._errors import ReplyHalted, ReplyRejected, TransportFailed
 from strictreply.values._issues import Category, Code
 from strictreply.values._replies import Invalid
@@ -180,6 +181,14 @@ def test_a_call_that_was_retried_is_not_retried_again() -> None:
     assert known[0] is not None
     assert (known[0].retry_after, known[0].details) == (5.0, {"status_code": 408})
     assert ApiError.of_exception(KeyError("bug")) is None
+
+
+@pytest.mark.parametrize("reason", _REJECTED_WORDS)
+def test_replies_that_did_not_fit_are_no_failure_of_the_api(reason: str) -> None:
+    """For whatever reason bad replies ended a call, agents read it as an error of validation."""
+    error = ApiError.of_exception(ReplyRejected("bad", reason=reason, attempts=()))
+    assert error is not None
+    assert error.classification is ApiErrorClass.VALIDATION_ERROR
 
 
 def test_the_issue_of_an_error_is_our_own_words() -> None:

@@ -62,7 +62,7 @@ _ALSO_CALLED: Final[Mapping[ApiErrorClass, str]] = {  # by core failures, failed
     ApiErrorClass.INSUFFICIENT_CREDITS: "api_quota_exceeded insufficient_quota",
     ApiErrorClass.REFUSAL: "content_filter",
     ApiErrorClass.TIMEOUT: "deadline",
-    ApiErrorClass.VALIDATION_ERROR: "retries arg_retries bad_calls category",
+    ApiErrorClass.VALIDATION_ERROR: "retries arg_retries bad_calls category streamed human",
 }
 _READS_AS: Final = {word: kind for kind in ApiErrorClass for word in (kind, *_ALSO_CALLED.get(kind, "").split())}
 _OUT_OF_CREDITS: Final = ("Add credits to the API account", "Then retry the step")
