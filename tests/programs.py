@@ -33,18 +33,31 @@ for line in sys.stdin:
 """Runs a program for each line, in a fork of itself: to import the SDK costs more than most programs do."""
 
 
+PYTHON = [sys.executable, "-W", "error"]
+
+
+def surroundings() -> dict[str, Any]:
+    """Return how a program is started: without the variables that are for the SDK, in UTF-8."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
+    return {"env": env | {"PYTHONIOENCODING": "utf-8"}, "encoding": "utf-8"}
+
+
+def ran(program: Path, folder: Path, *, timeout: float = 60) -> tuple[int, str, str]:
+    """Run a program in a folder as a new Python; gives its status and what it wrote to stdout and stderr."""
+    words = [*PYTHON, str(program)]
+    done = subprocess.run(words, cwd=folder, capture_output=True, check=False, timeout=timeout, **surroundings())
+    return done.returncode, done.stdout, done.stderr
+
+
 class Programs:
-    """Runs programs as ``python -W error program`` does, without the variables that are for the SDK."""
+    """Runs programs as :func:`ran` does."""
 
     def __init__(self) -> None:
         """Start what runs them; where processes cannot fork, each is started as a new Python."""
-        env = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
-        self._given: dict[str, Any] = {"env": env | {"PYTHONIOENCODING": "utf-8"}, "encoding": "utf-8"}
-        self._python = [sys.executable, "-W", "error"]
         self._starter: subprocess.Popen[str] | None = None
         if hasattr(os, "fork"):
-            words = [*self._python, "-c", STARTER]
-            self._starter = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **self._given)
+            words = [*PYTHON, "-c", STARTER]
+            self._starter = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **surroundings())
 
     def __enter__(self) -> Self:
         return self
@@ -56,9 +69,7 @@ class Programs:
     def run(self, program: Path, folder: Path) -> tuple[int, str, str]:
         """Run a program in a folder; gives its status and what it wrote to stdout and stderr."""
         if self._starter is None:
-            words = [*self._python, str(program)]
-            done = subprocess.run(words, cwd=folder, capture_output=True, check=False, timeout=60, **self._given)
-            return done.returncode, done.stdout, done.stderr
+            return ran(program, folder)
         assert self._starter.stdin is not None
         assert self._starter.stdout is not None
         streams = folder / "stdout", folder / "stderr"

@@ -37,6 +37,14 @@ def test_all_names_each_once() -> None:
 
 
 @pytest.mark.parametrize("name", strictreply.__all__)
+def test_each_is_there_when_it_is_the_first(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A public name is found when nothing else was used before, a package as its module."""
+    monkeypatch.delitem(vars(strictreply), name, raising=False)
+    value = getattr(strictreply, name)
+    assert (value is not None, inspect.ismodule(value)) == (True, name in strictreply._PACKAGES)
+
+
+@pytest.mark.parametrize("name", strictreply.__all__)
 def test_export_is_documented(name: str) -> None:
     """Every exported class and function has its own docstring, and comes from this library."""
     value = getattr(strictreply, name)

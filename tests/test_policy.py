@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from tenacity import (
 )
 
 from strictreply.retry._failures import Failure
-from strictreply.retry._policy import Again, End, RetryPolicy
+from strictreply.retry._policy import _BUDGETS, Again, End, RetryPolicy
 from strictreply.values._issues import Category, Code, Issue
 from strictreply.values._replies import Attempt, Usage
 
@@ -37,6 +38,14 @@ def attempt(number: int = 1, issues: tuple[Issue, ...] = BAD, **fields: Any) -> 
 def attempts(count: int, issues: tuple[Issue, ...] = BAD, **fields: Any) -> tuple[Attempt, ...]:
     """Make so many attempts that were not accepted."""
     return tuple(attempt(number + 1, issues, **fields) for number in range(count))
+
+
+@pytest.mark.parametrize("name", _BUDGETS)
+def test_each_budget_has_its_row_on_the_page(name: str) -> None:
+    """Whoever sets a budget finds on its page what it bounds."""
+    page = Path(__file__).resolve().parents[1] / "docs" / "howto" / "budget.md"
+    rows = [line for line in page.read_text("utf-8").splitlines() if line.startswith("|")]
+    assert any(f"`{name}" in row for row in rows)
 
 
 @pytest.mark.parametrize("retries", [0, 1, 3, 10])

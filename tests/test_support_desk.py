@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import partial
 from importlib import import_module
@@ -15,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 
 import strictreply as sr
+from programs import ran
 from strictreply.pipeline import ResponseKind
 from strictreply.testing import LoopbackServer
 
@@ -73,18 +71,9 @@ def visits(outcomes: Told) -> list[Visit]:
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What the program prints, with a process for each visit."""
-    env = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / "support_desk.py")],
-        cwd=tmp_path_factory.mktemp("anywhere"),
-        env=env | {"PYTHONIOENCODING": "utf-8"},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        timeout=300,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.splitlines()
+    status, stdout, stderr = ran(EXAMPLES / "support_desk.py", tmp_path_factory.mktemp("anywhere"), timeout=300)
+    assert (status, stderr) == (0, "")
+    return stdout.splitlines()
 
 
 @pytest.fixture(scope="module")

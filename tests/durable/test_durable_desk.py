@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from programs import ran
 
 pytest.importorskip("dbos", reason="dbos is an extra")
 
@@ -26,18 +25,9 @@ STORY = [
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
 def test_the_program_tells_the_story(tmp_path: Path) -> None:
     """Run from anywhere, without a key or a network, it ends well, warns of nothing; the bank has paid once."""
-    env = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLE)],
-        cwd=tmp_path,
-        env=env | {"PYTHONIOENCODING": "utf-8"},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        timeout=120,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
+    status, stdout, stderr = ran(EXAMPLE, tmp_path, timeout=120)
+    assert (status, stderr) == (0, "")
+    lines = stdout.splitlines()
     assert len(lines) == len(STORY)
     assert all(re.fullmatch(told, line) for told, line in zip(STORY, lines, strict=True))
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from programs import ran
 
 pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
 pytest.importorskip("langgraph.checkpoint.sqlite", reason="its SQLite checkpointer is a package of its own")
@@ -49,18 +48,9 @@ PROMISES = {
 @pytest.mark.parametrize("name", PROMISES)
 def test_an_example_tells_its_story(name: str, tmp_path: Path) -> None:
     """Run from anywhere, without a key or a network, it ends well, warns of nothing and prints exactly this."""
-    env = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(FOLDER / f"{name}.py")],
-        cwd=tmp_path,
-        env=env | {"PYTHONIOENCODING": "utf-8"},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        timeout=60,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == PROMISES[name]
+    status, stdout, stderr = ran(FOLDER / f"{name}.py", tmp_path)
+    assert (status, stderr) == (0, "")
+    assert stdout.splitlines() == PROMISES[name]
 
 
 def test_examples_are_short() -> None:

@@ -21,7 +21,7 @@ WEB = {"type": "web_search"}
 
 def inputs(server: Server) -> list[Any]:
     """Return what stood in the input of each request."""
-    return [json.loads(body)["input"] for body in server.bodies]
+    return [json.loads(body).get("input") for body in server.bodies]
 
 
 def test_a_first_request_says_what_the_caller_said() -> None:
@@ -143,6 +143,15 @@ def test_a_conversation_gets_only_what_it_does_not_have() -> None:
     server = Server(response(call_item("search", {"query": 1})), response(call_item("search", GOOD)))
     wrap(server.client()).responses.create(**ASK, conversation="conv_1")
     assert [item["type"] for item in inputs(server)[1]] == ["function_call_output"]
+
+
+@pytest.mark.parametrize("given", [{"input": "find tea"}, {}], ids=["input", "no input"])
+def test_a_call_that_is_not_sent_back_has_an_output_where_the_server_holds_it(given: dict[str, Any]) -> None:
+    """Arguments that no server takes back stand in its conversation, which wants an answer to their call."""
+    server = Server(response(call_item("search", '{"query": ')), response(call_item("search", GOOD)))
+    wrap(server.client()).responses.create(model="m", tools=[FLAT_SEARCH], conversation="conv_1", **given)
+    output, correction = inputs(server)[1]
+    assert (output["type"], output["call_id"], correction["role"]) == ("function_call_output", "call_a", "user")
 
 
 def test_behind_a_previous_response_the_bad_items_are_sent() -> None:
