@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from strictreply import Contract
-from strictreply.cli import _terminal as terminal
-from strictreply.cli._terminal import Status, fail
+from strictreply.cli._terminal import Status, fail, refuse_broken
 from strictreply.values._errors import ContractError, TransportFailed
 from strictreply.values._replies import without_credentials
 
@@ -45,7 +44,7 @@ class Endpoint:
             fail(f"--base-url {self.name}: it must begin with http:// or https://")
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
             fail("the API key (--api-key or OPENAI_API_KEY) holds a character that no HTTP header can carry")
-        terminal.refuse_broken(self.model or "", "--model")
+        refuse_broken(self.model or "", "--model")
 
     def connect(self) -> tuple[OpenAI, str]:
         """Make the SDK's client and choose the model."""

@@ -16,9 +16,19 @@ from rich.table import Table
 from rich.text import Text
 
 from strictreply import Attempt, Contract, DirectAnswer, RetryPolicy, StrictClient, Tool, wrap
-from strictreply.cli import _terminal as terminal
 from strictreply.cli._declared import Endpoint
-from strictreply.cli._terminal import Live, Status, console, excerpt, fail
+from strictreply.cli._terminal import (
+    Live,
+    Status,
+    console,
+    described,
+    echo_json,
+    excerpt,
+    fail,
+    interruptible,
+    refuse_broken,
+    shortened,
+)
 from strictreply.testing._control import EXAMPLE_SCRIPT, ScriptControl
 from strictreply.testing._probing.survival_probe import GoodModel
 from strictreply.testing._scripts import DemandHints
@@ -105,7 +115,7 @@ def _told(screen: Console, replies: tuple[tuple[str, ...], ...]) -> tuple[tuple[
     first, last = attempts[0], attempts[-1]
     _say(screen, "came", excerpt(first.raw))
     for issue in first.issues:
-        _say(screen, "wrong", terminal.described(issue, first.raw))
+        _say(screen, "wrong", described(issue, first.raw))
     if len(attempts) > 1:
         _say(screen, "asked", " ".join((attempts[1].correction or "").split()))
     if last.accepted:
@@ -182,7 +192,7 @@ def _asked(screen: Console, client: StrictClient, endpoint: Endpoint, model: str
         live.line("ended", f"{type(error).__name__}: {str(error).splitlines()[0]}", "bold red")
         return question, "rejected", error.attempts
     if isinstance(exchange.reply, DirectAnswer):
-        live.line("said", terminal.shortened(printable(str(exchange.reply.answer))))
+        live.line("said", shortened(printable(str(exchange.reply.answer))))
     for call in exchange.reply.calls:
         try:
             result = repr(client.contract.by_name[call.tool].run(call.args))
@@ -215,8 +225,8 @@ def _print_summary(screen: Console, asked: list[Asked]) -> None:
 
 def run_ask(text: str, *, endpoint: Endpoint, contract: Contract, policy: RetryPolicy, api: Api, explain: bool) -> None:
     """Ask once; prints the reply on stdout as ASCII JSON, each attempt on stderr, with ``explain`` all of a failure."""
-    terminal.refuse_broken(text, "the question")
-    with terminal.interruptible():
+    refuse_broken(text, "the question")
+    with interruptible():
         client, model = endpoint.connect()
         strict = wrap(client, contract=contract, policy=policy, on_attempt=Live(console(stderr=True)), api=api)
         try:
@@ -228,7 +238,7 @@ def run_ask(text: str, *, endpoint: Endpoint, contract: Contract, policy: RetryP
             if isinstance(error, TransportFailed):
                 fail(endpoint.told(error), Status.FAILED)
             fail(f"{type(error).__name__}: {str(error).splitlines()[0]}", Status.INVALID)
-    terminal.echo_json(reply.to_dict())
+    echo_json(reply.to_dict())
 
 
 def run_serve_demo(port: int, *, seed: int, failure_rate: float) -> None:
@@ -274,5 +284,5 @@ def _serve(responder: Responder, told: Callable[[str], str], **options: Any) -> 
         fail(f"--host: {error}")
     except OSError as error:
         fail(f"port {options['port']} cannot be bound: {error.strerror}", Status.FAILED)
-    with terminal.interruptible("stopped"):
+    with interruptible("stopped"):
         server.serve_forever(ready=lambda: typer.echo(told(server.base_url)))

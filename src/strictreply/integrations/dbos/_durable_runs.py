@@ -17,8 +17,17 @@ import anyio
 from strictreply import AsyncStrictClient, ContractError, InvokeFailed, LoopPolicy, Run, StrictClient
 from strictreply.contract._driving import apause, pause
 from strictreply.integrations import load
-from strictreply.integrations.dbos import _durable_records as records
-from strictreply.integrations.dbos._durable_records import DurableFailure, DurableRunFailed, TurnEnd, TurnRequest
+from strictreply.integrations.dbos._durable_records import (
+    DurableFailure,
+    DurableRunFailed,
+    TurnEnd,
+    TurnRequest,
+    asked_from,
+    failure_of,
+    make_tables,
+    read_url,
+    store_errors,
+)
 from strictreply.integrations.dbos._durable_worker import DurableWorker
 from strictreply.integrations.dbos._turn_workflow import TurnSettings, workflow_of
 from strictreply.pipeline import AgentContext, AgentResponse, Envelope, InvokeCode, ToolCallManifest
@@ -57,7 +66,7 @@ class DurableRuns:
     ) -> None:
         if not re.fullmatch(r"[a-z0-9_-]{1,64}", name):
             raise ContractError("name= must be 1 to 64 lower-case letters, digits, _ and -", path="/name")
-        records.read_url(url)
+        read_url(url)
         self.name = name
         self.url = url
         self.org: str = org
@@ -120,7 +129,7 @@ class DurableRuns:
 
         Those that do not fit any more are left out; InvokeFailed (TOOLS_CHANGED) when the last is one.
         """
-        *_, last = read = [records.asked_from(record, self._contract) for record in end.asked]
+        *_, last = read = [asked_from(record, self._contract) for record in end.asked]
         if isinstance(last, EffectRaised):
             raise last.error
         told = [*end.session.messages, *(end.turn.messages if end.waiting else ())]
@@ -132,7 +141,7 @@ class DurableRuns:
         """DBOS's client of the database, connected when first needed: it has no global state, and runs nothing."""
         with self._connecting:
             if self._database is None:
-                records.make_tables(self.url)
+                make_tables(self.url)
                 self._database = load("dbos").DBOSClient(system_database_url=self.url, retry_connection_errors=False)
             return self._database
 
@@ -157,7 +166,7 @@ class DurableRuns:
             raise ContractError("a message holds text that UTF-8 cannot encode, such as a lone surrogate") from None
         ours = {"queue_name": self.workflow, "workflow_name": self.workflow, "workflow_id": workflow_id}
         ours["serialization_type"] = load("dbos").WorkflowSerializationFormat.PORTABLE
-        with records.store_errors(self.url):
+        with store_errors(self.url):
             self.database.enqueue(ours | options, text)
 
 
@@ -218,7 +227,7 @@ class DurableRun:
             envelope = Envelope(org=org, user=user, session_id=response.session_id, turn_id=response.turn_id)
             self._gone_on(number + 1, envelope, end, delay_seconds=3600.0, attributes={_WITHDRAWN: True})
             number += 1
-        with records.store_errors(self.runs.url):
+        with store_errors(self.runs.url):
             self.runs.database.cancel_workflow(self.turn_id(number))
 
     def retry(self) -> None:
@@ -231,7 +240,7 @@ class DurableRun:
             return
         database, turn_id = self.runs.database, self.turn_id(number)
         try:
-            with records.store_errors(self.runs.url):
+            with store_errors(self.runs.url):
                 done = [(step["function_id"], _is_failed(step)) for step in database.list_workflow_steps(turn_id)]
                 behind = max((number for number, _ in done), default=0) + 1
                 first = min((number for number, failed in done if failed), default=behind)
@@ -271,12 +280,12 @@ class DurableRun:
         return number, end if end is not None and end.waiting is not None else None
 
     def _end_of(self, status: Any) -> TurnEnd:
-        with records.store_errors(self.runs.url):
+        with store_errors(self.runs.url):
             return TurnEnd.from_json(status.output)
 
     def _last(self) -> tuple[int, Any]:
         database, first = self.runs.database, self.turn_id(0)
-        with records.store_errors(self.runs.url):
+        with store_errors(self.runs.url):
             listed = database.list_workflows(workflow_id_prefix=f"{first}/", load_input=False, load_output=False)
             later = sum(turn.workflow_id.startswith(f"{first}/") for turn in listed)  # SQLite's LIKE takes A for a
             found = database.list_workflows(workflow_ids=[self.turn_id(later)], load_input=False)
@@ -300,7 +309,7 @@ class DurableRun:
 
 def _is_failed(step: Any) -> bool:
     output = step["output"]
-    return step["error"] is not None or (isinstance(output, str) and records.failure_of(json.loads(output)) is not None)
+    return step["error"] is not None or (isinstance(output, str) and failure_of(json.loads(output)) is not None)
 
 
 def _over(kind: str, message: str) -> DurableRunFailed:

@@ -24,7 +24,13 @@ from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from strictreply.integrations import load
-from strictreply.integrations.dbos import _durable_records as records
+from strictreply.integrations.dbos._durable_records import (
+    DurableFailure,
+    DurableRunFailed,
+    make_tables,
+    read_url,
+    store_errors,
+)
 from strictreply.running._sqlite_sessions import reason_of
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
@@ -122,7 +128,7 @@ class TurnTrial:
         drops = int(counted.get("drops", 0)) if counted.get("recorded", 0) == recorded else 0  # since its last step
         if drops + 1 >= MAX_DROPS:  # the first death is none of a trial
             message = f"{MAX_DROPS} worker processes in a row died while executing it; retry() tries it again"
-            raise records.DurableRunFailed(records.DurableFailure(kind="RunGivenUp", message=message))
+            raise DurableRunFailed(DurableFailure(kind="RunGivenUp", message=message))
         self._ticket = self.trials.enter(drops)
         # While this one waited, its turn may have been stopped, or taken over by another worker.
         if self._is_over or self._status().recovery_attempts != status.recovery_attempts:
@@ -235,19 +241,19 @@ class DurableWorker:
     @contextmanager
     def serving(self) -> Generator[None]:
         """Work until the end of the block, with a lock that others see."""
-        read = records.read_url(self.url)
-        records.make_tables(self.url)
+        read = read_url(self.url)
+        make_tables(self.url)
         watched: AbstractContextManager[None] = nullcontext()
         with ExitStack() as held:
             if read.get_backend_name() == "sqlite":  # the next process goes on with what this one left, as DBOS does
                 own_id = "embedded"
-                with records.store_errors(self.url):
+                with store_errors(self.url):
                     held.enter_context(closing(sole_owner(read.database, self.queue)))
             else:
                 own_id = f"{self.queue}-{uuid4().hex}" if self.launch else load("dbos").DBOS.executor_id
                 plain = read.set(drivername="postgresql").render_as_string(hide_password=False)
                 presence = held.enter_context(closing(PostgresPresence(plain, self.queue, own_id)))
-                with records.store_errors(self.url):
+                with store_errors(self.url):
                     presence.hold()
                 watched = self._watching(presence.take_over)
             with self._own_dbos(own_id) if self.launch else self._app_dbos(), watched:

@@ -15,8 +15,14 @@ from uuid import NAMESPACE_OID, uuid5
 from strictreply import AsyncStrictClient, Contract, InvokeFailed, LoopPolicy, StrictClient
 from strictreply.contract._driving import adrive, drive
 from strictreply.integrations import load
-from strictreply.integrations.dbos import _durable_records as records
-from strictreply.integrations.dbos._durable_records import DurableFailure, DurableRunFailed, TurnEnd, TurnRequest
+from strictreply.integrations.dbos._durable_records import (
+    DurableFailure,
+    DurableRunFailed,
+    TurnEnd,
+    TurnRequest,
+    asked_from,
+    asked_record,
+)
 from strictreply.integrations.dbos._durable_worker import TurnTrial
 from strictreply.pipeline import AgentContext, AgentToolCallResult, MemorySessionStore
 from strictreply.pipeline._line import EffectRaised, LineResult, LineStatus
@@ -67,7 +73,7 @@ class _DurableTurn:
         session, turn = self.store.session(response.session_id), self.store.turn(response.session_id, response.turn_id)
         if session is None or turn is None:
             raise LookupError("a completed turn is kept")
-        waiting, asked = line.context.outgoing_manifest, tuple(map(records.asked_record, self.steps.asked))
+        waiting, asked = line.context.outgoing_manifest, tuple(map(asked_record, self.steps.asked))
         return TurnEnd(response=response, session=session, turn=turn, waiting=waiting, asked=asked).to_json()
 
     def perform(self, inner: Callable[[TurnEffect], Any], effect: TurnEffect) -> Any:
@@ -83,7 +89,7 @@ class _DurableTurn:
 
         match effect:
             case AskModel():
-                told: Any = self._asked(dbos.run_step(_ASK, lambda: self._record(records.asked_record(inner(effect)))))
+                told: Any = self._asked(dbos.run_step(_ASK, lambda: self._record(asked_record(inner(effect)))))
             case RunTools(runs=runs):
                 steps = [dbos.reserve_step() for _ in runs]  # numbered in the order of the calls
                 work = [partial(step.run, _step_of(run), run_tool, run) for step, run in zip(steps, runs, strict=True)]
@@ -104,7 +110,7 @@ class _DurableTurn:
         dbos, limit = load("dbos").DBOS, asyncio.Semaphore(self.tools.policy.concurrency)
 
         async def ask() -> str:
-            return self._record(records.asked_record(await inner(effect)))
+            return self._record(asked_record(await inner(effect)))
 
         async def run_tool(run: RunTool) -> str:
             (outcome,) = await self.tools.arun_all((run,))
@@ -131,7 +137,7 @@ class _DurableTurn:
         return json.dumps(record, separators=(",", ":"))
 
     def _asked(self, text: str) -> Asked | EffectRaised:
-        return records.asked_from(json.loads(text), self.contract)
+        return asked_from(json.loads(text), self.contract)
 
 
 def workflow_of(settings: TurnSettings) -> Callable[[str], Any]:

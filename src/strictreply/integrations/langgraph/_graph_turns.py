@@ -22,8 +22,20 @@ from strictreply.coordination._run_parts import HumanDecision, HumanKind, Settle
 from strictreply.coordination._run_state import changed, ledger_of, pending_requests, require, start_run
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.validation import with_reply_format
-from strictreply.integrations.langgraph import _graph_state as states
-from strictreply.integrations.langgraph._graph_state import BRANCH, ChatAgent, GraphSettings, RunState
+from strictreply.integrations.langgraph._graph_state import (
+    BRANCH,
+    ChatAgent,
+    GraphSettings,
+    RunState,
+    agent_at,
+    at_node,
+    branch_of,
+    node_of,
+    state_at_start,
+    streak_of,
+    with_streak,
+    with_turn,
+)
 from strictreply.integrations.langgraph._next_state import follow
 from strictreply.pipeline._turn_effects import RunTool, RunTools, identified, result_turns
 from strictreply.pipeline._values import ToolCallManifest
@@ -81,9 +93,9 @@ def begin(
             raise ContractError(f"{inside} {resume}")
         require(request_issues(topology, state))
         stored = {key: value for key, value in state.items() if key != "__interrupt__"}  # added by ``invoke``
-        first = start_run(cast("RunState", stored), user_message, entry=states.node_of(agent))
-    begun = states.state_at_start(first, agent, Branch(), asked=f"The user said: {user_message}")
-    return states.with_turn(begun, agent, user_message)
+        first = start_run(cast("RunState", stored), user_message, entry=node_of(agent))
+    begun = state_at_start(first, agent, Branch(), asked=f"The user said: {user_message}")
+    return with_turn(begun, agent, user_message)
 
 
 def request_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
@@ -93,7 +105,7 @@ def request_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
         for member in ("resume_to", "skip_to", "tell_to") if isinstance(request, PendingHuman) else ():
             target = getattr(request, member)
             opens = target == BRANCH and state["spawned"] is not None and member != "tell_to"
-            if target is not None and not opens and states.agent_at(topology, target) is None:
+            if target is not None and not opens and agent_at(topology, target) is None:
                 at = pointer("/human_requests", index, member)
                 yield CoordinationCode.STATE_UNKNOWN_WORD.at(at, expected=known, found=quote(target), hint=hint)
 
@@ -104,10 +116,10 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
         state = changed(state, is_complete=False, ending=None, outcome=None)
     thread = state["threads"].get(agent.name, [])
     if not thread or thread[-1]["role"] == "assistant":  # nobody said anything to it
-        state = states.with_turn(state, agent.name, state["branch"]["asked"])
-    branch = states.branch_of(state, settings.max_turns, agent.name)
+        state = with_turn(state, agent.name, state["branch"]["asked"])
+    branch = branch_of(state, settings.max_turns, agent.name)
     answer = settings.processor.answer_kind(agent, branch, state)
-    allowed, streak = answer.terms.permitted, states.streak_of(state, agent.name)
+    allowed, streak = answer.terms.permitted, streak_of(state, agent.name)
     following = settings.content_limit.next(streak, actions=allowed.actions, tools=allowed.tools)
     if isinstance(following, ContentLoop):
         return _looped(settings, agent, state, following)
@@ -117,7 +129,7 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
     for attempt in asked.attempts:
         model = str(attempt.request.get("model", agent.name))
         settings.metrics.done(Activity.LLM_CALLS, model, succeeded=attempt.accepted, seconds=attempt.seconds)
-    state = states.with_streak(state, agent.name, asked.attempts)
+    state = with_streak(state, agent.name, asked.attempts)
     if isinstance(asked, CallFailed):
         return _failed(settings, agent, state, asked)
     # ``judging`` does not count the reply: that was done when it came.
@@ -127,7 +139,7 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
     if result.tool_calls:  # calls are replayed natively, however they were written, together with their results
         reply |= {"content": None, "tool_calls": result.tool_calls}
     else:
-        state = states.with_turn(state, agent.name, reply)
+        state = with_turn(state, agent.name, reply)
     return _routed(settings, agent, state, result, reply)
 
 
@@ -139,7 +151,7 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> Tu
     """
     calling = state["calling"] or {}
     agent = settings.agents[calling["agent"]]
-    branch = states.branch_of(state, settings.max_turns, agent.name)
+    branch = branch_of(state, settings.max_turns, agent.name)
     result = yield from settings.processor.judging(calling["turn"], agent, branch, state)
     terms = settings.processor.terms(agent, branch)
     calls = identified(ToolCalls(executable_calls(result)), "call")
@@ -155,8 +167,8 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> Tu
             issue = Issue("tool.raised", Category.TOOL_ERROR, "", "the code of a tool raised")
             return _routed(settings, agent, state, refused((issue,), terms))
         manifest = replace(manifest, tool_call_results=(*manifest.tool_call_results, outcome.result))
-    state = states.with_turn(state, agent.name, calling["turn"], *result_turns(manifest, "native"))
-    return changed(state, next_agent=states.node_of(agent.name))
+    state = with_turn(state, agent.name, calling["turn"], *result_turns(manifest, "native"))
+    return changed(state, next_agent=node_of(agent.name))
 
 
 def executable_calls(result: ValidationResult) -> tuple[ToolCall, ...]:
@@ -170,7 +182,7 @@ def executable_calls(result: ValidationResult) -> tuple[ToolCall, ...]:
 def _routed(
     settings: GraphSettings, agent: ChatAgent, state: RunState, result: ValidationResult, reply: Message | None = None
 ) -> RunState:
-    branch, budget = states.branch_of(state, settings.max_turns, agent.name), settings.router.policy.budget
+    branch, budget = branch_of(state, settings.max_turns, agent.name), settings.router.policy.budget
     if (target := result.next_agent) is not None:
         if not settings.topology.in_conversation(agent.name, target):
             branch = replace(branch, type=BranchType(state["branch"]["home"]), agents=(), turns=0)
@@ -183,12 +195,12 @@ def _routed(
 
 def _failed(settings: GraphSettings, agent: ChatAgent, state: RunState, error: CallFailed) -> RunState:
     """Follow a call that gave no action; where text alone spent what may be asked again, that is the reason."""
-    branch = states.branch_of(state, settings.max_turns, agent.name)
+    branch = branch_of(state, settings.max_turns, agent.name)
     if not isinstance(error, ReplyRejected):
         read = ApiError.of_exception(error) or ApiError()
         return _routed(settings, agent, state, read.to_result(agent=agent.name, branch_id=branch.id))
     terms, limit = settings.processor.terms(agent, branch), settings.content_limit
-    streak = states.streak_of(state, agent.name)
+    streak = streak_of(state, agent.name)
     after = _routed(settings, agent, state, refused(error.issues, terms))
     if (after["outcome"] or {}).get("reason") != RoutingReason.RETRIES_SPENT or not limit.talks_on(streak):
         return after
@@ -197,7 +209,7 @@ def _failed(settings: GraphSettings, agent: ChatAgent, state: RunState, error: C
 
 
 def _looped(settings: GraphSettings, agent: ChatAgent, state: RunState, loop: ContentLoop) -> RunState:
-    branch = states.branch_of(state, settings.max_turns, agent.name)
+    branch = branch_of(state, settings.max_turns, agent.name)
     state = follow(state, agent, branch, refuse(RoutingReason.CONTENT_LOOP, str(loop)))
     return changed(state, outcome={**(state["outcome"] or {}), "content_loop": loop.to_dict()})
 
@@ -220,7 +232,7 @@ def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
     decisions = request.kind.decisions
     question: JSONObject = {"id": request.id, "kind": request.kind.value, "question": request.question}
     question["decisions"] = sorted(decision.value for decision in decisions)
-    home = states.node_of(states.agent_at(topology, request.interrupted) or topology.entries[0])
+    home = node_of(agent_at(topology, request.interrupted) or topology.entries[0])
     words = {word: decision for word, decision in (settings.words or {}).items() if decision in decisions}
     while settled is None:
         answer = brought or (yield AskHuman(question, refusal))
@@ -231,7 +243,7 @@ def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
             refusal = error
         ended = (one for one in read_ledger(ledger_of(state)) if isinstance(one, SettledHuman))
         settled = next((one for one in ended if one.request.id == request.id), None)
-    return _answered(settings, states.at_node(topology, state), settled)
+    return _answered(settings, at_node(topology, state), settled)
 
 
 def _answered(settings: GraphSettings, state: RunState, settled: SettledHuman) -> RunState:
@@ -240,14 +252,14 @@ def _answered(settings: GraphSettings, state: RunState, settled: SettledHuman) -
     request, aborts = settled.request, settled.decision is HumanDecision.ABORT
     if aborts and request.carried:
         return state
-    asker = states.agent_at(topology, request.tell_to or request.resume_to)
-    told = asker or states.agent_at(topology, state["next_agent"]) or topology.entries[0]
+    asker = agent_at(topology, request.tell_to or request.resume_to)
+    told = asker or agent_at(topology, state["next_agent"]) or topology.entries[0]
     if request.kind is HumanKind.ERROR and (request.tell_to is None or aborts):
-        failed = replace(request, resume_to=told, skip_to=states.agent_at(topology, request.skip_to))
+        failed = replace(request, resume_to=told, skip_to=agent_at(topology, request.skip_to))
         decision = resume_after_error(topology, failed, settled.decision)
-        return follow(state, settings.agents[told], states.branch_of(state, settings.max_turns), decision)
+        return follow(state, settings.agents[told], branch_of(state, settings.max_turns), decision)
     words = f"The user's decision is {settled.decision}. Their words: {settled.answer}"
     if request.tell_to is not None:
         about = "How to go on after an error" if request.kind is HumanKind.ERROR else compact(request.question)
         words = f"An earlier question was answered: {about}. {words}"
-    return states.with_turn(state, told, words)
+    return with_turn(state, told, words)

@@ -30,7 +30,6 @@ from strictreply.coordination._run_state import (
     utc_now,
 )
 from strictreply.coordination.validation import place_in
-from strictreply.integrations.langgraph import _graph_state as states
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
     TOOLS,
@@ -38,7 +37,15 @@ from strictreply.integrations.langgraph._graph_state import (
     RunState,
     RunStatus,
     as_text,
+    branch_record,
+    branch_specs,
+    exits,
+    from_json,
     node_of,
+    outcome_record,
+    state_at_start,
+    stored_outcome,
+    with_turn,
 )
 from strictreply.values._issues import pointer
 from strictreply.values._limits import JSON, JSONObject, Message
@@ -57,7 +64,7 @@ def follow(
 ) -> RunState:
     """Return the state that follows from a decision about ``agent``; ``turn`` is its reply, None for none."""
     turns = decision.metadata.get("conversation_turns", branch.turns)
-    state = changed(state, branch={**state["branch"], **states.branch_record(replace(branch, turns=turns))})
+    state = changed(state, branch={**state["branch"], **branch_record(replace(branch, turns=turns))})
     step = next(iter(decision.next_steps), None)  # its type is that of all steps
     if decision.has_child_branches():
         branches = [
@@ -83,9 +90,9 @@ def follow(
     following = changed(state, next_agent=node_of(step.target))
     if decision.reason is RoutingReason.HUMAN_RETRY:
         return following
-    if step.target in states.exits(state):
+    if step.target in exits(state):
         return _ended(state, agent.name, decision, request, leads_to=step.target)
-    return states.with_turn(following, step.target, _handover_text(agent.name, request, state))
+    return with_turn(following, step.target, _handover_text(agent.name, request, state))
 
 
 def _ended(
@@ -95,7 +102,7 @@ def _ended(
     reason = decision.reason or RoutingReason.BROKEN_RESULT
     status = _STATUS.get(reason, RunStatus.COMPLETED if decision.error_action is None else RunStatus.FAILED)
     error = None if status is RunStatus.COMPLETED else decision.error_message or decision.completion_reason
-    outcome = states.outcome_record(agent, status, reason.value, content=content, error=error)
+    outcome = outcome_record(agent, status, reason.value, content=content, error=error)
     if content is not None:
         state = changed(state, messages=[*state["messages"], said("assistant", as_text(content))])
     ending = RunEnding.ABORTED if status is RunStatus.ABORTED else RunEnding.COMPLETED
@@ -145,7 +152,7 @@ def branch_states(topology: Topology, state: RunState, limit: int) -> list[RunSt
         begun = changed(_branch_state(state, spec, meets), loop_count=limit + 1 - share)
         if not share:  # the branch is over before it begins
             words = "the loop limit left no executions for this branch"
-            outcome = states.outcome_record(spec["agent"], RunStatus.FAILED, RouteReason.LOOP_LIMIT.value, error=words)
+            outcome = outcome_record(spec["agent"], RunStatus.FAILED, RouteReason.LOOP_LIMIT.value, error=words)
             begun = changed(begun, outcome=outcome)
         opened.append(begun)
     return opened
@@ -157,7 +164,7 @@ def _branch_state(state: RunState, spec: JSONObject, meets: list[JSON]) -> RunSt
     profile, limit = state["user_profile"], state.get("max_loop_count")
     first = create_initial_state(conversation_id=here, user_profile=profile, max_loop_count=limit)
     first = changed(first, reply_formats=state.get("reply_formats", {}))
-    request, asked = states.from_json(spec["request"], "/spawned/branches"), state["branch"]["asked"]
+    request, asked = from_json(spec["request"], "/spawned/branches"), state["branch"]["asked"]
     spawner = (state["spawned"] or {})["agent"]
     known: JSONObject = {"asked": asked, "spawner": spawner, "meets": meets}
     if "met" in spec:
@@ -165,15 +172,15 @@ def _branch_state(state: RunState, spec: JSONObject, meets: list[JSON]) -> RunSt
     else:
         opening = known["opening"] = _handover_text(spawner, request, state)
         known["asked"] = asked if request is None else f"{spawner} asked: {as_text(request)}"
-    begun = states.state_at_start(first, spec["agent"], Branch(spec["id"], BranchType.PARALLEL), **known)
-    return states.with_turn(begun, spec["agent"], opening)
+    begun = state_at_start(first, spec["agent"], Branch(spec["id"], BranchType.PARALLEL), **known)
+    return with_turn(begun, spec["agent"], opening)
 
 
 def branch_outcome(state: RunState, last: RunState) -> JSONObject:
     """Return what a branch that ended in a ``last`` state changes in its run, where pending questions are put."""
     spent, formats = last["loop_count"] - state["loop_count"], last.get("reply_formats", {})
     leads_to = last["branch"].get("leads_to")
-    outcome = states.stored_outcome(last) | {"spent": spent, "reply_formats": formats, "leads_to": leads_to}
+    outcome = stored_outcome(last) | {"spent": spent, "reply_formats": formats, "leads_to": leads_to}
     spawner = node_of(state["branch"]["spawner"])
     orphans = [request.handed_over(spawner, tell_to=spawner).to_dict() for request in pending_requests(last)]
     settled = [entry for entry in ledger_of(last) if "settled_at" in entry]
@@ -188,7 +195,7 @@ def _meeting_points(topology: Topology, state: RunState) -> list[JSON]:
     begun = [*(spec["agent"] for spec in spawned["branches"]), *waiting]
     reached = Counter(agent for one in begun for agent in _reached(topology, one, spawned["agent"]))
     shared = {agent for agent, times in reached.items() if times > 1}
-    return sorted((shared | waiting | states.exits(state)) - {spawned["agent"]})
+    return sorted((shared | waiting | exits(state)) - {spawned["agent"]})
 
 
 def join_branches(topology: Topology, state: RunState) -> RunState:
@@ -199,7 +206,7 @@ def join_branches(topology: Topology, state: RunState) -> RunState:
     """
     spawned = state["spawned"] or {}
     opener = spawned["agent"]
-    specs = states.branch_specs(state)
+    specs = branch_specs(state)
     outcomes = [state["outcomes"][spec["id"]] for spec in specs]
     ended = list(zip(specs, outcomes, strict=True))
     formats = ChainMap(state.get("reply_formats", {}), *(one["reply_formats"] for one in outcomes))  # the first holds
@@ -208,7 +215,7 @@ def join_branches(topology: Topology, state: RunState) -> RunState:
         return _ended(state, opener, stop(RoutingReason.ABORTED, "the user aborted the run"))
     led = _led_to(outcomes)
     onward = {*led} - {opener}
-    here = onward - states.exits(state)
+    here = onward - exits(state)
     if onward and not here:
         target = _first(topology, onward, opener)[0]
         onwards = stop(RoutingReason.SEQUENTIAL, "the branches lead on")
@@ -217,7 +224,7 @@ def join_branches(topology: Topology, state: RunState) -> RunState:
         return _opened_at(state, spawned, ended, _first(topology, here, opener))
     (target,) = led or {opener}
     leading = led[target] if onward else []
-    state = states.with_turn(state, target, _reports_text(_reports(ended), state["branch"]["asked"], leading))
+    state = with_turn(state, target, _reports_text(_reports(ended), state["branch"]["asked"], leading))
     node = node_of(target)
     return _asked_before(changed(state, next_agent=node), node, told=node)
 
@@ -274,10 +281,10 @@ def _reports(ended: Iterable[_Ended]) -> list[JSON]:
     for spec, outcome in ended:
         report = {"agent": spec["agent"], "instance_id": spec["instance_id"], "status": outcome["status"]}
         if outcome["status"] == RunStatus.COMPLETED:
-            report["content"] = states.from_json(outcome["content"], pointer("/outcomes", spec["id"], "content"))
+            report["content"] = from_json(outcome["content"], pointer("/outcomes", spec["id"], "content"))
         else:
             report["reason"] = outcome["reason"]
             if "met" in spec:  # the reports of other branches are not lost with an agent that failed
-                report["brought"] = states.from_json(spec["request"], "/spawned/waiting")
+                report["brought"] = from_json(spec["request"], "/spawned/waiting")
         reports.append(report)
     return reports

@@ -20,7 +20,6 @@ from strictreply.coordination._run_state import END, HUMAN_INPUT, AgentState, ch
 from strictreply.coordination.formats import BaseResponseFormat, SystemPromptBuilder, format_of
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.integrations import load
-from strictreply.integrations.langgraph import _graph_state as states
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
     JOIN,
@@ -28,7 +27,14 @@ from strictreply.integrations.langgraph._graph_state import (
     ChatAgent,
     GraphSettings,
     RunState,
+    at_node,
+    branch_of,
+    branch_specs,
+    join_issues,
     node_of,
+    run_issues,
+    spawn_issues,
+    with_task,
 )
 from strictreply.integrations.langgraph._graph_turns import (
     AskAgent,
@@ -222,22 +228,22 @@ class _GraphBuilder:
             return decision.target
         # Before branches are opened the topology is asked once more, whoever wrote them into the state.
         settings, spawned = self._settings, state["spawned"] or {}
-        terms = settings.processor.terms(settings.agents[spawned["agent"]], states.branch_of(state, settings.max_turns))
-        require(states.spawn_issues(settings.topology, spawned, terms.permitted))
-        require(states.join_issues(settings.topology, state, spawned.get("waiting", ())))
+        terms = settings.processor.terms(settings.agents[spawned["agent"]], branch_of(state, settings.max_turns))
+        require(spawn_issues(settings.topology, spawned, terms.permitted))
+        require(join_issues(settings.topology, state, spawned.get("waiting", ())))
         send = load("langgraph.types").Send
         return [send(BRANCH, one) for one in branch_states(settings.topology, state, decision.max_loop_count)]
 
     def _checked(self, state: RunState) -> RunState:
         topology = self._settings.topology
-        require(states.run_issues(topology, state))
-        state = states.at_node(topology, state)
+        require(run_issues(topology, state))
+        state = at_node(topology, state)
         return state if self._limit is None else changed(state, max_loop_count=self._limit)
 
     def _joined(self, state: RunState) -> RunState:
         """Check branches that come together; what was executed in them counts before the limit is compared."""
         state = self._checked(state)
-        require(states.join_issues(self._settings.topology, state, states.branch_specs(state)))
+        require(join_issues(self._settings.topology, state, branch_specs(state)))
         spent = sum(state["outcomes"][spec["id"]]["spent"] for spec in (state["spawned"] or {}).get("branches", ()))
         return changed(state, loop_count=state["loop_count"] + spent)
 
@@ -294,4 +300,4 @@ def _node(run: Callable[[RunState], Any], arun: Callable[[RunState], Any]) -> An
 
 
 def _changes(state: RunState, after: RunState) -> dict[str, Any]:
-    return {key: value for key, value in states.with_task(after).items() if state.get(key, ...) is not value}
+    return {key: value for key, value in with_task(after).items() if state.get(key, ...) is not value}
