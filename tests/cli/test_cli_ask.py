@@ -192,6 +192,12 @@ def test_what_a_server_refuses_is_told_in_its_words(command: Command, serve: Ser
     assert "the key \\x1b[31mis wrong" in last
 
 
+def test_a_server_that_says_a_lot_is_cut_short(command: Command, serve: Serve) -> None:
+    """Of what a server said, 300 characters are shown."""
+    done = command("ask", "Hello?", "--base-url", serve(answering(error_reply(400, "~" * 400))), "--model", "m")
+    assert done.stderr.splitlines()[-1].count("~") == 300
+
+
 def test_an_endpoint_that_is_not_there_is_told(command: Command) -> None:
     """If nothing listens at the address, the status is 1 and stderr is one line with the address."""
     done = command("ask", "Hello?", "--base-url", "http://127.0.0.1:1/v1")

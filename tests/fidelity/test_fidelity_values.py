@@ -103,6 +103,12 @@ class Scores(RootModel[dict[int, float]]):
     """A model of one value."""
 
 
+class Key(RootModel[Annotated[str, StringConstraints(to_lower=True)]]):
+    """A key of somebody's own: two spellings are one."""
+
+    model_config = ConfigDict(frozen=True)
+
+
 @pytest.mark.parametrize(
     ("kind", "judged", "place"),
     [
@@ -141,6 +147,7 @@ class Scores(RootModel[dict[int, float]]):
         (dict[dt.datetime, int], {"2024-01-01T00:00:00Z": 1, "2024-01-01T00:00:00+00:00": 2}, "/*"),
         (dict[dt.timedelta, int], {"PT60S": 1, "PT1M": 2}, "/*"),
         (dict[Annotated[str, StringConstraints(to_lower=True)], int], {"A": 1, "a": 2}, "/*"),
+        (dict[Key, int], {"A": 1, "a": 2}, "/*"),
         (Literal[0, False], 0.0, ""),
         (Literal[1, True], 1.0, ""),
         (bool | int, 1.0, ""),
