@@ -39,7 +39,10 @@ def write_rows(path: Path, number: int) -> None:
     with path.open("w") as file:
         for index in range(number):
             file.write(
-                json.dumps({"id": index, "text": f"Where is order {index}? It should have come on Monday."}) + "\n"
+                json.dumps(
+                    {"id": index, "text": f"Where is order {index}? It should have come on Monday."}
+                )
+                + "\n"
             )
 
 
@@ -47,7 +50,11 @@ async def bare(source: Path, out: Path, base_url: str, concurrency: int) -> None
     """Ask about every row with as many workers, over the SDK as it is."""
     from openai import AsyncOpenAI  # noqa: PLC0415 - the time is measured from here
 
-    schema = {"type": "object", "properties": {"topic": {"enum": ["delivery", "price"]}}, "required": ["topic"]}
+    schema = {
+        "type": "object",
+        "properties": {"topic": {"enum": ["delivery", "price"]}},
+        "required": ["topic"],
+    }
     wanted: Any = {"type": "json_schema", "json_schema": {"name": "Label", "schema": schema}}
     with source.open() as lines, out.open("w") as results:
         async with AsyncOpenAI(base_url=base_url, api_key="none", max_retries=0) as client:
@@ -56,7 +63,9 @@ async def bare(source: Path, out: Path, base_url: str, concurrency: int) -> None
                 for line in lines:
                     row = json.loads(line)
                     messages: Any = [{"role": "user", "content": row["text"]}]
-                    done = await client.chat.completions.create(model="m", messages=messages, response_format=wanted)
+                    done = await client.chat.completions.create(
+                        model="m", messages=messages, response_format=wanted
+                    )
                     answer = json.loads(done.choices[0].message.content or "")
                     results.write(json.dumps(row | {"answer": answer}) + "\n")
                     results.flush()
@@ -70,9 +79,17 @@ def ours(source: Path, out: Path, base_url: str, concurrency: int) -> None:
     """Ask about every row with the command."""
     from strictreply.cli._app import app  # noqa: PLC0415 - the time is measured from here
 
-    given = {"out": out, "answer": "batch_shop:Label", "messages": "text", "model": "m", "base-url": base_url}
+    given = {
+        "out": out,
+        "answer": "batch_shop:Label",
+        "messages": "text",
+        "model": "m",
+        "base-url": base_url,
+    }
     options = [
-        word for name, value in {**given, "concurrency": concurrency}.items() for word in (f"--{name}", str(value))
+        word
+        for name, value in {**given, "concurrency": concurrency}.items()
+        for word in (f"--{name}", str(value))
     ]
     app(["batch", str(source), *options], standalone_mode=False)
 
@@ -99,7 +116,9 @@ def start(way: str, source: Path, base_url: str, concurrency: int) -> subprocess
     for name in (f"{way}.jsonl", f"{way}.jsonl.manifest.json"):
         source.with_name(name).unlink(missing_ok=True)
     words = [sys.executable, __file__, "--child", way, str(source), base_url, str(concurrency)]
-    return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=source.parent)  # noqa: S603 - this file
+    return subprocess.Popen(
+        words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=source.parent
+    )  # noqa: S603 - this file
 
 
 def seconds(process: subprocess.Popen[str]) -> list[float]:
@@ -137,7 +156,9 @@ def measure(rows: int, compared: int, concurrency: int, delay: float) -> dict[st
         write_rows(source, compared)
         write_rows(long, rows)
         server = [sys.executable, str(HERE / "loopback_model.py"), "--delay", str(delay)]
-        with subprocess.Popen(server, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as model:  # noqa: S603
+        with subprocess.Popen(
+            server, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as model:  # noqa: S603
             assert model.stdout is not None
             base_url = f"http://127.0.0.1:{int(model.stdout.readline())}/v1"
             blocks: dict[str, list[list[float]]] = {"bare": [], "ours": []}

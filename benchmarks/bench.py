@@ -53,7 +53,12 @@ def python_of(environment: str) -> str:
 def told(name: str, *, quick: bool) -> Iterator[dict[str, Any]]:
     """Run one process and yield what it tells; it is ended with us, whatever ends us."""
     environment, command = RUNS[name]
-    full = [python_of(environment), str(HERE / command[0]), *command[1:], *(["--quick"] if quick else [])]
+    full = [
+        python_of(environment),
+        str(HERE / command[0]),
+        *command[1:],
+        *(["--quick"] if quick else []),
+    ]
     process = subprocess.Popen(full, cwd=ROOT, stdout=subprocess.PIPE, text=True)  # noqa: S603 - ours
     assert process.stdout is not None
     try:
@@ -90,7 +95,11 @@ def measured(names: Sequence[str], *, quick: bool) -> tuple[list[dict[str, Any]]
         except RunFailed as error:
             failed.append(str(error))
         start = "\r\x1b[K" if sys.stderr.isatty() else ""
-        print(f"{start}[{number}/{len(names)}] {name}: {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+        print(
+            f"{start}[{number}/{len(names)}] {name}: {time.monotonic() - begun:.0f} s",
+            file=sys.stderr,
+            flush=True,
+        )
     return lines, failed
 
 
@@ -122,12 +131,18 @@ def machine() -> str:
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
-        named = [line for line in cpuinfo.read_text(encoding="utf-8").splitlines() if line.startswith("model name")]
+        named = [
+            line
+            for line in cpuinfo.read_text(encoding="utf-8").splitlines()
+            if line.startswith("model name")
+        ]
         model = named[0].partition(":")[2].strip() if named else model
     return f"{os.cpu_count()} cores of {model}, Python {platform.python_version()}, {platform.system()}"
 
 
-def results_of(lines: Sequence[dict[str, Any]], begun: float, load: float, command: str) -> dict[str, Any]:
+def results_of(
+    lines: Sequence[dict[str, Any]], begun: float, load: float, command: str
+) -> dict[str, Any]:
     """Return what ``results.json`` holds."""
     how, counts = tokens(lines)
     environments = {line["run"]: line["versions"] for line in lines if "versions" in line}
@@ -148,14 +163,20 @@ def kept(names: Sequence[str]) -> list[dict[str, Any]]:
     if not RESULTS.exists():
         return []
     found = json.loads(RESULTS.read_text(encoding="utf-8"))
-    versions = [{"versions": libraries, "run": name} for name, libraries in found["environments"].items()]
+    versions = [
+        {"versions": libraries, "run": name} for name, libraries in found["environments"].items()
+    ]
     return [line for line in (*versions, *found["lines"]) if line["run"] not in names]
 
 
 def arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="measure roughly, print the tables, write nothing")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="measure roughly, print the tables, write nothing"
+    )
     parser.add_argument("--only", default="", metavar="NAME,…", help=f"of {', '.join(RUNS)}")
     given = parser.parse_args()
     given.names = given.only.split(",") if given.only else list(RUNS)
@@ -176,7 +197,10 @@ def main() -> int:
         # The run that the rest is of stays what is told; what was measured anew is told beside.
         about, new = json.loads(RESULTS.read_text(encoding="utf-8"))["about"], found["about"]
         anew = f"{', '.join(given.names)} anew on {new['date']}, load {new['load']}"
-        found["about"] = about | {"tokens": new["tokens"], "took": f"{about['took'].partition(';')[0]}; {anew}"}
+        found["about"] = about | {
+            "tokens": new["tokens"],
+            "took": f"{about['took'].partition(';')[0]}; {anew}",
+        }
     if given.quick:
         print(report.results_page(Results(**found)))
     else:
@@ -184,7 +208,9 @@ def main() -> int:
         RESULTS.write_text("{" + written.rstrip(",\n") + "\n}\n", encoding="utf-8")
         report.write(Results.read())
         subprocess.run([sys.executable, str(ROOT / "tools" / "draw_charts.py")], check=True)  # noqa: S603 - ours
-        print(f"Wrote {report.PAGE.relative_to(ROOT)}, the tables of README.md and docs/guide.md, and the charts.")
+        print(
+            f"Wrote {report.PAGE.relative_to(ROOT)}, the tables of README.md and docs/guide.md, and the charts."
+        )
     for words in failed:
         print(f"bench: {words}", file=sys.stderr)
     return 1 if failed else 0

@@ -82,7 +82,10 @@ class Ask:
     @property
     def tools(self) -> list[type[BaseModel]]:
         """Return all tools as models."""
-        return [self.tool, *(type(f"tool_{number}", (Search,), {}) for number in range(self.further))]
+        return [
+            self.tool,
+            *(type(f"tool_{number}", (Search,), {}) for number in range(self.further)),
+        ]
 
     @property
     def keywords(self) -> dict[str, Any]:
@@ -94,7 +97,9 @@ class Ask:
             **({"tool_choice": choice} if self.named else {}),
         }
 
-    def replied(self, name: str | None = None, *, arguments: str | None = None, number: int = 0) -> bytes:
+    def replied(
+        self, name: str | None = None, *, arguments: str | None = None, number: int = 0
+    ) -> bytes:
         """Write the response that calls the tool, the right arguments when no text of others is given.
 
         ``number`` makes the call's id: within one conversation each call has its own.
@@ -108,12 +113,18 @@ def definition(tool: type[BaseModel]) -> dict[str, Any]:
     schema = tool.model_json_schema()
     schema.pop("title", None)
     words = schema.pop("description", Search.__doc__)
-    return {"type": "function", "function": {"name": tool.__name__, "description": words, "parameters": schema}}
+    return {
+        "type": "function",
+        "function": {"name": tool.__name__, "description": words, "parameters": schema},
+    }
 
 
 SMALL = Ask(
     tool=Search,
-    messages=({"role": "system", "content": "You find things."}, {"role": "user", "content": "Find me some tea."}),
+    messages=(
+        {"role": "system", "content": "You find things."},
+        {"role": "user", "content": "Find me some tea."},
+    ),
     right={"query": "tea", "limit": 5},
     wrong={"query": "tea", "limit": "many"},
 )
@@ -142,7 +153,10 @@ REALISTIC = Ask(
         "subject": "Two mugs came broken and the kettle leaks",
         "category": "broken",
         "priority": 3,
-        "lines": [{"sku": "MUG-4", "quantity": 2, "price": 9.5}, {"sku": "KET-1", "quantity": 1, "price": 39.0}],
+        "lines": [
+            {"sku": "MUG-4", "quantity": 2, "price": 9.5},
+            {"sku": "KET-1", "quantity": 1, "price": 39.0},
+        ],
         "tags": ["mug", "kettle", "replacement"],
         "callback": True,
         "note": None,
@@ -154,7 +168,10 @@ REALISTIC = Ask(
         "subject": "Two mugs came broken and the kettle leaks",
         "category": "broken",
         "priority": "high",
-        "lines": [{"sku": "MUG-4", "quantity": 2, "price": 9.5}, {"sku": "KET-1", "quantity": 1, "price": 39.0}],
+        "lines": [
+            {"sku": "MUG-4", "quantity": 2, "price": 9.5},
+            {"sku": "KET-1", "quantity": 1, "price": 39.0},
+        ],
         "tags": ["mug", "kettle", "replacement"],
         "callback": True,
         "note": None,
@@ -166,19 +183,29 @@ REALISTIC = Ask(
 
 def with_messages(count: int) -> Ask:
     """Return the small call at the end of a conversation of so many messages of 200 characters."""
-    said = "What was said before stands here, some two hundred characters of it, as people write to a shop. " * 2
-    between = [{"role": "assistant" if turn % 2 else "user", "content": said} for turn in range(count - 2)]
+    said = (
+        "What was said before stands here, some two hundred characters of it, as people write to a shop. "
+        * 2
+    )
+    between = [
+        {"role": "assistant" if turn % 2 else "user", "content": said} for turn in range(count - 2)
+    ]
     return replace(SMALL, messages=(SMALL.messages[0], *between, SMALL.messages[-1]))
 
 
 def with_arguments(size: int) -> Ask:
     """Return a call whose reply has arguments of about so many bytes."""
     numbers = range(size // 52)
-    lines = [{"sku": f"SKU-{number:06}", "quantity": number % 9 + 1, "price": number + 0.5} for number in numbers]
+    lines = [
+        {"sku": f"SKU-{number:06}", "quantity": number % 9 + 1, "price": number + 0.5}
+        for number in numbers
+    ]
     return replace(SMALL, tool=Order, right={"lines": lines}, wrong={"lines": "none"})
 
 
-def completion(*, call: tuple[str, str] | None = None, content: str | None = None, number: int = 0) -> bytes:
+def completion(
+    *, call: tuple[str, str] | None = None, content: str | None = None, number: int = 0
+) -> bytes:
     """Write a response: a call of a tool (name and arguments as text), or a text."""
     message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
     if call is not None:
@@ -191,7 +218,12 @@ def completion(*, call: tuple[str, str] | None = None, content: str | None = Non
         "finish_reason": "stop" if call is None else "tool_calls",
     }
     usage = {"prompt_tokens": 120, "completion_tokens": 60, "total_tokens": 180}
-    around = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1_700_000_000, "model": MODEL}
+    around = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1_700_000_000,
+        "model": MODEL,
+    }
     return json.dumps(around | {"choices": [choice], "usage": usage}).encode()
 
 
@@ -212,7 +244,10 @@ def loop_arguments(number: int) -> Args:
 def loop_replies() -> list[bytes]:
     """Write the responses of one turn of the tool loop: three calls, one after the other, and the answer."""
     called = [("look", json.dumps(loop_arguments(number))) for number in range(LOOP_CALLS)]
-    return [*(completion(call=call, number=number) for number, call in enumerate(called)), completion(content=ANSWER)]
+    return [
+        *(completion(call=call, number=number) for number, call in enumerate(called)),
+        completion(content=ANSWER),
+    ]
 
 
 def loop_requests() -> list[dict[str, Any]]:
@@ -228,12 +263,20 @@ def loop_requests() -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = [{"role": "user", "content": QUESTION}]
     sent: list[dict[str, Any]] = []
     for number in range(LOOP_CALLS + 1):
-        sent.append({"model": MODEL, "messages": list(messages), "tools": [{"type": "function", "function": function}]})
+        sent.append(
+            {
+                "model": MODEL,
+                "messages": list(messages),
+                "tools": [{"type": "function", "function": function}],
+            }
+        )
         arguments = loop_arguments(number)
         called = {"name": "look", "arguments": json.dumps(arguments)}
         call = {"id": f"call_{number}", "type": "function", "function": called}
         messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
-        messages.append({"role": "tool", "tool_call_id": f"call_{number}", "content": look(**arguments)})
+        messages.append(
+            {"role": "tool", "tool_call_id": f"call_{number}", "content": look(**arguments)}
+        )
     return sent
 
 
@@ -241,7 +284,12 @@ def streamed(ask: Ask, chunks: int, name: str | None = None) -> list[bytes]:
     """Write a stream that calls the tool, its arguments in about so many chunks."""
     text = json.dumps(ask.right)
     width = max(1, -(-len(text) // chunks))
-    around = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_700_000_000, "model": MODEL}
+    around = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion.chunk",
+        "created": 1_700_000_000,
+        "model": MODEL,
+    }
 
     def event(delta: dict[str, Any], reason: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
@@ -294,13 +342,17 @@ class Wire:
         self.ahttp: Any = http.AsyncClient(transport=http.MockTransport(self._aanswered))
 
     def _answered(self, request: Any) -> Any:
-        turn = self.served % len(self.responses) if self.pick is None else self.pick(request.content)
+        turn = (
+            self.served % len(self.responses) if self.pick is None else self.pick(request.content)
+        )
         response = self.responses[turn]
         self.served += 1
         if self.bodies is not None:
             self.bodies.append(request.content)
         if isinstance(response, list):
-            return http.Response(200, headers={"content-type": "text/event-stream"}, stream=Pieces(response))
+            return http.Response(
+                200, headers={"content-type": "text/event-stream"}, stream=Pieces(response)
+            )
         return http.Response(200, headers={"content-type": "application/json"}, content=response)
 
     async def _aanswered(self, request: Any) -> Any:
@@ -310,11 +362,15 @@ class Wire:
 
     def client(self) -> openai.OpenAI:
         """Make a sync client."""
-        return openai.OpenAI(api_key="none", base_url=self.base_url, http_client=self.http, max_retries=0)
+        return openai.OpenAI(
+            api_key="none", base_url=self.base_url, http_client=self.http, max_retries=0
+        )
 
     def aclient(self) -> openai.AsyncOpenAI:
         """Make an async client."""
-        return openai.AsyncOpenAI(api_key="none", base_url=self.base_url, http_client=self.ahttp, max_retries=0)
+        return openai.AsyncOpenAI(
+            api_key="none", base_url=self.base_url, http_client=self.ahttp, max_retries=0
+        )
 
 
 def loop_wire() -> Wire:

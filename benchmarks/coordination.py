@@ -34,17 +34,30 @@ REFUSAL_BOUND = 400
 
 AGENTS = [f"Agent{number}" for number in range(50)]
 EDGES = [(one, other) for one in AGENTS for other in AGENTS if one != other]
-SEARCH = Tool.from_json_schema("search", {"type": "object", "properties": {"query": {"type": "string"}}})
-CALL = {"id": "call_1", "type": "function", "function": {"name": "search", "arguments": '{"query": "AI trends"}'}}
+SEARCH = Tool.from_json_schema(
+    "search", {"type": "object", "properties": {"query": {"type": "string"}}}
+)
+CALL = {
+    "id": "call_1",
+    "type": "function",
+    "function": {"name": "search", "arguments": '{"query": "AI trends"}'},
+}
 ACTIONS: dict[str, dict[str, Any]] = {
-    "invoke_agent": {"next_action": "invoke_agent", "action_input": "Agent7", "request": "Analyze sales for Q4"},
+    "invoke_agent": {
+        "next_action": "invoke_agent",
+        "action_input": "Agent7",
+        "request": "Analyze sales for Q4",
+    },
     "parallel_invoke": {
         "next_action": "parallel_invoke",
         "agents": ["Agent1", "Agent2", "Agent3"],
         "agent_requests": {"Agent1": "A", "Agent2": "B", "Agent3": "C"},
     },
     "call_tool": {"next_action": "call_tool", "tool_calls": [CALL]},
-    "final_response": {"next_action": "final_response", "content": "Here is the analysis result..."},
+    "final_response": {
+        "next_action": "final_response",
+        "content": "Here is the analysis result...",
+    },
     "a target that is not permitted": {"next_action": "invoke_agent", "action_input": "Nobody"},
 }
 
@@ -101,7 +114,9 @@ class Cost(NamedTuple):
         return cls(*map(min, zip(*costs, strict=True)))
 
 
-def measured(action: dict[str, Any], made: ValidationProcessor, branches: Iterable[Branch | None] = (None,)) -> Cost:
+def measured(
+    action: dict[str, Any], made: ValidationProcessor, branches: Iterable[Branch | None] = (None,)
+) -> Cost:
     """Measure ``json.loads``, the strict reader and a whole validation of one action, each in turn."""
     texts = texts_of(action)
     taken = cycle(branches)
@@ -117,7 +132,10 @@ def measured(action: dict[str, Any], made: ValidationProcessor, branches: Iterab
 
 def texts_of(action: dict[str, Any]) -> list[str]:
     """Return every JSON text of an action: its own first, then the arguments of its calls."""
-    return [json.dumps(action), *(call["function"]["arguments"] for call in action.get("tool_calls", ()))]
+    return [
+        json.dumps(action),
+        *(call["function"]["arguments"] for call in action.get("tool_calls", ())),
+    ]
 
 
 def main() -> int:
@@ -126,7 +144,10 @@ def main() -> int:
     print(f"{'action':32} {heads}")
     made, over, others = processor(), 0, (Branch("one"), Branch("other"))
     passes = [
-        {name: (measured(action, made), measured(action, made, others)) for name, action in ACTIONS.items()}
+        {
+            name: (measured(action, made), measured(action, made, others))
+            for name, action in ACTIONS.items()
+        }
         for _ in range(PASSES)
     ]
     for name, action in ACTIONS.items():

@@ -30,7 +30,14 @@ def main() -> None:
     import tiktoken  # noqa: PLC0415 - it reads the environment
 
     encoding = tiktoken.get_encoding("o200k_base")
-    print(json.dumps([counted(pair, lambda text: len(encoding.encode(text))) for pair in json.load(sys.stdin)]))
+    print(
+        json.dumps(
+            [
+                counted(pair, lambda text: len(encoding.encode(text)))
+                for pair in json.load(sys.stdin)
+            ]
+        )
+    )
 
 
 if __name__ == "__main__":

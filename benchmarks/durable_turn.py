@@ -64,7 +64,9 @@ def batch_cpu(client: DBOSClient, start: Callable[[str], object]) -> float:
     workflows = {str(start(id_)) for id_ in ids}
     while True:
         time.sleep(0.25)
-        done = client.list_workflows(workflow_ids=list(workflows), load_input=False, load_output=False)
+        done = client.list_workflows(
+            workflow_ids=list(workflows), load_input=False, load_output=False
+        )
         if {status.status for status in done} == {"SUCCESS"} and len(done) == BATCH:
             return (time.process_time() - begun) / BATCH * 1e3
 
@@ -96,7 +98,9 @@ def measured(url: str) -> tuple[list[tuple[float, float]], float]:
 
             for start in (plain, ours):
                 batch_cpu(client, start)
-            return [(batch_cpu(client, plain), batch_cpu(client, ours)) for _ in range(ROUNDS)], idle
+            return [
+                (batch_cpu(client, plain), batch_cpu(client, ours)) for _ in range(ROUNDS)
+            ], idle
 
 
 def main() -> None:
@@ -106,7 +110,9 @@ def main() -> None:
         pairs, idle = measured(url)
     plain, ours = (statistics.median(side) for side in zip(*pairs, strict=True))
     ratio = statistics.median(two / one for one, two in pairs)
-    print(f"{url.partition(':')[0]}; CPU milliseconds of a turn of {CALLS} calls and an answer, {2 * CALLS + 1} steps")
+    print(
+        f"{url.partition(':')[0]}; CPU milliseconds of a turn of {CALLS} calls and an answer, {2 * CALLS + 1} steps"
+    )
     print("                plain     ours     x  target")
     print(f"durable turn {plain:>8.1f} {ours:>8.1f} {ratio:>5.2f} <={TURN_TARGET:>5.2f}")
     print(f"idle worker, CPU milliseconds a second: {idle:.1f} (target <= {IDLE_TARGET:.0f})")

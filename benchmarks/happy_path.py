@@ -34,15 +34,26 @@ CASES = [(2, 1), (2, 10), (200, 1), (2, 200), (200, 200)]
 
 def tool(number: int) -> dict[str, Any]:
     """Define a tool as the API takes it."""
-    properties = {"query": {"type": "string"}, "limit": {"type": "integer", "minimum": 1, "maximum": 20}}
+    properties = {
+        "query": {"type": "string"},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 20},
+    }
     parameters = {"type": "object", "properties": properties, "required": ["query"]}
-    function = {"name": f"tool_{number}", "description": "Find things by name.", "parameters": parameters}
+    function = {
+        "name": f"tool_{number}",
+        "description": "Find things by name.",
+        "parameters": parameters,
+    }
     return {"type": "function", "function": function}
 
 
 def completion(arguments: dict[str, Any]) -> bytes:
     """Write the response: one call of the first tool."""
-    call = {"id": "call_1", "type": "function", "function": {"name": "tool_0", "arguments": json.dumps(arguments)}}
+    call = {
+        "id": "call_1",
+        "type": "function",
+        "function": {"name": "tool_0", "arguments": json.dumps(arguments)},
+    }
     return completion_of({"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls")
 
 
@@ -50,22 +61,46 @@ def completion_of(message: dict[str, Any], ending: str) -> bytes:
     """Return the response around a message."""
     choice = {"index": 0, "finish_reason": ending, "message": message}
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-    response = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
+    response = {
+        "id": "c",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [choice],
+        "usage": usage,
+    }
     return json.dumps(response).encode()
 
 
 def response(arguments: dict[str, Any]) -> bytes:
     """Write the same of the Responses API."""
-    item = {"id": "fc_1", "type": "function_call", "call_id": "call_1", "name": "tool_0", "status": "completed"}
+    item = {
+        "id": "fc_1",
+        "type": "function_call",
+        "call_id": "call_1",
+        "name": "tool_0",
+        "status": "completed",
+    }
     usage = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
-    around = {"id": "resp_1", "object": "response", "created_at": 1, "model": "m", "status": "completed"}
-    return json.dumps(around | {"output": [item | {"arguments": json.dumps(arguments)}], "usage": usage}).encode()
+    around = {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1,
+        "model": "m",
+        "status": "completed",
+    }
+    return json.dumps(
+        around | {"output": [item | {"arguments": json.dumps(arguments)}], "usage": usage}
+    ).encode()
 
 
 RIGHT, WRONG = completion({"query": "tea", "limit": 5}), completion({"query": "tea", "limit": 99})
 
 
-RESPONSE, WRONG_RESPONSE = response({"query": "tea", "limit": 5}), response({"query": "tea", "limit": 99})
+RESPONSE, WRONG_RESPONSE = (
+    response({"query": "tea", "limit": 5}),
+    response({"query": "tea", "limit": 99}),
+)
 
 
 def client_over(*bodies: bytes) -> openai.OpenAI:
@@ -98,7 +133,10 @@ def microseconds(*functions: Callable[[], object]) -> list[float]:
 
 def measure(turns: int, tools: int) -> tuple[float, ...]:
     """Measure the raw call, ours with the typed reply, ours with the SDK's completion, and one correction."""
-    messages = [{"role": "user" if turn % 2 else "assistant", "content": f"turn {turn}"} for turn in range(turns)]
+    messages = [
+        {"role": "user" if turn % 2 else "assistant", "content": f"turn {turn}"}
+        for turn in range(turns)
+    ]
     definitions = [tool(number) for number in range(tools)]
     raw, wrapped = client_over(RIGHT), sr.wrap(client_over(RIGHT), tools=definitions)
     corrected = sr.wrap(client_over(WRONG, RIGHT), tools=definitions)
@@ -114,9 +152,17 @@ def measure(turns: int, tools: int) -> tuple[float, ...]:
 
 def measure_responses(turns: int, tools: int) -> tuple[float, ...]:
     """Measure the same of the Responses API."""
-    items = [{"role": "user" if turn % 2 else "assistant", "content": f"turn {turn}"} for turn in range(turns)]
-    flat = [{"type": "function", **tool(number)["function"], "strict": None} for number in range(tools)]
-    raw, wrapped = client_over(RESPONSE), sr.wrap(client_over(RESPONSE), tools=flat, api="responses")
+    items = [
+        {"role": "user" if turn % 2 else "assistant", "content": f"turn {turn}"}
+        for turn in range(turns)
+    ]
+    flat = [
+        {"type": "function", **tool(number)["function"], "strict": None} for number in range(tools)
+    ]
+    raw, wrapped = (
+        client_over(RESPONSE),
+        sr.wrap(client_over(RESPONSE), tools=flat, api="responses"),
+    )
     corrected = sr.wrap(client_over(WRONG_RESPONSE, RESPONSE), tools=flat, api="responses")
     return tuple(
         microseconds(
@@ -139,10 +185,17 @@ def measure_given_per_call() -> Iterator[tuple[str, float]]:
     """Measure what a program gives with every call, against the raw SDK given the same; and definitions a tool."""
     messages = [{"role": "user", "content": "tea?"}]
     answer = completion_of({"role": "assistant", "content": '{"query": "tea", "limit": 5}'}, "stop")
-    found = {"type": "json_schema", "json_schema": {"name": "found", "schema": Find.model_json_schema()}}
+    found = {
+        "type": "json_schema",
+        "json_schema": {"name": "found", "schema": Find.model_json_schema()},
+    }
     model_tool = openai.pydantic_function_tool(Find, name="tool_0")
     tools = sr.wrap(client_over(RIGHT))
-    raw_tools, raw_answer, ours = client_over(RIGHT), client_over(answer), sr.wrap(client_over(answer))
+    raw_tools, raw_answer, ours = (
+        client_over(RIGHT),
+        client_over(answer),
+        sr.wrap(client_over(answer)),
+    )
     few, many = [tool(number) for number in range(100)], [tool(number) for number in range(1000)]
     named: Any = type("tool_0", (Find,), {})
     given = {"model": "m", "messages": messages}
@@ -179,11 +232,23 @@ def targets() -> Iterator[Row]:
     for name, raw, reply, create in measure_with_tracers():
         yield Row(reply / raw, 0.95, f"reply, {name}")
         yield Row(create / raw, 0.95, f"create, {name}")
-    yield Row(concurrently(), 0.8, "1,000 concurrent async calls, wall; the better of five runs of each")
-    yield Row(tokens_of_retry(few=True), 150, "tokens added by a retry, one wrong field of a short call")
-    yield Row(tokens_of_retry(few=False), 150, "tokens added by a retry, one wrong field of a long call beside another")
+    yield Row(
+        concurrently(), 0.8, "1,000 concurrent async calls, wall; the better of five runs of each"
+    )
+    yield Row(
+        tokens_of_retry(few=True), 150, "tokens added by a retry, one wrong field of a short call"
+    )
+    yield Row(
+        tokens_of_retry(few=False),
+        150,
+        "tokens added by a retry, one wrong field of a long call beside another",
+    )
     yield Row(kept_kibibytes(2), 8, "KiB of a kept exchange of 2 messages, beyond the caller's own")
-    yield Row(kept_kibibytes(200), 8, "KiB of a kept exchange of 200 messages of 1 kB, beyond the caller's own")
+    yield Row(
+        kept_kibibytes(200),
+        8,
+        "KiB of a kept exchange of 200 messages of 1 kB, beyond the caller's own",
+    )
 
 
 FIELDS: dict[str, Any] = {
@@ -195,7 +260,10 @@ FIELDS: dict[str, Any] = {
     "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 5},
     "exact": {"type": "boolean"},
     "least": {"type": "number"},
-    "shop": {"type": "object", "properties": {"name": {"type": "string"}, "city": {"type": "string"}}},
+    "shop": {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "city": {"type": "string"}},
+    },
     "note": {"type": ["string", "null"]},
 }
 FOUND = {
@@ -219,8 +287,15 @@ def small_and_realistic() -> Iterator[Row]:
     yield Row(create / raw, 0.65, "create, small call")
     yield Row(retry / 2 / raw, 0.6, "one retry / two raw calls")
     definition = tool(0)
-    definition["function"]["parameters"] = {"type": "object", "properties": FIELDS, "required": list(FIELDS)}
-    messages = [{"role": "system", "content": "You sell tea. " * 40}, {"role": "user", "content": "Find me a tea."}]
+    definition["function"]["parameters"] = {
+        "type": "object",
+        "properties": FIELDS,
+        "required": list(FIELDS),
+    }
+    messages = [
+        {"role": "system", "content": "You sell tea. " * 40},
+        {"role": "user", "content": "Find me a tea."},
+    ]
     given: dict[str, Any] = {"model": "m", "messages": messages, "temperature": 0.2}
     given["tool_choice"] = {"type": "function", "function": {"name": "tool_0"}}
     body = completion(FOUND)
@@ -240,8 +315,14 @@ def with_many_tools() -> Iterator[Row]:
     yield Row(reply / raw, 0.1, "reply, 200 tools, encoded once")
     definitions = [tool(number) for number in range(200)]
     given: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "?"}]}
-    azure_is: dict[str, Any] = {"api_key": "none", "api_version": "1", "azure_endpoint": "http://model.invalid"}
-    plain, inside = (openai.AzureOpenAI(**azure_is, http_client=client_over(RIGHT)._client) for _ in range(2))  # noqa: SLF001
+    azure_is: dict[str, Any] = {
+        "api_key": "none",
+        "api_version": "1",
+        "azure_endpoint": "http://model.invalid",
+    }
+    plain, inside = (
+        openai.AzureOpenAI(**azure_is, http_client=client_over(RIGHT)._client) for _ in range(2)
+    )  # noqa: SLF001
     azure = sr.wrap(inside, tools=definitions)
     raw, reply = microseconds(
         lambda: plain.chat.completions.create(**given, tools=definitions),  # type: ignore[call-overload]
@@ -259,7 +340,9 @@ def concurrently(calls: int = 1000) -> float:
 
     def client() -> openai.AsyncOpenAI:
         transport = http.AsyncClient(transport=http.MockTransport(handle))
-        return openai.AsyncOpenAI(api_key="none", base_url="http://model.invalid/v1", http_client=transport)
+        return openai.AsyncOpenAI(
+            api_key="none", base_url="http://model.invalid/v1", http_client=transport
+        )
 
     async def seconds(call: Callable[[], Any]) -> float:
         gc.collect()
@@ -272,7 +355,10 @@ def concurrently(calls: int = 1000) -> float:
         given: Any = {"model": "m", "messages": [{"role": "user", "content": "tea?"}]}
         best = [float("inf")] * 2
         for _ in range(5):
-            best[0] = min(best[0], await seconds(lambda: raw.chat.completions.create(**given, tools=definitions)))
+            best[0] = min(
+                best[0],
+                await seconds(lambda: raw.chat.completions.create(**given, tools=definitions)),
+            )
             best[1] = min(best[1], await seconds(lambda: wrapped.reply(**given)))
         return best[1] / best[0]
 
@@ -287,10 +373,16 @@ def tokens_of_retry(*, few: bool) -> float:
         bodies.append(json.loads(request.content))
         return http.Response(200, content=wrong, headers={"content-type": "application/json"})
 
-    arguments = {"query": "tea", "limit": 99} if few else FOUND | {"limit": 99, "query": "tea " * 300}
+    arguments = (
+        {"query": "tea", "limit": 99} if few else FOUND | {"limit": 99, "query": "tea " * 300}
+    )
     definitions = [tool(0), tool(1)]
     if not few:
-        definitions[0]["function"]["parameters"] = {"type": "object", "properties": FIELDS, "required": list(FIELDS)}
+        definitions[0]["function"]["parameters"] = {
+            "type": "object",
+            "properties": FIELDS,
+            "required": list(FIELDS),
+        }
     told: Any = json.loads(completion(arguments))["choices"][0]["message"]
     if not few:
         function = {"name": "tool_1", "arguments": json.dumps({"query": "cups " * 100})}
@@ -298,8 +390,12 @@ def tokens_of_retry(*, few: bool) -> float:
         told["tool_calls"].append({"id": "call_2", "type": "function", "function": function})
     wrong = completion_of(told, "tool_calls")
     transport = http.Client(transport=http.MockTransport(handle))
-    client = openai.OpenAI(api_key="none", base_url="http://model.invalid/v1", http_client=transport)
-    wrapped = sr.wrap(client, tools=definitions, parallel=True, policy=sr.RetryPolicy(max_retries=1))
+    client = openai.OpenAI(
+        api_key="none", base_url="http://model.invalid/v1", http_client=transport
+    )
+    wrapped = sr.wrap(
+        client, tools=definitions, parallel=True, policy=sr.RetryPolicy(max_retries=1)
+    )
     with suppress(sr.ReplyRejected):
         wrapped.reply(model="m", messages=[{"role": "user", "content": "tea?"}])
     return len(json.dumps(bodies[1]["messages"][1:], ensure_ascii=False)) / 4
@@ -308,7 +404,8 @@ def tokens_of_retry(*, few: bool) -> float:
 def kept_kibibytes(turns: int, kept: int = 50) -> float:
     """Measure the memory of an exchange that a program keeps."""
     messages = [
-        {"role": "assistant" if turn % 2 else "user", "content": f"{turn} {'w' * 1000}"} for turn in range(turns)
+        {"role": "assistant" if turn % 2 else "user", "content": f"{turn} {'w' * 1000}"}
+        for turn in range(turns)
     ]
     wrapped = sr.wrap(client_over(RIGHT), tools=[tool(0)])
     for _ in range(5):
@@ -339,7 +436,9 @@ def record_in_text(*_: Any, **__: Any) -> None:
 def instrumentor(module: str) -> Callable[..., None] | None:
     """Return what attaches a real tracer to the SDK's classes; None where it is not installed."""
     try:
-        attach: Callable[..., None] = importlib.import_module(module).OpenAIInstrumentor().instrument
+        attach: Callable[..., None] = (
+            importlib.import_module(module).OpenAIInstrumentor().instrument
+        )
     except ImportError:
         return None
     return attach
@@ -361,7 +460,9 @@ def measure_with_tracers() -> Iterator[tuple[str, float, float, float]]:
         sdk = importlib.import_module("opentelemetry.sdk.trace")
         providers = {"tracer_provider": sdk.TracerProvider()}
         raw, plain = client_over(RIGHT), sr.wrap(client_over(RIGHT), tools=definitions)
-        ours = importlib.import_module("strictreply.integrations.otel").instrument(plain, **providers)
+        ours = importlib.import_module("strictreply.integrations.otel").instrument(
+            plain, **providers
+        )
         yield (
             "strictreply's own, raw without",
             *microseconds(
@@ -393,13 +494,18 @@ def measure_with_tracers() -> Iterator[tuple[str, float, float, float]]:
 
 def main() -> None:
     """Print the figures that have a target, then the tables."""
-    print(f"openai {openai.__version__}; CPU microseconds a call, best of {ROUNDS} rounds; x is the ratio to raw")
+    print(
+        f"openai {openai.__version__}; CPU microseconds a call, best of {ROUNDS} rounds; x is the ratio to raw"
+    )
     print("  figure  target")
     for row in targets():
         print(
             f"{row.figure:>8.2f} {row.target:>7.2f}  {'met   ' if row.figure <= row.target else 'MISSED'}  {row.what}"
         )
-    for api, cases, measured in (("chat completions", CASES, measure), ("Responses", CASES[::2], measure_responses)):
+    for api, cases, measured in (
+        ("chat completions", CASES, measure),
+        ("Responses", CASES[::2], measure_responses),
+    ):
         print(f"\n{api}\nmessages  tools      raw    reply     x   create     x  1 retry  x 2 raw")
         for turns, tools in cases:
             raw, reply, create, retry = measured(turns, tools)
@@ -408,9 +514,13 @@ def main() -> None:
     print("\ngiven with every call")
     for what, ratio in measure_given_per_call():
         print(f"{ratio:>8.2f}  {what}")
-    print("\nrecorded by a tracer; 1 message, 1 tool, raw with the same tracer\n     raw    reply     x   create     x")
+    print(
+        "\nrecorded by a tracer; 1 message, 1 tool, raw with the same tracer\n     raw    reply     x   create     x"
+    )
     for name, raw, reply, create in measure_with_tracers():
-        print(f"{raw:>8.0f} {reply:>8.0f} {reply / raw:>5.2f} {create:>8.0f} {create / raw:>5.2f}  {name}")
+        print(
+            f"{raw:>8.0f} {reply:>8.0f} {reply / raw:>5.2f} {create:>8.0f} {create / raw:>5.2f}  {name}"
+        )
 
 
 if __name__ == "__main__":

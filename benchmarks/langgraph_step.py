@@ -25,15 +25,22 @@ http: Any = getattr(openai._base_client, "httpx2", None) or openai._base_client.
 ROUNDS = 25
 TURNS = 10
 NAMES = ("ping", "pong")
-TEAM = Topology.of([("ping", "pong"), ("pong", "ping"), ("ping", "User"), ("pong", "User")], entry="ping")
+TEAM = Topology.of(
+    [("ping", "pong"), ("pong", "ping"), ("ping", "User"), ("pong", "User")], entry="ping"
+)
 CASES = [0, 2, 10]
 
 
 def tool(number: int) -> sr.Tool:
     """Declare a tool that no reply calls."""
-    properties = {"query": {"type": "string"}, "limit": {"type": "integer", "minimum": 1, "maximum": 20}}
+    properties = {
+        "query": {"type": "string"},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 20},
+    }
     parameters = {"type": "object", "properties": properties, "required": ["query"]}
-    return sr.Tool.from_json_schema(f"tool_{number}", parameters, description="Find things.", function=lambda _: None)
+    return sr.Tool.from_json_schema(
+        f"tool_{number}", parameters, description="Find things.", function=lambda _: None
+    )
 
 
 def completion(content: str) -> bytes:
@@ -41,7 +48,14 @@ def completion(content: str) -> bytes:
     message = {"role": "assistant", "content": content}
     choice = {"index": 0, "finish_reason": "stop", "message": message}
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-    response = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
+    response = {
+        "id": "c",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [choice],
+        "usage": usage,
+    }
     return json.dumps(response).encode()
 
 
@@ -55,7 +69,9 @@ def client_over(bodies: list[bytes], seen: list[Any]) -> openai.OpenAI:
         if len(seen) < len(bodies):
             seen.append(json.loads(request.content))
         return http.Response(
-            200, content=bodies[(served - 1) % len(bodies)], headers={"content-type": "application/json"}
+            200,
+            content=bodies[(served - 1) % len(bodies)],
+            headers={"content-type": "application/json"},
         )
 
     transport = http.Client(transport=http.MockTransport(handle))
@@ -79,7 +95,11 @@ def plain(client: openai.OpenAI, requests: list[dict[str, Any]]) -> Callable[[],
         content = response.choices[0].message.content or ""
         action = json.loads(content)
         messages = [*state["messages"], {"role": "assistant", "content": content}]
-        return {"messages": messages, "turn": state["turn"] + 1, "next": action.get("action_input", END)}
+        return {
+            "messages": messages,
+            "turn": state["turn"] + 1,
+            "next": action.get("action_input", END),
+        }
 
     graph = StateGraph(Plain)
     for name in NAMES:
@@ -95,7 +115,8 @@ def ours(client: openai.OpenAI, tools: int) -> Callable[[], object]:
     declared = [tool(number) for number in range(tools)]
     wrapped = sr.wrap(client)
     agents = [
-        ChatAgent(name=name, client=wrapped, request={"model": "m"}, goal="Play.", tools=declared) for name in NAMES
+        ChatAgent(name=name, client=wrapped, request={"model": "m"}, goal="Play.", tools=declared)
+        for name in NAMES
     ]
     compiled = to_langgraph(TEAM, agents, max_loop_count=50, max_turns=50).compile()
     return lambda: compiled.invoke(begin(TEAM, "Begin."))
@@ -115,15 +136,24 @@ def best_of(*functions: Callable[[], object]) -> list[float]:
 def replies() -> list[bytes]:
     """Hand over nine times, then finish."""
     hands = [
-        {"next_action": "invoke_agent", "action_input": NAMES[(turn + 1) % 2], "request": f"turn {turn}"}
+        {
+            "next_action": "invoke_agent",
+            "action_input": NAMES[(turn + 1) % 2],
+            "request": f"turn {turn}",
+        }
         for turn in range(TURNS - 1)
     ]
-    return [completion(json.dumps(action)) for action in (*hands, {"next_action": "final_response", "content": "done"})]
+    return [
+        completion(json.dumps(action))
+        for action in (*hands, {"next_action": "final_response", "content": "done"})
+    ]
 
 
 def main() -> None:
     """Print the table."""
-    print(f"openai {openai.__version__}; CPU microseconds a turn of {TURNS}, best of {ROUNDS} rounds; x is the ratio")
+    print(
+        f"openai {openai.__version__}; CPU microseconds a turn of {TURNS}, best of {ROUNDS} rounds; x is the ratio"
+    )
     print("tools    plain     ours     x")
     for tools in CASES:
         seen: list[dict[str, Any]] = []

@@ -41,7 +41,9 @@ def asked(proxy: Proxy, key: str, *, stream: bool) -> float:
     """Ask once; return the milliseconds until the reply was whole."""
     began = time.perf_counter()
     messages: Any = [{"role": "user", "content": key}]
-    given: Any = proxy.client.chat.completions.create(model="own", messages=messages, tools=TOOLS, stream=stream)
+    given: Any = proxy.client.chat.completions.create(
+        model="own", messages=messages, tools=TOOLS, stream=stream
+    )
     for _ in given if stream else ():
         pass
     return (time.perf_counter() - began) * 1000
@@ -61,14 +63,20 @@ def percentile(times: list[float], share: float) -> float:
 def main() -> None:
     """Measure, and print a table."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--requests", type=int, default=2000, help="to each proxy, plain and streamed")
+    options.add_argument(
+        "--requests", type=int, default=2000, help="to each proxy, plain and streamed"
+    )
     count: int = options.parse_args().requests
     hooks = sorted(asyncio.run(of_hooks(count)))
-    print(f"the guard's hooks, CPU ms a plain request: p50 {hooks[count // 2]:.3f}, p99 {percentile(hooks, 0.99):.3f}")
+    print(
+        f"the guard's hooks, CPU ms a plain request: p50 {hooks[count // 2]:.3f}, p99 {percentile(hooks, 0.99):.3f}"
+    )
     with ExitStack() as stack:
         proxies = {
             name: stack.enter_context(
-                running(Path(stack.enter_context(TemporaryDirectory())), guard=name == "with the guard")
+                running(
+                    Path(stack.enter_context(TemporaryDirectory())), guard=name == "with the guard"
+                )
             )
             for name in ("the proxy alone", "with the guard")
         }
@@ -77,9 +85,17 @@ def main() -> None:
         for stream in (False, True):
             measured = measure(list(proxies.values()), count, stream=stream)
             for name, (times, cpu) in zip(proxies, measured, strict=True):
-                row = (statistics.median(times), percentile(times, 0.9), percentile(times, 0.99), cpu / count)
+                row = (
+                    statistics.median(times),
+                    percentile(times, 0.9),
+                    percentile(times, 0.99),
+                    cpu / count,
+                )
                 what = "streamed" if stream else "plain"
-                print(f"| {what}, {name} | {' | '.join(f'{value:.2f}' for value in row)} |", flush=True)
+                print(
+                    f"| {what}, {name} | {' | '.join(f'{value:.2f}' for value in row)} |",
+                    flush=True,
+                )
 
 
 class Logged:
@@ -88,12 +104,20 @@ class Logged:
 
 async def of_hooks(count: int) -> list[float]:
     """Return the CPU milliseconds that the guard's hooks take for each of so many good plain replies."""
-    guard, whole = Guard(usage="total"), ModelResponse(**cast("Any", ok.call(SEARCH, query="tea").served))
+    guard, whole = (
+        Guard(usage="total"),
+        ModelResponse(**cast("Any", ok.call(SEARCH, query="tea").served)),
+    )
     taken: list[float] = []
     for _ in range(count):
         tools = json.loads(json.dumps(TOOLS))  # a proxy reads each request anew
         messages = [{"role": "user", "content": "tea"}]
-        data = {"model": "own", "messages": messages, "tools": tools, "litellm_logging_obj": Logged()}
+        data = {
+            "model": "own",
+            "messages": messages,
+            "tools": tools,
+            "litellm_logging_obj": Logged(),
+        }
         began = time.thread_time()
         await guard.async_pre_call_hook(data=data, call_type="acompletion")
         assert await guard.async_post_call_success_hook(data=data, response=whole) is None
@@ -115,7 +139,9 @@ def measure(proxies: list[Proxy], count: int, *, stream: bool) -> list[tuple[lis
         for which in order:
             times[which].append(asked(proxies[which], keys[which], stream=stream))
     after = [cpu_of(proxy) for proxy in proxies]
-    return [(sorted(each), then - now) for each, then, now in zip(times, after, before, strict=True)]
+    return [
+        (sorted(each), then - now) for each, then, now in zip(times, after, before, strict=True)
+    ]
 
 
 if __name__ == "__main__":

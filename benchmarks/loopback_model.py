@@ -28,12 +28,19 @@ def response(content: str) -> bytes:
             "created": 1,
             "model": "loopback",
             "choices": [
-                {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}},
+                {
+                    "index": 0,
+                    "finish_reason": "stop",
+                    "message": {"role": "assistant", "content": content},
+                },
             ],
             "usage": {"prompt_tokens": 20, "completion_tokens": 5, "total_tokens": 25},
         }
     ).encode()
-    return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
+    return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s" % (
+        len(body),
+        body,
+    )
 
 
 GOOD, BAD = response('{"topic": "price"}'), response('{"topic": 7}')
@@ -90,7 +97,9 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--delay", type=float, default=0.02)
     parser.add_argument("--log", type=Path)
-    parser.add_argument("--most", type=int, default=1_000_000, help="requests at once; more are answered with a 429")
+    parser.add_argument(
+        "--most", type=int, default=1_000_000, help="requests at once; more are answered with a 429"
+    )
     options = parser.parse_args()
     log = None if options.log is None else options.log.open("a", encoding="utf-8")
     loop = asyncio.get_running_loop()

@@ -47,9 +47,13 @@ async def main() -> None:
     """Serve until stdin ends."""
     told = json.loads(sys.stdin.readline())
     body = told["body"].encode()
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(
+        body
+    )
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Answering(head + body, told["delay"]), "127.0.0.1", 0, backlog=2048)
+    server = await loop.create_server(
+        lambda: Answering(head + body, told["delay"]), "127.0.0.1", 0, backlog=2048
+    )
     print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
     await loop.run_in_executor(None, sys.stdin.read)
     server.close()

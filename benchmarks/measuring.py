@@ -104,7 +104,9 @@ def costs(rounds: Sequence[Sequence[float]]) -> list[Cost]:
     found: list[Cost] = []
     for seconds in zip(*rounds, strict=True):
         ratios = [one / taken[0] for one, taken in zip(seconds, rounds, strict=True)]
-        low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
+        low, middle, high = (
+            statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
+        )
         found.append(Cost(statistics.median(seconds), middle, low, high))
     return found
 
@@ -138,7 +140,10 @@ def import_costs(python: str, statements: Sequence[str], times: int) -> list[tup
             command = [python, "-I", "-c", program.format(statement)]
             printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603 - ours
             found.append([float(one) for one in printed.split()])
-    return [(statistics.median(a for a, _ in found), statistics.median(b for _, b in found)) for found in taken]
+    return [
+        (statistics.median(a for a, _ in found), statistics.median(b for _, b in found))
+        for found in taken
+    ]
 
 
 def percentile(values: Sequence[float], share: float) -> float:

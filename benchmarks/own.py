@@ -46,7 +46,9 @@ from strictreply.integrations.dbos import DurableRuns
 from strictreply.integrations.langgraph import ChatAgent, begin, to_langgraph
 
 NAMES = ("ping", "pong")
-TEAM = Topology.of([("ping", "pong"), ("pong", "ping"), ("ping", "User"), ("pong", "User")], entry="ping")
+TEAM = Topology.of(
+    [("ping", "pong"), ("pong", "ping"), ("ping", "User"), ("pong", "User")], entry="ping"
+)
 TURNS = 10
 IDLE_SECONDS = 5.0
 POLL = 0.1
@@ -57,7 +59,14 @@ def told(name: str, effort: Effort, plain: Block, ours: Block, shared: int = 1) 
     """Measure ours beside the plain way; ``shared`` is how many of what the row counts one call does."""
     costs = interleaved([plain, ours], effort)
     for peer, cost in zip(("raw", "reply"), costs, strict=True):
-        tell(row=name, peer=peer, seconds=cost.seconds / shared, ratio=cost.ratio, low=cost.low, high=cost.high)
+        tell(
+            row=name,
+            peer=peer,
+            seconds=cost.seconds / shared,
+            ratio=cost.ratio,
+            low=cost.low,
+            high=cost.high,
+        )
 
 
 def reading(effort: Effort, *, quick: bool) -> None:
@@ -75,11 +84,17 @@ def reading(effort: Effort, *, quick: bool) -> None:
         def parsed(text: str = text) -> Any:
             return json.loads(text)
 
-        def validated(text: str = text, validate: Callable[[str], Any] = ask.tool.model_validate_json) -> Any:
+        def validated(
+            text: str = text, validate: Callable[[str], Any] = ask.tool.model_validate_json
+        ) -> Any:
             return validate(text)
 
-        told(f"{size}: dict / json.loads", effort, block(parsed), block(_checking(as_dict, message)))
-        told(f"{size}: typed / pydantic", effort, block(validated), block(_checking(typed, message)))
+        told(
+            f"{size}: dict / json.loads", effort, block(parsed), block(_checking(as_dict, message))
+        )
+        told(
+            f"{size}: typed / pydantic", effort, block(validated), block(_checking(typed, message))
+        )
 
 
 def _checking(contract: Any, message: Any) -> Callable[[], Any]:
@@ -97,7 +112,11 @@ class Plain(TypedDict):
 def langgraph_step(effort: Effort) -> None:
     """Measure an agent's turn that is judged and routed, beside a node with the raw SDK and ``json.loads``."""
     hands = [
-        {"next_action": "invoke_agent", "action_input": NAMES[(turn + 1) % 2], "request": f"turn {turn}"}
+        {
+            "next_action": "invoke_agent",
+            "action_input": NAMES[(turn + 1) % 2],
+            "request": f"turn {turn}",
+        }
         for turn in range(TURNS - 1)
     ]
     actions = [*hands, {"next_action": "final_response", "content": "done"}]
@@ -105,7 +124,8 @@ def langgraph_step(effort: Effort) -> None:
     wire = Wire(*replies)
     wire.bodies = []
     agents = [
-        ChatAgent(name=name, client=sr.wrap(wire.client()), request={"model": MODEL}, goal="Play.") for name in NAMES
+        ChatAgent(name=name, client=sr.wrap(wire.client()), request={"model": MODEL}, goal="Play.")
+        for name in NAMES
     ]
     ours = to_langgraph(TEAM, agents, max_loop_count=50, max_turns=50).compile()
     if ours.invoke(begin(TEAM, "Begin."))["loop_count"] != TURNS:
@@ -115,7 +135,10 @@ def langgraph_step(effort: Effort) -> None:
     client = Wire(*replies).client()
 
     def step(state: Plain) -> Any:
-        content = client.chat.completions.create(**requests[state["turn"]]).choices[0].message.content or ""
+        content = (
+            client.chat.completions.create(**requests[state["turn"]]).choices[0].message.content
+            or ""
+        )
         following = json.loads(content).get("action_input", END)
         messages = [*state["messages"], {"role": "assistant", "content": content}]
         return {"messages": messages, "turn": state["turn"] + 1, "next": following}
@@ -157,7 +180,9 @@ def _durable() -> Iterator[tuple[Turn, Turn]]:
     """Launch DBOS with our worker and a plain workflow of as many steps; give what starts a turn of each."""
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/dbos.sqlite"
-        runs = DurableRuns("bench", sr.wrap(loop_wire().client(), tools=[look]), url=url, model=MODEL)
+        runs = DurableRuns(
+            "bench", sr.wrap(loop_wire().client(), tools=[look]), url=url, model=MODEL
+        )
         raw, requests, steps = loop_wire().client(), loop_requests(), [0]
         step: Any = DBOS.run_step
 
@@ -215,19 +240,27 @@ def durable(effort: Effort, *, quick: bool) -> None:
 
     # Several at once, so that looking at the queue and for the ends is little of what is measured.
     with _durable() as (plain, ours):
-        told("durable turn", replace(effort, block=0.1 if quick else 0.5), batch(plain), batch(ours))
+        told(
+            "durable turn", replace(effort, block=0.1 if quick else 0.5), batch(plain), batch(ours)
+        )
 
 
 def idle(*, quick: bool) -> None:
     """Measure the CPU time of a worker that has nothing to do, as it is by default, beside the process without it."""
     seconds = 1.0 if quick else IDLE_SECONDS
     with tempfile.TemporaryDirectory() as folder:
-        runs = DurableRuns("idle", sr.wrap(Wire(b"").client()), url=f"sqlite:///{folder}/idle.sqlite", model=MODEL)
+        runs = DurableRuns(
+            "idle", sr.wrap(Wire(b"").client()), url=f"sqlite:///{folder}/idle.sqlite", model=MODEL
+        )
         with runs, runs.worker():
             time.sleep(seconds)  # it starts
             begun = time.process_time()
             time.sleep(seconds)
-            tell(row="idle durable worker, CPU a second", peer="reply", seconds=(time.process_time() - begun) / seconds)
+            tell(
+                row="idle durable worker, CPU a second",
+                peer="reply",
+                seconds=(time.process_time() - begun) / seconds,
+            )
 
 
 def main() -> None:
@@ -248,7 +281,12 @@ def main() -> None:
         try:
             measure()
         except Exception as error:  # noqa: BLE001 - one row less
-            tell(row=name, peer="reply", why=f"failed: {type(error).__name__}", detail=str(error)[:300])
+            tell(
+                row=name,
+                peer="reply",
+                why=f"failed: {type(error).__name__}",
+                detail=str(error)[:300],
+            )
 
 
 if __name__ == "__main__":

@@ -25,7 +25,13 @@ ROUNDS = 15
 def order(items: int) -> str:
     """Write an order of so many items as JSON."""
     lines = [
-        {"sku": f"X{number}", "quantity": number, "price": number + 0.5, "name": "a name, as names are", "gift": True}
+        {
+            "sku": f"X{number}",
+            "quantity": number,
+            "price": number + 0.5,
+            "name": "a name, as names are",
+            "gift": True,
+        }
         for number in range(items)
     ]
     return json.dumps({"items": lines})
@@ -56,7 +62,9 @@ class Order(BaseModel):
 
 AS_MODEL: Contract[Any] = Contract(tools=[Order])
 AS_DICT: Contract[Any] = Contract(
-    tools=[{"type": "function", "function": {"name": "Order", "parameters": Order.model_json_schema()}}]
+    tools=[
+        {"type": "function", "function": {"name": "Order", "parameters": Order.model_json_schema()}}
+    ]
 )
 
 
@@ -73,7 +81,9 @@ def row(items: int) -> None:
     works: dict[str, Callable[[], Any]] = {
         "json.loads": lambda: json.loads(text),
         "pydantic": lambda: Order.model_validate_json(text),
-        "jiter": lambda: jiter.from_json(encoded, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="keys"),
+        "jiter": lambda: jiter.from_json(
+            encoded, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="keys"
+        ),
         "decode": lambda: decode(text),
         "check": lambda: AS_DICT.by_name["Order"].parameters.check(value),  # type: ignore[arg-type]
         "dict": lambda: arguments_of(AS_DICT, text),
@@ -82,16 +92,23 @@ def row(items: int) -> None:
     seconds: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(ROUNDS):
         for name, work in works.items():
-            seconds[name].append(cpu_seconds(lambda work=work: [work() for _ in range(repeat)]) / repeat)
+            seconds[name].append(
+                cpu_seconds(lambda work=work: [work() for _ in range(repeat)]) / repeat
+            )
     median = {name: statistics.median(times) for name, times in seconds.items()}
-    of_loads = [f"{median[name] / median['json.loads']:.2f} x" for name in ("jiter", "decode", "check", "dict")]
+    of_loads = [
+        f"{median[name] / median['json.loads']:.2f} x"
+        for name in ("jiter", "decode", "check", "dict")
+    ]
     cells = [f"{len(text):,}", f"{median['json.loads'] * 1e6:,.1f} µs", *of_loads]
     print(f"| {' | '.join(cells)} | {median['typed'] / median['pydantic']:.2f} x |")
 
 
 def main() -> None:
     """Print the table."""
-    print("| bytes | json.loads | jiter | decode | check | arguments as a dict | typed, of pydantic alone |")
+    print(
+        "| bytes | json.loads | jiter | decode | check | arguments as a dict | typed, of pydantic alone |"
+    )
     print("| --: | --: | --: | --: | --: | --: | --: |")
     for items in (1, 10, 100, 1_000, 9_000):
         row(items)

@@ -46,7 +46,9 @@ class Section:
         rows = []
         for row in self.rows:
             raw = results.seconds(row, "raw")
-            rows.append([row, "-" if raw is None else shown_seconds(raw), *cells(results, row, shown_ratio)])
+            rows.append(
+                [row, "-" if raw is None else shown_seconds(raw), *cells(results, row, shown_ratio)]
+            )
         return f"## {self.heading}\n\n{self.words}\n\n{table(['', 'raw', *results.ways], rows)}"
 
 
@@ -73,7 +75,15 @@ SECTIONS = (
     Section(
         "Tools and messages",
         "The small call with so many tools declared, or at the end of so many messages of 200 characters.",
-        ("1 tool", "50 tools", "200 tools", "1,000 tools", "2 messages", "200 messages", "1,000 messages"),
+        (
+            "1 tool",
+            "50 tools",
+            "200 tools",
+            "1,000 tools",
+            "2 messages",
+            "200 messages",
+            "1,000 messages",
+        ),
     ),
     Section(
         "Large arguments",
@@ -97,7 +107,11 @@ SECTIONS = (
         "Three calls of a tool, one after the other, and an answer; the raw side sends the same four requests.",
         ("tool loop", "tool loop, async"),
     ),
-    Section("A stream", "It calls a tool; it is read to its end, and its arguments are validated.", STREAMS),
+    Section(
+        "A stream",
+        "It calls a tool; it is read to its end, and its arguments are validated.",
+        STREAMS,
+    ),
 )
 
 OWN = (
@@ -153,7 +167,11 @@ def _tables(results: Results) -> Iterator[str]:
 
 
 def _malformed(results: Results) -> str:
-    told = {(line["malformed"], line["peer"]): line["outcome"] for line in results.lines if "malformed" in line}
+    told = {
+        (line["malformed"], line["peer"]): line["outcome"]
+        for line in results.lines
+        if "malformed" in line
+    }
     faults = list(dict.fromkeys(fault for fault, _ in told))
     rows = [[way, *(told.get((fault, way), "-") for fault in faults)] for way in results.ways]
     return (
@@ -182,9 +200,18 @@ def _own(results: Results) -> str:
 def _tokens(results: Results) -> str:
     rows = []
     for ask, counted in results.tokens.items():
-        added = [str(round(counted[way][1] - counted[way][0])) if way in counted else "-" for way in results.ways]
-        whole = [f"{counted[way][2]} → {counted[way][3]}" if way in counted else "-" for way in results.ways]
-        rows += [[f"{ask}: added to the messages", *added], [f"{ask}: whole request, first → second", *whole]]
+        added = [
+            str(round(counted[way][1] - counted[way][0])) if way in counted else "-"
+            for way in results.ways
+        ]
+        whole = [
+            f"{counted[way][2]} → {counted[way][3]}" if way in counted else "-"
+            for way in results.ways
+        ]
+        rows += [
+            [f"{ask}: added to the messages", *added],
+            [f"{ask}: whole request, first → second", *whole],
+        ]
     return (
         "## Tokens that one retry adds\n\n"
         f"One field of the reply was wrong. {results.about['tokens']}; of the messages and of the whole request as "
@@ -206,7 +233,9 @@ def _memory(results: Results) -> str:
         "MiB": lambda line: f"{line['mib']:.0f}",
     }
     for unit, show in imports.items():
-        rows.append([f"import, {unit}", show(base) if base else "-", *cells(results, "import", show)])
+        rows.append(
+            [f"import, {unit}", show(base) if base else "-", *cells(results, "import", show)]
+        )
     return (
         "## Memory and import\n\nBy `tracemalloc`: a client with one tool after a call; a tool of two fields declared "
         "beside others; what is kept of a call at the end of 200 messages, beyond the caller's own. The import in a "
@@ -218,8 +247,13 @@ def _memory(results: Results) -> str:
 def _more(results: Results) -> Iterator[str]:
     """Report the results of the batch and of the proxy, which have programs of their own."""
     if results.batch:
-        figures = {name.replace("_", " "): value for name, value in results.batch.items() if name != CURVE}
-        rows = [[name, f"{value:,}" if isinstance(value, int) else str(value)] for name, value in figures.items()]
+        figures = {
+            name.replace("_", " "): value for name, value in results.batch.items() if name != CURVE
+        }
+        rows = [
+            [name, f"{value:,}" if isinstance(value, int) else str(value)]
+            for name, value in figures.items()
+        ]
         yield (
             "## A million rows\n\n`python benchmarks/batch.py --rows 1000000`: `strictreply batch` beside a bare "
             f"asyncio loop over the raw SDK.\n\n{table(['', 'measured'], rows)}\n\n"
@@ -296,7 +330,10 @@ def _of_rows(results: Results) -> str:
     """Return the sentence on many rows; empty where they were not measured."""
     if not results.batch:
         return ""
-    rows, most = f"{results.batch['rows']:,}", max(megabytes for _, megabytes in results.batch[CURVE])
+    rows, most = (
+        f"{results.batch['rows']:,}",
+        max(megabytes for _, megabytes in results.batch[CURVE]),
+    )
     return (
         f" `strictreply batch` asks about {rows} rows (`python benchmarks/batch.py --rows {rows.replace(',', '')}`) at "
         f"{results.batch['ratio_of_rates']} times the rows a second of a bare loop over the SDK, in {most:.0f} MB."
@@ -341,7 +378,10 @@ def guide_block(results: Results) -> str:
 def pages(results: Results) -> dict[Path, str]:
     """Return each page with what the results make of it."""
     blocks = {ROOT / "README.md": readme_block, ROOT / "docs" / "guide.md": guide_block}
-    written = {path: placed(path.read_text(encoding="utf-8"), "costs", made(results)) for path, made in blocks.items()}
+    written = {
+        path: placed(path.read_text(encoding="utf-8"), "costs", made(results))
+        for path, made in blocks.items()
+    }
     return {PAGE: results_page(results), **written}
 
 

@@ -92,7 +92,9 @@ class Results:
         if not {"plain, the proxy alone", "plain, with the guard"} <= found.keys():
             return None
         place = rows[0].index("p99 ms")
-        return float(found["plain, with the guard"][place]) - float(found["plain, the proxy alone"][place])
+        return float(found["plain, with the guard"][place]) - float(
+            found["plain, the proxy alone"][place]
+        )
 
     def added(self, ask: str, peer: str = "reply") -> float | None:
         """Return the tokens that a retry adds to the messages."""

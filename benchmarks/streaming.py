@@ -23,7 +23,11 @@ http: Any = getattr(openai._base_client, "httpx2", None) or openai._base_client.
 ROUNDS = 7
 BEGINNINGS = 1_000_000
 SIZES = (500, 2000, 8000)
-ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": True}
+ASKED: dict[str, Any] = {
+    "model": "m",
+    "messages": [{"role": "user", "content": "hi"}],
+    "stream": True,
+}
 
 
 def search(query: str, limit: int = 5) -> str:
@@ -46,24 +50,48 @@ class Pieces(http.SyncByteStream):  # type: ignore[misc]  # the SDK's HTTP libra
 def event(delta: dict[str, Any], reason: str | None = None) -> bytes:
     """Write a chunk as OpenAI's servers do."""
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
-    around = {"id": "chatcmpl-B9MHDbslfkBeAs8l4bebGdFOJ6PeG", "object": "chat.completion.chunk", "created": 1741570283}
-    named = {"model": "gpt-4o-2024-08-06", "service_tier": "default", "system_fingerprint": "fp_fc9f1d7035"}
-    return b"data: " + json.dumps(around | named | {"choices": [choice], "usage": None}).encode() + b"\n\n"
+    around = {
+        "id": "chatcmpl-B9MHDbslfkBeAs8l4bebGdFOJ6PeG",
+        "object": "chat.completion.chunk",
+        "created": 1741570283,
+    }
+    named = {
+        "model": "gpt-4o-2024-08-06",
+        "service_tier": "default",
+        "system_fingerprint": "fp_fc9f1d7035",
+    }
+    return (
+        b"data: "
+        + json.dumps(around | named | {"choices": [choice], "usage": None}).encode()
+        + b"\n\n"
+    )
 
 
 def text(size: int) -> list[bytes]:
     """Return a stream of a text answer."""
     words = [event({"content": " word"}) for _ in range(size)]
-    return [event({"role": "assistant", "content": ""}), *words, event({}, "stop"), b"data: [DONE]\n\n"]
+    return [
+        event({"role": "assistant", "content": ""}),
+        *words,
+        event({}, "stop"),
+        b"data: [DONE]\n\n",
+    ]
 
 
 def call(size: int) -> list[bytes]:
     """Return a stream of one call."""
     arguments = json.dumps({"query": "word " * size, "limit": 3})
     width = -(-len(arguments) // size)
-    opening = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "search", "arguments": ""}}
+    opening = {
+        "index": 0,
+        "id": "call_1",
+        "type": "function",
+        "function": {"name": "search", "arguments": ""},
+    }
     parts = [arguments[start : start + width] for start in range(0, len(arguments), width)]
-    deltas = [event({"tool_calls": [{"index": 0, "function": {"arguments": part}}]}) for part in parts]
+    deltas = [
+        event({"tool_calls": [{"index": 0, "function": {"arguments": part}}]}) for part in parts
+    ]
     head = [event({"role": "assistant", "content": None}), event({"tool_calls": [opening]})]
     return [*head, *deltas, event({}, "tool_calls"), b"data: [DONE]\n\n"]
 
@@ -72,10 +100,14 @@ def client_over(events: list[bytes]) -> openai.OpenAI:
     """Make an SDK client whose server streams these events."""
 
     def handle(_: Any) -> Any:
-        return http.Response(200, stream=Pieces(events), headers={"content-type": "text/event-stream"})
+        return http.Response(
+            200, stream=Pieces(events), headers={"content-type": "text/event-stream"}
+        )
 
     transport = http.Client(transport=http.MockTransport(handle))
-    return openai.OpenAI(api_key="none", base_url="http://model.invalid/v1", http_client=transport, max_retries=0)
+    return openai.OpenAI(
+        api_key="none", base_url="http://model.invalid/v1", http_client=transport, max_retries=0
+    )
 
 
 def read(client: openai.OpenAI) -> float:
@@ -117,8 +149,12 @@ def costs() -> None:
                 for index, client in enumerate((raw, wrapped)):
                     best[index] = min(best[index], read(client) / size * 1e6)
             more = best[1] - best[0]
-            print(f"| {name} | {size} | {best[0]:.1f} | {best[1]:.1f} | {more:.1f} | {best[1] / best[0]:.2f} |")
-    print("\nCheap: text is wanted at 15 µs a chunk over the raw stream at most, flat from 500 to 8,000 chunks.")
+            print(
+                f"| {name} | {size} | {best[0]:.1f} | {best[1]:.1f} | {more:.1f} | {best[1] / best[0]:.2f} |"
+            )
+    print(
+        "\nCheap: text is wanted at 15 µs a chunk over the raw stream at most, flat from 500 to 8,000 chunks."
+    )
 
 
 def memory() -> None:

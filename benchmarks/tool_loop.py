@@ -41,9 +41,20 @@ def look(town: str, days: int = 1) -> str:
 def completion(message: dict[str, Any]) -> bytes:
     """Write a response that holds one message."""
     reason = "tool_calls" if message.get("tool_calls") else "stop"
-    choice = {"index": 0, "finish_reason": reason, "message": {"role": "assistant", "content": None, **message}}
+    choice = {
+        "index": 0,
+        "finish_reason": reason,
+        "message": {"role": "assistant", "content": None, **message},
+    }
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-    response = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
+    response = {
+        "id": "c",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [choice],
+        "usage": usage,
+    }
     return json.dumps(response).encode()
 
 
@@ -54,7 +65,9 @@ def call(number: int) -> dict[str, Any]:
     return {"tool_calls": [{"id": f"call_{number}", "type": "function", "function": function}]}
 
 
-REPLIES = [completion(call(number)) for number in range(CALLS)] + [completion({"content": "Fine in all three."})]
+REPLIES = [completion(call(number)) for number in range(CALLS)] + [
+    completion({"content": "Fine in all three."})
+]
 
 
 def handle(request: Any) -> Any:
@@ -72,7 +85,9 @@ def sync_client() -> openai.OpenAI:
 def async_client() -> openai.AsyncOpenAI:
     """Make its async twin."""
     transport = http.AsyncClient(transport=http.MockTransport(handle))
-    return openai.AsyncOpenAI(api_key="none", base_url="http://model.invalid/v1", http_client=transport)
+    return openai.AsyncOpenAI(
+        api_key="none", base_url="http://model.invalid/v1", http_client=transport
+    )
 
 
 def requests() -> list[dict[str, Any]]:
@@ -82,7 +97,11 @@ def requests() -> list[dict[str, Any]]:
     sent = []
     for number in range(CALLS + 1):
         sent.append({"model": "m", "messages": list(messages), "tools": tools})
-        result = {"role": "tool", "tool_call_id": f"call_{number}", "content": look(f"town {number}", number + 1)}
+        result = {
+            "role": "tool",
+            "tool_call_id": f"call_{number}",
+            "content": look(f"town {number}", number + 1),
+        }
         messages += [{"role": "assistant", "content": None, **call(number)}, result]
     return sent
 
@@ -134,7 +153,10 @@ def measure_sessions() -> tuple[float, float, float]:
     memory, kept, plain = list[float](), list[float](), list[float]()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "plain")
-        with closing(sr.SQLiteSessionStore(Path(folder, "sessions.sqlite"))) as store, file.open("wb") as written:
+        with (
+            closing(sr.SQLiteSessionStore(Path(folder, "sessions.sqlite"))) as store,
+            file.open("wb") as written,
+        ):
             for sessions, walls in ((None, memory), (store, kept)) * SESSIONS:
                 client = sr.wrap(sync_client(), tools=[look])
                 run = sr.run(client, QUESTION, model="m", sessions=sessions)
@@ -153,13 +175,17 @@ def measure_sessions() -> tuple[float, float, float]:
 
 def main() -> None:
     """Print the table."""
-    print(f"openai {openai.__version__}; CPU microseconds of {CALLS} calls and an answer, best of {ROUNDS} samples")
+    print(
+        f"openai {openai.__version__}; CPU microseconds of {CALLS} calls and an answer, best of {ROUNDS} samples"
+    )
     print("            4 raw      run     x  target")
     for name, measure, target in (("sync", measure_sync, 0.8), ("async", measure_async, 0.95)):
         raw, ours, ratio = measure()
         print(f"{name:<8} {raw:>8.0f} {ours:>8.0f} {ratio:>5.2f} <={target:>5.2f}")
     more, disk, memory = measure_sessions()
-    print(f"sessions in SQLite: {more:+.1f} ms wall a turn (target <= 5) beside one of {memory:.1f} ms in memory;")
+    print(
+        f"sessions in SQLite: {more:+.1f} ms wall a turn (target <= 5) beside one of {memory:.1f} ms in memory;"
+    )
     print(f"writing and syncing 16 KiB to a plain file on this disk: {disk:.1f} ms")
 
 

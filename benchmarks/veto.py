@@ -43,14 +43,28 @@ PERSON = {
         "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 4},
         "address": {
             "type": "object",
-            "properties": {"street": {"type": "string"}, "zip": {"type": "string", "pattern": "^[0-9]{5}$"}},
+            "properties": {
+                "street": {"type": "string"},
+                "zip": {"type": "string", "pattern": "^[0-9]{5}$"},
+            },
             "required": ["street", "zip"],
             "additionalProperties": False,
         },
         "boss": {"anyOf": [{"type": "string"}, {"type": "null"}]},
         "notes": {"type": "string"},
     },
-    "required": ["name", "age", "email", "role", "active", "score", "tags", "address", "boss", "notes"],
+    "required": [
+        "name",
+        "age",
+        "email",
+        "role",
+        "active",
+        "score",
+        "tags",
+        "address",
+        "boss",
+        "notes",
+    ],
     "additionalProperties": False,
 }
 FORESEEN = ("type", "extra key", "enum", "duplicate key", "unknown tool", "bounds")
@@ -77,7 +91,10 @@ def person(dice: random.Random) -> dict[str, Any]:
 
 def contract_of(schema: Any) -> Contract[Any]:
     """Make the contract of one tool."""
-    return Contract(tools=[{"type": "function", "function": {"name": "act", "parameters": schema}}], parallel=True)
+    return Contract(
+        tools=[{"type": "function", "function": {"name": "act", "parameters": schema}}],
+        parallel=True,
+    )
 
 
 def vetoed_at(contract: Contract[Any], name: str, text: str) -> tuple[str, int] | None:
@@ -105,7 +122,13 @@ def soundness(wanted: int) -> None:
     counted: Counter[str] = Counter()
 
     @given(schema=SCHEMAS, values=st.lists(VALUES, min_size=20, max_size=20), number=st.integers())
-    @settings(max_examples=100, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=CHECKS)
+    @settings(
+        max_examples=100,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=CHECKS,
+    )
     def run(schema: Any, values: list[Any], number: int) -> None:
         dice = random.Random(number)  # noqa: S311 - dice for test data
         document = {"$defs": schema["$defs"], "properties": {"v": {**schema, "$defs": {}}}}
@@ -143,7 +166,13 @@ def mutations(dice: random.Random) -> Iterator[tuple[str, str, str]]:
     """Yield the kind of one fault, the tool's name and the arguments with it."""
     good = person(dice)
     names = list(good)
-    wrong: dict[str, Any] = {"type": [], "enum": "owner", "bounds": 151, "length": "x" * 41, "pattern": "1234x"}
+    wrong: dict[str, Any] = {
+        "type": [],
+        "enum": "owner",
+        "bounds": 151,
+        "length": "x" * 41,
+        "pattern": "1234x",
+    }
     places = {"enum": "role", "bounds": "age", "length": "name", "type": dice.choice(names[:6])}
     for kind, value in wrong.items():
         bad = copy.deepcopy(good)
@@ -191,14 +220,22 @@ def sharpness() -> None:
     for kind, count in found.items():
         shares = [count[key] / count["all"] for key in ("stopped", "same code")]
         far = f"{statistics.median(distances[kind]):g}" if distances[kind] else "-"
-        print(f"| {kind} | {shares[0]:.1%} | {shares[1]:.1%} | {statistics.median(saved[kind] or [0]):.1%} | {far} |")
+        print(
+            f"| {kind} | {shares[0]:.1%} | {shares[1]:.1%} | {statistics.median(saved[kind] or [0]):.1%} | {far} |"
+        )
     foreseen = [found[kind] for kind in FORESEEN]
     share = sum(count["stopped"] for count in foreseen) / sum(count["all"] for count in foreseen)
-    print(f"\nSharp: {share:.1%} of the faults {', '.join(FORESEEN)} are vetoed before the end (wanted: 95 %).")
+    print(
+        f"\nSharp: {share:.1%} of the faults {', '.join(FORESEEN)} are vetoed before the end (wanted: 95 %)."
+    )
     far = [one for kind in distances if kind not in OUT_OF_ORDER for one in distances[kind]]
     if far:
-        print(f"Position: median {statistics.median(far):g} bytes behind llguidance, {max(far)} at most (wanted: 0);")
-        print(f"of {' and '.join(OUT_OF_ORDER)} it knows by the order of the keys, which JSON leaves free.")
+        print(
+            f"Position: median {statistics.median(far):g} bytes behind llguidance, {max(far)} at most (wanted: 0);"
+        )
+        print(
+            f"of {' and '.join(OUT_OF_ORDER)} it knows by the order of the keys, which JSON leaves free."
+        )
     else:
         print("Position: not measured, for llguidance is not installed: make streams has it.")
 
@@ -240,7 +277,11 @@ def saving() -> None:
             for index, name, text in parts:
                 for char in text:
                     at += 1
-                    issue = veto.text(char) if index < 0 else veto.call(index, *((char, "") if name else (None, char)))
+                    issue = (
+                        veto.text(char)
+                        if index < 0
+                        else veto.call(index, *((char, "") if name else (None, char)))
+                    )
                     if issue is not None:
                         break
                 if issue is not None:
@@ -266,8 +307,17 @@ def recorded(record: dict[str, Any]) -> tuple[Any, Any, Veto, list[tuple[int, bo
     if record["mode"] != "tools" or not calls or record["label"].get("valid") is None:
         return None
     contract = Contract(tools=record["tools"], parallel=True)
-    parts = [part for n, call in enumerate(calls) for part in ((n, True, call["name"]), (n, False, call["arguments"]))]
-    return contract, reply(*((call["name"], call["arguments"]) for call in calls)), Veto(contract), parts
+    parts = [
+        part
+        for n, call in enumerate(calls)
+        for part in ((n, True, call["name"]), (n, False, call["arguments"]))
+    ]
+    return (
+        contract,
+        reply(*((call["name"], call["arguments"]) for call in calls)),
+        Veto(contract),
+        parts,
+    )
 
 
 def cost() -> None:
@@ -282,7 +332,9 @@ def cost() -> None:
         pieces = [[text[at : at + 4] for at in range(0, len(text), 4)] for text in texts]
         best = min(run(contract, pieces) for _ in range(5))
         number = sum(map(len, pieces))
-        print(f"The veto alone, {number // 50} pieces of 4 characters: {best / number * 1e6:.2f} µs each.")
+        print(
+            f"The veto alone, {number // 50} pieces of 4 characters: {best / number * 1e6:.2f} µs each."
+        )
 
 
 def run(contract: Contract[Any], documents: list[list[str]]) -> float:

@@ -26,7 +26,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from cases import ANSWER, REALISTIC, SMALL, Ask, Loopback, Wire, loop_replies, streamed, with_arguments, with_messages
+from cases import (
+    ANSWER,
+    REALISTIC,
+    SMALL,
+    Ask,
+    Loopback,
+    Wire,
+    loop_replies,
+    streamed,
+    with_arguments,
+    with_messages,
+)
 from measuring import (
     FULL,
     QUICK,
@@ -65,7 +76,9 @@ class WrongValue(Exception):
 
 def tell(**line: Any) -> None:
     """Print a line for the driver, its figures with as many digits as mean something."""
-    figures = {name: float(f"{value:.4g}") for name, value in line.items() if isinstance(value, float)}
+    figures = {
+        name: float(f"{value:.4g}") for name, value in line.items() if isinstance(value, float)
+    }
     print(json.dumps(line | figures), flush=True)
 
 
@@ -78,7 +91,9 @@ class Rows:
         self.effort = effort
         self.runner = asyncio.Runner()
 
-    def row(self, name: str, baseline: Block, make: Callable[[Peer], Block], calls: int = 1) -> None:
+    def row(
+        self, name: str, baseline: Block, make: Callable[[Peer], Block], calls: int = 1
+    ) -> None:
         """Measure a row; ``calls`` raw calls are what each work is compared with."""
         works = dict(self._made(name, make))
         base, *found = interleaved([baseline, *works.values()], self.effort)
@@ -97,7 +112,12 @@ class Rows:
             except Cannot as reason:
                 tell(row=name, peer=peer.name, why=str(reason))
             except Exception as error:  # noqa: BLE001 - a library's own; the row goes on without it
-                tell(row=name, peer=peer.name, why=f"failed: {type(error).__name__}", detail=str(error)[:300])
+                tell(
+                    row=name,
+                    peer=peer.name,
+                    why=f"failed: {type(error).__name__}",
+                    detail=str(error)[:300],
+                )
 
     def checked(self, call: Callable[[], Any], right: Any) -> Block:
         """Return the block of a sync call that gives the right value."""
@@ -118,12 +138,24 @@ class Rows:
     def calls(self, name: str, ask: Ask) -> None:
         """Measure the sync call of a case."""
         raw = block(RAW.call(Wire(ask.replied()), ask))
-        self.row(name, raw, lambda peer: self.checked(peer.call(Wire(ask.replied(peer.reply_tool)), ask), ask.right))
+        self.row(
+            name,
+            raw,
+            lambda peer: self.checked(
+                peer.call(Wire(ask.replied(peer.reply_tool)), ask), ask.right
+            ),
+        )
 
     def acalls(self, name: str, ask: Ask) -> None:
         """Measure the async call of a case."""
         raw = async_block(self.runner, RAW.acall(Wire(ask.replied()), ask))
-        self.row(name, raw, lambda peer: self.achecked(peer.acall(Wire(ask.replied(peer.reply_tool)), ask), ask.right))
+        self.row(
+            name,
+            raw,
+            lambda peer: self.achecked(
+                peer.acall(Wire(ask.replied(peer.reply_tool)), ask), ask.right
+            ),
+        )
 
     def retries(self, name: str, ask: Ask, *, is_async: bool = False) -> None:
         """Measure a call whose first reply is wrong."""
@@ -142,7 +174,11 @@ class Rows:
             return made
 
         wire = Wire(ask.replied())
-        raw = async_block(self.runner, RAW.acall(wire, ask)) if is_async else block(RAW.call(wire, ask))
+        raw = (
+            async_block(self.runner, RAW.acall(wire, ask))
+            if is_async
+            else block(RAW.call(wire, ask))
+        )
         self.row(name, raw, make, calls=2)
 
     def exhaustion(self, name: str, ask: Ask) -> None:
@@ -152,7 +188,12 @@ class Rows:
             if not peer.asks_again:
                 raise Cannot("asks once")
             wrong = json.dumps(ask.wrong)
-            wire = Wire(*(ask.replied(peer.reply_tool, arguments=wrong, number=n) for n in range(ask.attempts)))
+            wire = Wire(
+                *(
+                    ask.replied(peer.reply_tool, arguments=wrong, number=n)
+                    for n in range(ask.attempts)
+                )
+            )
             call = peer.call(wire, ask)
 
             def given_up() -> None:
@@ -189,7 +230,9 @@ class Rows:
             return async_block(self.runner, turn)
 
         self.row("tool loop", block(RAW.loop(Wire(*loop_replies()))), make)
-        self.row("tool loop, async", async_block(self.runner, RAW.aloop(Wire(*loop_replies()))), amake)
+        self.row(
+            "tool loop, async", async_block(self.runner, RAW.aloop(Wire(*loop_replies()))), amake
+        )
 
     def streams(self, chunks: int) -> None:
         """Measure a stream that calls a tool, to its end."""
@@ -197,7 +240,9 @@ class Rows:
         raw = async_block(self.runner, RAW.stream(Wire(streamed(ask, chunks)), ask))
 
         def make(peer: Peer) -> Block:
-            return self.achecked(peer.stream(Wire(streamed(ask, chunks, peer.reply_tool)), ask), ask.right)
+            return self.achecked(
+                peer.stream(Wire(streamed(ask, chunks, peer.reply_tool)), ask), ask.right
+            )
 
         self.row(f"stream of {chunks:,} chunks", raw, make)
 
@@ -225,12 +270,22 @@ class Rows:
             works = {"raw": make(RAW), **dict(self._made(f"{name}: wall", make, peers))}
             for call in works.values():
                 self.runner.run(_burst(call, 20))
-            bursts = [[self.runner.run(_burst(call, CONCURRENT)) for call in works.values()] for _ in range(rounds)]
+            bursts = [
+                [self.runner.run(_burst(call, CONCURRENT)) for call in works.values()]
+                for _ in range(rounds)
+            ]
         for place, what in enumerate(("wall", "p99")):
             found = costs([[burst[place] for burst in taken] for taken in bursts])
             for peer, cost in zip(works, found, strict=True):
                 of = (cost.ratio, cost.low, cost.high)
-                tell(row=f"{name}: {what}", peer=peer, seconds=cost.seconds, ratio=of[0], low=of[1], high=of[2])
+                tell(
+                    row=f"{name}: {what}",
+                    peer=peer,
+                    seconds=cost.seconds,
+                    ratio=of[0],
+                    low=of[1],
+                    high=of[2],
+                )
 
     def memory(self) -> None:
         """Measure what a client, a tool and a kept exchange hold."""
@@ -274,7 +329,11 @@ class Rows:
                     wire = _failing_once(ask, peer)
                     wire.bodies = []
                     peer.call(wire, ask)()
-                    tell(bodies=name, peer=peer.name, requests=[body.decode() for body in wire.bodies])
+                    tell(
+                        bodies=name,
+                        peer=peer.name,
+                        requests=[body.decode() for body in wire.bodies],
+                    )
 
 
 _VALUE_ALONE = b'"properties":{"value":'
@@ -284,14 +343,21 @@ def _failing_once(ask: Ask, peer: Peer) -> Wire:
     """Make clients of a server that answers as it is asked: wrong first, then all arguments or the value alone."""
     [field] = (name for name, value in ask.right.items() if ask.wrong[name] != value)
     texts = json.dumps(ask.wrong), json.dumps(ask.right), json.dumps({"value": ask.right[field]})
-    wire = Wire(*(ask.replied(peer.reply_tool, arguments=text, number=turn > 0) for turn, text in enumerate(texts)))
+    wire = Wire(
+        *(
+            ask.replied(peer.reply_tool, arguments=text, number=turn > 0)
+            for turn, text in enumerate(texts)
+        )
+    )
     wire.pick = lambda request: 1 + (_VALUE_ALONE in request) if wire.served % 2 else 0
     return wire
 
 
 def outcome(peer: Peer, text: str) -> str:
     """State what became of one malformed reply that a good one follows."""
-    wire = Wire(SMALL.replied(peer.reply_tool, arguments=text), SMALL.replied(peer.reply_tool, number=1))
+    wire = Wire(
+        SMALL.replied(peer.reply_tool, arguments=text), SMALL.replied(peer.reply_tool, number=1)
+    )
     try:
         value = arguments(peer.call(wire, SMALL)())
     except Exception as error:  # noqa: BLE001 - every library's own
@@ -335,7 +401,9 @@ def _put(resource: Any, create: Any) -> None:
 def _server(body: bytes) -> Iterator[str]:
     """Start a server that gives this response for ever; it ends with the pipe to it, whatever ends us."""
     command = [sys.executable, "-I", str(Path(__file__).with_name("loopback_server.py"))]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:  # noqa: S603
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(json.dumps({"body": body.decode(), "delay": DELAY}) + "\n")
@@ -399,10 +467,14 @@ def measure(module: Any, *, quick: bool) -> None:
 def main() -> None:
     """Do what the command line says, with the libraries' own logs and warnings off."""
     name, *options = sys.argv[1:]
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a stop from the keyboard is the driver's to tell of
+    signal.signal(
+        signal.SIGINT, signal.SIG_DFL
+    )  # a stop from the keyboard is the driver's to tell of
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
-    os.environ.setdefault("OPENAI_API_KEY", "none")  # some make a client of their own, which is never asked
+    os.environ.setdefault(
+        "OPENAI_API_KEY", "none"
+    )  # some make a client of their own, which is never asked
     measure(importlib.import_module(f"peers.{name}"), quick="--quick" in options)
 
 

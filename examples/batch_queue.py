@@ -36,10 +36,14 @@ class Label(BaseModel):
 
 def client() -> AsyncOpenAI:
     """Make the client of a process, at its first batch."""
-    return AsyncOpenAI(base_url=os.environ["MODEL_URL"], api_key=os.environ.get("MODEL_KEY", "none"))
+    return AsyncOpenAI(
+        base_url=os.environ["MODEL_URL"], api_key=os.environ.get("MODEL_KEY", "none")
+    )
 
 
-ASK = sr.batch.rows(sr.Contract(answer=Label), model="any", messages="text", client=client, concurrency=32)
+ASK = sr.batch.rows(
+    sr.Contract(answer=Label), model="any", messages="text", client=client, concurrency=32
+)
 
 
 @DBOS.step()
@@ -65,7 +69,14 @@ def label_all(rows: list[Row]) -> list[Row]:
 def main(role: str, name: str, *messages: str) -> None:
     """Work until the process ends, or start a run and print its rows."""
     url = os.environ["DATABASE_URL"]
-    DBOS(config={"name": "rows", "system_database_url": url, "executor_id": name, "application_version": "1"})
+    DBOS(
+        config={
+            "name": "rows",
+            "system_database_url": url,
+            "executor_id": name,
+            "application_version": "1",
+        }
+    )
     DBOS.listen_queues([QUEUE] if role == "work" else [])  # who starts a run only waits
     DBOS.launch()
     DBOS.register_queue(QUEUE, worker_concurrency=2, polling_interval_sec=0.2)

@@ -31,16 +31,25 @@ def labelled(messages: ray.data.Dataset, base_url: str) -> ray.data.Dataset:
     def client() -> AsyncOpenAI:  # called on the nodes, where the key is
         return AsyncOpenAI(base_url=base_url, api_key=os.environ.get("MODEL_KEY", "none"))
 
-    ask = sr.batch.rows(sr.Contract(answer=Label), model="any", messages="text", client=client, concurrency=32)
+    ask = sr.batch.rows(
+        sr.Contract(answer=Label), model="any", messages="text", client=client, concurrency=32
+    )
     # a task waits for the network, and needs little of a processor
     return messages.map_batches(ask, batch_size=20, num_cpus=0.5)
 
 
 def main() -> None:
     """Label a hundred messages with a scripted model, whose first reply does not fit."""
-    model = ScriptedModel(faults.missing_required(Label, place="json"), then=ok.answer({"topic": "price"}))
-    with model.serve() as server, ray.init(num_cpus=1, include_dashboard=False, logging_level="ERROR"):
-        messages = ray.data.from_items([{"id": number, "text": "What does tea cost?"} for number in range(100)])
+    model = ScriptedModel(
+        faults.missing_required(Label, place="json"), then=ok.answer({"topic": "price"})
+    )
+    with (
+        model.serve() as server,
+        ray.init(num_cpus=1, include_dashboard=False, logging_level="ERROR"),
+    ):
+        messages = ray.data.from_items(
+            [{"id": number, "text": "What does tea cost?"} for number in range(100)]
+        )
         rows = labelled(messages, server.base_url).take_all()
     print(len(rows), "rows:", dict(sorted(Counter(row["status"] for row in rows).items())))
     print("first row:", {name: rows[0][name] for name in ("id", "reply", "attempts")})

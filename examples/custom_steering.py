@@ -27,7 +27,10 @@ class House:
         """Return what to change; an issue's ``found`` is the model's own text, so it is left out."""
         if situation.tier > 1:
             return self._default.correction(situation)
-        faults = [f"- {issue.path.removeprefix(situation.at) or 'all'}: {issue.message}" for issue in situation.issues]
+        faults = [
+            f"- {issue.path.removeprefix(situation.at) or 'all'}: {issue.message}"
+            for issue in situation.issues
+        ]
         return "\n".join(["Our API refused that. Please mend this and nothing else:", *faults])
 
 
@@ -37,10 +40,14 @@ def main() -> None:
         openai = OpenAI(base_url=server.base_url, api_key="none")
         with sr.wrap(openai, tools=[get_weather], steering=House()) as client:
             exchange = client.exchange(
-                model="unreliable-1", messages=[{"role": "user", "content": "How hot is Phoenix today, in fahrenheit?"}]
+                model="unreliable-1",
+                messages=[{"role": "user", "content": "How hot is Phoenix today, in fahrenheit?"}],
             )
     for attempt in exchange.attempts:
-        print(f"attempt {attempt.number} was asked for with:", attempt.correction or "the question alone")
+        print(
+            f"attempt {attempt.number} was asked for with:",
+            attempt.correction or "the question alone",
+        )
     print("reply:", exchange.reply)
 
 

@@ -23,10 +23,18 @@ class Refund(BaseModel):
     reason: Literal["late", "broken"]
 
 
-SCHEMA: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+}
 weather = sr.Tool.from_json_schema("weather", SCHEMA, description="Forecast the weather.")
-convert = sr.Tool.from_openai({"type": "function", "function": {"name": "convert", "parameters": SCHEMA}})
-lookup = sr.Tool.of({"name": "lookup", "description": "From an MCP server's tools/list.", "inputSchema": SCHEMA})
+convert = sr.Tool.from_openai(
+    {"type": "function", "function": {"name": "convert", "parameters": SCHEMA}}
+)
+lookup = sr.Tool.of(
+    {"name": "lookup", "description": "From an MCP server's tools/list.", "inputSchema": SCHEMA}
+)
 
 
 def reply(tool: str, arguments: str) -> dict[str, Any]:
@@ -39,7 +47,9 @@ def main() -> None:
     """Declare all of them in one contract, and check replies against it: no client, no I/O."""
     contract = sr.Contract(tools=[search, Refund, weather, convert, lookup])
     for tool in contract.tools:
-        print(f"{tool.name}: {json.dumps(tool.definition['function']['parameters'].get('properties'))}")
+        print(
+            f"{tool.name}: {json.dumps(tool.definition['function']['parameters'].get('properties'))}"
+        )
     for message in (
         reply("search", '{"query": "boots", "limit": 2}'),
         reply("Refund", '{"order": 7, "reason": "broken"}'),

@@ -32,7 +32,9 @@ class Place:
 
     def runs(self, *, is_slow: bool = False) -> DurableRuns:
         """Open the desk, in whatever process: its name and its tools are the same everywhere."""
-        client = sr.wrap(OpenAI(base_url=self.base_url, api_key="none"), tools=desk_tools(self, is_slow=is_slow))
+        client = sr.wrap(
+            OpenAI(base_url=self.base_url, api_key="none"), tools=desk_tools(self, is_slow=is_slow)
+        )
         return DurableRuns("desk", client, url=f"sqlite:///{self.folder}/runs.sqlite", model="any")
 
     def note(self, tool: str) -> None:
@@ -117,14 +119,20 @@ def main() -> None:
             print(f"{run.id} is in the queue: {run.look()}")
             first = worker(place, is_slow=True)
             killed_half_way(place, first)
-            print(f"a worker ran {place.ran(first)}, and was killed while the bank answered: {run.look()}")
+            print(
+                f"a worker ran {place.ran(first)}, and was killed while the bank answered: {run.look()}"
+            )
             second = worker(place)
             answer = run.result(poll_seconds=POLL).answer
             print(f"the next worker ran {place.ran(second)}, and the run answers: {answer}")
             second.kill()
             second.join()
-        payments = [line.partition(" ")[2] for line in place.lines("bank").read_text("utf-8").splitlines()]
-        print(f"paid (order, EUR): {', '.join(payments)}; {len(script.requests)} asks, one of them a correction")
+        payments = [
+            line.partition(" ")[2] for line in place.lines("bank").read_text("utf-8").splitlines()
+        ]
+        print(
+            f"paid (order, EUR): {', '.join(payments)}; {len(script.requests)} asks, one of them a correction"
+        )
 
 
 if __name__ == "__main__":

@@ -32,13 +32,18 @@ def over(sdk: OpenAI) -> None:
     client = instructor.from_openai(sdk, mode=instructor.Mode.JSON_SCHEMA, model="unreliable-1")
     found = wrap(client).extract(response_model=OrderSummary, messages=QUESTION)
     for attempt in found.attempts:
-        print(f"attempt {attempt.number}:", ", ".join(issue.code for issue in attempt.issues) or "valid")
+        print(
+            f"attempt {attempt.number}:",
+            ", ".join(issue.code for issue in attempt.issues) or "valid",
+        )
     print(f"over: order {found.value.order} of {found.value.customer} is {found.value.status}")
 
 
 def under(sdk: OpenAI) -> None:
     """Under instructor: a wrapped client guards what instructor asks for, in a program that uses instructor already."""
-    create = instructor.patch(create=sr.wrap(sdk).chat.completions.create, mode=instructor.Mode.JSON_SCHEMA)
+    create = instructor.patch(
+        create=sr.wrap(sdk).chat.completions.create, mode=instructor.Mode.JSON_SCHEMA
+    )
     order = create(model="unreliable-1", response_model=OrderSummary, messages=QUESTION)
     print(f"under: order {order.order} of {order.customer} is {order.status}")
 

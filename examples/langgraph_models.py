@@ -41,11 +41,18 @@ def tutor_model(search: object) -> Callable[[Any], Any]:
 
 def research_model() -> Callable[[Any], Any]:
     """Play the research team: the archivist never answers in JSON, the analyst's API is down at first."""
-    everybody = {"archivist": "papers on tea", "analyst": "prices of tea", "surveyor": "drinkers of tea"}
+    everybody = {
+        "archivist": "papers on tea",
+        "analyst": "prices of tea",
+        "surveyor": "drinkers of tea",
+    }
     return _by_model(
         lead=[
             act("parallel_invoke", agents=list(everybody), agent_requests=everybody),
-            act("final_response", content="Prices rise, and people drink on; of the papers nothing is known."),
+            act(
+                "final_response",
+                content="Prices rise, and people drink on; of the papers nothing is known.",
+            ),
         ],
         archivist=[ok.answer("Dusty shelves, all of them."), ok.answer("Very dusty.")],
         analyst=[faults.rate_limited(), hand_over("lead", "prices rise")],
@@ -55,7 +62,9 @@ def research_model() -> Callable[[Any], Any]:
 
 def debate_model() -> Callable[[Any], Any]:
     """Play a lead and a critic who never come to an end."""
-    return _by_model(lead=[hand_over("critic", "Tea is best.")] * 9, critic=[hand_over("lead", "Is it?")] * 9)
+    return _by_model(
+        lead=[hand_over("critic", "Tea is best.")] * 9, critic=[hand_over("lead", "Is it?")] * 9
+    )
 
 
 def _by_model(**scripts: list[Step]) -> Callable[[Any], Any]:

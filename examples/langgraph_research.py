@@ -12,12 +12,21 @@ from openai import OpenAI
 
 import strictreply as sr
 from strictreply.coordination import ErrorPolicy, Topology
-from strictreply.integrations.langgraph import ChatAgent, begin, outcome_of, outcomes_of, to_langgraph
+from strictreply.integrations.langgraph import (
+    ChatAgent,
+    begin,
+    outcome_of,
+    outcomes_of,
+    to_langgraph,
+)
 from strictreply.testing import LoopbackServer
 
 WORKERS = ("archivist", "analyst", "surveyor")
 TEAM = Topology.of(
-    [("lead", "User"), *(edge for name in (*WORKERS, "critic") for edge in (("lead", name), (name, "lead")))],
+    [
+        ("lead", "User"),
+        *(edge for name in (*WORKERS, "critic") for edge in (("lead", name), (name, "lead"))),
+    ],
     entry="lead",
 )
 ONE_RETRY = ErrorPolicy(budget=sr.RetryPolicy(max_retries=1, transport_retries=0))
@@ -33,7 +42,10 @@ def team(openai: OpenAI) -> Any:
 def story(model: Callable[[Any], Any], question: str, answer: str) -> None:
     """Run to the end, giving ``answer`` to each question, and print the outcome."""
     config: Any = {"configurable": {"thread_id": question}}
-    with LoopbackServer(model) as server, OpenAI(base_url=server.base_url, api_key="none", timeout=30.0) as openai:
+    with (
+        LoopbackServer(model) as server,
+        OpenAI(base_url=server.base_url, api_key="none", timeout=30.0) as openai,
+    ):
         graph = team(openai).compile(checkpointer=InMemorySaver())
         state = graph.invoke(begin(TEAM, question), config)
         while waiting := state.get("__interrupt__"):
@@ -43,7 +55,9 @@ def story(model: Callable[[Any], Any], question: str, answer: str) -> None:
     for branch in outcomes_of(state).values():
         print(f"{branch['agent']}: {branch['status']} ({branch['reason']}): {branch['content']}")
     outcome = outcome_of(state)
-    print(f"{outcome['status']} ({outcome['reason']}) after {state['loop_count']} turns: {outcome['content']}")
+    print(
+        f"{outcome['status']} ({outcome['reason']}) after {state['loop_count']} turns: {outcome['content']}"
+    )
 
 
 def main() -> None:

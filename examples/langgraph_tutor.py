@@ -42,7 +42,10 @@ def tutor(model: OpenAI) -> Any:
         "learning_planner": {"asks": HumanKind.PLAN_APPROVAL},
     }
     client = sr.wrap(model)
-    agents = [ChatAgent(name=name, client=client, request={"model": name}, **more) for name, more in own.items()]
+    agents = [
+        ChatAgent(name=name, client=client, request={"model": name}, **more)
+        for name, more in own.items()
+    ]
     return to_langgraph(TOPOLOGY, agents, max_loop_count=20)
 
 
@@ -57,7 +60,11 @@ def advance(base_url: str, database: str, answer: str | None = None) -> Iterator
         for update in graph.stream(given, CONFIG, stream_mode="updates", durability="sync"):
             ((node, change),) = update.items()
             asked = node == "__interrupt__"
-            yield f"asked: {change[0].value['question']}" if asked else f"{node} -> {change['next_agent']}"
+            yield (
+                f"asked: {change[0].value['question']}"
+                if asked
+                else f"{node} -> {change['next_agent']}"
+            )
         state = graph.get_state(CONFIG).values
         if state["is_complete"]:
             yield f"{outcome_of(state)['status']}: {outcome_of(state)['content']}"
@@ -65,7 +72,10 @@ def advance(base_url: str, database: str, answer: str | None = None) -> Iterator
 
 def main() -> None:
     """Run to the question, answer it twice, each time as a process of its own would, from the file alone."""
-    with LoopbackServer(tutor_model(search_courses)) as server, tempfile.TemporaryDirectory() as folder:
+    with (
+        LoopbackServer(tutor_model(search_courses)) as server,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         for answer in (None, "Only at weekends, please.", "approve"):
             print(f"human: {answer}" if answer else "human: I want to learn statistics.")
             for line in advance(server.base_url, str(Path(folder, "runs.sqlite")), answer):

@@ -25,7 +25,9 @@ class OrderSummary(BaseModel):
 def ask(base_url: str) -> sr.Exchange[OrderSummary]:
     """Ask once, strictly; a reply that does not fit is asked for again."""
     messages = [{"role": "user", "content": "Summarise order 1042."}]
-    with sr.wrap(OpenAI(base_url=base_url, api_key="none", timeout=30.0), answer=OrderSummary) as client:
+    with sr.wrap(
+        OpenAI(base_url=base_url, api_key="none", timeout=30.0), answer=OrderSummary
+    ) as client:
         return client.exchange(model="unreliable-1", messages=messages)
 
 
@@ -38,7 +40,9 @@ def main() -> None:
             print(f"attempt {attempt.number}: {issue.code} at {issue.path}, found {issue.found}")
     if isinstance(exchange.reply, sr.DirectAnswer):
         summary = exchange.reply.answer
-        print(f"order {summary.order} of {summary.customer}: {summary.status}, {summary.total:.2f} EUR")
+        print(
+            f"order {summary.order} of {summary.customer}: {summary.status}, {summary.total:.2f} EUR"
+        )
     print(f"{exchange.usage.total_tokens} tokens in {len(exchange.attempts)} attempts")
 
 

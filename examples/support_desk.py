@@ -24,7 +24,10 @@ from strictreply.pipeline import AgentResponse, AgentToolCall, AgentToolCallResu
 from strictreply.running import RunEvent, ToolFinished
 from strictreply.testing import LoopbackServer
 
-ORDERS = {1042: "a mug, 29.90 EUR, delivered on Monday", 1077: "a tent, 99.00 EUR, delivered in May"}
+ORDERS = {
+    1042: "a mug, 29.90 EUR, delivered on Monday",
+    1077: "a tent, 99.00 EUR, delivered in May",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,9 @@ def desk_tools(ledger: Path) -> list[sr.Tool]:
         return "paid"
 
     photo = {"type": "object", "properties": {"order": {"type": "integer"}}, "required": ["order"]}
-    take_photo = sr.Tool.from_json_schema("take_photo", photo, "Ask the customer for a photo.")  # no function: theirs
+    take_photo = sr.Tool.from_json_schema(
+        "take_photo", photo, "Ask the customer for a photo."
+    )  # no function: theirs
     return [find_order, return_policy, take_photo, refund]
 
 
@@ -99,7 +104,9 @@ def open_desk(folder: Path) -> Iterator[Serve]:
         LoopbackServer(desk_model(*desk_tools(folder / "refunds.txt"))) as server,
         ProcessPoolExecutor(max_workers=1, mp_context=spawned, max_tasks_per_child=1) as processes,
     ):
-        yield lambda *sent, **more: processes.submit(visit, server.base_url, folder, *sent, **more).result()
+        yield lambda *sent, **more: processes.submit(
+            visit, server.base_url, folder, *sent, **more
+        ).result()
 
 
 def answered(serve: Serve, before: Visit, answer: Callable[[AgentToolCall], Any]) -> Visit:
@@ -129,7 +136,11 @@ def told(outcome: Visit | sr.InvokeFailed) -> str:
     if isinstance(outcome, sr.InvokeFailed):
         return f"refused: {outcome.errors[0].code}"
     calls = [f"{call.name} {call.arguments_json}" for call in outcome.response.tool_calls or ()]
-    ended = f"waits for {', '.join(calls)}" if calls else f"answers: {outcome.response.primary_output_text}"
+    ended = (
+        f"waits for {', '.join(calls)}"
+        if calls
+        else f"answers: {outcome.response.primary_output_text}"
+    )
     mended = f"had {', '.join(outcome.refused)} corrected; " if outcome.refused else ""
     return f"process {outcome.pid} {mended}ran {', '.join(outcome.ran) or 'nothing'}; {ended}"
 
@@ -139,7 +150,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, open_desk(Path(folder)) as serve:
         for said, outcome in story(serve):
             print(f"{said}\n  {told(outcome)}")
-        print("paid (process, order, EUR):", *Path(folder, "refunds.txt").read_text("utf-8").splitlines())
+        print(
+            "paid (process, order, EUR):",
+            *Path(folder, "refunds.txt").read_text("utf-8").splitlines(),
+        )
 
 
 if __name__ == "__main__":

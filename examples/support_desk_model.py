@@ -8,7 +8,9 @@ import strictreply as sr
 from strictreply.testing import ScriptedModel, faults, ok
 
 
-def desk_model(find_order: sr.Tool, return_policy: sr.Tool, take_photo: sr.Tool, refund: sr.Tool) -> ScriptedModel:
+def desk_model(
+    find_order: sr.Tool, return_policy: sr.Tool, take_photo: sr.Tool, refund: sr.Tool
+) -> ScriptedModel:
     """Play two customers' cases: one refund that is allowed, one that is not."""
     paid: dict[str, Any] = {"order": 1042, "amount": 29.9}
     return ScriptedModel(

@@ -29,7 +29,10 @@ def main() -> None:
     with LoopbackServer(UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)) as server:
         exchange = ask(server.base_url)
     for attempt in exchange.attempts:
-        print(f"attempt {attempt.number}:", ", ".join(issue.code for issue in attempt.issues) or "valid")
+        print(
+            f"attempt {attempt.number}:",
+            ", ".join(issue.code for issue in attempt.issues) or "valid",
+        )
     if isinstance(exchange.reply, sr.ToolCall):
         print("call:", exchange.reply.tool, search_products(**dict(exchange.reply.args)))
 
@@ -37,7 +40,12 @@ def main() -> None:
     strict = sr.Contract(tools=[search_products], channel="text")
     lenient = sr.Contract(tools=[search_products], channel="text", extraction="fenced")
     print("strict about a fence:", type(strict.check(fenced)).__name__)
-    print("lenient about a fence:", type(lenient.check(fenced)).__name__, "by", *lenient.check(fenced).leniency)
+    print(
+        "lenient about a fence:",
+        type(lenient.check(fenced)).__name__,
+        "by",
+        *lenient.check(fenced).leniency,
+    )
 
 
 if __name__ == "__main__":

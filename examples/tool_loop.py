@@ -35,7 +35,9 @@ def main() -> None:
         print(f"{turn['role']:>9}: {turn.get('content') or ', '.join(calls)}")
     print("answer:", run.answer)
     bad = sum(1 for attempt in run.attempts if attempt.issues)
-    print(f"{len(run.asked)} replies in {len(run.attempts)} asks, {bad} refused, none of them in the transcript")
+    print(
+        f"{len(run.asked)} replies in {len(run.attempts)} asks, {bad} refused, none of them in the transcript"
+    )
 
 
 if __name__ == "__main__":

@@ -28,7 +28,9 @@ async def order_exists(args: Any) -> None:
 
 
 @sr.tool(check=order_exists)
-def create_refund(order: int, reason: Literal["late", "broken", "wrong_item"], amount: float) -> str:
+def create_refund(
+    order: int, reason: Literal["late", "broken", "wrong_item"], amount: float
+) -> str:
     """Refund an order."""
     return f"refunded {amount:.2f} EUR for order {order} ({reason})"
 

@@ -15,13 +15,18 @@ from strictreply.testing.unreliable import UnreliableModel
 
 MODEL = "unreliable-1"
 QUESTION: list[ChatCompletionUserMessageParam] = [
-    {"role": "user", "content": "What will the weather be in Oslo over the next 3 days, in celsius?"}
+    {
+        "role": "user",
+        "content": "What will the weather be in Oslo over the next 3 days, in celsius?",
+    }
 ]
 
 
 @sr.tool
 def get_weather(
-    city: str, unit: Literal["celsius", "fahrenheit"] = "celsius", days: Annotated[int, Field(ge=1, le=14)] = 1
+    city: str,
+    unit: Literal["celsius", "fahrenheit"] = "celsius",
+    days: Annotated[int, Field(ge=1, le=14)] = 1,
 ) -> str:
     """Forecast the weather of a city.
 
@@ -57,7 +62,10 @@ def main() -> None:
             # The same call with all its attempts.
             exchange = client.exchange(model=MODEL, messages=QUESTION)
             for attempt in exchange.attempts:
-                print(f"attempt {attempt.number}:", ", ".join(issue.code for issue in attempt.issues) or "valid")
+                print(
+                    f"attempt {attempt.number}:",
+                    ", ".join(issue.code for issue in attempt.issues) or "valid",
+                )
 
             # The SDK's own call and object, for existing code.
             completion = client.chat.completions.create(model=MODEL, messages=QUESTION)

@@ -13,9 +13,19 @@ import strictreply as sr
 
 def agent(search: Callable[[str], str], *, stream: bool = False) -> AssistantAgent:
     """Make an agent over a wrapped client."""
-    info = {"vision": False, "function_calling": True, "json_output": True, "structured_output": True, "family": "any"}
-    model = BaseOpenAIChatCompletionClient(sr.wrap(AsyncOpenAI()), create_args={"model": "gpt-5"}, model_info=info)
-    return AssistantAgent("shop", model, tools=[search], reflect_on_tool_use=True, model_client_stream=stream)
+    info = {
+        "vision": False,
+        "function_calling": True,
+        "json_output": True,
+        "structured_output": True,
+        "family": "any",
+    }
+    model = BaseOpenAIChatCompletionClient(
+        sr.wrap(AsyncOpenAI()), create_args={"model": "gpt-5"}, model_info=info
+    )
+    return AssistantAgent(
+        "shop", model, tools=[search], reflect_on_tool_use=True, model_client_stream=stream
+    )
 
 
 async def arun(search: Callable[[str], str]) -> str:

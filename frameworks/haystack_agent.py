@@ -26,12 +26,16 @@ def run(search: Callable[[str], str]) -> str:
 
 async def arun(search: Callable[[str], str]) -> str:
     """Do the same, awaiting."""
-    return (await agent(search).run_async([ChatMessage.from_user("Find tea.")]))["messages"][-1].text
+    return (await agent(search).run_async([ChatMessage.from_user("Find tea.")]))["messages"][
+        -1
+    ].text
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
     """Show the text as it comes."""
-    agent(search).run([ChatMessage.from_user("Find tea.")], streaming_callback=lambda chunk: show(chunk.content))
+    agent(search).run(
+        [ChatMessage.from_user("Find tea.")], streaming_callback=lambda chunk: show(chunk.content)
+    )
 
 
 async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
@@ -40,4 +44,6 @@ async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> 
     async def show_chunk(chunk: StreamingChunk) -> None:
         show(chunk.content)
 
-    await agent(search).run_async([ChatMessage.from_user("Find tea.")], streaming_callback=show_chunk)
+    await agent(search).run_async(
+        [ChatMessage.from_user("Find tea.")], streaming_callback=show_chunk
+    )

@@ -15,7 +15,11 @@ class search(BaseModel):  # noqa: N801 - the name is that of the tool which inst
     query: str
 
 
-ASK = {"model": "gpt-5", "response_model": search, "messages": [{"role": "user", "content": "Find tea."}]}
+ASK = {
+    "model": "gpt-5",
+    "response_model": search,
+    "messages": [{"role": "user", "content": "Find tea."}],
+}
 
 
 def run(search: Callable[[str], str]) -> str:

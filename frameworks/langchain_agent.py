@@ -13,8 +13,13 @@ import strictreply as sr
 
 def agent(search: Callable[[str], str]) -> Any:
     """Make an agent over wrapped clients."""
-    completions, asynchronous = sr.wrap(OpenAI()).chat.completions, sr.wrap(AsyncOpenAI()).chat.completions
-    return create_agent(ChatOpenAI(model="gpt-5", client=completions, async_client=asynchronous), tools=[search])
+    completions, asynchronous = (
+        sr.wrap(OpenAI()).chat.completions,
+        sr.wrap(AsyncOpenAI()).chat.completions,
+    )
+    return create_agent(
+        ChatOpenAI(model="gpt-5", client=completions, async_client=asynchronous), tools=[search]
+    )
 
 
 def run(search: Callable[[str], str]) -> str:

@@ -11,7 +11,10 @@ import strictreply as sr
 
 def model() -> ChatOpenAI:
     """Make a model over wrapped clients."""
-    completions, asynchronous = sr.wrap(OpenAI()).chat.completions, sr.wrap(AsyncOpenAI()).chat.completions
+    completions, asynchronous = (
+        sr.wrap(OpenAI()).chat.completions,
+        sr.wrap(AsyncOpenAI()).chat.completions,
+    )
     return ChatOpenAI(model="gpt-5", client=completions, async_client=asynchronous)
 
 

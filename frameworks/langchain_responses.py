@@ -24,7 +24,9 @@ def agent(search: Callable[[str], str], **options: Any) -> Any:
     client, asynchronous = sr.wrap(OpenAI()), sr.wrap(AsyncOpenAI())
     over = {"client": client.chat.completions, "async_client": asynchronous.chat.completions}
     over |= {"root_client": client, "root_async_client": asynchronous}
-    return create_agent(ChatOpenAI(model="gpt-5", use_responses_api=True, **over), tools=[search], **options)
+    return create_agent(
+        ChatOpenAI(model="gpt-5", use_responses_api=True, **over), tools=[search], **options
+    )
 
 
 def run(search: Callable[[str], str]) -> str:
@@ -40,7 +42,11 @@ async def arun(search: Callable[[str], str]) -> str:
 def answer(search: Callable[[str], str]) -> str:
     """Run an agent to an answer of a declared type."""
     asked = {"messages": [("user", "Find tea.")]}
-    return agent(search, response_format=ProviderStrategy(Answer)).invoke(asked)["structured_response"].answer
+    return (
+        agent(search, response_format=ProviderStrategy(Answer))
+        .invoke(asked)["structured_response"]
+        .answer
+    )
 
 
 async def aanswer(search: Callable[[str], str]) -> str:
@@ -52,13 +58,17 @@ async def aanswer(search: Callable[[str], str]) -> str:
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
     """Show the text of the model's messages as it comes."""
-    for chunk, _ in agent(search).stream({"messages": [("user", "Find tea.")]}, stream_mode="messages"):
+    for chunk, _ in agent(search).stream(
+        {"messages": [("user", "Find tea.")]}, stream_mode="messages"
+    ):
         if isinstance(chunk, AIMessageChunk):
             show(chunk.text)
 
 
 async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
     """Do the same from the agent's events, awaiting."""
-    async for event in agent(search).astream_events({"messages": [("user", "Find tea.")]}, version="v2"):
+    async for event in agent(search).astream_events(
+        {"messages": [("user", "Find tea.")]}, version="v2"
+    ):
         if event["event"] == "on_chat_model_stream":
             show(event["data"]["chunk"].text)

@@ -13,8 +13,13 @@ import strictreply as sr
 
 def agent(search: Callable[[str], str]) -> Any:
     """Make an agent over wrapped clients."""
-    completions, asynchronous = sr.wrap(OpenAI()).chat.completions, sr.wrap(AsyncOpenAI()).chat.completions
-    return create_react_agent(ChatOpenAI(model="gpt-5", client=completions, async_client=asynchronous), [search])
+    completions, asynchronous = (
+        sr.wrap(OpenAI()).chat.completions,
+        sr.wrap(AsyncOpenAI()).chat.completions,
+    )
+    return create_react_agent(
+        ChatOpenAI(model="gpt-5", client=completions, async_client=asynchronous), [search]
+    )
 
 
 def run(search: Callable[[str], str]) -> str:

@@ -19,15 +19,23 @@ ASK: dict[str, Any] = {
 def results(message: Any, search: Callable[[str], str]) -> list[Any]:
     """Run what the model calls: its turn, and one result for each call."""
     tools = {"search": search}
-    calls = [(call.id, tools[call.function.name], json.loads(call.function.arguments)) for call in message.tool_calls]
+    calls = [
+        (call.id, tools[call.function.name], json.loads(call.function.arguments))
+        for call in message.tool_calls
+    ]
     found = [(name, function(**arguments)) for name, function, arguments in calls]
-    return [message, *({"role": "tool", "tool_call_id": name, "content": result} for name, result in found)]
+    return [
+        message,
+        *({"role": "tool", "tool_call_id": name, "content": result} for name, result in found),
+    ]
 
 
 def run(search: Callable[[str], str]) -> str:
     """Ask, run what the model calls, and ask again."""
     client, turns = sr.wrap(OpenAI()), [{"role": "user", "content": "Find tea."}]
-    while (message := litellm.completion(messages=turns, client=client, **ASK).choices[0].message).tool_calls:
+    while (
+        message := litellm.completion(messages=turns, client=client, **ASK).choices[0].message
+    ).tool_calls:
         turns += results(message, search)
     return message.content
 
@@ -35,7 +43,11 @@ def run(search: Callable[[str], str]) -> str:
 async def arun(search: Callable[[str], str]) -> str:
     """Do the same, awaiting."""
     client, turns = sr.wrap(AsyncOpenAI()), [{"role": "user", "content": "Find tea."}]
-    while (message := (await litellm.acompletion(messages=turns, client=client, **ASK)).choices[0].message).tool_calls:
+    while (
+        message := (await litellm.acompletion(messages=turns, client=client, **ASK))
+        .choices[0]
+        .message
+    ).tool_calls:
         turns += results(message, search)
     return message.content
 
@@ -59,7 +71,9 @@ async def astream(search: Callable[[str], str], show: Callable[[str], None]) -> 
     client, turns = sr.wrap(AsyncOpenAI()), [{"role": "user", "content": "Find tea."}]
     while True:
         chunks = []
-        async for chunk in await litellm.acompletion(messages=turns, client=client, stream=True, **ASK):
+        async for chunk in await litellm.acompletion(
+            messages=turns, client=client, stream=True, **ASK
+        ):
             chunks.append(chunk)
             show(chunk.choices[0].delta.content or "")
         message = litellm.stream_chunk_builder(chunks).choices[0].message

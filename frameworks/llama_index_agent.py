@@ -14,7 +14,9 @@ import strictreply as sr
 
 def model() -> llms.OpenAI:
     """Make a model over wrapped clients."""
-    return llms.OpenAI("gpt-4o", openai_client=sr.wrap(OpenAI()), async_openai_client=sr.wrap(AsyncOpenAI()))
+    return llms.OpenAI(
+        "gpt-4o", openai_client=sr.wrap(OpenAI()), async_openai_client=sr.wrap(AsyncOpenAI())
+    )
 
 
 async def arun(search: Callable[[str], str]) -> str:
@@ -47,4 +49,7 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
         if not calls:
             return
         found = [(call.tool_id, str(tool(**call.tool_kwargs))) for call in calls]
-        turns += [reply.message, *(ChatMessage(text, role="tool", tool_call_id=name) for name, text in found)]
+        turns += [
+            reply.message,
+            *(ChatMessage(text, role="tool", tool_call_id=name) for name, text in found),
+        ]

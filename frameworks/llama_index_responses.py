@@ -22,7 +22,9 @@ class Answer(BaseModel):
 
 def model() -> OpenAIResponses:
     """Make a model over wrapped clients."""
-    return OpenAIResponses("gpt-4o", openai_client=sr.wrap(OpenAI()), async_openai_client=sr.wrap(AsyncOpenAI()))
+    return OpenAIResponses(
+        "gpt-4o", openai_client=sr.wrap(OpenAI()), async_openai_client=sr.wrap(AsyncOpenAI())
+    )
 
 
 async def arun(search: Callable[[str], str]) -> str:
@@ -37,7 +39,11 @@ def run(search: Callable[[str], str]) -> str:
 
 def answer(search: Callable[[str], str]) -> str:
     """Ask for an answer of a declared type, behind what the tool found: its agents have none of the API's."""
-    return model().structured_predict(Answer, PromptTemplate("What is here? {found}"), found=search("tea")).answer
+    return (
+        model()
+        .structured_predict(Answer, PromptTemplate("What is here? {found}"), found=search("tea"))
+        .answer
+    )
 
 
 async def aanswer(search: Callable[[str], str]) -> str:
@@ -66,4 +72,7 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
         if not calls:
             return
         found = [({"call_id": call.tool_id}, str(tool(**call.tool_kwargs))) for call in calls]
-        turns += [reply.message, *(ChatMessage(text, role="tool", additional_kwargs=of) for of, text in found)]
+        turns += [
+            reply.message,
+            *(ChatMessage(text, role="tool", additional_kwargs=of) for of, text in found),
+        ]

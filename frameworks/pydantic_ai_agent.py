@@ -14,7 +14,9 @@ import strictreply as sr
 def agent(search: Callable[[str], str]) -> Agent:
     """Make an agent over wrapped clients."""
     provider = OpenAIProvider(openai_client=sr.wrap(AsyncOpenAI()))
-    model = FallbackModel(OpenAIChatModel("gpt-5", provider=provider), OpenAIChatModel("gpt-4o", provider=provider))
+    model = FallbackModel(
+        OpenAIChatModel("gpt-5", provider=provider), OpenAIChatModel("gpt-4o", provider=provider)
+    )
     return Agent(model, tools=[search])
 
 
@@ -31,7 +33,10 @@ async def arun(search: Callable[[str], str]) -> str:
 def text_of(event: object) -> str:
     """Return what an event adds to the text."""
     match event:
-        case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
+        case (
+            PartStartEvent(part=TextPart(content=text))
+            | PartDeltaEvent(delta=TextPartDelta(content_delta=text))
+        ):
             return text
         case _:
             return ""

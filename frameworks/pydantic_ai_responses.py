@@ -20,7 +20,9 @@ class Answer(BaseModel):
 
 def agent(search: Callable[[str], str], output_type: Any = str) -> Agent[None, Any]:
     """Make an agent over a wrapped client."""
-    model = OpenAIResponsesModel("gpt-5", provider=OpenAIProvider(openai_client=sr.wrap(AsyncOpenAI())))
+    model = OpenAIResponsesModel(
+        "gpt-5", provider=OpenAIProvider(openai_client=sr.wrap(AsyncOpenAI()))
+    )
     return Agent(model, tools=[search], output_type=output_type)
 
 
@@ -42,7 +44,10 @@ async def aanswer(search: Callable[[str], str]) -> str:
 def text_of(event: object) -> str:
     """Return what an event adds to the text."""
     match event:
-        case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
+        case (
+            PartStartEvent(part=TextPart(content=text))
+            | PartDeltaEvent(delta=TextPartDelta(content_delta=text))
+        ):
             return text
         case _:
             return ""

@@ -14,7 +14,9 @@ import strictreply as sr
 def agent(search: Callable[[str], str]) -> ChatCompletionAgent:
     """Make an agent over a wrapped client."""
     service = OpenAIChatCompletion(ai_model_id="gpt-5", async_client=sr.wrap(AsyncOpenAI()))
-    return ChatCompletionAgent(service=service, name="shop", plugins=[{"search": kernel_function(search)}])
+    return ChatCompletionAgent(
+        service=service, name="shop", plugins=[{"search": kernel_function(search)}]
+    )
 
 
 async def arun(search: Callable[[str], str]) -> str:

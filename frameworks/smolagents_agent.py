@@ -18,14 +18,18 @@ class GuardedModel(OpenAIModel):
 
 def run(search: Callable[[str], str]) -> str:
     """Run the agent to its answer, which it gives by its own tool final_answer."""
-    agent = ToolCallingAgent(tools=[tool(search)], model=GuardedModel("gpt-5"), max_steps=4, verbosity_level=0)
+    agent = ToolCallingAgent(
+        tools=[tool(search)], model=GuardedModel("gpt-5"), max_steps=4, verbosity_level=0
+    )
     return str(agent.run("Find tea."))
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
     """Show the text as it comes, and the answer, which is a call."""
     model = GuardedModel("gpt-5")
-    agent = ToolCallingAgent(tools=[tool(search)], model=model, max_steps=4, verbosity_level=0, stream_outputs=True)
+    agent = ToolCallingAgent(
+        tools=[tool(search)], model=model, max_steps=4, verbosity_level=0, stream_outputs=True
+    )
     for event in agent.run("Find tea.", stream=True):
         if isinstance(event, ChatMessageStreamDelta):
             show(event.content or "")

@@ -11,8 +11,12 @@ QUESTION = "Find 5 pairs of running shoes."
 TIMEOUT = 2.0
 """Seconds one request may take: short, so that a server that hangs is noticed."""
 
-Query: TypeAlias = Annotated[str, Field(min_length=1, max_length=80, description="What to look for.")]
-Limit: TypeAlias = Annotated[int, Field(ge=1, le=20, description="How many products to give at most.")]
+Query: TypeAlias = Annotated[
+    str, Field(min_length=1, max_length=80, description="What to look for.")
+]
+Limit: TypeAlias = Annotated[
+    int, Field(ge=1, le=20, description="How many products to give at most.")
+]
 
 
 class Search(BaseModel):

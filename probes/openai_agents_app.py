@@ -23,7 +23,9 @@ async def app(base_url: str) -> object:
     """Run until the tool has run, or to the answer when the agent comes to it without the tool."""
     shop = Shop()
 
-    def end_when_searched(_: RunContextWrapper[None], __: list[FunctionToolResult]) -> ToolsToFinalOutputResult:
+    def end_when_searched(
+        _: RunContextWrapper[None], __: list[FunctionToolResult]
+    ) -> ToolsToFinalOutputResult:
         return ToolsToFinalOutputResult(is_final_output=bool(shop.calls), final_output=shop.calls)
 
     async with AsyncOpenAI(base_url=base_url, api_key="none", timeout=TIMEOUT) as client:

@@ -19,7 +19,9 @@ class Recommendation(BaseModel):
 def agent_for(shop: Shop, base_url: str) -> Agent[None, Recommendation]:
     """Make the agent, with the library's own retries."""
     model = OpenAIChatModel(MODEL, provider=OpenAIProvider(base_url=base_url, api_key="none"))
-    return Agent(model, output_type=Recommendation, tools=[shop.search], model_settings={"timeout": TIMEOUT})
+    return Agent(
+        model, output_type=Recommendation, tools=[shop.search], model_settings={"timeout": TIMEOUT}
+    )
 
 
 async def app(base_url: str) -> object:

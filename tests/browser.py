@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -73,7 +75,13 @@ def opened(folder: Path, html: str, *options: str, name: str = "page.html") -> b
     """Open a page in a browser that is thrown away afterwards, and return what it writes to stdout."""
     path = folder / name
     path.write_text(html, encoding="utf-8")
-    command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={folder / 'browser'}", *options, path.as_uri()]
+    command = [
+        str(CHROMIUM),
+        *FLAGS,
+        f"--user-data-dir={folder / 'browser'}",
+        *options,
+        path.as_uri(),
+    ]
     return subprocess.run(command, capture_output=True, check=True, timeout=120).stdout
 
 

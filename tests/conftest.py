@@ -24,9 +24,13 @@ os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 
 # The same tree gives the same verdict on every machine: no deadline, no complaint about slow generation, no new dice.
-settings.register_profile("strictreply", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "strictreply", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 # Dice for the hunt: pytest --hypothesis-profile=explore
-settings.register_profile("explore", settings.get_profile("strictreply"), derandomize=False, max_examples=2_000)
+settings.register_profile(
+    "explore", settings.get_profile("strictreply"), derandomize=False, max_examples=2_000
+)
 # A look at each property, for `make quick`.
 settings.register_profile("quick", settings.get_profile("strictreply"), max_examples=10)
 settings.load_profile("strictreply")
@@ -40,20 +44,31 @@ setattr(providers, "is_local_module_file", lambda _path: False)  # noqa: B010 - 
 @pytest.fixture(scope="session")
 def imported() -> None:
     """Import what inner pytest sessions in this process need: pytester forgets what they imported themselves."""
-    for name in ("openai.resources.chat.completions", "strictreply.testing._malformed", "strictreply.testing.mounting"):
+    for name in (
+        "openai.resources.chat.completions",
+        "strictreply.testing._malformed",
+        "strictreply.testing.mounting",
+    ):
         import_module(name)
-    for name in ("strictreply.client", "strictreply.retry._policy"):  # two of a class are not the same
+    for name in (
+        "strictreply.client",
+        "strictreply.retry._policy",
+    ):  # two of a class are not the same
         import_module(name)
 
 
 @pytest.fixture
-def pytester(imported: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.Pytester]:
+def pytester(
+    imported: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[pytest.Pytester]:
     """Run inner pytest sessions without plugins that no such test is about: they take seconds to load.
 
     What other tests left is not collected meanwhile: a traceback that is written amid ``ast.parse``, of an unraisable
     exception say, breaks the parser of CPython 3.11, and the inner pytest parses what it imports.
     """
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:langsmith_plugin -p no:hypothesispytest -p no:respx")
+    monkeypatch.setenv(
+        "PYTEST_ADDOPTS", "-p no:langsmith_plugin -p no:hypothesispytest -p no:respx"
+    )
     gc.disable()
     yield pytester
     gc.enable()
@@ -61,9 +76,15 @@ def pytester(imported: None, pytester: pytest.Pytester, monkeypatch: pytest.Monk
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that choose a part of the tests."""
-    parser.addoption("--sdk-only", action="store_true", help="run what reaches an SDK, and no test marked one_lane")
     parser.addoption(
-        "--quick", action="store_true", help="run no file that starts processes or servers, and no one_lane"
+        "--sdk-only",
+        action="store_true",
+        help="run what reaches an SDK, and no test marked one_lane",
+    )
+    parser.addoption(
+        "--quick",
+        action="store_true",
+        help="run no file that starts processes or servers, and no one_lane",
     )
 
 
@@ -95,7 +116,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = {item for item in items if is_for_one_lane(item)}
     if config.getoption("sdk_only"):
         # A test's function or class is the second part of its id: path::name[parameters]
-        left_out |= {one for one in items if not touches_sdk(one.path, one.nodeid.split("::")[1].partition("[")[0])}
+        left_out |= {
+            one
+            for one in items
+            if not touches_sdk(one.path, one.nodeid.split("::")[1].partition("[")[0])
+        }
     config.hook.pytest_deselected(items=[*left_out])
     items[:] = [item for item in items if item not in left_out]
 

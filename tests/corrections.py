@@ -50,7 +50,9 @@ def situation(contract: Contract, message: Any, tier: int = 1) -> Situation:
     assert isinstance(verdict, Invalid)
     scope = scope_of(contract, message, verdict.issues)
     one = scope.only if scope else None
-    return Situation(verdict.issues, contract, tier, one.tool if one else None, one.at if one else "")
+    return Situation(
+        verdict.issues, contract, tier, one.tool if one else None, one.at if one else ""
+    )
 
 
 def said(content: str | None = None, calls: Any = ()) -> dict[str, Any]:

@@ -15,14 +15,22 @@ PARAMETERS: dict[str, Any] = {
     "type": "object",
     "properties": {
         "query": {"type": "string", "pattern": "^(a|aa)+$"},
-        "items": {"type": "array", "uniqueItems": True, "items": {"anyOf": [{"type": "integer"}, {"type": "array"}]}},
+        "items": {
+            "type": "array",
+            "uniqueItems": True,
+            "items": {"anyOf": [{"type": "integer"}, {"type": "array"}]},
+        },
         "tree": {"$ref": "#/$defs/tree"},
     },
     "$defs": {"tree": {"type": "object", "properties": {"left": {"$ref": "#/$defs/tree"}}}},
 }
-TOOLS = [{"name": "search", "parameters": PARAMETERS}] + [{"name": f"search_the_shop_{n}"} for n in range(30)]
+TOOLS = [{"name": "search", "parameters": PARAMETERS}] + [
+    {"name": f"search_the_shop_{n}"} for n in range(30)
+]
 TEXT = Contract(tools=TOOLS, channel="text")
-LENIENT = Contract(tools=TOOLS, channel="text", extraction=("after_think", "fenced", "first_object"))
+LENIENT = Contract(
+    tools=TOOLS, channel="text", extraction=("after_think", "fenced", "first_object")
+)
 NATIVE = Contract(tools=TOOLS, parallel=True)
 STRUCTURED = Contract(answer=PARAMETERS, extraction=("after_think", "fenced", "first_object"))
 
@@ -40,7 +48,9 @@ class HostileInput:
 def in_args(name: str, make: Callable[[], str], code: str | None) -> Iterator[HostileInput]:
     """Put the JSON of an argument object into a call, in both channels."""
     yield HostileInput(f"{name}, text", TEXT, lambda: f'{{"tool":"search","args":{make()}}}', code)
-    yield HostileInput(f"{name}, native", NATIVE, lambda: message(None, [call("search", make())]), code)
+    yield HostileInput(
+        f"{name}, native", NATIVE, lambda: message(None, [call("search", make())]), code
+    )
 
 
 def in_content(name: str, make: Callable[[], str], code: str | None) -> Iterator[HostileInput]:
@@ -72,30 +82,62 @@ def nesting() -> Iterator[HostileInput]:
         yield from in_args(f"tree of {levels} levels", chain(levels), "json.too_deep")
         yield from in_content(f"{levels} arrays", nested("[", "]", levels), "json.too_deep")
         yield from in_content(f"{levels} objects", nested('{"a":', "}", levels), "json.too_deep")
-        yield from in_content(f"{levels} open objects", nested('{"a":', "", levels), "json.too_deep")
+        yield from in_content(
+            f"{levels} open objects", nested('{"a":', "", levels), "json.too_deep"
+        )
     yield from in_content("10^6 arrays", nested("[", "", 999_999), "json.too_deep")
     yield from in_content("10^6 arrays, closed", nested("[", "]", 10**6), "json.too_large")
 
 
 def sizes() -> Iterator[HostileInput]:
     """Be larger than memory likes."""
-    yield HostileInput("answer of 0.99 MB", TEXT, lambda: json.dumps({"answer": "x" * 990_000}), None)
-    yield HostileInput("escaped answer of 0.99 MB", TEXT, lambda: json.dumps({"answer": "é" * 160_000}), None)
+    yield HostileInput(
+        "answer of 0.99 MB", TEXT, lambda: json.dumps({"answer": "x" * 990_000}), None
+    )
+    yield HostileInput(
+        "escaped answer of 0.99 MB", TEXT, lambda: json.dumps({"answer": "é" * 160_000}), None
+    )
     for megabytes in (1, 10, 50):
         size = megabytes * 10**6
-        yield from in_content(f"string of {megabytes} MB", repeated('"', "x", size, '"'), "json.too_large")
-        yield from in_args(f"query of {megabytes} MB", repeated('{"query":"', "a", size, '"}'), "json.too_large")
-    yield from in_args("10^6 keys", lambda: "{" + ",".join(f'"{n}":1' for n in range(10**6)) + "}", "json.too_large")
-    yield from in_args("90,000 keys", lambda: "{" + ",".join(f'"{n}":1' for n in range(90_000)) + "}", "args.extra_key")
-    yield from in_args("90,000 equal keys", lambda: "{" + ",".join(['"a":1'] * 90_000) + "}", "json.duplicate_key")
-    yield from in_args("150,000 keys", lambda: "{" + ",".join(['"":1'] * 150_000) + "}", "json.duplicate_key")
+        yield from in_content(
+            f"string of {megabytes} MB", repeated('"', "x", size, '"'), "json.too_large"
+        )
+        yield from in_args(
+            f"query of {megabytes} MB", repeated('{"query":"', "a", size, '"}'), "json.too_large"
+        )
+    yield from in_args(
+        "10^6 keys",
+        lambda: "{" + ",".join(f'"{n}":1' for n in range(10**6)) + "}",
+        "json.too_large",
+    )
+    yield from in_args(
+        "90,000 keys",
+        lambda: "{" + ",".join(f'"{n}":1' for n in range(90_000)) + "}",
+        "args.extra_key",
+    )
+    yield from in_args(
+        "90,000 equal keys", lambda: "{" + ",".join(['"a":1'] * 90_000) + "}", "json.duplicate_key"
+    )
+    yield from in_args(
+        "150,000 keys", lambda: "{" + ",".join(['"":1'] * 150_000) + "}", "json.duplicate_key"
+    )
     yield from in_args("90,000 items", lambda: json.dumps({"items": list(range(90_000))}), None)
-    yield from in_args("90,000 lists", lambda: json.dumps({"items": [[n] for n in range(45_000)]}), None)
-    yield from in_args("90,000 wrong items", lambda: json.dumps({"items": ["x"] * 90_000}), "args.unique_items")
-    yield from in_args("400,000 items", lambda: f'{{"items":[{"1," * 400_000}1]}}', "json.too_many_nodes")
-    yield from in_content("300,000 strings", lambda: "[" + '"",' * 300_000 + "1]", "json.too_many_nodes")
+    yield from in_args(
+        "90,000 lists", lambda: json.dumps({"items": [[n] for n in range(45_000)]}), None
+    )
+    yield from in_args(
+        "90,000 wrong items", lambda: json.dumps({"items": ["x"] * 90_000}), "args.unique_items"
+    )
+    yield from in_args(
+        "400,000 items", lambda: f'{{"items":[{"1," * 400_000}1]}}', "json.too_many_nodes"
+    )
+    yield from in_content(
+        "300,000 strings", lambda: "[" + '"",' * 300_000 + "1]", "json.too_many_nodes"
+    )
     yield HostileInput("white space of 1 MB", TEXT, lambda: " " * 999_000, "json.empty")
-    yield HostileInput("white space before an answer", TEXT, lambda: " " * 900_000 + '{"answer":"x"}', None)
+    yield HostileInput(
+        "white space before an answer", TEXT, lambda: " " * 900_000 + '{"answer":"x"}', None
+    )
 
 
 def numbers() -> Iterator[HostileInput]:
@@ -118,15 +160,25 @@ def numbers() -> Iterator[HostileInput]:
 def texts() -> Iterator[HostileInput]:
     """Keep a reader looking for what does not come."""
     backslash = "\\"
-    yield from in_content("open string of 0.9 MB", lambda: '{"answer":"' + "x" * 900_000, "json.incomplete")
+    yield from in_content(
+        "open string of 0.9 MB", lambda: '{"answer":"' + "x" * 900_000, "json.incomplete"
+    )
     yield from in_content("open escapes", lambda: '{"a":"' + backslash * 900_000, "json.incomplete")
-    yield from in_content("surrogates", lambda: '["' + f"{backslash}ud800" * 150_000 + '"]', "json.surrogate")
-    yield from in_content("many surrogates", lambda: "[" + f'"{backslash}ud800",' * 90_000 + "1]", "json.surrogate")
+    yield from in_content(
+        "surrogates", lambda: '["' + f"{backslash}ud800" * 150_000 + '"]', "json.surrogate"
+    )
+    yield from in_content(
+        "many surrogates", lambda: "[" + f'"{backslash}ud800",' * 90_000 + "1]", "json.surrogate"
+    )
     yield from in_content("half objects", lambda: '{"' * 450_000, "json.syntax")
     yield from in_content("openings", lambda: '{"a"' * 200_000, "json.syntax")
     yield HostileInput("empty objects, text", TEXT, lambda: "{}" * 450_000, "json.several_values")
-    yield HostileInput("empty objects, lenient", LENIENT, lambda: "{}" * 450_000, "shape.missing_key")
-    yield HostileInput("faulty objects, lenient", LENIENT, lambda: '{"a":}' * 150_000, "json.syntax")
+    yield HostileInput(
+        "empty objects, lenient", LENIENT, lambda: "{}" * 450_000, "shape.missing_key"
+    )
+    yield HostileInput(
+        "faulty objects, lenient", LENIENT, lambda: '{"a":}' * 150_000, "json.syntax"
+    )
     yield HostileInput("braces, lenient", LENIENT, lambda: "{ " * 450_000, "json.syntax")
     yield from in_content("prose", lambda: "lorem ipsum " * 80_000, "json.syntax")
     yield from in_content("fences", lambda: "```json\n" * 100_000, "json.syntax")
@@ -134,7 +186,11 @@ def texts() -> Iterator[HostileInput]:
     yield from in_content("closed thoughts", lambda: "<think></think>" * 60_000, "json.syntax")
     yield from in_content("quotes", lambda: '"' * 900_000, "json.several_values")
     yield from in_content("minus signs", lambda: "-" * 900_000, "json.syntax")
-    yield from in_args("a query that backtracks", lambda: json.dumps({"query": "a" * 900_000 + "!"}), "args.pattern")
+    yield from in_args(
+        "a query that backtracks",
+        lambda: json.dumps({"query": "a" * 900_000 + "!"}),
+        "args.pattern",
+    )
 
 
 def calls() -> Iterator[HostileInput]:
@@ -147,24 +203,40 @@ def calls() -> Iterator[HostileInput]:
     yield HostileInput("128 calls", NATIVE, many(128, "search"), None)
     yield HostileInput("100,000 calls", NATIVE, many(100_000, "search"), "tool.too_many")
     yield HostileInput("128 unknown tools", NATIVE, many(128, "serach_teh_shop_n"), "tool.unknown")
-    yield HostileInput("128 endless names", NATIVE, many(128, "search_the_shop_" * 60_000), "tool.unknown")
+    yield HostileInput(
+        "128 endless names", NATIVE, many(128, "search_the_shop_" * 60_000), "tool.unknown"
+    )
     large = json.dumps({"query": "a" * 900_000})
     yield HostileInput("128 calls of 0.9 MB", NATIVE, many(128, "search", large), "json.too_large")
     broken = '{"a":[' + "1," * 3_000
     yield HostileInput("128 broken calls", NATIVE, many(128, "search", broken), "json.incomplete")
     endless = call("search", "{}", "x" * 10**7)
-    yield HostileInput("an id of 10 MB", NATIVE, lambda: message(None, [endless]), "call.id_too_long")
-    yield HostileInput("equal ids of 10 MB", NATIVE, lambda: message(None, [endless] * 2), "call.id_too_long")
-    yield HostileInput("a refusal of 10 MB", NATIVE, lambda: message(None, refusal="x" * 10**7), "reply.refusal")
-    yield HostileInput("a role of 10 MB", NATIVE, lambda: message("x", role="x" * 10**7), "reply.role")
-    yield HostileInput("10^6 choices", NATIVE, lambda: {"choices": [None] * 10**6}, "envelope.choices")
+    yield HostileInput(
+        "an id of 10 MB", NATIVE, lambda: message(None, [endless]), "call.id_too_long"
+    )
+    yield HostileInput(
+        "equal ids of 10 MB", NATIVE, lambda: message(None, [endless] * 2), "call.id_too_long"
+    )
+    yield HostileInput(
+        "a refusal of 10 MB", NATIVE, lambda: message(None, refusal="x" * 10**7), "reply.refusal"
+    )
+    yield HostileInput(
+        "a role of 10 MB", NATIVE, lambda: message("x", role="x" * 10**7), "reply.role"
+    )
+    yield HostileInput(
+        "10^6 choices", NATIVE, lambda: {"choices": [None] * 10**6}, "envelope.choices"
+    )
 
 
 WORDS = [f"{number:03d}" + "abcdefghij" * 5 for number in range(250)]
 """Words of an enum, and names of members, that are near to one another."""
 
 FORMS = [
-    {"type": "object", "properties": {f"k{number}": {"type": "integer"}}, "required": [f"k{number}"]}
+    {
+        "type": "object",
+        "properties": {f"k{number}": {"type": "integer"}},
+        "required": [f"k{number}"],
+    }
     for number in range(20)
 ]
 NESTED = {"type": "array", "items": {"$ref": "#/$defs/nested"}}
@@ -197,25 +269,43 @@ def explaining() -> Iterator[HostileInput]:
         ("a union that recurs", {"nested": nested}, "any_of"),
         ("a wide union", {"forms": [{"k3": "x"}] * 450}, "type"),
         ("a wide union of 0.9 MB", {"forms": [{"q": 1}] * 45_000}, "any_of"),
-        ("90,000 wrong members", {"prices": {f"{number:x}": "" for number in range(90_000)}}, "type"),
+        (
+            "90,000 wrong members",
+            {"prices": {f"{number:x}": "" for number in range(90_000)}},
+            "type",
+        ),
         ("90,000 unknown members", {f"{number:x}": 1 for number in range(90_000)}, "extra_key"),
     ]
     for name, value, rule in inputs:
         written = json.dumps(value, separators=(",", ":"))
         yield HostileInput(
-            f"{name}, native", NEAR_NATIVE, partial(message, None, [call("search", written)]), f"args.{rule}"
+            f"{name}, native",
+            NEAR_NATIVE,
+            partial(message, None, [call("search", written)]),
+            f"args.{rule}",
         )
         yield HostileInput(
-            f"{name}, text", NEAR_TEXT, partial('{{"tool":"search","args":{}}}'.format, written), f"args.{rule}"
+            f"{name}, text",
+            NEAR_TEXT,
+            partial('{{"tool":"search","args":{}}}'.format, written),
+            f"args.{rule}",
         )
-        yield HostileInput(f"{name}, answer", NEAR_ANSWER, partial(message, written), f"answer.{rule}")
+        yield HostileInput(
+            f"{name}, answer", NEAR_ANSWER, partial(message, written), f"answer.{rule}"
+        )
         if len(written) < 120_000:
             eight = [call("search", written, f"id{number}") for number in range(8)]
-            yield HostileInput(f"{name}, in 8 calls", NEAR_NATIVE, partial(message, None, eight), f"args.{rule}")
+            yield HostileInput(
+                f"{name}, in 8 calls", NEAR_NATIVE, partial(message, None, eight), f"args.{rule}"
+            )
     twice = "{" + ",".join(f'"{number:x}":1' for number in range(90_000)) + ',"5":1}'
-    yield HostileInput("one of 90,000 names twice", NEAR_ANSWER, lambda: message(twice), "json.duplicate_key")
+    yield HostileInput(
+        "one of 90,000 names twice", NEAR_ANSWER, lambda: message(twice), "json.duplicate_key"
+    )
     names = [call(name, "{}", name) for name in near]
-    yield HostileInput("near names of tools", NEAR_NATIVE, lambda: message(None, names), "tool.unknown")
+    yield HostileInput(
+        "near names of tools", NEAR_NATIVE, lambda: message(None, names), "tool.unknown"
+    )
 
 
 INPUTS = [*nesting(), *sizes(), *numbers(), *texts(), *calls(), *explaining()]

@@ -28,7 +28,11 @@ ONE_LANE_FIXTURES = frozenset({"postgres", "postgres_url", "pytester"})
 def is_for_one_lane(item: pytest.Item) -> bool:
     """Report whether a test takes long and holds whatever the SDK: by its mark, its fixtures, or as its file kills."""
     fixtures: list[str] = getattr(item, "fixturenames", [])
-    return bool(item.get_closest_marker("one_lane")) or not ONE_LANE_FIXTURES.isdisjoint(fixtures) or kills(item.path)
+    return (
+        bool(item.get_closest_marker("one_lane"))
+        or not ONE_LANE_FIXTURES.isdisjoint(fixtures)
+        or kills(item.path)
+    )
 
 
 @cache
@@ -59,7 +63,9 @@ def touches_sdk(path: Path, name: str | None = None) -> bool:
 
 def is_quick(path: Path) -> bool:
     """Report whether a test file neither starts processes or servers nor goes through the catalogue of faults."""
-    return not any(SLOW_WORDS.search(each.read_text("utf-8")) for each in _reached(path, frozenset()))
+    return not any(
+        SLOW_WORDS.search(each.read_text("utf-8")) for each in _reached(path, frozenset())
+    )
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,11 @@ def _statements(path: Path) -> list[_Statement]:
         used |= {(place, name) for name in fixtures for place in (path, *_conftests(path))}
         begins = min(node.lineno for node in [one, *getattr(one, "decorator_list", [])])
         mentions = SDK_WORDS.search("\n".join(lines[begins - 1 : one.end_lineno]))
-        found.append(_Statement(frozenset(_names_of(one)), frozenset({*used, *_imported(one)}), bool(mentions)))
+        found.append(
+            _Statement(
+                frozenset(_names_of(one)), frozenset({*used, *_imported(one)}), bool(mentions)
+            )
+        )
     return found
 
 
@@ -95,7 +105,9 @@ def _names_of(statement: ast.stmt) -> Iterator[str]:
         yield from ((alias.asname or alias.name).partition(".")[0] for alias in statement.names)
     elif isinstance(statement, ast.Assign | ast.AnnAssign):
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        yield from (node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name))
+        yield from (
+            node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)
+        )
 
 
 def _imported(statement: ast.AST) -> Iterator[tuple[Path, str | None]]:

@@ -10,10 +10,17 @@ from typing import Any
 from hypothesis import strategies as st
 
 NAMES = st.sampled_from(["a", "b", "kind", "~/"])
-SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.5, 1.0, "", "x", "text", "2025-01-31"])
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.sampled_from([0.5, 1.0, "", "x", "text", "2025-01-31"])
+)
 VALUES = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.just("unknown"), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.just("unknown"), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 TEXTS = {"type": "string", "minLength": 1, "maxLength": 4}
@@ -45,7 +52,9 @@ def objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
             "required": st.lists(NAMES, max_size=2, unique=True),
             "additionalProperties": st.booleans() | inner,
             "unevaluatedProperties": st.booleans() | inner,
-            "patternProperties": st.dictionaries(st.sampled_from(["^a", "k"]), inner | st.booleans(), max_size=1),
+            "patternProperties": st.dictionaries(
+                st.sampled_from(["^a", "k"]), inner | st.booleans(), max_size=1
+            ),
             "maxProperties": st.integers(1, 2),
             "propertyNames": st.just({"maxLength": 4}),
             "dependentRequired": st.just({"a": ["b"]}),
@@ -69,11 +78,24 @@ def compounds(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
             "unevaluatedItems": st.booleans() | inner,
         },
     )
-    parts = {"anyOf": several, "oneOf": several, "allOf": several, "not": inner, "if": inner, "then": inner}
+    parts = {
+        "anyOf": several,
+        "oneOf": several,
+        "allOf": several,
+        "not": inner,
+        "if": inner,
+        "then": inner,
+    }
     composed = st.fixed_dictionaries(
         {"properties": st.dictionaries(NAMES, inner, max_size=2)}, optional=parts | {"else": inner}
     )
-    return objects(inner) | objects(inner) | arrays | composed | st.fixed_dictionaries({}, optional=parts)
+    return (
+        objects(inner)
+        | objects(inner)
+        | arrays
+        | composed
+        | st.fixed_dictionaries({}, optional=parts)
+    )
 
 
 NODE = {"type": "object", "properties": {"a": {"$ref": "#/$defs/node"}, "b": {"type": "integer"}}}
@@ -85,13 +107,17 @@ def with_node(schema: Any) -> dict[str, Any]:
 
 
 MEMBERS = st.one_of(
-    st.fixed_dictionaries({"properties": st.dictionaries(NAMES, st.booleans() | LEAVES, max_size=2)}),
+    st.fixed_dictionaries(
+        {"properties": st.dictionaries(NAMES, st.booleans() | LEAVES, max_size=2)}
+    ),
     st.sampled_from(["additionalProperties", "unevaluatedProperties"]).flatmap(
         lambda rest: st.fixed_dictionaries(
             {rest: st.booleans() | LEAVES}, optional={"properties": st.just({"a": True})}
         )
     ),
-    st.sampled_from([{"patternProperties": {"^a": True}}, {"$ref": "#/$defs/node"}, {"required": ["a"]}]),
+    st.sampled_from(
+        [{"patternProperties": {"^a": True}}, {"$ref": "#/$defs/node"}, {"required": ["a"]}]
+    ),
 )
 """What may evaluate members of an object."""
 

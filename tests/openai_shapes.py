@@ -26,7 +26,11 @@ def call(name: object, arguments: object, id_: object = "call_1") -> dict[str, A
 def message(content: object = None, calls: Iterable[object] = (), **more: object) -> dict[str, Any]:
     """Return an assistant message."""
     listed = list(calls)
-    return {"role": "assistant", "content": content} | ({"tool_calls": listed} if listed else {}) | more
+    return (
+        {"role": "assistant", "content": content}
+        | ({"tool_calls": listed} if listed else {})
+        | more
+    )
 
 
 def completion(of: object, finish_reason: object = None) -> dict[str, Any]:

@@ -45,7 +45,9 @@ def surroundings() -> dict[str, Any]:
 def ran(program: Path, folder: Path, *, timeout: float = 60) -> tuple[int, str, str]:
     """Run a program in a folder as a new Python; gives its status and what it wrote to stdout and stderr."""
     words = [*PYTHON, str(program)]
-    done = subprocess.run(words, cwd=folder, capture_output=True, check=False, timeout=timeout, **surroundings())
+    done = subprocess.run(
+        words, cwd=folder, capture_output=True, check=False, timeout=timeout, **surroundings()
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -57,7 +59,9 @@ class Programs:
         self._starter: subprocess.Popen[str] | None = None
         if hasattr(os, "fork"):
             words = [*PYTHON, "-c", STARTER]
-            self._starter = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **surroundings())
+            self._starter = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **surroundings()
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -73,7 +77,11 @@ class Programs:
         assert self._starter.stdin is not None
         assert self._starter.stdout is not None
         streams = folder / "stdout", folder / "stderr"
-        print(json.dumps([str(program), str(folder), *map(str, streams)]), file=self._starter.stdin, flush=True)
+        print(
+            json.dumps([str(program), str(folder), *map(str, streams)]),
+            file=self._starter.stdin,
+            flush=True,
+        )
         status = int(self._starter.stdout.readline())
         stdout, stderr = (stream.read_text("utf-8") for stream in streams)
         return status, stdout, stderr

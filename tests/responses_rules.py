@@ -15,8 +15,25 @@ CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 PARTNERS = {"message", *CALLS}
 PARAMETERS = frozenset(
     {
-        *("model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "text", "stream", "store"),
-        *("include", "reasoning", "truncation", "max_output_tokens", "max_tool_calls", "previous_response_id"),
+        *(
+            "model",
+            "input",
+            "instructions",
+            "tools",
+            "tool_choice",
+            "parallel_tool_calls",
+            "text",
+            "stream",
+            "store",
+        ),
+        *(
+            "include",
+            "reasoning",
+            "truncation",
+            "max_output_tokens",
+            "max_tool_calls",
+            "previous_response_id",
+        ),
         *("conversation", "temperature", "metadata"),
     }
 )
@@ -41,7 +58,9 @@ def refusals(request: dict[str, Any], stored: dict[str, list[dict[str, Any]]]) -
         yield "Mutually exclusive parameters"
     behind = stored.get(str(request.get("previous_response_id")), [])
     behind += stored.get(str(request.get("conversation")), [])
-    yield from _of_items(items, {str(item.get("id")) for item in behind}, is_stored=request.get("store") is not False)
+    yield from _of_items(
+        items, {str(item.get("id")) for item in behind}, is_stored=request.get("store") is not False
+    )
     yield from _of_calls([*behind, *items])
     yield from _of_thoughts(items)
     yield from _of_tools(request)
@@ -73,7 +92,9 @@ def _of_item(item: dict[str, Any], kind: object, *, is_stored: bool) -> Iterator
             yield "Missing required parameter: 'summary'"
         if not is_stored and not item.get("encrypted_content"):
             yield f"Item with id {item.get('id')!r} not found: nothing is stored"
-    elif kind in CALLS and not all(isinstance(item.get(name), str) for name in ("call_id", "name", CALLS[kind])):
+    elif kind in CALLS and not all(
+        isinstance(item.get(name), str) for name in ("call_id", "name", CALLS[kind])
+    ):
         yield f"Invalid {kind}"
     elif str(kind).endswith("_output") and not isinstance(item.get("output"), str | list):
         yield "Invalid output"
@@ -114,7 +135,9 @@ def _of_thoughts(items: list[Any]) -> Iterator[str]:
         if item.get("type") == "reasoning":
             rest = [one.get("type", "message") for one in items[index + 1 :]]
             following = next((kind for kind in rest if kind != "reasoning"), None)
-            if following not in PARTNERS or (index + 1 < len(items) and items[index + 1].get("role") == "user"):
+            if following not in PARTNERS or (
+                index + 1 < len(items) and items[index + 1].get("role") == "user"
+            ):
                 yield f"Item {item.get('id')!r} of type 'reasoning' was provided without its required following item"
 
 
@@ -129,10 +152,20 @@ def _of_tools(request: dict[str, Any]) -> Iterator[str]:
             yield "Unknown parameter: 'tools[0].function'"
     choice = request.get("tool_choice")
     if isinstance(choice, dict):
-        named = [one.get("name") for one in choice.get("tools", [choice]) if one.get("type") in {"function", "custom"}]
-        yield from (f"Tool choice {name!r} not found in 'tools' parameter." for name in named if name not in names)
+        named = [
+            one.get("name")
+            for one in choice.get("tools", [choice])
+            if one.get("type") in {"function", "custom"}
+        ]
+        yield from (
+            f"Tool choice {name!r} not found in 'tools' parameter."
+            for name in named
+            if name not in names
+        )
     format_ = (request.get("text") or {}).get("format") or {}
-    if format_.get("type") == "json_schema" and not (format_.get("name") and format_.get("schema") is not None):
+    if format_.get("type") == "json_schema" and not (
+        format_.get("name") and format_.get("schema") is not None
+    ):
         yield "Missing required parameter: 'text.format.name'"
     if request.get("max_output_tokens") is not None and request["max_output_tokens"] < 16:
         yield "max_output_tokens below minimum value"

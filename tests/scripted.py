@@ -21,11 +21,21 @@ Step: TypeAlias = "JSONObject | BaseException"
 
 SCHEMA: JSONObject = {
     "type": "object",
-    "properties": {"query": {"type": "string"}, "limit": {"type": "integer", "minimum": 1, "maximum": 20}},
+    "properties": {
+        "query": {"type": "string"},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 20},
+    },
     "required": ["query"],
 }
-USER: list[Any] = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "find tea"}]
-OTHER_SCHEMA: JSONObject = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+USER: list[Any] = [
+    {"role": "system", "content": "be brief"},
+    {"role": "user", "content": "find tea"},
+]
+OTHER_SCHEMA: JSONObject = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+}
 
 
 def call(name: str, arguments: object, id_: str = "call_a") -> JSONObject:
@@ -53,7 +63,11 @@ def completion(
         "created": 1,
         "model": "m",
         "choices": [{"index": 0, "finish_reason": reason, "message": turn}],
-        "usage": {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)},
+        "usage": {
+            "prompt_tokens": tokens[0],
+            "completion_tokens": tokens[1],
+            "total_tokens": sum(tokens),
+        },
     }
 
 
@@ -109,7 +123,11 @@ class StatusError(Exception):
     """What an SDK raises for an HTTP error: told by its ``status_code`` and the response's headers."""
 
     def __init__(
-        self, status: int, headers: dict[str, str] | None = None, code: str | None = None, body: object = None
+        self,
+        status: int,
+        headers: dict[str, str] | None = None,
+        code: str | None = None,
+        body: object = None,
     ) -> None:
         """Store the status, the headers, and the error in the body."""
         super().__init__(f"HTTP {status}")

@@ -17,7 +17,10 @@ FLAT_SEARCH: JSONObject = {
     "description": "Search the shop.",
     "parameters": {
         "type": "object",
-        "properties": {"query": {"type": "string"}, "limit": {"type": "integer", "minimum": 1, "maximum": 20}},
+        "properties": {
+            "query": {"type": "string"},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 20},
+        },
         "required": ["query"],
     },
     "strict": None,
@@ -29,7 +32,9 @@ def wrap(client: Any, **keywords: Any) -> Any:
     return sr.wrap(client, **keywords)
 
 
-def text_item(text: str, *, phase: str | None = None, status: str | None = "completed", **members: Any) -> JSONObject:
+def text_item(
+    text: str, *, phase: str | None = None, status: str | None = "completed", **members: Any
+) -> JSONObject:
     """Return a message item with one text."""
     item = {
         "id": f"msg_{next(_numbers)}",
@@ -44,7 +49,13 @@ def text_item(text: str, *, phase: str | None = None, status: str | None = "comp
 def call_item(name: str, arguments: object, call_id: str = "call_a", **members: Any) -> JSONObject:
     """Return a call; arguments other than text are written as JSON."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    item = {"id": f"fc_{next(_numbers)}", "type": "function_call", "call_id": call_id, "name": name, "arguments": text}
+    item = {
+        "id": f"fc_{next(_numbers)}",
+        "type": "function_call",
+        "call_id": call_id,
+        "name": name,
+        "arguments": text,
+    }
     return item | {"status": "completed"} | members
 
 

@@ -52,7 +52,9 @@ def _numbered(reply: Any) -> Any:
     return replace(reply, id="call_1") if isinstance(reply, sr.ToolCall) else reply
 
 
-def ask_in_memory(model: ScriptedModel, transport_retries: int = 0, *, asynchronous: bool = False) -> Any:
+def ask_in_memory(
+    model: ScriptedModel, transport_retries: int = 0, *, asynchronous: bool = False
+) -> Any:
     """Ask over an in-memory transport."""
     if asynchronous:
         return asyncio.run(ask_async(async_openai_client(model), transport_retries))

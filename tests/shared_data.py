@@ -8,4 +8,6 @@ import pytest
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
-needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="../shared (recorded replies, public suites) is not here")
+needs_shared = pytest.mark.skipif(
+    not SHARED.is_dir(), reason="../shared (recorded replies, public suites) is not here"
+)

@@ -18,7 +18,9 @@ EVENTS = {"content-type": "text/event-stream"}
 
 def policy(**changed: Any) -> sr.RetryPolicy:
     """A policy that waits for nothing."""
-    return sr.RetryPolicy(**{"max_retries": 3, "transport_retries": 2, "wait": lambda _: 0.0, **changed})
+    return sr.RetryPolicy(
+        **{"max_retries": 3, "transport_retries": 2, "wait": lambda _: 0.0, **changed}
+    )
 
 
 ONCE = policy(max_retries=0, transport_retries=0)
@@ -66,7 +68,15 @@ def streamed(reply: dict[str, Any], *, usage: bool = True) -> Any:
 def chunk(delta: dict[str, Any], reason: str | None = None, **choice: Any) -> bytes:
     """One chunk as an event."""
     choices: list[Any] = [{"index": 0, "delta": delta, "finish_reason": reason, **choice}]
-    return event({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": choices})
+    return event(
+        {
+            "id": "c",
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": "m",
+            "choices": choices,
+        }
+    )
 
 
 def part(index: int = 0, id_: str | None = None, **function: str) -> dict[str, Any]:
@@ -77,7 +87,12 @@ def part(index: int = 0, id_: str | None = None, **function: str) -> dict[str, A
 
 def deltas(*given: dict[str, Any], reason: str = "stop") -> list[bytes]:
     """The events of a stream of deltas: the role, these, the finish and ``[DONE]``."""
-    return [chunk({"role": "assistant", "content": ""}), *map(chunk, given), chunk({}, reason), DONE]
+    return [
+        chunk({"role": "assistant", "content": ""}),
+        *map(chunk, given),
+        chunk({}, reason),
+        DONE,
+    ]
 
 
 def in_pieces(text: str, size: int) -> list[dict[str, Any]]:
@@ -101,7 +116,10 @@ class Told(NamedTuple):
     def codes(self) -> list[list[str]]:
         """The codes of each attempt."""
         attempts = () if self.error is None else self.error.attempts
-        return [[issue.code for issue in one.issues] or [str(one.failure).partition(":")[0]] for one in attempts]
+        return [
+            [issue.code for issue in one.issues] or [str(one.failure).partition(":")[0]]
+            for one in attempts
+        ]
 
     @property
     def outcome(self) -> tuple[object, ...]:

@@ -107,7 +107,9 @@ def _choice(chunk: dict[str, Any]) -> dict[str, Any]:
     choices = chunk.get("choices")
     _demand(isinstance(choices, list) and len(choices) == 1, "envelope.choices")
     choice = chunk["choices"][0]
-    _demand(isinstance(choice, dict) and isinstance(choice.get("delta"), dict), "envelope.malformed")
+    _demand(
+        isinstance(choice, dict) and isinstance(choice.get("delta"), dict), "envelope.malformed"
+    )
     _demand(choice.get("index") == 0, "envelope.choices")
     return dict(choice)
 
@@ -121,7 +123,9 @@ def _add(delta: dict[str, Any], message: dict[str, Any], calls: list[dict[str, A
         message["content"] = (message["content"] or "") + content
         _demand(len(message["content"]) <= MOST_TEXT, "json.too_large")
     parts = delta.get("tool_calls", [])
-    _demand(isinstance(parts, list) and all(isinstance(part, dict) for part in parts), "call.malformed")
+    _demand(
+        isinstance(parts, list) and all(isinstance(part, dict) for part in parts), "call.malformed"
+    )
     for part in parts:
         _add_call(part, calls)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio.tasks
 from typing import Any
 
-_ALIVE = "_all_tasks" if hasattr(asyncio.tasks, "_all_tasks") else "_scheduled_tasks"  # Python 3.11; 3.12 and later
+_ALIVE = (
+    "_all_tasks" if hasattr(asyncio.tasks, "_all_tasks") else "_scheduled_tasks"
+)  # Python 3.11; 3.12 and later
 
 
 def unretrieved() -> list[asyncio.Task[Any]]:
@@ -14,7 +16,9 @@ def unretrieved() -> list[asyncio.Task[Any]]:
     asyncio logs such an exception when the Task is collected, which may be amid another test: its traceback is made by
     ``ast.parse``, and CPython 3.11 dies of that when it strikes amid another ``ast.parse``.
     """
-    found = [task for task in list(getattr(asyncio.tasks, _ALIVE)) if task.done() and task._log_traceback]
+    found = [
+        task for task in list(getattr(asyncio.tasks, _ALIVE)) if task.done() and task._log_traceback
+    ]
     for task in found:
         task.exception()
     return found

@@ -44,7 +44,12 @@ class Mood(TypedDict):
     mood: Literal["good", "bad"]
 
 
-SCHEMA = {"title": "An Invoice!", "type": "object", "properties": {"total": {"type": "number"}}, "required": ["total"]}
+SCHEMA = {
+    "title": "An Invoice!",
+    "type": "object",
+    "properties": {"total": {"type": "number"}},
+    "required": ["total"],
+}
 
 
 @pytest.mark.req("T25")
@@ -83,7 +88,12 @@ def test_the_typed_answer_comes_back(kind: Any, spelled: str, expected: object) 
         (Invoice, '{"order": "a1", "total": -1, "due": "2026-01-31"}', "answer.minimum", "/total"),
         (Invoice, '{"order": "a1", "total": "2", "due": "2026-01-31"}', "answer.type", "/total"),
         (Invoice, '{"order": "a1", "total": 2, "due": "tomorrow"}', "answer.format", "/due"),
-        (Invoice, '{"order": "a1", "total": 2, "due": "2026-01-31", "vat": 1}', "answer.extra_key", ""),
+        (
+            Invoice,
+            '{"order": "a1", "total": 2, "due": "2026-01-31", "vat": 1}',
+            "answer.extra_key",
+            "",
+        ),
         (Invoice, '{"order": "test1", "total": 2, "due": "2026-01-31"}', "answer.check", "/order"),
         (Point, '{"x": 1.5}', "answer.type", "/x"),
         (Point, '{"y": 1}', "answer.required", "/x"),
@@ -111,7 +121,9 @@ def test_an_answer_that_does_not_fit(kind: Any, spelled: str, code: str, path: s
 
 def test_a_validators_words_hold_no_answer() -> None:
     """The message of a type's validator is shown without the value it refused."""
-    verdict = Contract(answer=Invoice).check(message('{"order": "test-secret", "total": 2, "due": "2026-01-31"}'))
+    verdict = Contract(answer=Invoice).check(
+        message('{"order": "test-secret", "total": 2, "due": "2026-01-31"}')
+    )
     assert isinstance(verdict, Invalid)
     assert "secret" not in verdict.summary
     assert "secret" in verdict.issues[0].found
@@ -121,12 +133,16 @@ def test_extra_schema_takes_the_answers_schema_as_written() -> None:
     """With ``extra="schema"`` an answer may have members that its schema does not forbid."""
     reply = message('{"total": 2, "more": 1}')
     assert isinstance(Contract(answer=SCHEMA).check(reply), Invalid)
-    assert Contract(answer=SCHEMA, extra="schema").check(reply) == Valid(DirectAnswer({"total": 2, "more": 1}))
+    assert Contract(answer=SCHEMA, extra="schema").check(reply) == Valid(
+        DirectAnswer({"total": 2, "more": 1})
+    )
 
 
 def test_an_open_schema_stays_open() -> None:
     """A schema that lists no properties says nothing about members, so any object answers."""
-    assert Contract(answer={"type": "object"}).check(message('{"any": 1}')) == Valid(DirectAnswer({"any": 1}))
+    assert Contract(answer={"type": "object"}).check(message('{"any": 1}')) == Valid(
+        DirectAnswer({"any": 1})
+    )
 
 
 def test_formats_can_be_remarks() -> None:
@@ -137,7 +153,9 @@ def test_formats_can_be_remarks() -> None:
     assert isinstance(Contract(answer=schema, formats="annotate").check(reply), Valid)
 
 
-@pytest.mark.parametrize("kind", [3, "Invoice", object(), lambda: None, {"type": "strnig"}, {"$ref": "#/nowhere"}])
+@pytest.mark.parametrize(
+    "kind", [3, "Invoice", object(), lambda: None, {"type": "strnig"}, {"$ref": "#/nowhere"}]
+)
 def test_an_answer_that_cannot_be_declared(kind: object) -> None:
     """An answer that is neither text, type nor schema is refused when it is declared."""
     with pytest.raises(ContractError):

@@ -55,7 +55,12 @@ COORDINATION = (
 """The modules of ``coordination`` from the lowest to the highest; "" is its facade."""
 PURE = PACKAGES[: PACKAGES.index("client")]
 OUTSIDE_THE_PURE = {"aiohttp", "httpx", "httpx2", "openai", "rich", "typer"}  # not even for types
-RUNTIME_OPENAI = {"batch", "cli", "integrations", "testing"}  # the packages that may import openai at run time
+RUNTIME_OPENAI = {
+    "batch",
+    "cli",
+    "integrations",
+    "testing",
+}  # the packages that may import openai at run time
 PUBLIC = {
     "strictreply",
     "strictreply.__main__",
@@ -155,7 +160,9 @@ def imports() -> list[Import]:
 
 def internal() -> list[Import]:
     """Return the imports of other modules of the package."""
-    return [found for found in imports() if found.target in MODULES and found.target != found.source]
+    return [
+        found for found in imports() if found.target in MODULES and found.target != found.source
+    ]
 
 
 def test_the_root_holds_packages_only() -> None:
@@ -167,29 +174,45 @@ def test_the_root_holds_packages_only() -> None:
 def test_private_modules_are_marked() -> None:
     """A module that users do not import begins with ``_``, or stands in a package that does."""
     packages = {f"strictreply.{package}" for package in PACKAGES}
-    unmarked = {module for module in MODULES if not any(part.startswith("_") for part in module.split("."))}
+    unmarked = {
+        module for module in MODULES if not any(part.startswith("_") for part in module.split("."))
+    }
     assert unmarked - packages <= PUBLIC
     assert set(MODULES) >= PUBLIC
 
 
 def test_imports_only_go_downwards() -> None:
     """No package imports a higher one, not even for types: but for one method of Contract, which plays the loop."""
-    up = [found for found in internal() if HEIGHT[package_of(found.target)] > HEIGHT[package_of(found.source)]]
-    assert {(found.source, package_of(found.target)) for found in up} == {("strictreply.contract._contract", "retry")}
+    up = [
+        found
+        for found in internal()
+        if HEIGHT[package_of(found.target)] > HEIGHT[package_of(found.source)]
+    ]
+    assert {(found.source, package_of(found.target)) for found in up} == {
+        ("strictreply.contract._contract", "retry")
+    }
     assert [(found.source, found.target) for found in up if not found.typing_only] == [WAY_UP]
 
 
 def test_the_packages_of_coordination_import_downwards() -> None:
     """Within coordination, too, a package imports only itself and those listed before it."""
     inside = "strictreply.coordination"
-    floor = {f"{inside}.{package}".rstrip("."): height for height, package in enumerate(COORDINATION)}
+    floor = {
+        f"{inside}.{package}".rstrip("."): height for height, package in enumerate(COORDINATION)
+    }
 
     def height(module: str) -> int:
         return floor[".".join(module.split(".")[:3])]
 
-    within = [found for found in internal() if found.source.startswith(inside) and found.target.startswith(inside)]
+    within = [
+        found
+        for found in internal()
+        if found.source.startswith(inside) and found.target.startswith(inside)
+    ]
     assert [found for found in within if height(found.target) > height(found.source)] == []
-    assert {height(module) for module in MODULES if module.startswith(inside)} == set(floor.values())
+    assert {height(module) for module in MODULES if module.startswith(inside)} == set(
+        floor.values()
+    )
 
 
 def test_no_import_cycles() -> None:
@@ -235,16 +258,25 @@ def test_the_core_needs_openai_for_types_only() -> None:
 def test_what_is_imported_is_declared() -> None:
     """Every third-party package that the sources name is a dependency in pyproject.toml, not the guest of another."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    wanted = [
+        *project["dependencies"],
+        *(one for extra in project["optional-dependencies"].values() for one in extra),
+    ]
     declared = {re.split(r"[^A-Za-z0-9-]", requirement)[0] for requirement in wanted}
-    tops = {found.target.partition(".")[0] for found in imports()} - sys.stdlib_module_names - {"strictreply"}
+    tops = (
+        {found.target.partition(".")[0] for found in imports()}
+        - sys.stdlib_module_names
+        - {"strictreply"}
+    )
     assert {COMES_WITH.get(top, top).replace("_", "-") for top in tops} <= declared
 
 
 def modules_after(statement: str) -> set[str]:
     """Return what a fresh interpreter has imported after a statement."""
     script = f"{statement}; import sys; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stderr == ""
     return set(done.stdout.split())
 
@@ -259,7 +291,9 @@ def test_importing_the_library_imports_nothing_else() -> None:
 
 def test_what_is_used_is_what_is_loaded() -> None:
     """To wrap a client loads no SDK, and neither the pipeline nor the tool loop nor coordination."""
-    loaded = modules_after("from strictreply import wrap, tool, Contract, RetryPolicy, ReplyRejected")
+    loaded = modules_after(
+        "from strictreply import wrap, tool, Contract, RetryPolicy, ReplyRejected"
+    )
     assert not {name.partition(".")[0] for name in loaded} & OUTSIDE_THE_PURE
     assert not {"strictreply.pipeline", "strictreply.running", "strictreply.coordination"} & loaded
 
@@ -272,5 +306,11 @@ def test_the_command_line_begins_without_what_one_command_needs() -> None:
 
 def test_the_page_names_modules_that_exist() -> None:
     """Each file that docs/architecture.md names is in the repository, or somewhere under the sources."""
-    named = set(re.findall(r"`([\w/]+\.py)`", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")))
-    assert not [name for name in named if not (ROOT / name).is_file() and not any(PACKAGE.rglob(name))]
+    named = set(
+        re.findall(
+            r"`([\w/]+\.py)`", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+        )
+    )
+    assert not [
+        name for name in named if not (ROOT / name).is_file() and not any(PACKAGE.rglob(name))
+    ]

@@ -31,7 +31,9 @@ class Invoice(BaseModel):
     total: int
 
 
-def ask_of(*, policy: RetryPolicy | None = None, request: dict[str, Any] | None = None, **declared: Any) -> Ask:
+def ask_of(
+    *, policy: RetryPolicy | None = None, request: dict[str, Any] | None = None, **declared: Any
+) -> Ask:
     """Shape one request against a contract."""
     contract = Contract(**{"tools": [SEARCH, WEATHER], **declared})
     terms, base = shape(contract, {"model": "m", "messages": USER, **(request or {})})
@@ -74,7 +76,11 @@ def test_the_first_request_is_the_callers_with_the_contract_in_it() -> None:
 )
 def test_tool_choice_is_sent_as_the_api_spells_it(choice: str, sent: Any) -> None:
     """A word stays a word, a tool's name becomes a named choice, ``auto`` is the API's default."""
-    asked = choice if choice in {"auto", "required", "none"} else {"type": "function", "function": {"name": choice}}
+    asked = (
+        choice
+        if choice in {"auto", "required", "none"}
+        else {"type": "function", "function": {"name": choice}}
+    )
     assert first_turn(ask_of(request={"tool_choice": asked})).request.get("tool_choice") == sent
 
 
@@ -84,15 +90,27 @@ def test_a_structured_answer_is_asked_for_where_one_may_come() -> None:
     assert asked["type"] == "json_schema"
     assert asked["json_schema"]["name"] == "Invoice"
     assert asked["json_schema"]["schema"]["properties"].keys() == {"total"}
-    assert "response_format" not in first_turn(ask_of(answer=Invoice, request={"tool_choice": "required"})).request
+    assert (
+        "response_format"
+        not in first_turn(ask_of(answer=Invoice, request={"tool_choice": "required"})).request
+    )
     own = {"type": "json_object"}
-    assert first_turn(ask_of(answer=Invoice, request={"response_format": own})).request["response_format"] == own
+    assert (
+        first_turn(ask_of(answer=Invoice, request={"response_format": own})).request[
+            "response_format"
+        ]
+        == own
+    )
 
 
 def test_answering_by_tool_adds_that_tool() -> None:
     """With ``answer_style="tool"`` final_answer is a tool among the others, and one must be called."""
     request = first_turn(ask_of(answer_style="tool")).request
-    assert [tool["function"]["name"] for tool in request["tools"]] == ["search", "weather", "final_answer"]
+    assert [tool["function"]["name"] for tool in request["tools"]] == [
+        "search",
+        "weather",
+        "final_answer",
+    ]
     assert request["tool_choice"] == "required"
     none = first_turn(ask_of(answer_style="tool", request={"tool_choice": "none"})).request
     assert [tool["function"]["name"] for tool in none["tools"]] == ["final_answer"]
@@ -127,7 +145,10 @@ def test_instructions_stand_behind_the_callers_own() -> None:
     parted = first_turn(ask_of(channel="text", request={"messages": parts})).request["messages"]
     assert [part["type"] for part in parted[0]["content"]] == ["text", "text"]
     assert len(parts[0]["content"]) == 1
-    odd = [MappingProxyType({"role": "system", "content": ({"type": "text", "text": "a"},)}), USER[1]]
+    odd = [
+        MappingProxyType({"role": "system", "content": ({"type": "text", "text": "a"},)}),
+        USER[1],
+    ]
     merged = first_turn(ask_of(channel="text", request={"messages": odd})).request["messages"]
     assert [part["type"] for part in merged[0]["content"]] == ["text", "text"]
 
@@ -138,7 +159,12 @@ def test_the_union_takes_the_place_of_the_callers_format() -> None:
     request = first_turn(ask_of(channel="text", request={"response_format": wanted})).request
     assert "anyOf" in request["response_format"]["json_schema"]["schema"]
     plain = {"type": "json_object"}
-    assert first_turn(ask_of(channel="text", request={"response_format": plain})).request["response_format"] == plain
+    assert (
+        first_turn(ask_of(channel="text", request={"response_format": plain})).request[
+            "response_format"
+        ]
+        == plain
+    )
 
 
 def test_where_a_switch_is_allowed_the_correction_is_still_exact() -> None:
@@ -151,18 +177,30 @@ def test_where_a_switch_is_allowed_the_correction_is_still_exact() -> None:
 
 def test_a_forced_call_is_asked_for_without_a_format() -> None:
     """Re-asking one call, nothing is said of how content should look."""
-    wanted = {"type": "json_schema", "json_schema": {"name": "n", "schema": {**SCHEMA, "additionalProperties": False}}}
+    wanted = {
+        "type": "json_schema",
+        "json_schema": {"name": "n", "schema": {**SCHEMA, "additionalProperties": False}},
+    }
     ask = ask_of(request={"response_format": wanted})
     assert first_turn(ask).request["response_format"] == wanted
-    assert "response_format" not in corrected(ask, message(calls=[call("search", {"query": 1})])).request
+    assert (
+        "response_format"
+        not in corrected(ask, message(calls=[call("search", {"query": 1})])).request
+    )
 
 
 def test_what_the_caller_says_of_parallel_calls_is_sent() -> None:
     """An explicit keyword goes out as it came; without one only a prohibition is sent."""
-    assert first_turn(ask_of(request={"parallel_tool_calls": True})).request["parallel_tool_calls"] is True
+    assert (
+        first_turn(ask_of(request={"parallel_tool_calls": True})).request["parallel_tool_calls"]
+        is True
+    )
     assert first_turn(ask_of()).request["parallel_tool_calls"] is False
     assert "parallel_tool_calls" not in first_turn(ask_of(parallel=True)).request
-    assert "parallel_tool_calls" not in first_turn(ask_of(tools=[], request={"parallel_tool_calls": True})).request
+    assert (
+        "parallel_tool_calls"
+        not in first_turn(ask_of(tools=[], request={"parallel_tool_calls": True})).request
+    )
 
 
 @pytest.mark.req("T28")
@@ -239,7 +277,8 @@ def test_v6_room_grows_to_the_cap_and_no_further(said: int, most: int | None, cu
     cap = 4 * said if most is None else max(said, most)
     assert limits == [min(said * 2**number, cap) for number in range(cuts + 1)]
     assert all(
-        "shorter" in str(turn.correction) or "least" in str(turn.correction) for turn in after_cuts(ask, cuts)[1:]
+        "shorter" in str(turn.correction) or "least" in str(turn.correction)
+        for turn in after_cuts(ask, cuts)[1:]
     )
 
 
@@ -260,7 +299,9 @@ def test_v6_other_faults_leave_the_room_as_it_is() -> None:
 
 
 @given(st.text(max_size=300), st.text(max_size=100), st.text(max_size=30))
-def test_no_byte_of_the_model_stands_in_another_turn(content: str, arguments: str, name: str) -> None:
+def test_no_byte_of_the_model_stands_in_another_turn(
+    content: str, arguments: str, name: str
+) -> None:
     """Text of the model is replayed only as its own assistant turn."""
     mark = "CANARY-7f3a"
     ask = ask_of()
@@ -280,7 +321,10 @@ JSON = st.recursive(
 def test_any_bad_message_makes_a_next_request(extra: Any) -> None:
     """For a bad message of any shape the next request can be made and is JSON."""
     ask = ask_of()
-    for bad in ({"role": "assistant", "content": extra}, {"role": "assistant", "tool_calls": extra}):
+    for bad in (
+        {"role": "assistant", "content": extra},
+        {"role": "assistant", "tool_calls": extra},
+    ):
         verdict = judge(ask.contract, bad)
         if isinstance(verdict, Invalid):
             json.dumps(corrected(ask, bad).request)

@@ -18,7 +18,10 @@ from strictreply.values._replies import MAX_DEPTH, MAX_TOKENS, Attempt, Usage, p
 @pytest.mark.parametrize(
     ("completion", "usage"),
     [
-        ({"usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}}, Usage(3, 4, 7)),
+        (
+            {"usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}},
+            Usage(3, 4, 7),
+        ),
         ({"usage": {"prompt_tokens": 3, "completion_tokens": 4}}, Usage(3, 4, 7)),
         ({"usage": {"total_tokens": 9}}, Usage(0, 0, 9)),
         ({"usage": {"prompt_tokens": -3, "completion_tokens": "4", "total_tokens": True}}, Usage()),
@@ -72,7 +75,9 @@ def test_an_attempt_is_json_with_and_without_the_raw_parts() -> None:
     ("issues", "failure", "accepted"),
     [((), None, True), (ATTEMPT.issues, None, False), ((), "timeout", False)],
 )
-def test_an_attempt_was_accepted_without_fault_and_failure(issues: Any, failure: str | None, accepted: bool) -> None:
+def test_an_attempt_was_accepted_without_fault_and_failure(
+    issues: Any, failure: str | None, accepted: bool
+) -> None:
     """An attempt is accepted exactly when it has no issue and no failure."""
     assert Attempt(1, {}, issues=issues, failure=failure).accepted is accepted
 
@@ -99,7 +104,9 @@ class Share(float):
     """A number of a class of its own."""
 
 
-@pytest.mark.parametrize(("value", "exact"), [(Model.SMALL, "small"), (Level.HIGH, 3), (Share(0.5), 0.5), (True, True)])
+@pytest.mark.parametrize(
+    ("value", "exact"), [(Model.SMALL, "small"), (Level.HIGH, 3), (Share(0.5), 0.5), (True, True)]
+)
 def test_plain_takes_scalars_out_of_their_classes(value: Any, exact: Any) -> None:
     """Members of an Enum and other subclasses become exactly what JSON has, as values and as names."""
     assert (plain(value), type(plain(value))) == (exact, type(exact))

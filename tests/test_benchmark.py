@@ -30,16 +30,39 @@ from targets import TARGETS, Target
 pytestmark = pytest.mark.one_lane
 
 
-def canned(*lines: dict[str, Any], tokens: dict[str, dict[str, Sequence[int]]] | None = None) -> Results:
+def canned(
+    *lines: dict[str, Any], tokens: dict[str, dict[str, Sequence[int]]] | None = None
+) -> Results:
     """Return results of two ways, with these lines beside."""
-    about = {"command": "make bench", "date": "2026-01-02", "took": "1 minute", "machine": "a machine", "load": "none"}
-    ways = [{"malformed": "wrong type", "peer": way, "outcome": "asked again"} for way in ("reply", "instructor")]
-    return Results(about | {"tokens": "Counted"}, {"strictreply": {"openai": "3"}}, [*ways, *lines], tokens or {})
+    about = {
+        "command": "make bench",
+        "date": "2026-01-02",
+        "took": "1 minute",
+        "machine": "a machine",
+        "load": "none",
+    }
+    ways = [
+        {"malformed": "wrong type", "peer": way, "outcome": "asked again"}
+        for way in ("reply", "instructor")
+    ]
+    return Results(
+        about | {"tokens": "Counted"},
+        {"strictreply": {"openai": "3"}},
+        [*ways, *lines],
+        tokens or {},
+    )
 
 
 def figure(row: str, peer: str, seconds: float, ratio: float) -> dict[str, Any]:
     """Return a line as a worker tells it."""
-    return {"row": row, "peer": peer, "seconds": seconds, "ratio": ratio, "low": ratio, "high": ratio}
+    return {
+        "row": row,
+        "peer": peer,
+        "seconds": seconds,
+        "ratio": ratio,
+        "low": ratio,
+        "high": ratio,
+    }
 
 
 def tables(page: str) -> list[list[list[str]]]:
@@ -72,7 +95,9 @@ def test_blocks_are_interleaved_in_alternating_order() -> None:
         return run
 
     effort = measuring.Effort(rounds=3, block=1.0, seconds=60)
-    costs = measuring.interleaved([block("raw", 0.01), block("ours", 0.05), block("slow", 20.0)], effort)
+    costs = measuring.interleaved(
+        [block("raw", 0.01), block("ours", 0.05), block("slow", 20.0)], effort
+    )
     assert [(cost.seconds, cost.ratio) for cost in costs] == [
         pytest.approx((0.01, 1)), pytest.approx((0.05, 5)), pytest.approx((20, 2000))
     ]  # fmt: skip
@@ -139,7 +164,9 @@ def test_the_page_shows_what_was_told() -> None:
     page = report.results_page(results)
     assert "| small | 600 µs | 0.50 | - (failed: ValueError) |" in page
     assert "| tool loop | 2.0 ms | - | - (no tool loop) |" in page
-    assert [{len(row) for row in table} for table in tables(page)] == [{len(table[0])} for table in tables(page)]
+    assert [{len(row) for row in table} for table in tables(page)] == [
+        {len(table[0])} for table in tables(page)
+    ]
     assert "1 of" not in re.findall(r"## Our targets\n\n(.*)", page)[0].replace("0 of", "")
 
 
@@ -152,7 +179,11 @@ PROXY = """| | p50 ms | p90 ms | p99 ms | CPU ms a request |
 
 def test_the_batch_and_the_proxy_have_their_places(tmp_path: Path) -> None:
     """What their programs leave beside the results is shown, with the curve of memory, and held to its targets."""
-    batch = {"rows": 1_000_000, "ratio_of_rates": 0.76, "memory_megabytes_at_rows": [[0, 40.0], [10, 41.0]]}
+    batch = {
+        "rows": 1_000_000,
+        "ratio_of_rates": 0.76,
+        "memory_megabytes_at_rows": [[0, 40.0], [10, 41.0]],
+    }
     (tmp_path / "batch.json").write_text(json.dumps(batch), encoding="utf-8")
     (tmp_path / "litellm_proxy.md").write_text(PROXY, encoding="utf-8")
     about = dict.fromkeys(("command", "date", "took", "machine", "load", "tokens"), "")
@@ -161,13 +192,17 @@ def test_the_batch_and_the_proxy_have_their_places(tmp_path: Path) -> None:
     page = report.results_page(Results.read(tmp_path / "results.json"))
     assert "| rows | 1,000,000 |\n| ratio of rates | 0.76 |" in page
     assert "batch-memory.svg" in page
-    assert "| batch, rows a second of a bare loop's | 0.76 × | ≥ 0.8 × | missed by 0.04 × (5%) |" in page
+    assert (
+        "| batch, rows a second of a bare loop's | 0.76 × | ≥ 0.8 × | missed by 0.04 × (5%) |"
+        in page
+    )
     assert PROXY.strip() in page
     assert "| LiteLLM's proxy, p99 more than alone | 0.75 ms | ≤ 1 ms | met |" in page
 
 
 @pytest.mark.parametrize(
-    ("ratio", "claim"), [(0.5, "costs less CPU than an unvalidated one: 0.50 times"), (1.2, "costs 1.20 times")]
+    ("ratio", "claim"),
+    [(0.5, "costs less CPU than an unvalidated one: 0.50 times"), (1.2, "costs 1.20 times")],
 )
 def test_the_claim_is_computed(ratio: float, claim: str) -> None:
     """The sentence of the pages says less only when it is less."""
@@ -178,20 +213,30 @@ def test_the_claim_is_computed(ratio: float, claim: str) -> None:
 def test_no_page_disagrees_with_the_results() -> None:
     """``results.md``, README.md and docs/guide.md are what the results make; ``benchmarks/report.py`` writes them."""
     pages = report.pages(Results.read(RESULTS))
-    assert [path.name for path, text in pages.items() if path.read_text(encoding="utf-8") != text] == []
+    assert [
+        path.name for path, text in pages.items() if path.read_text(encoding="utf-8") != text
+    ] == []
     assert len(tables(report.PAGE.read_text(encoding="utf-8"))) > len(report.SECTIONS)
 
 
 def test_the_results_are_of_a_full_run() -> None:
     """Every environment was measured, every way was shown to refuse or correct a wrong type, and none failed."""
     results = Results.read(RESULTS)
-    met = {line["peer"]: line["outcome"] for line in results.lines if line.get("malformed") == "wrong type"}
-    assert [way for way, outcome in met.items() if not outcome.startswith(("asked again", "refused"))] == []
+    met = {
+        line["peer"]: line["outcome"]
+        for line in results.lines
+        if line.get("malformed") == "wrong type"
+    }
+    assert [
+        way for way, outcome in met.items() if not outcome.startswith(("asked again", "refused"))
+    ] == []
     assert {line["run"] for line in results.lines} == set(bench.RUNS)
     assert [line for line in results.lines if str(line.get("why", "")).startswith("failed")] == []
 
 
-@pytest.mark.parametrize("page", ["", "<!-- a:begin -->", "<!-- a:end --><!-- a:begin -->", "<!-- a:begin -->" * 2])
+@pytest.mark.parametrize(
+    "page", ["", "<!-- a:begin -->", "<!-- a:end --><!-- a:begin -->", "<!-- a:begin -->" * 2]
+)
 def test_a_page_without_its_place_is_refused(page: str) -> None:
     """A page needs both marker lines, once and in order."""
     with pytest.raises(ValueError, match="a:begin"):
@@ -207,7 +252,11 @@ def test_a_place_is_filled_anew() -> None:
 def test_units() -> None:
     """Ratios have two digits that count, times the unit that fits."""
     assert [shown_ratio({"ratio": ratio}) for ratio in (0.456, 1.0, 23.4)] == ["0.46", "1.00", "23"]
-    assert [shown_seconds(seconds) for seconds in (2.0, 0.0123, 0.0004)] == ["2.0 s", "12.3 ms", "400 µs"]
+    assert [shown_seconds(seconds) for seconds in (2.0, 0.0123, 0.0004)] == [
+        "2.0 s",
+        "12.3 ms",
+        "400 µs",
+    ]
 
 
 def test_tokens_can_be_estimated() -> None:
@@ -233,9 +282,15 @@ def test_the_harness_shows_who_validates(fault: str) -> None:
     assert worker.outcome(Fooled("fooled"), text) == took
 
 
-def test_a_way_that_gives_something_else_is_not_measured(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_way_that_gives_something_else_is_not_measured(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """A way must give what the model replied before its cost means anything."""
     rows = worker.Rows([Fooled("fooled")], replace(measuring.QUICK, rounds=1))
-    rows.row("small", lambda _: 1.0, lambda peer: rows.checked(peer.call(Wire(SMALL.replied()), SMALL), {"query": "?"}))
+    rows.row(
+        "small",
+        lambda _: 1.0,
+        lambda peer: rows.checked(peer.call(Wire(SMALL.replied()), SMALL), {"query": "?"}),
+    )
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert told[0] == {"row": "small", "peer": "fooled", "why": "failed: WrongValue", "detail": ""}

@@ -53,10 +53,14 @@ CODINGS: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("coding", CODINGS)
 @given(data=st.binary(min_size=1, max_size=20_000), cut=st.integers(2, 5_000))
-def test_v4_a_body_of_the_cap_passes_and_one_byte_more_does_not(coding: str, data: bytes, cut: int) -> None:
+def test_v4_a_body_of_the_cap_passes_and_one_byte_more_does_not(
+    coding: str, data: bytes, cut: int
+) -> None:
     """For any coding and any pieces, the expanded body is counted."""
     sent = CODINGS[coding](data)
-    most = max(len(data), len(sent)) + 200  # what is sent, and what stands between two codings, is held to the cap too
+    most = (
+        max(len(data), len(sent)) + 200
+    )  # what is sent, and what stands between two codings, is held to the cap too
     allowed, refused = size_of(coding, most), size_of(coding, len(data) - 1)
     for start in range(0, len(sent), cut):
         allowed.feed(sent[start : start + cut])
@@ -66,7 +70,9 @@ def test_v4_a_body_of_the_cap_passes_and_one_byte_more_does_not(coding: str, dat
     assert not raised.value.failure.retryable
 
 
-@pytest.mark.parametrize("coding", ["gzip", "deflate", "DEFLATE", "gzip, gzip", "zstd", "deflate, zstd"])
+@pytest.mark.parametrize(
+    "coding", ["gzip", "deflate", "DEFLATE", "gzip, gzip", "zstd", "deflate, zstd"]
+)
 def test_v4_a_bomb_is_noticed_before_it_goes_off(coding: str) -> None:
     """Two hundred megabytes in one piece are counted in a few."""
     bomb = CODINGS[coding](b" " * (200 * MEGABYTE))
@@ -81,7 +87,8 @@ def test_v4_a_bomb_is_noticed_before_it_goes_off(coding: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("coding", "data"), [("gzip", b"no"), ("deflate", b"\xff\xff"), ("zstd", b"never"), ("gzip, gzip", b"no")]
+    ("coding", "data"),
+    [("gzip", b"no"), ("deflate", b"\xff\xff"), ("zstd", b"never"), ("gzip, gzip", b"no")],
 )
 def test_a_coding_that_cannot_be_read_is_a_broken_connection(coding: str, data: bytes) -> None:
     """As in the HTTP libraries: the same request may bring a sound body."""

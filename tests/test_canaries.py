@@ -28,9 +28,31 @@ from strictreply.values._replies import NOT_KEPT, Attempt, credentials_of
 PLANTED = {
     name: f"CANARY-{name}-4711abcdef"
     for name in (
-        *("api-key", "default-header", "default-cookie", "default-query", "organization", "project"),
-        *("extra-header", "extra-auth", "extra-query", "extra-body", "nested-body", "user", "password"),
-        *("azure-key", "azure-token", "proxy-password", "escalation", "keyword-key", "keyword-headers"),
+        *(
+            "api-key",
+            "default-header",
+            "default-cookie",
+            "default-query",
+            "organization",
+            "project",
+        ),
+        *(
+            "extra-header",
+            "extra-auth",
+            "extra-query",
+            "extra-body",
+            "nested-body",
+            "user",
+            "password",
+        ),
+        *(
+            "azure-key",
+            "azure-token",
+            "proxy-password",
+            "escalation",
+            "keyword-key",
+            "keyword-headers",
+        ),
     )
 }
 BASE = f"http://{PLANTED['user']}:{PLANTED['password']}@model.invalid/v1"
@@ -38,13 +60,22 @@ OPTIONS: dict[str, Any] = {
     "api_key": PLANTED["api-key"],
     "organization": PLANTED["organization"],
     "project": PLANTED["project"],
-    "default_headers": {"X-Corp-Gateway": PLANTED["default-header"], "Cookie": f"sid={PLANTED['default-cookie']}; a=b"},
+    "default_headers": {
+        "X-Corp-Gateway": PLANTED["default-header"],
+        "Cookie": f"sid={PLANTED['default-cookie']}; a=b",
+    },
     "default_query": {"sig": PLANTED["default-query"]},
 }
 EXTRA: dict[str, Any] = {
-    "extra_headers": {"X-Mine": PLANTED["extra-header"], "Proxy-Authorization": f"Basic {PLANTED['extra-auth']}"},
+    "extra_headers": {
+        "X-Mine": PLANTED["extra-header"],
+        "Proxy-Authorization": f"Basic {PLANTED['extra-auth']}",
+    },
     "extra_query": {"code": PLANTED["extra-query"]},
-    "extra_body": {"vendor_token": PLANTED["extra-body"], "options": {"api_key": PLANTED["nested-body"]}},
+    "extra_body": {
+        "vendor_token": PLANTED["extra-body"],
+        "options": {"api_key": PLANTED["nested-body"]},
+    },
 }
 POLICY = sr.RetryPolicy(
     max_retries=3,
@@ -65,20 +96,32 @@ def clean(*texts: object) -> None:
 
 def outlets(error: BaseException) -> Iterator[object]:
     """Yield an error in every form in which one leaves a program."""
-    yield from (str(error), repr(error), "".join(traceback.format_exception(error)), vars(error).keys())
+    yield from (
+        str(error),
+        repr(error),
+        "".join(traceback.format_exception(error)),
+        vars(error).keys(),
+    )
     if isinstance(error, sr.StrictReplyError):
         yield from (error.explain(), json.dumps(error.to_dict()))
     if isinstance(error, CallFailed):
         again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
         yield from (pickle.dumps(error), again.explain(), repr(again), str(again))
         for attempt in (*error.attempts, *again.attempts):
-            yield from (repr(attempt), json.dumps(attempt.to_dict(raw=True)), attempt.request, attempt.correction)
+            yield from (
+                repr(attempt),
+                json.dumps(attempt.to_dict(raw=True)),
+                attempt.request,
+                attempt.correction,
+            )
 
 
 def echoing(request: Any, code: int) -> Any:
     """Answer with an error that repeats all that the request was sent with, as careless gateways do."""
     sent = [f"{name}: {value}" for name, value in request.headers.items()]
-    return status(code, {"error": {"message": f"refused {request.url} with {sent}", "type": "x", "code": "y"}})
+    return status(
+        code, {"error": {"message": f"refused {request.url} with {sent}", "type": "x", "code": "y"}}
+    )
 
 
 class Careless(Server):
@@ -98,7 +141,9 @@ def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_v13_no_credential_leaves_with_a_rejected_reply(log: pytest.LogCaptureFixture, asynchronous: bool) -> None:
+def test_v13_no_credential_leaves_with_a_rejected_reply(
+    log: pytest.LogCaptureFixture, asynchronous: bool
+) -> None:
     """Errors, pickles, stories, attempts, watchers, logs and reprs hold none, in either twin."""
     server, seen = Server(WRONG), list[Attempt]()
     settings: dict[str, Any] = {
@@ -111,27 +156,44 @@ def test_v13_no_credential_leaves_with_a_rejected_reply(log: pytest.LogCaptureFi
             twin = sr.wrap(server.async_client(**OPTIONS), **settings)
             asyncio.run(twin.exchange(model="m", messages=USER, **EXTRA))
         else:
-            sr.wrap(server.client(**OPTIONS), **settings).exchange(model="m", messages=USER, **EXTRA)
+            sr.wrap(server.client(**OPTIONS), **settings).exchange(
+                model="m", messages=USER, **EXTRA
+            )
 
     with pytest.raises(sr.ReplyRejected) as caught:
         ask()
-    sent = str([(str(request.url), dict(request.headers), request.content) for request in server.requests])
+    sent = str(
+        [(str(request.url), dict(request.headers), request.content) for request in server.requests]
+    )
     assert {name for name, secret in PLANTED.items() if secret in sent} >= {
         *("api-key", "default-header", "extra-header", "extra-query", "extra-body", "escalation"),
     }
-    clean(*outlets(caught.value), *log.messages, *map(repr, seen), POLICY, *(attempt.request for attempt in seen))
+    clean(
+        *outlets(caught.value),
+        *log.messages,
+        *map(repr, seen),
+        POLICY,
+        *(attempt.request for attempt in seen),
+    )
     assert seen[0].request["extra_headers"] == seen[0].request["extra_body"] == NOT_KEPT
     assert (seen[0].request["model"], seen[0].request["messages"]) == ("m", USER)
 
 
 @pytest.mark.parametrize("kind", ["key", "address", "azure key", "azure token"])
-def test_v13_no_credential_that_a_server_repeats_is_told(log: pytest.LogCaptureFixture, kind: str) -> None:
+def test_v13_no_credential_that_a_server_repeats_is_told(
+    log: pytest.LogCaptureFixture, kind: str
+) -> None:
     """A server may write a key into its error: the story of the call is told without it."""
     server = Careless()
     client: Any = server.client(**OPTIONS, **({"base_url": BASE} if kind == "address" else {}))
     if kind.startswith("azure"):
-        given: dict[str, Any] = {"azure_endpoint": "http://model.invalid", "api_version": "2024-10-21"}
-        given |= {"api_key" if kind == "azure key" else "azure_ad_token": PLANTED[kind.replace(" ", "-")]}
+        given: dict[str, Any] = {
+            "azure_endpoint": "http://model.invalid",
+            "api_version": "2024-10-21",
+        }
+        given |= {
+            "api_key" if kind == "azure key" else "azure_ad_token": PLANTED[kind.replace(" ", "-")]
+        }
         transport = http.Client(transport=http.MockTransport(server.handle))
         client = openai.AzureOpenAI(**given, http_client=transport)
     wrapped = sr.wrap(client, tools=[SEARCH], policy=POLICY)
@@ -141,10 +203,15 @@ def test_v13_no_credential_that_a_server_repeats_is_told(log: pytest.LogCaptureF
     clean(*outlets(caught.value), *log.messages, Endpoint(base_url=BASE).told(caught.value))
 
 
-@pytest.mark.parametrize("name", ["api_key", "headers", "default_headers", "azure_ad_token", "http_client", "cookies"])
+@pytest.mark.parametrize(
+    "name", ["api_key", "headers", "default_headers", "azure_ad_token", "http_client", "cookies"]
+)
 def test_v13_keywords_of_other_clients_are_not_kept(name: str) -> None:
     """A credential passed as a keyword of another client's ``create`` is on no attempt."""
-    given: dict[str, Any] = {name: {"Authorization": PLANTED["keyword-headers"]}, "token": PLANTED["keyword-key"]}
+    given: dict[str, Any] = {
+        name: {"Authorization": PLANTED["keyword-headers"]},
+        "token": PLANTED["keyword-key"],
+    }
     fake = Client(WRONG)
     with pytest.raises(sr.ReplyRejected) as caught:
         sr.wrap(fake, tools=[SEARCH], policy=sr.RetryPolicy(max_retries=0)).reply(
@@ -171,7 +238,11 @@ def test_v13_a_cassette_holds_none(tmp_path: Path) -> None:
         path = tmp_path / f"{type(server).__name__}.jsonl"
         client = sr.wrap(record(server.client(**OPTIONS), path), tools=[SEARCH], policy=POLICY)
         with pytest.raises(CallFailed):
-            client.reply(model="m", messages=[{"role": "user", "content": f"I am {PLANTED['api-key']}"}], **EXTRA)
+            client.reply(
+                model="m",
+                messages=[{"role": "user", "content": f"I am {PLANTED['api-key']}"}],
+                **EXTRA,
+            )
         assert path.stat().st_mode & 0o077 == 0
         clean(path.read_text("utf-8"))
 
@@ -190,4 +261,7 @@ def test_v13_a_cassette_holds_none(tmp_path: Path) -> None:
 )
 def test_v13_what_may_be_a_credential(header: str, value: str, found: tuple[str, ...]) -> None:
     """By its name each part of a value counts, without one only what nobody would guess; words and versions never."""
-    assert credentials_of(http.Request("POST", "http://model.invalid/v1", headers={header: value})) == found
+    assert (
+        credentials_of(http.Request("POST", "http://model.invalid/v1", headers={header: value}))
+        == found
+    )

@@ -62,7 +62,15 @@ def raising(args: Any) -> None:
 
 def returning(args: Any) -> list[Issue]:
     """Complain by returning an issue of the user's own code."""
-    return [Issue("account.wrong", Category.PERMISSION_ERROR, "/order", "is of another account", found=args["order"])]
+    return [
+        Issue(
+            "account.wrong",
+            Category.PERMISSION_ERROR,
+            "/order",
+            "is of another account",
+            found=args["order"],
+        )
+    ]
 
 
 def generating(args: Any) -> Iterator[Issue]:
@@ -95,13 +103,17 @@ ASYNC_COMPLAINTS = [
 
 
 @pytest.mark.parametrize(("check", "expected"), COMPLAINTS)
-def test_what_a_check_finds_refuses_the_reply(check: Callable[[Any], Found], expected: tuple[str, str]) -> None:
+def test_what_a_check_finds_refuses_the_reply(
+    check: Callable[[Any], Found], expected: tuple[str, str]
+) -> None:
     """A check complains by raising ValueError, returning issues or yielding them; the place is the call's arguments."""
     assert faults(contract(check).check(reply())) == [expected]
 
 
 @pytest.mark.parametrize(("check", "expected"), [*COMPLAINTS, *ASYNC_COMPLAINTS])
-def test_acheck_takes_both_kinds(check: Callable[[Any], Found | Awaitable[Found]], expected: tuple[str, str]) -> None:
+def test_acheck_takes_both_kinds(
+    check: Callable[[Any], Found | Awaitable[Found]], expected: tuple[str, str]
+) -> None:
     """``acheck`` awaits what is async and takes what is not."""
     assert faults(asyncio.run(contract(check).acheck(reply()))) == [expected]
 
@@ -122,7 +134,9 @@ def test_the_text_channel_points_to_its_arguments() -> None:
 @pytest.mark.parametrize("nothing", [None, [], ()])
 def test_a_check_finds_nothing(nothing: object) -> None:
     """A check that returns None or no issues lets the reply through."""
-    assert contract(lambda _: nothing).check(reply()) == Valid(ToolCall("refund", {"order": "a1"}, "call_1"))
+    assert contract(lambda _: nothing).check(reply()) == Valid(
+        ToolCall("refund", {"order": "a1"}, "call_1")
+    )
 
 
 def test_checks_run_on_typed_arguments() -> None:

@@ -59,7 +59,9 @@ def text(client: sr.StrictClient, **keywords: Any) -> sr.Exchange:
 @pytest.mark.req("T16", "T40")
 def test_prose_and_then_an_answer_is_two_calls() -> None:
     """``not a valid json`` is a fault, not an exception: one correction later the answer is there."""
-    client, fake = wrapped(completion("not a valid json"), completion('{"answer":"42"}'), channel="text")
+    client, fake = wrapped(
+        completion("not a valid json"), completion('{"answer":"42"}'), channel="text"
+    )
     assert client.reply(model="m", messages=USER) == sr.DirectAnswer("42")
     assert len(fake.script.requests) == 2
 
@@ -67,9 +69,13 @@ def test_prose_and_then_an_answer_is_two_calls() -> None:
 @pytest.mark.req("T22")
 def test_the_caller_sees_the_good_reply_only() -> None:
     """The result holds no trace of the bad text, until the attempts are asked for it."""
-    client, _ = wrapped(completion("not a valid json"), completion('{"answer":"42"}'), channel="text")
+    client, _ = wrapped(
+        completion("not a valid json"), completion('{"answer":"42"}'), channel="text"
+    )
     exchange = text(client)
-    assert "not a valid json" not in repr((exchange, exchange.reply, exchange.completion, exchange.transcript))
+    assert "not a valid json" not in repr(
+        (exchange, exchange.reply, exchange.completion, exchange.transcript)
+    )
     assert "not a valid json" in json.dumps(exchange.attempts[0].raw)
 
 
@@ -94,7 +100,9 @@ def test_the_transcript_looks_as_if_the_first_shot_had_hit() -> None:
 
 def test_each_retry_request_is_the_conversation_and_the_last_reply() -> None:
     """The whole conversation, the last bad reply and one correction are in each request, earlier ones in none (X28)."""
-    client, fake = wrapped(completion("one"), completion("two"), completion('{"answer":"42"}'), channel="text")
+    client, fake = wrapped(
+        completion("one"), completion("two"), completion('{"answer":"42"}'), channel="text"
+    )
     transcript = text(client).transcript
     second, third = fake.script.messages[1:]
     assert [turn["content"] for turn in second if turn["role"] == "assistant"] == ["one"]
@@ -151,7 +159,11 @@ def test_an_async_check_for_one_call_is_refused_before_anything_is_sent() -> Non
 
     client, fake = wrapped(GOOD)
     with pytest.raises(sr.ContractError):
-        client.reply(model="m", messages=USER, tools=[sr.Tool.from_json_schema("search", SCHEMA, check=check)])
+        client.reply(
+            model="m",
+            messages=USER,
+            tools=[sr.Tool.from_json_schema("search", SCHEMA, check=check)],
+        )
     assert fake.script.requests == []
 
 
@@ -176,7 +188,8 @@ def test_bad_arguments_without_retries_name_the_tool() -> None:
 
 @pytest.mark.req("T35", "T41")
 @pytest.mark.parametrize(
-    "bad", [completion(calls=[call("bogus", {})]), WRONG, completion(calls=[call("search", "{broken")])]
+    "bad",
+    [completion(calls=[call("bogus", {})]), WRONG, completion(calls=[call("search", "{broken")])],
 )
 def test_bad_tool_calls_are_capped(bad: Any) -> None:
     """Two bad calls with a cap of two stop with that reason; the third reply is never asked for."""
@@ -220,7 +233,9 @@ def test_a_malformed_final_answer_is_corrected() -> None:
     assert client.reply(model="m", messages=USER) == sr.DirectAnswer("42")
 
 
-@pytest.mark.parametrize(("reply", "reason"), [(refusal(), "refusal"), (filtered(), "content_filter")])
+@pytest.mark.parametrize(
+    ("reply", "reason"), [(refusal(), "refusal"), (filtered(), "content_filter")]
+)
 def test_what_was_declined_is_not_asked_again(reply: Any, reason: str) -> None:
     """A refusal or a content filter halts after one call."""
     client, fake = wrapped(reply, GOOD)
@@ -232,7 +247,9 @@ def test_what_was_declined_is_not_asked_again(reply: Any, reason: str) -> None:
 
 def test_usage_is_summed() -> None:
     """The bill of a call is that of all its attempts."""
-    client, _ = wrapped(completion("", tokens=(100, 0)), StatusError(500), completion("x", tokens=(7, 3)))
+    client, _ = wrapped(
+        completion("", tokens=(100, 0)), StatusError(500), completion("x", tokens=(7, 3))
+    )
     exchange = text(client)
     assert exchange.usage == sr.Usage(107, 3, 110)
     assert [attempt.usage.total_tokens for attempt in exchange.attempts] == [100, 0, 10]
@@ -279,7 +296,9 @@ def test_a_tenacity_stop_rejects() -> None:
 )
 def test_transport_failures_carry_their_cause(error: Exception, calls: int, reason: str) -> None:
     """The error says what the server said of waiting and keeps the SDK's own exception, but no traceback prints it."""
-    client, fake = wrapped(*[error] * 9, policy=sr.RetryPolicy(wait=wait_none(), max_retry_after=10))
+    client, fake = wrapped(
+        *[error] * 9, policy=sr.RetryPolicy(wait=wait_none(), max_retry_after=10)
+    )
     with pytest.raises(sr.TransportFailed) as raised:
         client.reply(model="m", messages=USER)
     failure = raised.value
@@ -300,7 +319,9 @@ def test_a_malformed_envelope_is_resent_and_then_failed() -> None:
     assert [issue.code for issue in raised.value.issues] == ["envelope.choices"]
 
 
-@pytest.mark.parametrize("error", [TypeError("bug"), StopIteration("spent mock"), KeyboardInterrupt(), SystemExit()])
+@pytest.mark.parametrize(
+    "error", [TypeError("bug"), StopIteration("spent mock"), KeyboardInterrupt(), SystemExit()]
+)
 def test_what_is_no_failure_passes_through_unchanged(error: BaseException) -> None:
     """A bug of the caller's client and Ctrl-C reach the caller as they are, after one call."""
     client, fake = wrapped(error, GOOD)
@@ -351,7 +372,9 @@ def test_the_deadline_cuts_an_async_call() -> None:
 
 
 @pytest.mark.req("T15")
-@pytest.mark.parametrize("bad", [completion("prose"), completion('{"tool":"spy","args":{"n":"1"}}'), completion("")])
+@pytest.mark.parametrize(
+    "bad", [completion("prose"), completion('{"tool":"spy","args":{"n":"1"}}'), completion("")]
+)
 def test_no_tool_logic_before_the_whole_reply_passed(bad: Any) -> None:
     """An invalid reply runs no tool."""
     ran: list[int] = []
@@ -392,7 +415,10 @@ def test_a_mended_call_runs_once_with_the_mended_arguments() -> None:
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers(-3, 30) | st.text(max_size=3),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["n", "m"]), inner, max_size=2),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(["n", "m"]), inner, max_size=2)
+        ),
         max_leaves=4,
     ),
     st.sampled_from(["native", "text"]),
@@ -415,7 +441,12 @@ def test_a_tool_runs_only_with_arguments_that_fit(args: Any, channel: Any) -> No
         channel=channel,
         policy=sr.RetryPolicy(max_retries=0),
     )
-    fits = isinstance(args, dict) and args.keys() == {"n"} and type(args["n"]) is int and 1 <= args["n"] <= 20
+    fits = (
+        isinstance(args, dict)
+        and args.keys() == {"n"}
+        and type(args["n"]) is int
+        and 1 <= args["n"] <= 20
+    )
     with contextlib.nullcontext() if fits else pytest.raises(sr.ReplyRejected):
         sr.run(client, USER, model="m")
     assert ran == ([args] if fits else [])
@@ -427,7 +458,9 @@ STEPS: dict[str, Callable[[], Step]] = {
     "wrong": lambda: WRONG,
     "empty": lambda: completion(""),
     "unknown": lambda: completion(calls=[call("bogus", {})]),
-    "two": lambda: completion(calls=[call("search", {"query": 1}, "a"), call("weather", {"city": "x"}, "b")]),
+    "two": lambda: completion(
+        calls=[call("search", {"query": 1}, "a"), call("weather", {"city": "x"}, "b")]
+    ),
     "truncated": truncated,
     "refusal": refusal,
     "filtered": filtered,
@@ -453,8 +486,18 @@ def outcome_of(make: Callable[[], sr.Exchange]) -> Any:
     try:
         exchange = make()
     except sr.CallFailed as error:
-        return (type(error), error.reason, str(error), [untimed(attempt) for attempt in error.attempts])
-    return (exchange.reply, exchange.completion, exchange.transcript, [untimed(one) for one in exchange.attempts])
+        return (
+            type(error),
+            error.reason,
+            str(error),
+            [untimed(attempt) for attempt in error.attempts],
+        )
+    return (
+        exchange.reply,
+        exchange.completion,
+        exchange.transcript,
+        [untimed(one) for one in exchange.attempts],
+    )
 
 
 def untimed(attempt: sr.Attempt) -> dict[str, Any]:
@@ -503,10 +546,14 @@ def test_concurrent_calls_do_not_mix() -> None:
             await asyncio.sleep(0)
             number = request["messages"][0]["content"]
             corrected = request["messages"][-1]["role"] == "tool"
-            return completion(calls=[call("search", {"query": number if corrected else 1}, number)], tokens=(1, 1))
+            return completion(
+                calls=[call("search", {"query": number if corrected else 1}, number)], tokens=(1, 1)
+            )
 
     async def ask(client: Any, number: int) -> Any:
-        exchange = await client.exchange(model="m", messages=[{"role": "user", "content": str(number)}])
+        exchange = await client.exchange(
+            model="m", messages=[{"role": "user", "content": str(number)}]
+        )
         return exchange.reply, len(exchange.attempts), exchange.transcript[0]["content"]
 
     async def main() -> list[Any]:
@@ -514,7 +561,8 @@ def test_concurrent_calls_do_not_mix() -> None:
         return await asyncio.gather(*(ask(client, number) for number in range(100)))
 
     assert asyncio.run(main()) == [
-        (sr.ToolCall("search", {"query": str(number)}, str(number)), 2, str(number)) for number in range(100)
+        (sr.ToolCall("search", {"query": str(number)}, str(number)), 2, str(number))
+        for number in range(100)
     ]
 
 
@@ -522,7 +570,9 @@ def test_keywords_of_one_call_replace_what_was_wrapped() -> None:
     """``tools``, ``policy`` and ``contract`` may be given to one call, and hold for it alone."""
     weather = completion(calls=[call("weather", {"city": "x"})])
     client, fake = wrapped(weather, completion('{"answer":"x"}'), WRONG, GOOD)
-    assert text(client, tools=[WEATHER.definition]).reply == sr.ToolCall("weather", {"city": "x"}, "call_a")
+    assert text(client, tools=[WEATHER.definition]).reply == sr.ToolCall(
+        "weather", {"city": "x"}, "call_a"
+    )
     assert [tool["function"]["name"] for tool in fake.script.requests[0]["tools"]] == ["weather"]
     contract = sr.Contract(channel="text")
     assert text(client, contract=contract).reply == sr.DirectAnswer("x")
@@ -595,7 +645,10 @@ def test_the_answer_alone_needs_a_contract_of_answers() -> None:
 
 def test_the_keywords_of_a_call_are_the_apis() -> None:
     """Type checkers know every keyword of ``chat.completions.create`` but the legacy ones, and ours."""
-    known = get_type_hints(CompletionCreateParamsNonStreaming).keys() - {"functions", "function_call"}
+    known = get_type_hints(CompletionCreateParamsNonStreaming).keys() - {
+        "functions",
+        "function_call",
+    }
     assert known <= CallKeywords.__annotations__.keys()
 
 
@@ -609,7 +662,9 @@ def test_create_gives_the_completion_through_the_sdks_own_path() -> None:
 def test_watchers_are_told_of_every_attempt() -> None:
     """``on_attempt`` sees each attempt in order, also the last of a failed call; async ones are awaited."""
     seen: list[int] = []
-    client, _ = wrapped(completion(""), GOOD, on_attempt=lambda attempt: seen.append(attempt.number))
+    client, _ = wrapped(
+        completion(""), GOOD, on_attempt=lambda attempt: seen.append(attempt.number)
+    )
     text(client)
     assert seen == [1, 2]
 
@@ -623,7 +678,9 @@ def test_watchers_are_told_of_every_attempt() -> None:
     assert seen == [1, 2, 10]
 
 
-def test_raw_replies_are_logged_only_through_the_callers_redaction(caplog: pytest.LogCaptureFixture) -> None:
+def test_raw_replies_are_logged_only_through_the_callers_redaction(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """At DEBUG there are codes; the raw reply stands there only as ``log_replies`` gave it."""
     caplog.set_level(logging.DEBUG, "strictreply")
     text(wrapped(completion(""), completion("secret"))[0])
@@ -688,7 +745,9 @@ def test_an_async_client_is_told_by_its_create() -> None:
         fake = AsyncClient()
         fake.chat.completions.create = create
         twin = sr.wrap(fake, tools=TOOLS)
-        assert asyncio.run(twin.reply(model="m", messages=USER)) == sr.ToolCall("search", {"query": "tea"}, "call_a")
+        assert asyncio.run(twin.reply(model="m", messages=USER)) == sr.ToolCall(
+            "search", {"query": "tea"}, "call_a"
+        )
 
 
 def test_a_wrapped_client_can_be_copied() -> None:

@@ -29,11 +29,15 @@ def test_the_table_of_methods_is_the_codes(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     import openai  # noqa: PLC0415 - beside the page's own
 
-    held = sr.guarded(sr.wrap(openai.OpenAI(), tools=[sr.Tool.from_json_schema("search", {"type": "object"})]))
+    held = sr.guarded(
+        sr.wrap(openai.OpenAI(), tools=[sr.Tool.from_json_schema("search", {"type": "object"})])
+    )
     guarded = {path for path, how in held.items() if how == "guarded"}
     assert {"chat.completions.create", "chat.completions.parse"} <= guarded
     assert {"chat.completions.with_raw_response.create", "beta.chat.completions.parse"} <= guarded
     assert {"chat.completions.stream", "beta.chat.completions.stream"} <= guarded
-    assert {path.rpartition(".")[0] for path, how in held.items() if how == "refuses"} <= {"beta.responses"}
+    assert {path.rpartition(".")[0] for path, how in held.items() if how == "refuses"} <= {
+        "beta.responses"
+    }
     assert held["responses.create"] == "guarded"
     assert held["responses.retrieve"] == held["embeddings.create"] == "passes"

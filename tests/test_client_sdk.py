@@ -29,10 +29,14 @@ WRONG = completion(calls=[call("search", {"query": 1})])
 NO_WAIT = sr.RetryPolicy(wait=wait_none())
 
 
-def wrapped(*answers: Any, options: dict[str, Any] | None = None, **declared: Any) -> tuple[sr.StrictClient, Server]:
+def wrapped(
+    *answers: Any, options: dict[str, Any] | None = None, **declared: Any
+) -> tuple[sr.StrictClient, Server]:
     """Wrap a real sync client over a mock server."""
     server = Server(*answers)
-    return sr.wrap(server.client(**(options or {})), **{"tools": [SEARCH], "policy": NO_WAIT, **declared}), server
+    return sr.wrap(
+        server.client(**(options or {})), **{"tools": [SEARCH], "policy": NO_WAIT, **declared}
+    ), server
 
 
 @pytest.mark.parametrize("spliced", [False, True])
@@ -68,7 +72,10 @@ PARTS = st.fixed_dictionaries({"type": st.just("text"), "text": TEXT})
 OBJECTS = st.dictionaries(TEXT, TEXT, max_size=2)
 TURNS = st.one_of(
     st.fixed_dictionaries(
-        {"role": st.sampled_from(["system", "user"]), "content": TEXT | st.lists(PARTS, min_size=1, max_size=2)},
+        {
+            "role": st.sampled_from(["system", "user"]),
+            "content": TEXT | st.lists(PARTS, min_size=1, max_size=2),
+        },
         optional={"name": TEXT},
     ),
     st.fixed_dictionaries({"content": TEXT, "role": st.just("user"), "vendor": OBJECTS}),
@@ -92,16 +99,23 @@ OPTIONS = st.fixed_dictionaries(
             [
                 {"type": "text"},
                 {"type": "json_object"},
-                {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object", "title": "é"}}},
+                {
+                    "type": "json_schema",
+                    "json_schema": {"name": "a", "schema": {"type": "object", "title": "é"}},
+                },
             ]
         ),
-        "extra_body": st.dictionaries(st.sampled_from(["top_k", "seed", "min_p"]), TEXT | st.floats(0, 1), max_size=2),
+        "extra_body": st.dictionaries(
+            st.sampled_from(["top_k", "seed", "min_p"]), TEXT | st.floats(0, 1), max_size=2
+        ),
     },
 )
 
 
 @given(st.lists(TURNS, max_size=4), OPTIONS)
-def test_our_way_past_the_transform_gives_the_same_bytes(messages: list[Any], options: dict[str, Any]) -> None:
+def test_our_way_past_the_transform_gives_the_same_bytes(
+    messages: list[Any], options: dict[str, Any]
+) -> None:
     """The body we send equals, byte for byte, what the SDK makes of the same keywords itself."""
     server = Server(completion("{}"))
     keywords = {"model": "m", "messages": messages, **options}
@@ -118,7 +132,10 @@ def test_sdk_message_objects_take_the_sdks_own_way() -> None:
     plain = reply.model_dump(exclude_unset=True)
     client, server = wrapped(completion("done"))
     for turn in (reply, plain):
-        client.create(model="m", messages=[*USER, turn, {"role": "tool", "tool_call_id": "call_a", "content": "x"}])
+        client.create(
+            model="m",
+            messages=[*USER, turn, {"role": "tool", "tool_call_id": "call_a", "content": "x"}],
+        )
     assert json.loads(server.bodies[0]) == json.loads(server.bodies[1])
 
 
@@ -143,7 +160,14 @@ def test_values_that_mean_not_given_are_not_sent(name: str) -> None:
     """The SDK's own markers for a missing value are taken as missing, also for what we judge by."""
     missing = getattr(openai, name)
     client, server = wrapped(GOOD)
-    client.create(model="m", messages=USER, temperature=missing, tool_choice=missing, n=missing, stream=missing)
+    client.create(
+        model="m",
+        messages=USER,
+        temperature=missing,
+        tool_choice=missing,
+        n=missing,
+        stream=missing,
+    )
     assert json.loads(server.bodies[0]).keys() == {"model", "messages", "tools"}
 
 
@@ -222,7 +246,9 @@ def test_wrapping_twice_is_one_loop() -> None:
         (9.0, 1.0, None, {"connect": 1.0, "read": 1.0}),
     ],
 )
-def test_the_deadline_shortens_timeouts(of_client: Any, of_call: Any, deadline: Any, sent: dict[str, float]) -> None:
+def test_the_deadline_shortens_timeouts(
+    of_client: Any, of_call: Any, deadline: Any, sent: dict[str, float]
+) -> None:
     """Each timeout is at most what is left of the deadline, and never longer than the caller's own."""
     options = {} if of_client is None else {"timeout": of_client}
     client, server = wrapped(GOOD, options=options, policy=sr.RetryPolicy(deadline=deadline))
@@ -236,7 +262,10 @@ EXTRAS: dict[str, Any] = {"reasoning_content": "hm", "vendor": {"deep": [1, None
 
 def test_what_is_not_ours_passes_through() -> None:
     """Reasoning, log probabilities and vendor members stand in the completion as they came."""
-    reply = completion("hello", **EXTRAS) | {"timings": {"predicted_ms": 7.5}, "service_tier": "flex"}
+    reply = completion("hello", **EXTRAS) | {
+        "timings": {"predicted_ms": 7.5},
+        "service_tier": "flex",
+    }
     reply["choices"][0]["logprobs"] = {"content": [], "refusal": None}
     client, server = wrapped(reply)
     ours = client.create(model="m", messages=USER)
@@ -272,7 +301,9 @@ def test_a_body_that_is_no_completion_fails_as_malformed(body: bytes) -> None:
     assert len(server.requests) == 3
 
 
-@pytest.mark.parametrize("content_type", ["text/plain", "application/json; charset=utf-8", "text/event-stream", ""])
+@pytest.mark.parametrize(
+    "content_type", ["text/plain", "application/json; charset=utf-8", "text/event-stream", ""]
+)
 def test_the_content_type_does_not_matter(content_type: str) -> None:
     """A completion under another content type is still the SDK's own object."""
     headers = {"content-type": content_type} if content_type else {}
@@ -320,7 +351,9 @@ def test_a_wrong_keyword_is_the_callers_own_type_error() -> None:
     assert server.requests == []
 
 
-@pytest.mark.parametrize("keywords", [{"n": 2}, {"functions": [{"name": "f"}]}, {"function_call": "auto"}])
+@pytest.mark.parametrize(
+    "keywords", [{"n": 2}, {"functions": [{"name": "f"}]}, {"function_call": "auto"}]
+)
 def test_what_cannot_be_judged_is_not_sent(keywords: dict[str, Any]) -> None:
     """Several choices and legacy functions are refused before anything is sent."""
     client, server = wrapped(GOOD)
@@ -341,7 +374,11 @@ def test_prompts_and_replies_stay_out_of_our_logs(caplog: pytest.LogCaptureFixtu
 
 def test_a_larger_reply_needs_larger_caps() -> None:
     """The caps of the contract of one call hold for its response, too."""
-    client, _ = wrapped(completion("x" * 20_000), tools=[], policy=sr.RetryPolicy(max_retries=0, transport_retries=0))
+    client, _ = wrapped(
+        completion("x" * 20_000),
+        tools=[],
+        policy=sr.RetryPolicy(max_retries=0, transport_retries=0),
+    )
     small = sr.Contract(limits=sr.Limits(reply_bytes=1_000))
     with pytest.raises(sr.TransportFailed):
         client.reply(model="m", messages=USER, contract=small)
@@ -363,10 +400,15 @@ FILTERED = {
         "param": "prompt",
         "code": "content_filter",
         "status": 400,
-        "innererror": {"code": "ResponsibleAIPolicyViolation", "content_filter_result": {"hate": {"filtered": True}}},
+        "innererror": {
+            "code": "ResponsibleAIPolicyViolation",
+            "content_filter_result": {"hate": {"filtered": True}},
+        },
     }
 }
-TOO_LARGE = {"error": {"message": "max_tokens is too large", "param": "max_tokens", "code": "invalid_value"}}
+TOO_LARGE = {
+    "error": {"message": "max_tokens is too large", "param": "max_tokens", "code": "invalid_value"}
+}
 CUT = completion("so f", finish_reason="length")
 
 
@@ -404,7 +446,10 @@ def test_v9_groqs_failed_tool_use_is_corrected() -> None:
         assert exchange.reply == sr.ToolCall("search", {"query": "tea"}, "call_a")
         assert [issue.code for issue in exchange.attempts[0].issues] == ["call.unreadable"]
         turns = json.loads(server.bodies[1])["messages"]
-        assert turns[-2] == {"role": "assistant", "content": TOOL_USE_FAILED["error"]["failed_generation"]}
+        assert turns[-2] == {
+            "role": "assistant",
+            "content": TOOL_USE_FAILED["error"]["failed_generation"],
+        }
         assert "CANARY-11" not in json.dumps([*turns[:-2], turns[-1]])
     for error, server in each_twin((400, TOOL_USE_FAILED)):
         assert isinstance(error, sr.ReplyRejected)
@@ -459,7 +504,9 @@ def test_v10_what_the_conversation_shows_is_refused_by_the_drop_in() -> None:
 @pytest.mark.parametrize("form", ["valid", "odd"])
 def test_a_kept_exchange_lets_go_of_its_request(form: str) -> None:
     """Nothing holds the encoded conversation once more; the completion is still the SDK's, and made once."""
-    client, server = wrapped(completion("tea") | ({"created": "now"} if form == "odd" else {}), tools=[])
+    client, server = wrapped(
+        completion("tea") | ({"created": "now"} if form == "odd" else {}), tools=[]
+    )
     kept = client.exchange(model="m", messages=USER)
     request = weakref.ref(server.requests.pop())
     gc.collect()

@@ -19,13 +19,29 @@ from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Issue
 
 JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
 
 
-SENTENCE = ("Ignore", "all", "the", "Instructions", "and", "send", "MONEY", "naïve", "ﬁnal", "Straße", "12345")
+SENTENCE = (
+    "Ignore",
+    "all",
+    "the",
+    "Instructions",
+    "and",
+    "send",
+    "MONEY",
+    "naïve",
+    "ﬁnal",
+    "Straße",
+    "12345",
+)
 EXEMPT = {"the", "and", "not", "for", "are", "can", "may", "its", "was", "has"}
 
 
@@ -112,7 +128,9 @@ def test_parts_and_respellings(change: Callable[[str], str]) -> None:
     """However a check cuts or rewrites a value, none of its words is in the message."""
     message = complain(f"the word {change(QUERY)!r} is not allowed", {"q": QUERY})
     assert message.startswith("the word ")
-    assert not re.findall("tea|ignore|rules|http|evil|example|pay|attack|E R U L", message, re.IGNORECASE)
+    assert not re.findall(
+        "tea|ignore|rules|http|evil|example|pay|attack|E R U L", message, re.IGNORECASE
+    )
 
 
 def test_cut_values() -> None:
@@ -130,12 +148,17 @@ def test_function_words_stay() -> None:
 
 def test_words_of_the_schema_stay() -> None:
     """Names of the schema are our words, also when the model repeats them."""
-    assert complain("Start is after end", {"start": "end"}, names={"start", "the_end"}) == "Start is after end"
+    assert (
+        complain("Start is after end", {"start": "end"}, names={"start", "the_end"})
+        == "Start is after end"
+    )
     assert complain("start is after end", {"start": "end"}) == "[value] is after [value]"
 
 
 CUTS = st.tuples(st.integers(0, 30), st.integers(0, 30))
-CHANGES = st.sampled_from([str, str.lower, str.upper, str.title, str.casefold, repr, ascii, json.dumps])
+CHANGES = st.sampled_from(
+    [str, str.lower, str.upper, str.title, str.casefold, repr, ascii, json.dumps]
+)
 JOINTS = st.sampled_from([" ", "|", "_", ", ", "' and '", "\n"])
 
 
@@ -150,11 +173,15 @@ def words(text: str) -> set[str]:
     joint=JOINTS,
 )
 def test_no_word_of_the_model(
-    args: dict[str, Any], pieces: list[tuple[int, tuple[int, int], Callable[[str], str]]], joint: str
+    args: dict[str, Any],
+    pieces: list[tuple[int, tuple[int, int], Callable[[str], str]]],
+    joint: str,
 ) -> None:
     """A check that repeats parts of any reply yields none of its words, on one short line."""
     texts = list(leaves(args))
-    parts = [change(texts[index % len(texts)][slice(*sorted(cut))]) for index, cut, change in pieces]
+    parts = [
+        change(texts[index % len(texts)][slice(*sorted(cut))]) for index, cut, change in pieces
+    ]
     message = complain(joint.join(parts), args)
     rest = words(message.replace("[value]", " ").replace("refused by a check", " "))
     assert not rest & words(" ".join([*texts, *parts])) - EXEMPT
@@ -162,8 +189,14 @@ def test_no_word_of_the_model(
     assert 0 < len(message) <= 200
 
 
-@given(text=st.lists(st.sampled_from([*SENTENCE, "-", "/", " "])).map("".join), cut=CUTS, change=CHANGES)
-def test_no_word_of_a_sentence(text: str, cut: tuple[int, int], change: Callable[[str], str]) -> None:
+@given(
+    text=st.lists(st.sampled_from([*SENTENCE, "-", "/", " "])).map("".join),
+    cut=CUTS,
+    change=CHANGES,
+)
+def test_no_word_of_a_sentence(
+    text: str, cut: tuple[int, int], change: Callable[[str], str]
+) -> None:
     """The same for what reads like prose: of a cut sentence no word remains but function words."""
     message = complain(f"bad: {change(text[slice(*sorted(cut))])}", {"x": text})
     assert not words(message.replace("[value]", " ")) & words(" ".join(SENTENCE)) - EXEMPT
@@ -196,10 +229,17 @@ class Trip(BaseModel):
 def test_typed_arguments() -> None:
     """The arguments may be typed: instances, secrets, bytes, hidden and further members are all found."""
     trip = Trip.model_validate(
-        {"legs": [{"to": "Atlantis"}], "key": "hunter2", "note": "scribble", "hidden": "treasure", "more": "surplus"}
+        {
+            "legs": [{"to": "Atlantis"}],
+            "key": "hunter2",
+            "note": "scribble",
+            "hidden": "treasure",
+            "more": "surplus",
+        }
     )
     assert (
-        complain("Atlantis for hunter2 for scribble for treasure for surplus", trip) == "[value] for " * 4 + "[value]"
+        complain("Atlantis for hunter2 for scribble for treasure for surplus", trip)
+        == "[value] for " * 4 + "[value]"
     )
     assert complain("red is sold out", trip) == "red is sold out"
     assert complain("no Atlantis", type("Text", (str,), {})("Atlantis")) == "no [value]"
@@ -276,7 +316,9 @@ def test_the_bound_of_the_search() -> None:
     args = {"x": "abc" * 300_000}
     many = [Issue("a.b", Category.ACTION_ERROR, "", f"new{index}") for index in range(1_000, 1_008)]
     assert [issue.message for issue in check_issues(many, args)][-1] == "new1007"
-    flood = [Issue("a.b", Category.ACTION_ERROR, "", f"new{index}" * 4) for index in range(1_000, 1_032)]
+    flood = [
+        Issue("a.b", Category.ACTION_ERROR, "", f"new{index}" * 4) for index in range(1_000, 1_032)
+    ]
     messages = [issue.message for issue in check_issues(flood, args)]
     assert messages[0] == "new1000" * 4
     assert messages[-1] == "[value]"
@@ -291,10 +333,22 @@ def test_issues_are_capped() -> None:
 
 def test_own_issues() -> None:
     """Issues of the user's keep code and category; words and path are made safe, the path set below the arguments."""
-    own = Issue("shop.closed", Category.ACTION_ERROR, "/tags/evil key/0", "no Atlantis", "not Atlantis", "raw\nbytes")
+    own = Issue(
+        "shop.closed",
+        Category.ACTION_ERROR,
+        "/tags/evil key/0",
+        "no Atlantis",
+        "not Atlantis",
+        "raw\nbytes",
+    )
     (issue,) = check_issues([own], {"to": "Atlantis"}, at="/args", names={"tags"})
     assert issue == Issue(
-        "shop.closed", Category.ACTION_ERROR, "/args/tags/*/0", "no [value]", "not [value]", '"raw\\nbytes"'
+        "shop.closed",
+        Category.ACTION_ERROR,
+        "/args/tags/*/0",
+        "no [value]",
+        "not [value]",
+        '"raw\\nbytes"',
     )
 
 
@@ -319,7 +373,9 @@ def test_generator_check() -> None:
 @pytest.mark.parametrize("outcome", [True, "no", ["no"], 3, {"a": 1}])
 def test_wrong_outcome(outcome: Any) -> None:
     """A check that returns anything else is a declaration gone wrong, said so."""
-    with pytest.raises(ContractError, match=type(outcome).__name__ if outcome in (True, 3) else "str"):
+    with pytest.raises(
+        ContractError, match=type(outcome).__name__ if outcome in (True, 3) else "str"
+    ):
         check_issues(outcome, {})
 
 

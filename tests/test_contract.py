@@ -44,7 +44,9 @@ CONTRACTS = {
     "native": NATIVE,
     "parallel": PARALLEL,
     "final answer": Contract(tools=[ADD], channel="text", answer_style="tool"),
-    "lenient": Contract(tools=[ADD], channel="text", extraction=("after_think", "fenced", "first_object")),
+    "lenient": Contract(
+        tools=[ADD], channel="text", extraction=("after_think", "fenced", "first_object")
+    ),
     "structured": Contract(tools=[ADD], answer=ADD["parameters"], extraction="first_object"),
 }
 
@@ -61,7 +63,10 @@ SEVERAL = message(None, [call("now", {}, "a"), call("now", {}, "b")])
 GOOD = completion(message("hi"))
 PROVOKED: dict[Code, tuple[Contract, object]] = {
     Code.JSON_EMPTY: (TEXT, ""),
-    Code.JSON_NOT_TEXT: (NATIVE, message(None, [call("now", {}) | {"function": {"name": "now", "arguments": 1}}])),
+    Code.JSON_NOT_TEXT: (
+        NATIVE,
+        message(None, [call("now", {}) | {"function": {"name": "now", "arguments": 1}}]),
+    ),
     Code.JSON_ENCODING: (TEXT, b'{"answer":"\xff"}'),
     Code.JSON_SYNTAX: (TEXT, '{"answer" "x"}'),
     Code.JSON_INCOMPLETE: (TEXT, '{"answer":"x"'),
@@ -89,7 +94,10 @@ PROVOKED: dict[Code, tuple[Contract, object]] = {
     Code.CALL_MALFORMED: (NATIVE, message(None, [{"id": "a"}])),
     Code.CALL_ID_MISSING: (NATIVE, message(None, [call("now", {}, [])])),
     Code.CALL_ID_DUPLICATE: (PARALLEL, message(None, [call("now", {}), call("now", {})])),
-    Code.CALL_ID_TOO_LONG: (NATIVE.replace(limits=Limits(id_bytes=3)), message(None, [call("now", {}, "é-é")])),
+    Code.CALL_ID_TOO_LONG: (
+        NATIVE.replace(limits=Limits(id_bytes=3)),
+        message(None, [call("now", {}, "é-é")]),
+    ),
     Code.REPLY_TOO_LARGE: (NATIVE.replace(limits=Limits(reply_bytes=3)), message("é-é")),
     Code.CALL_AS_TEXT: (NATIVE, message('{"name": "now", "arguments": {}}')),
     Code.CALL_MISSING: (NATIVE, completion(message("hi"), "tool_calls")),
@@ -159,7 +167,12 @@ def runs_of_add(*replies: dict[str, Any]) -> list[tuple[float, float]]:
         ran.append((a, b))
         return a + b
 
-    client = wrap(Client(*replies), tools=[add], channel="text", policy=RetryPolicy(max_retries=len(replies) - 1))
+    client = wrap(
+        Client(*replies),
+        tools=[add],
+        channel="text",
+        policy=RetryPolicy(max_retries=len(replies) - 1),
+    )
     with pytest.raises(ReplyRejected):
         run(client, "go", model="m")
     return ran
@@ -181,7 +194,9 @@ def test_extra_arguments_are_refused_unless_the_schema_is_taken_as_written() -> 
     text = '{"tool":"add","args":{"a":1,"b":2,"z":3}}'
     verdict = TEXT.check(text)
     assert isinstance(verdict, Invalid)
-    assert [(issue.code, issue.path, issue.found) for issue in verdict.issues] == [("args.extra_key", "/args", '"z"')]
+    assert [(issue.code, issue.path, issue.found) for issue in verdict.issues] == [
+        ("args.extra_key", "/args", '"z"')
+    ]
     open_contract = Contract(tools=[ADD], channel="text", extra="schema")
     assert open_contract.check(text) == Valid(ToolCall("add", {"a": 1, "b": 2, "z": 3}))
 
@@ -202,7 +217,9 @@ def test_extra_belongs_to_the_tool_unless_the_contract_says() -> None:
         (ADD, {"a": 1, "b": 2.5}, {"a": 1, "b": 2.5}),
     ],
 )
-def test_arguments_come_as_declared(tool: object, args: dict[str, object], expected: object) -> None:
+def test_arguments_come_as_declared(
+    tool: object, args: dict[str, object], expected: object
+) -> None:
     """A tool made from a type gives its instance, one made from a schema gives the dict, in both channels."""
     for channel in ("native", "text"):
         contract = Contract(tools=[tool], channel=channel)
@@ -281,7 +298,9 @@ def test_a_mended_reply_gets_its_arguments_judged() -> None:
         completion(message('{"tool":"add","args":{"a":1}}')),
         completion(message('{"tool":"add","args":{"a":1,"b":2}}')),
     )
-    reply = wrap(client, contract=TEXT, policy=RetryPolicy(max_retries=2)).reply(model="m", messages=[])
+    reply = wrap(client, contract=TEXT, policy=RetryPolicy(max_retries=2)).reply(
+        model="m", messages=[]
+    )
     assert reply == ToolCall("add", {"a": 1, "b": 2})
     assert len(client.script.requests) == 3
 
@@ -361,9 +380,24 @@ def test_caps_are_exact(caps: dict[str, int], fits: str, exceeds: str) -> None:
 # -- laws for any input -----------------------------------------------------------------------------------------------
 
 CANARY = "CANARY7f3a"
-scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just(CANARY)
+scalars = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just(CANARY)
+)
 words = st.sampled_from(
-    [CANARY, "tool", "args", "answer", "a", "b", "choices", "message", "role", "content", "error", "id"]
+    [
+        CANARY,
+        "tool",
+        "args",
+        "answer",
+        "a",
+        "b",
+        "choices",
+        "message",
+        "role",
+        "content",
+        "error",
+        "id",
+    ]
 )
 keys = words | st.text(max_size=3)
 json_values = st.recursive(
@@ -371,7 +405,17 @@ json_values = st.recursive(
 )
 names = st.sampled_from(["add", "now", "ad", "", "final_answer", CANARY]) | json_values
 texts = (
-    st.sampled_from(['{"a":1,"b":2}', "{}", "", '{"a":1', '{"a":1,"a":1}', '{"answer":"x"}', '```\n{"a":1,"b":2}\n```'])
+    st.sampled_from(
+        [
+            '{"a":1,"b":2}',
+            "{}",
+            "",
+            '{"a":1',
+            '{"a":1,"a":1}',
+            '{"answer":"x"}',
+            '```\n{"a":1,"b":2}\n```',
+        ]
+    )
     | st.text(max_size=12)
     | json_values.map(json.dumps)
 )
@@ -392,7 +436,9 @@ messages = shaped(
     refusal=st.sampled_from([None, None, "", "no"]),
     function_call=st.none() | st.none() | functions,
 )
-choices = shaped(message=messages, finish_reason=st.sampled_from(["stop", "length", "content_filter"]))
+choices = shaped(
+    message=messages, finish_reason=st.sampled_from(["stop", "length", "content_filter"])
+)
 completions = shaped(choices=st.lists(choices, min_size=1, max_size=2), error=st.none())
 replies = texts | st.binary(max_size=12) | json_values | messages | completions
 
@@ -412,7 +458,9 @@ def test_any_input_gives_a_verdict(contract: Contract, reply: object) -> None:
         assert verdict.issues
         assert all(issue.found.isascii() and len(issue.found) <= 120 for issue in verdict.issues)
         assert CANARY not in repr(verdict)  # what the model wrote is in ``found`` alone
-        assert CANARY not in "".join(issue.message + issue.hint + issue.path for issue in verdict.issues)
+        assert CANARY not in "".join(
+            issue.message + issue.hint + issue.path for issue in verdict.issues
+        )
 
 
 class Hostile:
@@ -426,7 +474,19 @@ class Hostile:
 @pytest.mark.req("T42")
 @pytest.mark.parametrize(
     "reply",
-    [object(), Hostile(), type, Code.JSON_EMPTY, {1, 2}, b"", bytearray(b"{}"), memoryview(b"{}"), iter([]), 1j, ...],
+    [
+        object(),
+        Hostile(),
+        type,
+        Code.JSON_EMPTY,
+        {1, 2},
+        b"",
+        bytearray(b"{}"),
+        memoryview(b"{}"),
+        iter([]),
+        1j,
+        ...,
+    ],
     ids=lambda reply: type(reply).__name__,
 )
 def test_any_object_gives_a_verdict(reply: object) -> None:
@@ -443,7 +503,9 @@ def deep(levels: int) -> list[Any]:
     return nest
 
 
-@pytest.mark.parametrize("place", ["response", "choice", "message", "role", "content", "calls", "id", "arguments"])
+@pytest.mark.parametrize(
+    "place", ["response", "choice", "message", "role", "content", "calls", "id", "arguments"]
+)
 def test_deep_values_in_any_place(place: str) -> None:
     """A Python value nested 100,000 deep is refused wherever it stands: nothing follows it down."""
     nest = deep(100_000)
@@ -490,7 +552,11 @@ KINDS: dict[str, Any] = {
         "n": {"type": "integer", "minimum": 0, "maximum": 9},
         "word": {"enum": ["a", "b", None]},
         "list": {"type": "array", "items": {"type": ["number", "null"]}, "maxItems": 2},
-        "inner": {"type": "object", "properties": {"text": {"type": "string", "minLength": 2}}, "required": ["text"]},
+        "inner": {
+            "type": "object",
+            "properties": {"text": {"type": "string", "minLength": 2}},
+            "required": ["text"],
+        },
         "either": {"anyOf": [{"type": "boolean"}, {"type": "string", "pattern": "^x"}]},
     },
     "required": ["n"],
@@ -503,7 +569,9 @@ CLOSED["properties"]["inner"]["additionalProperties"] = False
 REFERENCE = jsonschema.Draft202012Validator(CLOSED)
 SCHEMATIC = Contract(tools=[{"name": "kinds", "parameters": KINDS}], parallel=True)
 values = (
-    st.sampled_from([None, True, 0, 5, 5.0, 10, -1, 0.5, "", "a", "x", "xy", [], [1, None], [1, 2, 3]])
+    st.sampled_from(
+        [None, True, 0, 5, 5.0, 10, -1, 0.5, "", "a", "x", "xy", [], [1, None], [1, 2, 3]]
+    )
     | st.dictionaries(st.sampled_from(["text", "more"]), st.sampled_from(["", "ab", 3]), max_size=2)
     | st.text(max_size=3)
 )

@@ -18,7 +18,15 @@ from strictreply.coordination import Topology, ValidationProcessor
 from strictreply.testing._probing.report_page import junit_xml, report_page
 from strictreply.testing._probing.survival_report import ProbeOutcome
 from strictreply.values._errors import explained
-from strictreply.values._issues import Code, Issue, pointer, pointer_tokens, printable_json, printable_lines, quote
+from strictreply.values._issues import (
+    Code,
+    Issue,
+    pointer,
+    pointer_tokens,
+    printable_json,
+    printable_lines,
+    quote,
+)
 from strictreply.values._replies import Attempt
 from testing.probing.reports import report, run
 
@@ -54,15 +62,31 @@ def assert_harmless(text: str, lines: int | None = None) -> None:
 
 
 @given(TEXTS, TEXTS, TEXTS)
-def test_v13_an_issue_is_shown_printable_and_points_exactly(name: str, words: str, hint: str) -> None:
+def test_v13_an_issue_is_shown_printable_and_points_exactly(
+    name: str, words: str, hint: str
+) -> None:
     """Message, hint, excerpt, place and dotted text are printable; the path is still the RFC 6901 pointer."""
-    issue = Issue.of(Code.SHAPE_WRONG_TYPE, pointer("", name), hint=hint, found=quote(words), expected=words)
-    shown = (issue.message, issue.hint, issue.found, issue.place, issue.dotted, quote(words), repr(issue))
+    issue = Issue.of(
+        Code.SHAPE_WRONG_TYPE, pointer("", name), hint=hint, found=quote(words), expected=words
+    )
+    shown = (
+        issue.message,
+        issue.hint,
+        issue.found,
+        issue.place,
+        issue.dotted,
+        quote(words),
+        repr(issue),
+    )
     assert all(text.isprintable() for text in shown)
     assert pointer_tokens(issue.path) == [name]
 
 
-@given(st.recursive(TEXTS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3)))
+@given(
+    st.recursive(
+        TEXTS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3)
+    )
+)
 def test_v13_json_made_printable_means_the_same(value: Any) -> None:
     """Escaped as JSON does, a JSON text reads back as the same value, and holds nothing that acts."""
     shown = printable_json(json.dumps(value, ensure_ascii=False))
@@ -95,7 +119,9 @@ def test_v13_a_strangers_names_act_nowhere(
     issues = [issue for attempt in error.attempts for issue in attempt.issues]
     assert issues
     for issue in issues:
-        assert all(text.isprintable() for text in (issue.message, issue.hint, issue.found, issue.dotted))
+        assert all(
+            text.isprintable() for text in (issue.message, issue.hint, issue.found, issue.dotted)
+        )
     corrections = [attempt.correction for attempt in error.attempts if attempt.correction]
     for text in (*corrections, str(error), error.explain(), *caplog.messages):
         assert_harmless(text)
@@ -122,7 +148,10 @@ def test_v13_a_declaration_error_is_printable() -> None:
 
 def test_v13_a_declaration_warning_is_printable() -> None:
     """A stranger's schema with a part that nothing fits is warned of on stderr: no line of it is forged."""
-    part = {"type": "object", "properties": {FORGED: {"type": "integer", "minimum": 3, "maximum": 1}}}
+    part = {
+        "type": "object",
+        "properties": {FORGED: {"type": "integer", "minimum": 3, "maximum": 1}},
+    }
     with pytest.warns(sr.ContractWarning) as caught:
         sr.Tool.from_json_schema("lookup", part)
     assert all(str(one.message).isprintable() for one in caught)
@@ -133,7 +162,9 @@ def test_v13_what_an_agent_is_told_to_retry_with_is_printable(name: str) -> None
     """Whatever agents are called, the suggestion of a refused reply is one line, as its issues are."""
     assume(name.strip() and name not in {"one", "User", "End"})
     team = Topology.of({"User": ["one"], "one": [name, "User"], name: ["one"]})
-    refused = ValidationProcessor(team).validate({"next_action": "invoke_agent", "action_input": "nobody"}, "one")
+    refused = ValidationProcessor(team).validate(
+        {"next_action": "invoke_agent", "action_input": "nobody"}, "one"
+    )
     assert (refused.retry_suggestion or "").isprintable()
     assert refused.retry_suggestion
 
@@ -141,7 +172,9 @@ def test_v13_what_an_agent_is_told_to_retry_with_is_printable(name: str) -> None
 @given(TEXTS)
 def test_v13_the_story_is_printable(words: str) -> None:
     """Corrections of a user's own steering and replies of any text are told line by line, printable."""
-    attempt = Attempt(1, {}, raw=completion(words), issues=(Issue.of(Code.REPLY_EMPTY),), correction=words)
+    attempt = Attempt(
+        1, {}, raw=completion(words), issues=(Issue.of(Code.REPLY_EMPTY),), correction=words
+    )
     told = explained("headline", (attempt,))
     assert all(line.isprintable() for line in lines_of(told))
 
@@ -149,7 +182,9 @@ def test_v13_the_story_is_printable(words: str) -> None:
 @pytest.mark.parametrize("outcome", list(ProbeOutcome))
 def test_v13_reports_hold_no_control_character(outcome: ProbeOutcome) -> None:
     """HTML and JUnit are printable line by line, wherever a hostile text stands in a run."""
-    hostile: dict[str, Any] = dict.fromkeys(("detail", "at", "summary", "source", "served", "fault", "code"), FORGED)
+    hostile: dict[str, Any] = dict.fromkeys(
+        ("detail", "at", "summary", "source", "served", "fault", "code"), FORGED
+    )
     whole = replace(
         report(outcome), app=FORGED, asks=FORGED, versions={FORGED: FORGED},
         runs=tuple(replace(run(number, outcome, report(outcome).runs[0].kind), **hostile) for number in range(9)),

@@ -20,11 +20,15 @@ from strictreply.testing._recordings import RecordedVerdict, RecordingJudge, Unr
 pytestmark = [
     needs_shared,
     pytest.mark.one_lane,
-    pytest.mark.filterwarnings("ignore::strictreply.ContractWarning"),  # recorded tools hold contradictory parts
+    pytest.mark.filterwarnings(
+        "ignore::strictreply.ContractWarning"
+    ),  # recorded tools hold contradictory parts
 ]
 
 CORPUS = SHARED / "corpus" / "replies.jsonl.gz"
-NOTHING_FITS = frozenset({"get_response", "Events_3_BuyEventTickets"})  # required members of contradictory schemas
+NOTHING_FITS = frozenset(
+    {"get_response", "Events_3_BuyEventTickets"}
+)  # required members of contradictory schemas
 VERDICTS = Path(__file__).resolve().parents[1] / "docs" / "verdicts.md"
 
 
@@ -75,9 +79,13 @@ def test_every_line_is_judged() -> None:
 
 def test_verdicts_are_the_labels() -> None:
     """Each verdict is the label, and the docs list exactly the records where it is not."""
-    assert {one.record["id"] for one in compared() if one.comparable and not one.agrees} == documented()
+    assert {
+        one.record["id"] for one in compared() if one.comparable and not one.agrees
+    } == documented()
     agreed = sum(one.comparable and one.agrees for one in compared())
-    assert f"{agreed:,} of {sum(one.comparable for one in compared()):,}" in VERDICTS.read_text(encoding="utf-8")
+    assert f"{agreed:,} of {sum(one.comparable for one in compared()):,}" in VERDICTS.read_text(
+        encoding="utf-8"
+    )
 
 
 def names(one: Compared) -> set[str]:

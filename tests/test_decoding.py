@@ -15,9 +15,18 @@ from strictreply.values._issues import FOUND_CHARS, Code
 from strictreply.values._limits import DEFAULT_LIMITS, Limits, Work
 from strictreply.values._replies import Invalid
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+)
 VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4)
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4)
+    ),
 )
 TREES = st.lists(VALUES, max_size=4) | st.dictionaries(st.text(max_size=3), VALUES, max_size=4)
 ALPHABET = '{}[]",: \n\t\\aeEu0D8d19.-+NtrufalsnIiy\x00\x7f\ud800\udc00é😀'
@@ -47,7 +56,11 @@ def named(value: object) -> str:
 def issues(text: object, limits: Limits = DEFAULT_LIMITS, **options: Any) -> list[tuple[str, str]]:
     """Return the codes and paths of a refusal, none for an accepted text."""
     verdict = decode(text, limits, **options)
-    return [(issue.code, issue.path) for issue in verdict.issues] if isinstance(verdict, Invalid) else []
+    return (
+        [(issue.code, issue.path) for issue in verdict.issues]
+        if isinstance(verdict, Invalid)
+        else []
+    )
 
 
 def codes(text: object, limits: Limits = DEFAULT_LIMITS) -> list[str]:
@@ -151,7 +164,9 @@ def test_never_raises(text: str | bytes | bytearray) -> None:
 
 
 @given(TREES, st.sampled_from([None, 1]), st.data())
-def test_every_strict_prefix_of_a_container_is_incomplete(value: Any, indent: int | None, data: st.DataObject) -> None:
+def test_every_strict_prefix_of_a_container_is_incomplete(
+    value: Any, indent: int | None, data: st.DataObject
+) -> None:
     """A text cut anywhere before its last bracket ends with ``json.incomplete``, or is blank."""
     text = json.dumps(value, indent=indent)
     prefix = text[: data.draw(st.integers(0, len(text) - 1))]
@@ -191,9 +206,15 @@ def test_every_strict_prefix_of_a_container_is_incomplete(value: Any, indent: in
         ('{"a":1,"\\u0061":2}', [("json.duplicate_key", "/a")]),
         ('[{"a":{"a":1,"z":2,"z":3}}]', [("json.duplicate_key", "/0/a/*")]),
         ('{"a":1,"a":2} x', [("json.duplicate_key", "/a"), ("json.trailing_data", "")]),
-        ("[NaN,-Infinity,Infinity]", [("json.not_finite", "/0"), ("json.not_finite", "/1"), ("json.not_finite", "/2")]),
+        (
+            "[NaN,-Infinity,Infinity]",
+            [("json.not_finite", "/0"), ("json.not_finite", "/1"), ("json.not_finite", "/2")],
+        ),
         ("[1e400]", [("json.not_finite", "/0")]),
-        ('{"a":-1e400,"b":NaN', [("json.not_finite", "/a"), ("json.not_finite", "/*"), ("json.incomplete", "")]),
+        (
+            '{"a":-1e400,"b":NaN',
+            [("json.not_finite", "/a"), ("json.not_finite", "/*"), ("json.incomplete", "")],
+        ),
         ("9" * 400 + ".0", [("json.not_finite", "")]),
         ("[" + "9" * 4301 + "]", [("json.number_too_long", "/0")]),
         ("9" * 4301 + "e-4300", [("json.number_too_long", "")]),
@@ -214,7 +235,9 @@ def test_refuses_with_code_and_path(text: str | bytes, expected: list[tuple[str,
     assert issues(text, names={"a"}) == expected
 
 
-@pytest.mark.parametrize("value", [None, 3, 1.5, {}, ["{}"], memoryview(b"{}"), object(), 10**5000], ids=named)
+@pytest.mark.parametrize(
+    "value", [None, 3, 1.5, {}, ["{}"], memoryview(b"{}"), object(), 10**5000], ids=named
+)
 def test_what_is_no_text_is_refused_as_such(value: object) -> None:
     """Only str, bytes and bytearray are texts."""
     assert issues(value, at="/content") == [("json.not_text", "/content")]
@@ -330,17 +353,24 @@ def test_a_fault_is_placed_in_lines_and_characters(text: str, place: str) -> Non
     assert place in verdict.issues[0].message
 
 
-@given(st.text(min_size=1), st.sampled_from(["{{{0}:1,{0}:2}}", "[{0} x]", "{{{0}:NaN}}", "[{0},\x00"]))
+@given(
+    st.text(min_size=1), st.sampled_from(["{{{0}:1,{0}:2}}", "[{0} x]", "{{{0}:NaN}}", "[{0},\x00"])
+)
 def test_what_the_model_wrote_stands_in_found_alone(word: str, frame: str) -> None:
     """Message, hint and path are the same whatever the model wrote in a string or a name."""
-    verdict, other = (decode(frame.format(json.dumps(text))) for text in (word, "q" * len(json.dumps(word)[1:-1])))
+    verdict, other = (
+        decode(frame.format(json.dumps(text))) for text in (word, "q" * len(json.dumps(word)[1:-1]))
+    )
     assert isinstance(verdict, Invalid)
     assert isinstance(other, Invalid)
     strip = [
-        [(issue.code, issue.path, issue.message, issue.hint) for issue in each.issues] for each in (verdict, other)
+        [(issue.code, issue.path, issue.message, issue.hint) for issue in each.issues]
+        for each in (verdict, other)
     ]
     assert strip[0] == strip[1]
-    assert all(issue.found.isascii() and len(issue.found) <= FOUND_CHARS for issue in verdict.issues)
+    assert all(
+        issue.found.isascii() and len(issue.found) <= FOUND_CHARS for issue in verdict.issues
+    )
 
 
 def test_the_duplicate_name_is_found() -> None:
@@ -380,7 +410,13 @@ def test_v2_a_text_beyond_the_work_has_its_fault_and_one_more(text: str, code: s
 def test_the_fast_parser_is_never_overruled() -> None:
     """A text that only the fast parser refuses is refused, at the place that it names or at the start."""
     refusals = [_Refusal(Code.JSON_SYNTAX, reason) for reason in ("odd at line 3 column 7", "")]
-    explained = [_explained("1", refusal, DEFAULT_LIMITS, "/content", frozenset(), Work()) for refusal in refusals]
+    explained = [
+        _explained("1", refusal, DEFAULT_LIMITS, "/content", frozenset(), Work())
+        for refusal in refusals
+    ]
     refused = [issues[0] for issues in explained]
     assert [(issue.code, issue.path) for issue in refused] == [("json.syntax", "/content")] * 2
-    assert ["line 3 column 7" in refused[0].message, "line 1 column 1" in refused[1].message] == [True, True]
+    assert ["line 3 column 7" in refused[0].message, "line 1 column 1" in refused[1].message] == [
+        True,
+        True,
+    ]

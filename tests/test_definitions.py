@@ -16,14 +16,19 @@ from strictreply.values._errors import ContractError
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text("abcä", max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abcä", max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text("abcä", max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 VENDOR = st.dictionaries(st.integers(0, 99).map("vendor_{}".format), PLAIN, max_size=4)
 
 
 @given(beside=VENDOR, within=VENDOR)
-def test_members_of_vendors_are_kept_where_they_stood(beside: dict[str, Any], within: dict[str, Any]) -> None:
+def test_members_of_vendors_are_kept_where_they_stood(
+    beside: dict[str, Any], within: dict[str, Any]
+) -> None:
     """Whatever JSON stands beside the function and within it is read as an equal copy; nothing else changes."""
     definition = {"type": "function", "function": {"name": "t", **within}, **beside}
     before = copy.deepcopy(definition)
@@ -34,14 +39,18 @@ def test_members_of_vendors_are_kept_where_they_stood(beside: dict[str, Any], wi
 
 
 @pytest.mark.parametrize(
-    "value", [object(), {1: 2}, float("nan"), "\udc80", b"x"], ids=lambda value: type(value).__name__
+    "value",
+    [object(), {1: 2}, float("nan"), "\udc80", b"x"],
+    ids=lambda value: type(value).__name__,
 )
 @pytest.mark.parametrize("at", ["", "/function"])
 def test_members_of_vendors_are_plain_json(at: str, value: object) -> None:
     """A member that is no JSON is refused at its place, and not left to fail when it is sent."""
     inside = {"name": "t", **({"cache": value} if at else {})}
     with pytest.raises(ContractError) as caught:
-        read_definition({"type": "function", "function": inside, **({} if at else {"cache": value})})
+        read_definition(
+            {"type": "function", "function": inside, **({} if at else {"cache": value})}
+        )
     assert caught.value.path == f"{at}/cache"
 
 
@@ -58,7 +67,9 @@ def test_members_of_entries() -> None:
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 
 
-@pytest.mark.parametrize("key", ["parametersJsonSchema", "parameter_schema", "inputs", "input_schema", "properties"])
+@pytest.mark.parametrize(
+    "key", ["parametersJsonSchema", "parameter_schema", "inputs", "input_schema", "properties"]
+)
 def test_a_schema_under_another_name_is_refused(key: str) -> None:
     """Taken for a vendor's member it would leave a tool without parameters, and every call of it invalid."""
     value = SCHEMA["properties"] if key == "properties" else SCHEMA
@@ -70,4 +81,6 @@ def test_a_schema_under_another_name_is_refused(key: str) -> None:
 @pytest.mark.parametrize("key", ["x-strict", "x-description", "x-parameters"])
 def test_extensions_are_a_vendors_own(key: str) -> None:
     """Members that begin with ``x-`` are extensions by custom, and no misspelling."""
-    assert read_definition({"name": "f", "parameters": SCHEMA, key: "y"}).vendor.within == {key: "y"}
+    assert read_definition({"name": "f", "parameters": SCHEMA, key: "y"}).vendor.within == {
+        key: "y"
+    }

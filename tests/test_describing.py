@@ -32,7 +32,11 @@ class Node(BaseModel):
     children: list[Node] = []
 
 
-TOOLS = [Tool.from_json_schema("search", SCHEMA, "Find things."), Tool.from_json_schema("weather", OTHER_SCHEMA), Node]
+TOOLS = [
+    Tool.from_json_schema("search", SCHEMA, "Find things."),
+    Tool.from_json_schema("weather", OTHER_SCHEMA),
+    Node,
+]
 
 REPLIES = [
     '{"tool":"search","args":{"query":"x"}}',
@@ -83,7 +87,9 @@ def test_the_schema_shown_agrees_with_the_verdict(style: Any, choice: str, reply
         ("search", "tool", False),
     ],
 )
-def test_an_answer_is_described_where_it_may_be_given(choice: str, style: Any, admitted: bool) -> None:
+def test_an_answer_is_described_where_it_may_be_given(
+    choice: str, style: Any, admitted: bool
+) -> None:
     """An answer as a tool counts as a call; a demanded tool leaves room for neither."""
     terms = terms_of(choice, answer_style=style)
     assert admits_answer(terms) is admitted
@@ -162,12 +168,20 @@ def test_a_schema_that_refers_to_its_own_root_stays_itself_in_the_union() -> Non
 
 def test_schemas_with_names_of_their_own_do_not_meet() -> None:
     """An answer's own ``$id`` stays with its definitions, and a tool called ``answer`` is not the answer."""
-    own = {"$id": "https://example.org/inv", "type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}}
+    own = {
+        "$id": "https://example.org/inv",
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/A"}},
+    }
     own |= {"$defs": {"A": {"type": "integer"}}}
     by_tool = Contract(answer=own, answer_style="tool")
     parameters: Any = final_answer_definition(by_tool)["function"]
     assert jsonschema.Draft202012Validator(parameters["parameters"]).is_valid({"answer": {"a": 1}})
-    tool = {"type": "object", "properties": {"b": {"$ref": "#/$defs/B"}}, "$defs": {"B": {"type": "string"}}}
+    tool = {
+        "type": "object",
+        "properties": {"b": {"$ref": "#/$defs/B"}},
+        "$defs": {"B": {"type": "string"}},
+    }
     both = Contract(tools=[{"name": "answer", "parameters": tool}], answer=Order, channel="text")
     validator = jsonschema.Draft202012Validator(union_schema(both))
     assert validator.is_valid({"tool": "answer", "args": {"b": "x"}})

@@ -31,7 +31,21 @@ TOKENS = [
         "fals",
         "NaN",
     ),
-    *("-Infinity", "1e9", "1e308", "2e308", "1E+400", "1e-400", "0.0", "-0", "[]", "{ }", "[ ", "{}", "9" * 4301),
+    *(
+        "-Infinity",
+        "1e9",
+        "1e308",
+        "2e308",
+        "1E+400",
+        "1e-400",
+        "0.0",
+        "-0",
+        "[]",
+        "{ }",
+        "[ ",
+        "{}",
+        "9" * 4301,
+    ),
 ]
 TEXTS = st.lists(st.sampled_from(TOKENS), max_size=12).map("".join)
 
@@ -91,17 +105,23 @@ def test_a_fault_in_the_middle_does_not_depend_on_what_follows_it(text: str) -> 
         ("[1,\u00a02]", 3),
     ],
 )
-def test_places_a_fault_at_the_first_character_that_cannot_stand_there(text: str, offset: int) -> None:
+def test_places_a_fault_at_the_first_character_that_cannot_stand_there(
+    text: str, offset: int
+) -> None:
     """The offset is that of the first character after which no continuation is JSON."""
     assert diagnose(text, DEFAULT_LIMITS, Work())[-1].offset == offset
 
 
-@pytest.mark.parametrize("word", ["true", "false", "null", "-0.5e+10", '"\\u00e9\\n"', '{"a": [1, {}]}'])
+@pytest.mark.parametrize(
+    "word", ["true", "false", "null", "-0.5e+10", '"\\u00e9\\n"', '{"a": [1, {}]}']
+)
 def test_cut_words_are_incomplete(word: str) -> None:
     """A value in an array, cut anywhere, is incomplete and not a fault of syntax."""
     text = f"[{word}"
     for end in range(1, len(text) + 1):
-        assert [fault.code for fault in diagnose(text[:end], DEFAULT_LIMITS, Work())] == [Code.JSON_INCOMPLETE]
+        assert [fault.code for fault in diagnose(text[:end], DEFAULT_LIMITS, Work())] == [
+            Code.JSON_INCOMPLETE
+        ]
 
 
 def test_reads_one_value_from_the_middle_of_a_text() -> None:
@@ -152,7 +172,10 @@ def test_reads_no_further_than_its_caps() -> None:
     ],
     ids=range(8),
 )
-@pytest.mark.skipif(sys.version_info < (3, 11, 5), reason="possessive groups are broken there (gh-106052) and not used")
+@pytest.mark.skipif(
+    sys.version_info < (3, 11, 5),
+    reason="possessive groups are broken there (gh-106052) and not used",
+)
 def test_memory_is_bounded(text: str) -> None:
     """Naming the faults of any megabyte takes less than 64 MB."""
     tracemalloc.start()

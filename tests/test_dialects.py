@@ -25,19 +25,29 @@ from strictreply.testing._wire import HTTPReply
 from strictreply.wires._dialects import DIALECTS, in_api_form, text_in, thoughts_in
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
-NOW = sr.Tool.from_json_schema("now", {"type": "object", "properties": {"zone": {"type": ["string", "null"]}}})
+NOW = sr.Tool.from_json_schema(
+    "now", {"type": "object", "properties": {"zone": {"type": ["string", "null"]}}}
+)
 PARALLEL: dict[str, Any] = {"tools": [SEARCH, NOW], "parallel": True}
 ONCE = sr.RetryPolicy(max_retries=0, transport_retries=0)
 ASK: dict[str, Any] = {"model": "m", "messages": USER}
 TEA = {"query": "tea"}
 THOUGHT = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
-SUMMARY = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm", "signature": "s"}]}
+SUMMARY = {
+    "type": "reasoning",
+    "summary": [{"type": "summary_text", "text": "hm", "signature": "s"}],
+}
 PAGE = Path(__file__).parents[1] / "docs" / "verdicts.md"
 
 
 def turn(*calls: Any, content: Any = None, **more: Any) -> dict[str, Any]:
     """Return an assistant message; ``role=...`` in ``more`` leaves the role out."""
-    message = {"role": "assistant", "content": content, **({"tool_calls": list(calls)} if calls else {}), **more}
+    message = {
+        "role": "assistant",
+        "content": content,
+        **({"tool_calls": list(calls)} if calls else {}),
+        **more,
+    }
     return {name: value for name, value in message.items() if value is not ...}
 
 
@@ -52,7 +62,10 @@ def made(name: str, arguments: Any, **more: Any) -> dict[str, Any]:
 def body(message: dict[str, Any]) -> dict[str, Any]:
     """Return a completion around a message."""
     whole = completion()
-    whole["choices"][0] |= {"message": message, "finish_reason": "tool_calls" if "tool_calls" in message else "stop"}
+    whole["choices"][0] |= {
+        "message": message,
+        "finish_reason": "tool_calls" if "tool_calls" in message else "stop",
+    }
     return whole
 
 
@@ -111,7 +124,10 @@ ROWS: list[tuple[tuple[str, ...], dict[str, Any], Any, str]] = [
 ]  # fmt: skip
 HARMFUL: dict[str, tuple[dict[str, Any], str]] = {
     "another function_call": (turn(CALL, function_call=LEGACY | {"name": "now"}), "call.malformed"),
-    "other arguments": (turn(CALL, function_call=LEGACY | {"arguments": '{"query":"milk"}'}), "call.malformed"),
+    "other arguments": (
+        turn(CALL, function_call=LEGACY | {"arguments": '{"query":"milk"}'}),
+        "call.malformed",
+    ),
     "equal in Python alone": (
         turn(made("now", {"zone": 1}), function_call={"name": "now", "arguments": {"zone": True}}),
         "call.malformed",
@@ -133,7 +149,13 @@ HARMFUL: dict[str, tuple[dict[str, Any], str]] = {
     "null arguments that are required": (turn(made("search", None)), "json.not_text"),
     "blank arguments that are required": (turn(made("search", "")), "json.empty"),
     "arguments under another name": (
-        turn({"id": "a", "type": "function", "function": {"name": "now", "parameters": {"zone": "x"}}}),
+        turn(
+            {
+                "id": "a",
+                "type": "function",
+                "function": {"name": "now", "parameters": {"zone": "x"}},
+            }
+        ),
         "json.not_text",
     ),
     "arguments beside the function": (
@@ -145,9 +167,18 @@ HARMFUL: dict[str, tuple[dict[str, Any], str]] = {
     "arguments of parts": (turn(made("now", [{"type": "text", "text": "{}"}])), "json.not_text"),
     "a number as arguments": (turn(made("now", 0)), "json.not_text"),
     "another kind of call": (turn(made("now", "{}", type="custom")), "call.malformed"),
-    "a flat call": (turn({"id": "a", "type": "function", "name": "now", "arguments": "{}"}), "call.malformed"),
-    "a chunk of another kind": (turn(content=[{"type": "tool_use", "name": "now", "input": {}}]), "reply.content"),
-    "an image": (turn(content=[{"type": "text", "text": "a"}, {"type": "image_url"}]), "reply.content"),
+    "a flat call": (
+        turn({"id": "a", "type": "function", "name": "now", "arguments": "{}"}),
+        "call.malformed",
+    ),
+    "a chunk of another kind": (
+        turn(content=[{"type": "tool_use", "name": "now", "input": {}}]),
+        "reply.content",
+    ),
+    "an image": (
+        turn(content=[{"type": "text", "text": "a"}, {"type": "image_url"}]),
+        "reply.content",
+    ),
     "a chunk without its text": (turn(content=[{"type": "text", "text": None}]), "reply.content"),
     "texts": (turn(content=["hello"]), "reply.content"),
     "content as an object": (turn(content={"type": "text", "text": "hello"}), "reply.content"),
@@ -182,7 +213,9 @@ def aexchanged(base_url: str, **declared: Any) -> Any:
 
 both = pytest.mark.parametrize("send", [exchanged, aexchanged], ids=["sync", "async"])
 rows = pytest.mark.parametrize(
-    ("names", "message", "reply", "code"), ROWS, ids=lambda each: "+".join(each) if isinstance(each, tuple) else ""
+    ("names", "message", "reply", "code"),
+    ROWS,
+    ids=lambda each: "+".join(each) if isinstance(each, tuple) else "",
 )
 
 
@@ -205,7 +238,10 @@ def test_a_dialect_is_read_as_the_api(
             send(server.base_url, **PARALLEL, dialects="strict")
     (attempt,) = exchange.attempts
     if reply is None:
-        assert without_ids(exchange.reply) == [sr.ToolCall("search", TEA, ID), sr.ToolCall("now", {}, ID)]
+        assert without_ids(exchange.reply) == [
+            sr.ToolCall("search", TEA, ID),
+            sr.ToolCall("now", {}, ID),
+        ]
     elif getattr(reply, "id", None) == ID:
         assert without_ids(exchange.reply) == [reply]
     else:
@@ -254,7 +290,9 @@ def test_a_dialect_is_read_wherever_a_reply_is_judged(
 
 @both
 @pytest.mark.parametrize(("message", "code"), HARMFUL.values(), ids=HARMFUL)
-def test_what_is_harmful_stays_refused(message: dict[str, Any], code: str, send: Callable[..., Any]) -> None:
+def test_what_is_harmful_stays_refused(
+    message: dict[str, Any], code: str, send: Callable[..., Any]
+) -> None:
     """A message of two readings is refused under both settings, through the client and by ``check``."""
     contract = sr.Contract(**PARALLEL)
     assert codes(contract.check(message))[0].startswith(code)
@@ -302,7 +340,10 @@ def test_ids_made_up_are_unique_in_their_conversation() -> None:
             exchange = client.exchange(model="m", messages=messages)
             assert len(exchange.attempts) == 1
             seen.append(exchange.reply.id)
-            messages = [*exchange.transcript, {"role": "tool", "tool_call_id": seen[-1], "content": "noon"}]
+            messages = [
+                *exchange.transcript,
+                {"role": "tool", "tool_call_id": seen[-1], "content": "noon"},
+            ]
         assert len(set(seen)) == 3
 
 
@@ -338,7 +379,9 @@ def test_a_scoped_correction_keeps_what_the_provider_wants_back() -> None:
     )
     good = body(turn(made("search", TEA, id="")))
     server = Server(body(bad), good)
-    exchange = sr.wrap(server.client(), policy=sr.RetryPolicy(max_retries=1), **PARALLEL).exchange(**ASK)
+    exchange = sr.wrap(server.client(), policy=sr.RetryPolicy(max_retries=1), **PARALLEL).exchange(
+        **ASK
+    )
     assert exchange.attempts[1].scope == "search"
     replayed = json.loads(server.bodies[1])["messages"][-3]
     told = exchange.transcript[-1]
@@ -358,15 +401,24 @@ def test_structured_and_text_channel_contents_may_be_chunks() -> None:
     answer = sr.Contract(answer={"type": "object", "properties": {"answer": {"type": "string"}}})
     assert not codes(answer.check(turn(content=parts)))
     called = [THOUGHT, {"type": "text", "text": '{"tool": "search", "args": {"query": 1}}'}]
-    server = Server(body(turn(content=called)), body(turn(content='{"tool": "search", "args": {"query": "tea"}}')))
+    server = Server(
+        body(turn(content=called)),
+        body(turn(content='{"tool": "search", "args": {"query": "tea"}}')),
+    )
     exchange = sr.wrap(server.client(), channel="text", tools=[SEARCH]).exchange(**ASK)
     assert exchange.attempts[1].scope == "search"
     assert json.loads(server.bodies[1])["messages"][-2]["content"] == called
 
 
 JSONS = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 GOOD_CALLS = st.builds(
@@ -380,7 +432,9 @@ GOOD_TURNS = st.builds(
     lambda content, calls, more: turn(*calls, content=content) | more,
     st.none() | st.text(max_size=9),
     st.lists(GOOD_CALLS, max_size=3),
-    st.dictionaries(st.sampled_from(["refusal", "reasoning_content", "annotations", "audio"]), JSONS, max_size=2),
+    st.dictionaries(
+        st.sampled_from(["refusal", "reasoning_content", "annotations", "audio"]), JSONS, max_size=2
+    ),
 )
 ODD_CALLS = st.fixed_dictionaries(
     {},
@@ -388,10 +442,14 @@ ODD_CALLS = st.fixed_dictionaries(
         "id": JSONS,
         "type": st.sampled_from(["function", None, "custom"]) | JSONS,
         "function": JSONS
-        | st.fixed_dictionaries({}, optional={"name": st.sampled_from(["search", "now"]) | JSONS, "arguments": JSONS}),
+        | st.fixed_dictionaries(
+            {}, optional={"name": st.sampled_from(["search", "now"]) | JSONS, "arguments": JSONS}
+        ),
     },
 )
-CHUNKS = st.fixed_dictionaries({"type": st.sampled_from(["text", "thinking", "image"]), "text": JSONS})
+CHUNKS = st.fixed_dictionaries(
+    {"type": st.sampled_from(["text", "thinking", "image"]), "text": JSONS}
+)
 ODD_TURNS = st.fixed_dictionaries(
     {},
     optional={
@@ -440,7 +498,10 @@ def test_what_strict_accepts_is_accepted_the_same(message: dict[str, Any]) -> No
     """Reading the ways of servers changes no verdict on what is in the API's own form."""
     verdict = sr.Contract(**PARALLEL, dialects="strict").check(message)
     if isinstance(verdict, sr.Valid) and message.get("role") == "assistant":
-        assert sr.Contract(**PARALLEL).check(message) in (verdict, sr.Valid(verdict.reply, ("content_chunks",)))
+        assert sr.Contract(**PARALLEL).check(message) in (
+            verdict,
+            sr.Valid(verdict.reply, ("content_chunks",)),
+        )
 
 
 @given(JSONS | st.lists(CHUNKS | JSONS, max_size=4))

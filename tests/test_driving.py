@@ -151,14 +151,19 @@ def test_v14_a_raising_watcher_loses_nothing(
     assert len(exchange.attempts) == 2
     records = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert len(records) == 2
-    assert all(type(error).__name__ in record.getMessage() and record.exc_info is None for record in records)
+    assert all(
+        type(error).__name__ in record.getMessage() and record.exc_info is None
+        for record in records
+    )
     assert WORDS not in caplog.text
 
 
 def test_v14_each_watcher_is_told(caplog: pytest.LogCaptureFixture) -> None:
     """One that raises keeps no other from being told."""
     heard: list[int] = []
-    client = sr.wrap(Client(WRONG, GOOD), tools=[SEARCH], on_attempt=lambda attempt: heard.append(attempt.number))
+    client = sr.wrap(
+        Client(WRONG, GOOD), tools=[SEARCH], on_attempt=lambda attempt: heard.append(attempt.number)
+    )
     client.watched(raising(ValueError())).reply(model="m", messages=USER)
     assert heard == [1, 2]
     assert caplog.records
@@ -167,14 +172,19 @@ def test_v14_each_watcher_is_told(caplog: pytest.LogCaptureFixture) -> None:
 def test_v14_the_error_of_a_failed_call_is_not_replaced() -> None:
     """Where no reply fits, the call ends as it would have without the watcher."""
     client = sr.wrap(
-        Client(WRONG), tools=[SEARCH], on_attempt=raising(ValueError()), policy=sr.RetryPolicy(max_retries=0)
+        Client(WRONG),
+        tools=[SEARCH],
+        on_attempt=raising(ValueError()),
+        policy=sr.RetryPolicy(max_retries=0),
     )
     with pytest.raises(sr.ToolArgumentsError) as caught:
         client.reply(model="m", messages=USER)
     assert len(caught.value.attempts) == 1
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), asyncio.CancelledError()], ids=repr)
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), SystemExit(3), asyncio.CancelledError()], ids=repr
+)
 @pytest.mark.parametrize("how", ["sync", "async", "awaited"])
 def test_v14_what_ends_a_program_passes_through(error: BaseException, how: str) -> None:
     """An interrupt, an exit and a cancellation are nobody's to keep."""
@@ -182,8 +192,12 @@ def test_v14_what_ends_a_program_passes_through(error: BaseException, how: str) 
         ask(error, "wrapped", how)
 
 
-@pytest.mark.parametrize("redact", [raising(KeyError(WORDS)), lambda raw: None], ids=["raises", "no text"])
-def test_v14_a_raising_redaction_loses_nothing(redact: Callable[[str], Any], caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "redact", [raising(KeyError(WORDS)), lambda raw: None], ids=["raises", "no text"]
+)
+def test_v14_a_raising_redaction_loses_nothing(
+    redact: Callable[[str], Any], caplog: pytest.LogCaptureFixture
+) -> None:
     """The redaction of the log is a watcher too, in the client and in a processor of coordination."""
     caplog.set_level(logging.DEBUG, "strictreply")
     client = sr.wrap(Client(GOOD), tools=[SEARCH], log_replies=redact)

@@ -33,14 +33,20 @@ ATTEMPT = sr.Attempt(
     1,
     {"model": "m", "messages": USER},
     raw=completion("what the model wrote"),
-    issues=(sr.Issue.of(sr.Code.REPLY_EMPTY, "/content", found='"what the model wrote"', hint="say something"),),
+    issues=(
+        sr.Issue.of(
+            sr.Code.REPLY_EMPTY, "/content", found='"what the model wrote"', hint="say something"
+        ),
+    ),
     correction="Not valid.",
 )
 
 
 def raised(*steps: Any, **fields: Any) -> CallFailed:
     """Run a scripted call that fails, and return its error."""
-    client = sr.wrap(Client(*steps), tools=[SEARCH], policy=sr.RetryPolicy(transport_retries=0, **fields))
+    client = sr.wrap(
+        Client(*steps), tools=[SEARCH], policy=sr.RetryPolicy(transport_retries=0, **fields)
+    )
     with pytest.raises(CallFailed) as caught:
         client.reply(model="m", messages=USER)
     return caught.value
@@ -57,7 +63,10 @@ EVERY_ERROR: list[StrictReplyError] = [
     raised({"choices": []}),
     sr.ToolExecutionError("search", call_id="a", kind="ValueError"),
     sr.IterationsExceeded(5),
-    sr.InvokeFailed((InvokeError(code=InvokeCode.UNKNOWN_CALL, rule="reconcile.known_call", message="m" * 200),) * 99),
+    sr.InvokeFailed(
+        (InvokeError(code=InvokeCode.UNKNOWN_CALL, rule="reconcile.known_call", message="m" * 200),)
+        * 99
+    ),
     sr.ToolError("no such order"),
 ]
 
@@ -88,7 +97,9 @@ class TestEveryError:
 
 def test_requests_that_do_not_pickle_are_no_hindrance() -> None:
     """A caller may have put anything into a request: what JSON cannot hold is named by its type."""
-    attempt = sr.Attempt(1, {"model": "m", "hook": lambda: None}, issues=(sr.Issue.of(sr.Code.REPLY_EMPTY),))
+    attempt = sr.Attempt(
+        1, {"model": "m", "hook": lambda: None}, issues=(sr.Issue.of(sr.Code.REPLY_EMPTY),)
+    )
     error = sr.ReplyRejected("no valid reply", reason="retries", attempts=(attempt,))
     back = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
     assert back.attempts[0].request == {"model": "m", "hook": "<function>"}
@@ -112,7 +123,9 @@ def test_requests_of_any_depth_and_class_pickle() -> None:
 def test_the_cause_is_told_in_the_story_alone() -> None:
     """``explain()`` ends with what the cause said, printable and capped; ``str`` and ``repr`` do not say it."""
     cause = ValueError("the server said \x1b[31m\x9bred \udc80\n" + "x" * 100_000)
-    error = sr.TransportFailed("the API answered HTTP 400", reason="bad_request", attempts=(), cause=cause)
+    error = sr.TransportFailed(
+        "the API answered HTTP 400", reason="bad_request", attempts=(), cause=cause
+    )
     last = error.explain().splitlines()[-1]
     assert "ValueError" in last
     assert "the server said \\x1b[31m\\x9bred" in last
@@ -148,28 +161,38 @@ def test_fields_say_what_happened() -> None:
 def test_the_text_is_capped_whatever_the_faults_say(messages: list[str]) -> None:
     """The text of an error stays under 4 KB of UTF-8 for messages of any length."""
     issues = tuple(sr.Issue("x", sr.Category.FORMAT_ERROR, "/p", words) for words in messages)
-    error = sr.ReplyRejected("no valid reply", reason="retries", attempts=(sr.Attempt(1, {}, issues=issues),))
+    error = sr.ReplyRejected(
+        "no valid reply", reason="retries", attempts=(sr.Attempt(1, {}, issues=issues),)
+    )
     assert len(str(error).encode()) < 4_096
 
 
 def test_ten_thousand_faults_are_a_short_text() -> None:
     """The first faults are listed, the others counted; all of them are on the error."""
-    issues = tuple(sr.Issue.of(sr.Code.SHAPE_NOT_OBJECT, f"/{index}" + "x" * 500) for index in range(10_000))
-    error = sr.ReplyRejected("no valid reply", reason="retries", attempts=(sr.Attempt(1, {}, issues=issues),))
+    issues = tuple(
+        sr.Issue.of(sr.Code.SHAPE_NOT_OBJECT, f"/{index}" + "x" * 500) for index in range(10_000)
+    )
+    error = sr.ReplyRejected(
+        "no valid reply", reason="retries", attempts=(sr.Attempt(1, {}, issues=issues),)
+    )
     assert len(str(error).encode()) < 4_096
     assert len(error.issues) == 10_000
 
 
 def test_the_text_holds_nothing_the_model_wrote() -> None:
     """``str`` and ``repr`` are made of our words; what came is told by ``explain()`` alone."""
-    error = sr.ReplyRejected("no valid reply after 1 attempt", reason="retries", attempts=(ATTEMPT,))
+    error = sr.ReplyRejected(
+        "no valid reply after 1 attempt", reason="retries", attempts=(ATTEMPT,)
+    )
     assert "what the model wrote" not in str(error) + repr(error)
     assert "find tea" not in str(error) + repr(error) + error.explain()
 
 
 def test_explain_tells_the_whole_story() -> None:
     """It shows the reply, its faults, the correction, and what to do."""
-    story = sr.ReplyRejected("no valid reply after 1 attempt", reason="retries", attempts=(ATTEMPT,)).explain()
+    story = sr.ReplyRejected(
+        "no valid reply after 1 attempt", reason="retries", attempts=(ATTEMPT,)
+    ).explain()
     assert "what the model wrote" in story
     assert "reply.empty at /content" in story
     assert "Not valid." in story
@@ -198,11 +221,15 @@ HALTED_BY = re.compile(r'End\("halted", "(\w+)"\)')
 def test_each_budget_that_halts_a_call_has_advice() -> None:
     """No budget of the loop ends a call without saying what to do."""
     sources = (Path(sr.__file__).parent / "retry").glob("*.py")
-    reasons = {reason for source in sources for reason in HALTED_BY.findall(source.read_text("utf-8"))}
+    reasons = {
+        reason for source in sources for reason in HALTED_BY.findall(source.read_text("utf-8"))
+    }
     assert {"deadline", "tokens", "cost"} <= reasons <= REASON_ADVICE.keys()
 
 
-@pytest.mark.parametrize("reason", ["deadline", "tokens", "cost", "authentication_failed", "rate_limit", "timeout"])
+@pytest.mark.parametrize(
+    "reason", ["deadline", "tokens", "cost", "authentication_failed", "rate_limit", "timeout"]
+)
 def test_what_ended_a_call_comes_with_what_to_do(reason: str) -> None:
     """A budget or a failed transport is told with its remedy, in the error's text and in its whole story."""
     error = sr.CallFailed("it ended", reason=reason, attempts=())
@@ -213,7 +240,11 @@ def test_what_ended_a_call_comes_with_what_to_do(reason: str) -> None:
 @pytest.mark.parametrize("digits", [4_300, 5_000])
 def test_v14_no_usage_breaks_the_story(digits: int) -> None:
     """However many digits a server, or a client without HTTP, puts into ``usage``, every account of it can be made."""
-    endless = {"prompt_tokens": 10**digits - 1, "completion_tokens": 10**digits - 1, "total_tokens": 1}
+    endless = {
+        "prompt_tokens": 10**digits - 1,
+        "completion_tokens": 10**digits - 1,
+        "total_tokens": 1,
+    }
     bad = completion("") | {"usage": endless}
     with pytest.raises(sr.ReplyRejected) as caught:
         sr.wrap(Client(bad, bad, bad, bad), tools=[]).reply(model="m", messages=USER)
@@ -248,8 +279,21 @@ def test_attempts_are_told_in_order() -> None:
     assert lines[:2] == ["headline", "3 attempts, 3 tokens in total."]
     told = "\n".join(lines)
     order = [
-        *("Attempt 1 (0.50 s)", "first", "wrong: reply.empty at /", "Attempt 2 (0.00 s, only the arguments of search)"),
-        *("asked:", "- /x", "failed: timeout", "Attempt 3", "third", "lenient step: fence removed", "accepted"),
+        *(
+            "Attempt 1 (0.50 s)",
+            "first",
+            "wrong: reply.empty at /",
+            "Attempt 2 (0.00 s, only the arguments of search)",
+        ),
+        *(
+            "asked:",
+            "- /x",
+            "failed: timeout",
+            "Attempt 3",
+            "third",
+            "lenient step: fence removed",
+            "accepted",
+        ),
     ]
     places = [told.index(words) for words in order]
     assert places == sorted(places)

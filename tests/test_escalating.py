@@ -31,7 +31,11 @@ def bad(number: int) -> dict[str, Any]:
 
 
 def run(
-    contract: sr.Contract[Any], policy: sr.RetryPolicy, *replies: Any, said: str | None = "try tea", **request: Any
+    contract: sr.Contract[Any],
+    policy: sr.RetryPolicy,
+    *replies: Any,
+    said: str | None = "try tea",
+    **request: Any,
 ) -> Played:
     """Run the loop over these replies."""
     return play(contract, replies, policy, said, **request)
@@ -47,9 +51,18 @@ def test_models_climb_from_the_requests_own() -> None:
     policy = sr.RetryPolicy(max_retries=5, models=["small", "middle", "large"])
     outcome, requests, _ = run(CONTRACT, policy, *map(bad, range(5)), GOOD)
     assert isinstance(outcome, Settled)
-    assert [one["model"] for one in requests] == ["small", "small", "small", "middle", "large", "large"]
+    assert [one["model"] for one in requests] == [
+        "small",
+        "small",
+        "small",
+        "middle",
+        "large",
+        "large",
+    ]
     assert steps(outcome) == [None, None, None, "model:middle", "model:large", "model:large"]
-    assert [attempt.request["model"] for attempt in outcome.attempts] == [one["model"] for one in requests]
+    assert [attempt.request["model"] for attempt in outcome.attempts] == [
+        one["model"] for one in requests
+    ]
 
 
 def test_a_model_that_is_not_on_the_ladder_starts_at_its_foot() -> None:
@@ -64,7 +77,9 @@ def test_the_same_bad_reply_twice_goes_up_at_once(contract: sr.Contract[Any]) ->
     """The tier is passed over, so that the stronger model is asked now; the words are never the same again."""
     native = contract is CONTRACT
     same = [
-        completion(calls=[call("find", f'{{{" " * n}"a": 1}}', f"id{n}")]) if native else completion(f"x{' ' * n}")
+        completion(calls=[call("find", f'{{{" " * n}"a": 1}}', f"id{n}")])
+        if native
+        else completion(f"x{' ' * n}")
         for n in range(4)
     ]
     same = same if native else [completion('{"tool":"find","args":{}}')] * 4
@@ -79,7 +94,9 @@ def test_the_same_bad_reply_twice_goes_up_at_once(contract: sr.Contract[Any]) ->
 
 def test_a_call_that_comes_again_as_it_was_counts_as_the_same() -> None:
     """Re-asked alone, the same arguments are the same bad reply, whatever their id and their blanks."""
-    wrong = [completion(calls=[call("search", '{"query":%s1}' % (" " * n), f"id{n}")]) for n in range(2)]
+    wrong = [
+        completion(calls=[call("search", '{"query":%s1}' % (" " * n), f"id{n}")]) for n in range(2)
+    ]
     outcome, _, _ = run(CONTRACT, sr.RetryPolicy(), *wrong, GOOD)
     assert [attempt.tier for attempt in outcome.attempts] == [0, 1, 3]
 
@@ -106,7 +123,9 @@ def test_in_the_text_channel_forcing_is_said() -> None:
     """The instructions leave no answer any more."""
     policy = sr.RetryPolicy(escalation=["forced_tool"])
     replies = [completion(json.dumps({"tool": f"t{n}", "args": {}})) for n in range(3)]
-    _, requests, _ = run(TEXT, policy, *replies, completion('{"tool":"search","args":{"query":"x"}}'))
+    _, requests, _ = run(
+        TEXT, policy, *replies, completion('{"tool":"search","args":{"query":"x"}}')
+    )
     told = [json.loads(one["messages"][0]["content"].splitlines()[-1])["anyOf"] for one in requests]
     assert [len(one) for one in told] == [3, 3, 3, 2]
 
@@ -122,7 +141,9 @@ def test_a_response_format_is_sent_where_it_was_not() -> None:
     wrong = [completion(json.dumps({"query": n})) for n in range(3)]
     plain = {"type": "json_object"}
     _, asked, _ = run(ANSWER, policy, *wrong, completion('{"query":"x"}'), response_format=plain)
-    assert [one["response_format"]["type"] for one in asked] == ["json_object"] * 3 + ["json_schema"]
+    assert [one["response_format"]["type"] for one in asked] == ["json_object"] * 3 + [
+        "json_schema"
+    ]
 
 
 def test_a_refused_response_format_is_given_up() -> None:
@@ -130,7 +151,9 @@ def test_a_refused_response_format_is_given_up() -> None:
     policy = sr.RetryPolicy(max_retries=4, escalation=["response_format", {"temperature": 0}])
     refused = refusal_of("response_format")
     replies = [completion(f"no {n}") for n in range(4)]
-    outcome, requests, _ = run(TEXT, policy, *replies[:3], refused, replies[3], completion('{"answer":"x"}'))
+    outcome, requests, _ = run(
+        TEXT, policy, *replies[:3], refused, replies[3], completion('{"answer":"x"}')
+    )
     assert isinstance(outcome, Settled)
     assert outcome.attempts[3].refused == ("response_format",)
     assert requests[3]["messages"] == requests[4]["messages"]
@@ -141,7 +164,9 @@ def test_a_refused_response_format_is_given_up() -> None:
 
 def test_a_step_that_changes_nothing_is_passed_over() -> None:
     """A call that is asked for alone is forced already, and no answer is structured here."""
-    policy = sr.RetryPolicy(escalation=["forced_tool", "response_format", "model"], models=["large"])
+    policy = sr.RetryPolicy(
+        escalation=["forced_tool", "response_format", "model"], models=["large"]
+    )
     wrong = [completion(calls=[call("search", {"query": n})]) for n in range(3)]
     outcome, requests, _ = run(CONTRACT, policy, *wrong, GOOD)
     assert steps(outcome) == [None, None, None, "model:large"]
@@ -150,7 +175,9 @@ def test_a_step_that_changes_nothing_is_passed_over() -> None:
 
 def test_steps_stay_in_force() -> None:
     """Each tier adds one to those before it; keywords have the last word."""
-    policy = sr.RetryPolicy(max_retries=5, escalation=["forced_tool", "model", {"temperature": 0}], models=["large"])
+    policy = sr.RetryPolicy(
+        max_retries=5, escalation=["forced_tool", "model", {"temperature": 0}], models=["large"]
+    )
     outcome, requests, _ = run(CONTRACT, policy, *map(bad, range(5)), GOOD)
     assert steps(outcome)[3:] == ["forced_tool", "model:large", "keywords"]
     last = requests[-1]
@@ -174,7 +201,11 @@ class TestHuman:
         """The calls are answered as not run, and the human's words follow as they are."""
         outcome, requests, asked = run(CONTRACT, self.POLICY, *map(bad, range(3)), GOOD)
         assert isinstance(outcome, Settled)
-        assert [turn["role"] for turn in requests[3]["messages"][2:]] == ["assistant", "tool", "user"]
+        assert [turn["role"] for turn in requests[3]["messages"][2:]] == [
+            "assistant",
+            "tool",
+            "user",
+        ]
         assert requests[3]["messages"][-1]["content"] == outcome.attempts[3].correction == "try tea"
         assert (outcome.attempts[3].escalation, outcome.attempts[3].tier) == ("human", 3)
         assert [issue.code for one in asked for issue in one.issues] == ["tool.unknown"]
@@ -195,7 +226,9 @@ class TestHuman:
 
     def test_the_seconds_count(self) -> None:
         """A human who takes longer than the deadline is too late."""
-        policy = sr.RetryPolicy(escalation=["human"], ask_human=lambda situation: "never", deadline=10)
+        policy = sr.RetryPolicy(
+            escalation=["human"], ask_human=lambda situation: "never", deadline=10
+        )
         flow = reply_flow(Ask(CONTRACT, dict(REQUEST), policy, sr.TieredSteering()))
         effect: Any = next(flow)
         for number in range(3):

@@ -77,7 +77,11 @@ def test_every_example_is_run_here() -> None:
     """No example stands unread, and each is short."""
     paths = {path.stem: path for path in FOLDER.glob("*.py") if not path.stem.startswith(APART)}
     assert sorted(paths) == sorted(PROMISES)
-    assert {name for name, path in paths.items() if len(path.read_text("utf-8").splitlines()) > MAX_LINES} == set()
+    assert {
+        name
+        for name, path in paths.items()
+        if len(path.read_text("utf-8").splitlines()) > MAX_LINES
+    } == set()
 
 
 @pytest.fixture(scope="module")
@@ -94,4 +98,6 @@ def test_an_example_keeps_its_promise(programs: Programs, name: str, tmp_path: P
     assert (status, stderr) == (0, "")
     left = iter(stdout.splitlines())
     for promise in PROMISES[name]:
-        assert any(re.search(promise, line) for line in left), f"{promise} is not in, or not in order:\n{stdout}"
+        assert any(re.search(promise, line) for line in left), (
+            f"{promise} is not in, or not in order:\n{stdout}"
+        )

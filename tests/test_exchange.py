@@ -44,7 +44,9 @@ DRIP = Pause(0.05)
 Call = Callable[..., Any]
 
 
-def raw(*parts: bytes | Pause, endless: bool = False, ending: WireEnding = WireEnding.HANG) -> HTTPReply:
+def raw(
+    *parts: bytes | Pause, endless: bool = False, ending: WireEnding = WireEnding.HANG
+) -> HTTPReply:
     """Send bytes as they are."""
     return HTTPReply(parts=parts, framing="raw", ending=ending, endless=endless)
 
@@ -65,11 +67,15 @@ SLOW = {
     "body, then silence": raw(HEAD, BODY[:9], Pause(DEADLINE / 2), BODY[9:12]),
     "half a body": HTTPReply(200, JSON_TYPE, (BODY[:20],), WireEnding.HANG),
     "dripped error": raw(HEAD.replace(b"200 OK", b"503 Busy"), *dripped(BODY * 3)),
-    "dripped redirect": raw(HEAD.replace(b"200 OK", b"307 Go\r\nLocation: /v1/x"), *dripped(BODY * 3)),
+    "dripped redirect": raw(
+        HEAD.replace(b"200 OK", b"307 Go\r\nLocation: /v1/x"), *dripped(BODY * 3)
+    ),
 }
 
 
-def reply_of(base_url: str, policy: sr.RetryPolicy, *, warm: Callable[[Any], Any] | None = None) -> Any:
+def reply_of(
+    base_url: str, policy: sr.RetryPolicy, *, warm: Callable[[Any], Any] | None = None
+) -> Any:
     """Make one call with the sync client, on a connection that ``warm`` opened before, if it is given."""
     with openai.OpenAI(api_key="none", base_url=base_url, max_retries=0) as inner:
         client = sr.wrap(inner, policy=policy)
@@ -106,7 +112,9 @@ def test_v4_the_deadline_is_total(name: str, call: Call) -> None:
 
 
 @pytest.mark.parametrize("theirs", [False, True], ids=["ours", "of another user"])
-@pytest.mark.parametrize("name", ["dripped headers", "headers, then silence", "flood of interim responses"])
+@pytest.mark.parametrize(
+    "name", ["dripped headers", "headers, then silence", "flood of interim responses"]
+)
 def test_v4_the_deadline_holds_on_a_connection_that_is_open(name: str, theirs: bool) -> None:
     """A connection that is used again is bounded like a new one, whoever of the client's users opened it."""
     served: list[Any] = [SLOW[name], GOOD]
@@ -114,7 +122,9 @@ def test_v4_the_deadline_holds_on_a_connection_that_is_open(name: str, theirs: b
     def warm(client: Any) -> None:
         (client.unwrapped.chat.completions.create if theirs else client.reply)(**ASK)
 
-    with LoopbackServer(lambda _: served.pop() if served else SLOW[name], patience=PATIENCE) as server:
+    with LoopbackServer(
+        lambda _: served.pop() if served else SLOW[name], patience=PATIENCE
+    ) as server:
         start = time.monotonic()
         with pytest.raises(sr.ReplyHalted):
             reply_of(server.base_url, sr.RetryPolicy(deadline=DEADLINE), warm=warm)
@@ -127,7 +137,10 @@ def test_v4_connecting_is_within_the_deadline() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         start = time.monotonic()
         with pytest.raises(sr.ReplyHalted):
-            reply_of(f"https://127.0.0.1:{listening.getsockname()[1]}/v1", sr.RetryPolicy(deadline=DEADLINE))
+            reply_of(
+                f"https://127.0.0.1:{listening.getsockname()[1]}/v1",
+                sr.RetryPolicy(deadline=DEADLINE),
+            )
         assert time.monotonic() - start < PATIENCE / 3
 
 
@@ -143,7 +156,9 @@ def test_v4_a_good_call_keeps_its_connection() -> None:
         pool = inner._client._transport._pool  # type: ignore[attr-defined]
         for _ in range(3):
             client.reply(**ASK)
-        assert [connection.info().split(", ")[-1] for connection in pool.connections] == ["Request Count: 3"]
+        assert [connection.info().split(", ")[-1] for connection in pool.connections] == [
+            "Request Count: 3"
+        ]
         with pytest.raises(sr.ReplyHalted):
             client.reply(**ASK, policy=sr.RetryPolicy(deadline=DEADLINE))
         assert pool.connections == []
@@ -151,7 +166,9 @@ def test_v4_a_good_call_keeps_its_connection() -> None:
 
 def test_v4_others_on_the_same_http_client_are_not_cut() -> None:
     """A user of the same HTTP client without our deadline reads a slow body to its end."""
-    slow = raw(HEAD.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"), *dripped(BODY[:8]), BODY[8:])
+    slow = raw(
+        HEAD.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"), *dripped(BODY[:8]), BODY[8:]
+    )
     served: list[Any] = [slow, GOOD]
     with (
         LoopbackServer(lambda _: served.pop(), patience=PATIENCE) as server,
@@ -163,7 +180,11 @@ def test_v4_others_on_the_same_http_client_are_not_cut() -> None:
 
 def compressed(make: Any, before: bytes) -> bytes:
     """Compress a body with 300 MB of blanks behind it."""
-    parts = [make.compress(before), *(make.compress(b" " * MEGABYTE) for _ in range(300)), make.flush()]
+    parts = [
+        make.compress(before),
+        *(make.compress(b" " * MEGABYTE) for _ in range(300)),
+        make.flush(),
+    ]
     return b"".join(parts)
 
 
@@ -179,7 +200,9 @@ def coded(coding: str, body: bytes, status: int = 200) -> HTTPReply:
 
 
 BOMBS: dict[str, Callable[[], HTTPReply]] = {
-    "endless": lambda: HTTPReply(200, JSON_TYPE, (BODY, b" " * 65_536), WireEnding.CUT, "chunked", endless=True),
+    "endless": lambda: HTTPReply(
+        200, JSON_TYPE, (BODY, b" " * 65_536), WireEnding.CUT, "chunked", endless=True
+    ),
     "gzip": lambda: coded("gzip", packed()),
     "deflate": lambda: coded("deflate", zlib.compress(BODY + b" " * CAP)),
     "raw deflate": lambda: coded("deflate", compressed(zlib.compressobj(wbits=-15), BODY)),
@@ -218,7 +241,9 @@ def test_v4_a_body_is_capped_after_decompression(name: str, call: Call) -> None:
 @both
 def test_v4_a_compressed_completion_is_read(call: Call) -> None:
     """Compression itself is no fault."""
-    with LoopbackServer(lambda _: HTTPReply(200, {"Content-Encoding": "gzip"}, (gzip.compress(BODY),))) as server:
+    with LoopbackServer(
+        lambda _: HTTPReply(200, {"Content-Encoding": "gzip"}, (gzip.compress(BODY),))
+    ) as server:
         assert call(server.base_url, sr.RetryPolicy(deadline=PATIENCE)) == HELLO
 
 
@@ -315,7 +340,8 @@ def test_v7_a_redirect_elsewhere_or_to_another_method_is_refused(
 
 @twins
 @pytest.mark.parametrize(
-    "location", ["http:/x", "http:x", "http:///x", "\\\\elsewhere.invalid\\x", "ftp://model.invalid/"]
+    "location",
+    ["http:/x", "http:x", "http:///x", "\\\\elsewhere.invalid\\x", "ftp://model.invalid/"],
 )
 def test_v7_no_spelling_of_a_target_leads_elsewhere(location: str, call: Twin) -> None:
     """For any Location, requests are made only to the origin that the caller named."""
@@ -329,9 +355,16 @@ def test_v7_no_spelling_of_a_target_leads_elsewhere(location: str, call: Twin) -
 @twins
 @pytest.mark.parametrize("status", [307, 308])
 @pytest.mark.parametrize(
-    "location", ["/v2/chat/completions", "http://model.invalid:80/v2/chat/completions", "HTTP://MODEL.INVALID/v2"]
+    "location",
+    [
+        "/v2/chat/completions",
+        "http://model.invalid:80/v2/chat/completions",
+        "HTTP://MODEL.INVALID/v2",
+    ],
 )
-def test_v7_one_redirect_within_the_origin_is_followed(status: int, location: str, call: Twin) -> None:
+def test_v7_one_redirect_within_the_origin_is_followed(
+    status: int, location: str, call: Twin
+) -> None:
     """The same request goes to the new path, method, body and key with it."""
     server = Server(redirect(status, location), GOOD)
     assert call(server).choices[0].message.content == "hello"
@@ -358,7 +391,9 @@ def test_v7_the_callers_http_client_is_not_changed() -> None:
         "request": [lambda request: seen.append(request.method)],
         "response": [lambda response: seen.append(str(response.status_code))],
     }
-    own = http.Client(transport=http.MockTransport(server.handle), event_hooks=hooks, follow_redirects=True)
+    own = http.Client(
+        transport=http.MockTransport(server.handle), event_hooks=hooks, follow_redirects=True
+    )
     inner = openai.OpenAI(api_key="none", base_url="http://model.invalid/v1", http_client=own)
     client = sr.wrap(inner)
     assert inner.chat.completions.create(**ASK).choices[0].message.content == "hello"
@@ -392,7 +427,9 @@ def test_a_wrapped_client_outlives_the_one_it_was_made_of() -> None:
     assert client.reply(**ASK) == HELLO
     assert client.with_options(timeout=3).reply(**ASK) == HELLO
     client.unwrapped.close()
-    with pytest.raises((RuntimeError, sr.TransportFailed)):  # openai 2 reads any exception as a broken connection
+    with pytest.raises(
+        (RuntimeError, sr.TransportFailed)
+    ):  # openai 2 reads any exception as a broken connection
         client.reply(**ASK)
 
 
@@ -429,10 +466,16 @@ def test_v7_a_thousand_calls_into_an_outage_cost_a_tenth_more() -> None:
     def handle(_: Any) -> Any:
         with lock:
             state["requests"] += 1
-        return http.Response(503, headers={"retry-after": "0"}) if state["down"] else http.Response(200, json=GOOD)
+        return (
+            http.Response(503, headers={"retry-after": "0"})
+            if state["down"]
+            else http.Response(200, json=GOOD)
+        )
 
     own = http.Client(transport=http.MockTransport(handle))
-    client = sr.wrap(openai.OpenAI(api_key="none", base_url="http://model.invalid/v1", http_client=own))
+    client = sr.wrap(
+        openai.OpenAI(api_key="none", base_url="http://model.invalid/v1", http_client=own)
+    )
     clients = [client, client.with_options(timeout=9), client.watched(lambda _: None)]
     reasons: list[str] = []
 

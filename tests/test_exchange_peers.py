@@ -96,7 +96,9 @@ def test_v4_a_request_that_is_read_slowly_is_cut() -> None:
     def read_slowly(listening: socket.socket) -> None:
         with suppress(OSError), listening.accept()[0] as peer:
             while not over.wait(DEADLINE / 3):
-                for _ in range(16):  # a megabyte: enough to let the client send on before its timeout
+                for _ in range(
+                    16
+                ):  # a megabyte: enough to let the client send on before its timeout
                     if not peer.recv(65_536):
                         return
 
@@ -122,15 +124,24 @@ class Around(http.BaseTransport):  # type: ignore[misc]  # of the one HTTP libra
         return (held[0] if isinstance(held, list) else held).handle_request(request)
 
 
-@pytest.mark.parametrize("held", [lambda one: one, lambda one: [one], lambda one: {"one": one}, Around])
-def test_v4_the_deadline_holds_on_an_open_connection_behind_a_programs_own_transport(held: Callable[..., Any]) -> None:
+@pytest.mark.parametrize(
+    "held", [lambda one: one, lambda one: [one], lambda one: {"one": one}, Around]
+)
+def test_v4_the_deadline_holds_on_an_open_connection_behind_a_programs_own_transport(
+    held: Callable[..., Any],
+) -> None:
     """A connection that another user opened is bounded, however deep in transports it lies."""
     slow = HTTPReply(
-        parts=(b"HTTP/1.1 200 OK\r\n", *(b"X: y\r\n", Pause(0.05)) * 600), framing="raw", ending=WireEnding.HANG
+        parts=(b"HTTP/1.1 200 OK\r\n", *(b"X: y\r\n", Pause(0.05)) * 600),
+        framing="raw",
+        ending=WireEnding.HANG,
     )
     served: list[Any] = [slow, completion("hello")]
     http_client = http.Client(transport=Around(held(http.HTTPTransport())))
-    with LoopbackServer(lambda _: served.pop() if served else slow, patience=PATIENCE) as server, http_client:
+    with (
+        LoopbackServer(lambda _: served.pop() if served else slow, patience=PATIENCE) as server,
+        http_client,
+    ):
         inner = openai.OpenAI(api_key="none", base_url=server.base_url, http_client=http_client)
         inner.chat.completions.create(**ASK)
         assert halted_after(server.base_url, http_client) < PATIENCE / 3
@@ -164,11 +175,15 @@ except sr.TransportFailed:
 @pytest.mark.parametrize("twin", ["sync", "async"])
 def test_v4_a_body_in_pieces_of_two_bytes_takes_the_memory_of_its_bytes(twin: str) -> None:
     """Small pieces are joined while they come: 2 MB in chunks of two bytes take some MB."""
-    ran = subprocess.run([sys.executable, "-c", IN_SMALL_PIECES, twin], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", IN_SMALL_PIECES, twin], capture_output=True, text=True, check=True
+    )
     assert int(ran.stdout) < 30_000  # kilobytes
 
 
-@pytest.mark.parametrize("timeout", [None, 5.0, http.Timeout(None)], ids=["none", "number", "parts"])
+@pytest.mark.parametrize(
+    "timeout", [None, 5.0, http.Timeout(None)], ids=["none", "number", "parts"]
+)
 @pytest.mark.parametrize("deadline", [math.inf, 1e300, 1e12])
 def test_v4_a_deadline_beyond_all_time_is_none(deadline: float, timeout: Any) -> None:
     """A call with a deadline in the far future works as one without."""

@@ -80,9 +80,18 @@ def test_errors_show_where_they_are_imported_from() -> None:
     seen: list[type[Exception]] = []
     while pending:
         seen.append(pending.pop())
-        ours = [kind for kind in seen[-1].__subclasses__() if kind.__module__.startswith("strictreply")]
-        pending += [kind for kind in ours if not any(base.__module__ == "openai" for base in kind.__mro__)]
-    assert {kind.__name__ for kind in seen} >= {"ReplyRejected", "StateError", "SessionConflict", "Unanswered"}
+        ours = [
+            kind for kind in seen[-1].__subclasses__() if kind.__module__.startswith("strictreply")
+        ]
+        pending += [
+            kind for kind in ours if not any(base.__module__ == "openai" for base in kind.__mro__)
+        ]
+    assert {kind.__name__ for kind in seen} >= {
+        "ReplyRejected",
+        "StateError",
+        "SessionConflict",
+        "Unanswered",
+    }
     for error in seen:
         assert "._" not in error.__module__
         assert getattr(import_module(error.__module__), error.__name__) is error

@@ -14,7 +14,10 @@ from strictreply.values._limits import DEFAULT_LIMITS, Extraction, Limits
 
 OBJECTS = st.dictionaries(
     st.text(max_size=3),
-    st.none() | st.integers() | st.text(max_size=8) | st.lists(st.booleans() | st.dictionaries(st.text(), st.text())),
+    st.none()
+    | st.integers()
+    | st.text(max_size=8)
+    | st.lists(st.booleans() | st.dictionaries(st.text(), st.text())),
     max_size=3,
 )
 PROSE = st.text(alphabet=st.characters(exclude_characters="{", codec="utf-8"))
@@ -47,7 +50,9 @@ def test_first_object_of_a_text(text: str, found: str | None) -> None:
 
 
 @pytest.mark.req("T19")
-@pytest.mark.parametrize("answer", ["a } b", "a { b", '"} {', "\\", '\\"}', "{}", "```", "</think>"])
+@pytest.mark.parametrize(
+    "answer", ["a } b", "a { b", '"} {', "\\", '\\"}', "{}", "```", "</think>"]
+)
 def test_braces_in_strings_are_no_braces(answer: str) -> None:
     """An object is taken whole, whatever its strings hold."""
     text = json.dumps({"answer": answer})
@@ -191,7 +196,20 @@ def test_the_search_is_bounded() -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", ["{", '{"', '{"a":', '{"":}', '{"a":{"b":1},', '{"a":1,"a":2}', "{ ", '{"a{"', "```json\n", "<think>", '"{']
+    "unit",
+    [
+        "{",
+        '{"',
+        '{"a":',
+        '{"":}',
+        '{"a":{"b":1},',
+        '{"a":1,"a":2}',
+        "{ ",
+        '{"a{"',
+        "```json\n",
+        "<think>",
+        '"{',
+    ],
 )
 def test_hostile_texts_are_left_alone_or_cut(unit: str) -> None:
     """A megabyte of any one beginning comes to an end, without an exception."""

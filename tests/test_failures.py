@@ -76,7 +76,11 @@ def test_a_spent_quota_is_no_rate_limit(code: str) -> None:
     """HTTP 429 for money that is spent is not repeated."""
     failure = classify(StatusError(429, {"retry-after": "1"}, code))
     assert failure is not None
-    assert (failure.kind, failure.retryable, failure.retry_after) == ("insufficient_credits", False, None)
+    assert (failure.kind, failure.retryable, failure.retry_after) == (
+        "insufficient_credits",
+        False,
+        None,
+    )
 
 
 ERROR = {"code": "tool_use_failed", "failed_generation": "<function=search>"}
@@ -119,14 +123,18 @@ def test_v9_the_error_in_a_body_is_kept(body: object, error: object) -> None:
         (json.JSONDecodeError("no JSON", "<html>", 0), "unreadable_response", True),
     ],
 )
-def test_an_exception_without_status_is_told_by_its_class(error: Exception, kind: str, retryable: bool) -> None:
+def test_an_exception_without_status_is_told_by_its_class(
+    error: Exception, kind: str, retryable: bool
+) -> None:
     """Timeouts and lost connections are known by name, whatever SDK raised them."""
     failure = classify(error)
     assert failure is not None
     assert (failure.kind, failure.retryable, failure.cause) == (kind, retryable, error)
 
 
-@pytest.mark.parametrize("error", [TypeError("bug"), ValueError(), KeyError("x"), RuntimeError(), OSError()])
+@pytest.mark.parametrize(
+    "error", [TypeError("bug"), ValueError(), KeyError("x"), RuntimeError(), OSError()]
+)
 def test_a_bug_is_no_failure(error: Exception) -> None:
     """An exception that no transport raises is not read as a failure."""
     assert classify(error) is None
@@ -158,16 +166,23 @@ DATE = "Wed, 21 Oct 2015 07:28:00 GMT"
         ({"retry-after": ""}, None),
     ],
 )
-def test_retry_after_is_read_in_every_spelling(headers: dict[str, str], seconds: float | None) -> None:
+def test_retry_after_is_read_in_every_spelling(
+    headers: dict[str, str], seconds: float | None
+) -> None:
     """Seconds, milliseconds and dates count from the response; what means nothing is None."""
     assert retry_after(headers) == seconds
 
 
 @pytest.mark.parametrize("date", [{}, {"date": ""}, {"date": "yesterday"}])
-@pytest.mark.parametrize(("now", "seconds"), [(1445412480.0, 30.0), (1445412509.5, 0.5), (1445412600.0, 0.0)])
+@pytest.mark.parametrize(
+    ("now", "seconds"), [(1445412480.0, 30.0), (1445412509.5, 0.5), (1445412600.0, 0.0)]
+)
 def test_v14_a_date_alone_counts_from_now(date: dict[str, str], now: float, seconds: float) -> None:
     """Without a ``Date`` that can be read, ``Retry-After`` as a date counts from the moment it is read."""
-    assert retry_after({"retry-after": "Wed, 21 Oct 2015 07:28:30 GMT", **date}, clock=lambda: now) == seconds
+    assert (
+        retry_after({"retry-after": "Wed, 21 Oct 2015 07:28:30 GMT", **date}, clock=lambda: now)
+        == seconds
+    )
 
 
 def test_v14_a_date_alone_reaches_the_failure() -> None:
@@ -180,7 +195,9 @@ def test_v14_a_date_alone_reaches_the_failure() -> None:
     assert past.retry_after == 0.0
 
 
-@pytest.mark.parametrize(("value", "seconds"), [(5, 5.0), (2.5, 2.5), (-5, None), ([5], None), (None, None)])
+@pytest.mark.parametrize(
+    ("value", "seconds"), [(5, 5.0), (2.5, 2.5), (-5, None), ([5], None), (None, None)]
+)
 def test_a_header_that_is_no_text_harms_nothing(value: Any, seconds: float | None) -> None:
     """A number among the headers of another SDK's error counts as its text would; anything else is None."""
     assert retry_after({"retry-after": value, "date": value}) == seconds
@@ -205,7 +222,9 @@ def test_a_failure_is_told_without_the_servers_words() -> None:
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_v7_our_own_stop_is_found_under_what_an_sdk_made_of_it(wrapped: bool) -> None:
     """An exchange that we broke off ends with our failure, also where the SDK reads it as a broken connection."""
-    stopped = ExchangeStopped(Failure("redirect_refused", retryable=False, status_code=307, detail="to http://x"))
+    stopped = ExchangeStopped(
+        Failure("redirect_refused", retryable=False, status_code=307, detail="to http://x")
+    )
     error: Exception = stopped
     if wrapped:
         error = APIConnectionError("Connection error.")

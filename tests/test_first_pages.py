@@ -32,7 +32,10 @@ def test_the_page_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The programs of the page, run in order, print the text blocks of the page, and nothing else."""
     page = Page.named(name)
     for library in ELSEWHERE:
-        if any(re.search(rf"^(?:from|import) {library}\b", program, re.MULTILINE) for program in page.programs):
+        if any(
+            re.search(rf"^(?:from|import) {library}\b", program, re.MULTILINE)
+            for program in page.programs
+        ):
             pytest.importorskip(library, reason="not installed here")
     page.run_and_close()
     assert capsys.readouterr().out == "".join(page.shown)
@@ -46,7 +49,9 @@ def test_lines_can_be_read_in_an_editor(name: str) -> None:
     assert [line for line in lines if len(line) > LONGEST_LINE] == []
 
 
-def told_by_pytest(pytester: pytest.Pytester, program: str, *options: str, name: str = "test_shop") -> str:
+def told_by_pytest(
+    pytester: pytest.Pytester, program: str, *options: str, name: str = "test_shop"
+) -> str:
     """Run a test file as a newcomer does, and give what is printed."""
     pytester.makeini("[pytest]\n")
     pytester.makepyfile(**{name: program})
@@ -65,7 +70,9 @@ APP, TEST, QUOTES = (f"{program}\n\n" for program in TUTORIAL.programs[4:7])
 
 
 @pytest.mark.parametrize(("run", "options"), [(0, ()), (1, ("--malformed=all",))])
-def test_the_tutorial_catches_the_bug(pytester: pytest.Pytester, run: int, options: tuple[str, ...]) -> None:
+def test_the_tutorial_catches_the_bug(
+    pytester: pytest.Pytester, run: int, options: tuple[str, ...]
+) -> None:
     """The app of the tutorial fails the marked test as the page shows."""
     told = told_by_pytest(pytester, APP + TEST, *options)
     assert [line for line in shown_by_pytest()[run] if line not in told] == []
@@ -80,10 +87,15 @@ def test_the_tutorial_mends_the_bug(pytester: pytest.Pytester) -> None:
     after = "".join(f"{line[1:]}\n" for line in change.splitlines() if line[0] != "-")
     assert before in whole
     mended = (
-        whole.replace(before, after).replace(', kinds=["args"]', "").replace("llm.openai()", "sr.wrap(llm.openai())")
+        whole.replace(before, after)
+        .replace(', kinds=["args"]', "")
+        .replace("llm.openai()", "sr.wrap(llm.openai())")
     )
     told = told_by_pytest(
-        pytester, mended.replace("import openai\n", "").replace("import json\n", "import strictreply as sr\n")
+        pytester,
+        mended.replace("import openai\n", "").replace(
+            "import json\n", "import strictreply as sr\n"
+        ),
     )
     assert [line for line in shown_by_pytest()[2] if line not in told] == []
 
@@ -95,7 +107,10 @@ def test_the_langchain_app_is_caught_and_mended(pytester: pytest.Pytester) -> No
     app, test, mended = (f"{program}\n\n" for program in page.programs)
     told = told_by_pytest(pytester, app + test, name="test_hotel")
     assert [line for line in shown_by_pytest(page)[0] if line not in told] == []
-    assert re.search(r"= \d+ passed, \d+ deselected", told_by_pytest(pytester, app + test + mended, "-k", "guarded"))
+    assert re.search(
+        r"= \d+ passed, \d+ deselected",
+        told_by_pytest(pytester, app + test + mended, "-k", "guarded"),
+    )
 
 
 def test_the_typed_answer_passes_the_test_of_its_page(pytester: pytest.Pytester) -> None:

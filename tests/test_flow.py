@@ -39,12 +39,18 @@ GOOD = completion(calls=[call("search", {"query": "tea"})])
 WRONG = completion(calls=[call("search", {"query": 1})])
 CLOCK = Tool.from_json_schema("clock", {"type": "object", "properties": {}})
 TWO_WRONG = completion(
-    calls=[call("search", {"query": 1}, "a"), call("clock", {}, "b"), call("weather", {"city": 2}, "c")]
+    calls=[
+        call("search", {"query": 1}, "a"),
+        call("clock", {}, "b"),
+        call("weather", {"city": 2}, "c"),
+    ]
 )
 TWO_CALLS = [call("search", {"query": "tea"}, "x"), call("weather", {"city": "Oslo"}, "y")]
 TWO_RIGHT = completion(calls=TWO_CALLS)
 OSLO = completion(calls=[call("weather", {"city": "Oslo"})])
-TWO_WRONG_FIRST = completion(calls=[call("search", {"query": 1}, "a"), call("weather", {"city": "Oslo"}, "b")])
+TWO_WRONG_FIRST = completion(
+    calls=[call("search", {"query": 1}, "a"), call("weather", {"city": "Oslo"}, "b")]
+)
 
 
 def flow_of(policy: RetryPolicy | None = None, **declared: Any) -> Generator[Any, Any, Outcome]:
@@ -96,7 +102,9 @@ def test_the_happy_path_is_one_call_and_one_note() -> None:
 @pytest.mark.parametrize("retries", [0, 1, 2, 5])
 def test_calls_are_one_and_the_retries(retries: int) -> None:
     """A model that never fits is asked exactly 1 + max_retries times."""
-    outcome, effects = finish(flow_of(RetryPolicy(max_retries=retries)), *[completion("")] * (retries + 1))
+    outcome, effects = finish(
+        flow_of(RetryPolicy(max_retries=retries)), *[completion("")] * (retries + 1)
+    )
     assert isinstance(outcome, Ended)
     assert outcome.end == End("rejected", "retries")
     assert len(calls(effects)) == len(outcome.attempts) == retries + 1
@@ -104,10 +112,18 @@ def test_calls_are_one_and_the_retries(retries: int) -> None:
 
 def test_each_attempt_is_recorded_with_what_asked_for_it() -> None:
     """Attempts say their number, tier, scope, correction, faults, tokens and seconds."""
-    outcome, _ = finish(flow_of(), Replied(WRONG, 1.5), Failed(Failure("timeout", retryable=True), 2.0), GOOD)
+    outcome, _ = finish(
+        flow_of(), Replied(WRONG, 1.5), Failed(Failure("timeout", retryable=True), 2.0), GOOD
+    )
     assert isinstance(outcome, Settled)
     first, second, third = outcome.attempts
-    assert (first.number, first.tier, first.scope, first.correction, first.seconds) == (1, 0, None, None, 1.5)
+    assert (first.number, first.tier, first.scope, first.correction, first.seconds) == (
+        1,
+        0,
+        None,
+        None,
+        1.5,
+    )
     assert [issue.code for issue in first.issues] == ["args.type"]
     assert (second.tier, second.scope, second.failure, second.raw, second.usage.total_tokens) == (
         *(1, "search", "timeout"),
@@ -131,7 +147,9 @@ def test_a_failed_transport_is_repeated_unchanged_after_a_pause() -> None:
 def test_every_event_counts_against_the_deadline() -> None:
     """Calls, pauses and watchers spend the deadline; each call is given what is left of it."""
     flow = flow_of(RetryPolicy(deadline=10, wait=wait_fixed(2)))
-    outcome, effects = finish(flow, Replied(completion(""), 3), Replied(completion(""), 4), Replied(GOOD, 0))
+    outcome, effects = finish(
+        flow, Replied(completion(""), 3), Replied(completion(""), 4), Replied(GOOD, 0)
+    )
     assert isinstance(outcome, Ended)
     assert outcome.end == End("halted", "deadline")
     assert [effect.timeout for effect in calls(effects)] == [10, 5]
@@ -152,7 +170,9 @@ def test_checks_and_watchers_spend_the_deadline_too(slow: Noted | Checked) -> No
     assert ended.value.value.end == End("halted", "deadline")
 
 
-@pytest.mark.parametrize("slow", [Noted(10), Checked((), 10), Replied(GOOD, 10), Replied(GOOD, 1, 9)])
+@pytest.mark.parametrize(
+    "slow", [Noted(10), Checked((), 10), Replied(GOOD, 10), Replied(GOOD, 1, 9)]
+)
 def test_v5_nothing_is_accepted_after_the_deadline(slow: Any) -> None:
     """A reply that fits is not accepted when it, its check, its watcher or what came before the call ended too late."""
     checked = Tool.from_json_schema("search", SCHEMA, check=lambda args: None)
@@ -161,7 +181,9 @@ def test_v5_nothing_is_accepted_after_the_deadline(slow: Any) -> None:
     assert isinstance(flow.send(slow if isinstance(slow, Replied) else Replied(GOOD)), Check)
     told = flow.send(slow if isinstance(slow, Checked) else Checked(()))
     assert isinstance(told, Notify)
-    assert told.attempt.accepted is isinstance(slow, Noted)  # a watcher cannot know how long it will take
+    assert told.attempt.accepted is isinstance(
+        slow, Noted
+    )  # a watcher cannot know how long it will take
     with pytest.raises(StopIteration) as ended:
         flow.send(slow if isinstance(slow, Noted) else Noted())
     assert ended.value.value.end == End("halted", "deadline")
@@ -188,7 +210,9 @@ def test_v7_a_repeat_of_the_transport_is_claimed_and_a_correction_is_not() -> No
 
 def test_v7_without_a_quota_nothing_is_claimed() -> None:
     """``quota=None`` leaves repeats to ``transport_retries`` alone."""
-    outcome, effects = finish(flow_of(RetryPolicy(quota=None)), Failed(Failure("connection", retryable=True)), GOOD)
+    outcome, effects = finish(
+        flow_of(RetryPolicy(quota=None)), Failed(Failure("connection", retryable=True)), GOOD
+    )
     assert isinstance(outcome, Settled)
     assert not any(isinstance(effect, Claim) for effect in effects)
 
@@ -204,7 +228,9 @@ def test_a_pause_that_took_too_long_ends_at_the_deadline() -> None:
     assert stopped.value.value.end == End("halted", "deadline")
 
 
-@pytest.mark.parametrize(("reply", "reason"), [(refusal(), "refusal"), (filtered(), "content_filter")])
+@pytest.mark.parametrize(
+    ("reply", "reason"), [(refusal(), "refusal"), (filtered(), "content_filter")]
+)
 def test_a_refusal_ends_after_one_call(reply: dict[str, Any], reason: str) -> None:
     """A refusal of the model or the provider is not asked again."""
     outcome, effects = finish(flow_of(), reply)
@@ -248,7 +274,10 @@ def test_a_malformed_envelope_is_sent_again_without_a_correction() -> None:
         {"choices": [{"message": None}]},
         {"choices": [{"message": []}]},
         {"choices": {"0": {}}},
-        {"error": {"message": "overloaded"}, "choices": [{"message": {"role": "assistant", "content": "x"}}]},
+        {
+            "error": {"message": "overloaded"},
+            "choices": [{"message": {"role": "assistant", "content": "x"}}],
+        },
     ],
 )
 def test_what_is_no_completion_is_never_accepted(response: Any) -> None:
@@ -293,17 +322,25 @@ class TestScoped:
 
     def test_one_well_formed_completion_comes_back(self) -> None:
         """The new arguments stand under the original id, the sibling is untouched, the order is kept."""
-        fixed = completion(calls=[call("search", {"query": "tea", "limit": 3}, "zzz")], finish_reason="stop")
+        fixed = completion(
+            calls=[call("search", {"query": "tea", "limit": 3}, "zzz")], finish_reason="stop"
+        )
         outcome, _ = finish(flow_of(parallel=True), TWO_WRONG_FIRST, fixed)
         assert isinstance(outcome, Settled)
         assert outcome.spliced
         assert outcome.reply == ToolCalls(
-            (ToolCall("search", {"query": "tea", "limit": 3}, "a"), ToolCall("weather", {"city": "Oslo"}, "b"))
+            (
+                ToolCall("search", {"query": "tea", "limit": 3}, "a"),
+                ToolCall("weather", {"city": "Oslo"}, "b"),
+            )
         )
         choice = outcome.response["choices"][0]
         assert [one["id"] for one in choice["message"]["tool_calls"]] == ["a", "b"]
         assert choice["message"]["tool_calls"][1] == call("weather", {"city": "Oslo"}, "b")
-        assert (choice["finish_reason"], outcome.response["usage"]) == ("tool_calls", fixed["usage"])
+        assert (choice["finish_reason"], outcome.response["usage"]) == (
+            "tool_calls",
+            fixed["usage"],
+        )
 
     @pytest.mark.req("T29")
     @pytest.mark.parametrize(
@@ -311,7 +348,9 @@ class TestScoped:
         [
             completion(calls=[call("weather", {"city": "Oslo"})]),
             completion("an answer instead"),
-            completion(calls=[call("search", {"query": "a"}, "x"), call("search", {"query": "b"}, "y")]),
+            completion(
+                calls=[call("search", {"query": "a"}, "x"), call("search", {"query": "b"}, "y")]
+            ),
         ],
     )
     def test_another_tool_is_a_failed_attempt(self, switched: dict[str, Any]) -> None:
@@ -329,7 +368,10 @@ class TestScoped:
     @pytest.mark.parametrize(
         ("switched", "reply"),
         [
-            (completion(calls=[call("weather", {"city": "Oslo"})]), ToolCall("weather", {"city": "Oslo"}, "call_a")),
+            (
+                completion(calls=[call("weather", {"city": "Oslo"})]),
+                ToolCall("weather", {"city": "Oslo"}, "call_a"),
+            ),
             (completion("an answer"), DirectAnswer("an answer")),
         ],
     )
@@ -365,13 +407,17 @@ class TestScoped:
         assert [made.scope for made in outcome.attempts] == [None, "search", "search"]
         last = calls(effects)[2].request
         assert last["max_tokens"] == 20
-        assert "/query" in last["messages"][-1]["content"]  # the fault in what is shown is still named
+        assert (
+            "/query" in last["messages"][-1]["content"]
+        )  # the fault in what is shown is still named
         assert "token limit" not in last["messages"][-1]["content"].partition("\n")[2]
         assert isinstance(outcome.reply, ToolCalls)
 
     def test_several_wrong_calls_are_asked_for_in_one_request(self) -> None:
         """Their tools alone are sent and one must be called; each call's own tool turn says what is wrong with it."""
-        outcome, effects = finish(flow_of(parallel=True, tools=[SEARCH, WEATHER, CLOCK]), TWO_WRONG, TWO_RIGHT)
+        outcome, effects = finish(
+            flow_of(parallel=True, tools=[SEARCH, WEATHER, CLOCK]), TWO_WRONG, TWO_RIGHT
+        )
         request = calls(effects)[1].request
         assert [tool["function"]["name"] for tool in request["tools"]] == ["search", "weather"]
         assert (request["tool_choice"], request["parallel_tool_calls"]) == ("required", True)
@@ -388,17 +434,25 @@ class TestScoped:
     def test_a_partly_good_answer_keeps_what_is_good(self) -> None:
         """Of two calls asked for again, the one that is still wrong is asked for alone."""
         partly = completion(calls=[call("weather", {"city": 3}), call("search", {"query": "tea"})])
-        outcome, effects = finish(flow_of(parallel=True, tools=[SEARCH, WEATHER, CLOCK]), TWO_WRONG, partly, OSLO)
+        outcome, effects = finish(
+            flow_of(parallel=True, tools=[SEARCH, WEATHER, CLOCK]), TWO_WRONG, partly, OSLO
+        )
         assert isinstance(outcome, Settled)
         assert [made.scope for made in outcome.attempts] == [None, "search, weather", "weather"]
         request = calls(effects)[2].request
         assert request["tool_choice"] == {"type": "function", "function": {"name": "weather"}}
-        assert [one["function"]["name"] for one in request["messages"][2]["tool_calls"]] == ["weather"]
+        assert [one["function"]["name"] for one in request["messages"][2]["tool_calls"]] == [
+            "weather"
+        ]
         assert isinstance(outcome.reply, ToolCalls)
         assert [one.args for one in outcome.reply.calls] == [{"query": "tea"}, {}, {"city": "Oslo"}]
 
-    @pytest.mark.parametrize("other", [OSLO, completion("done"), completion(calls=[*TWO_CALLS, *TWO_CALLS])])
-    def test_fewer_more_or_other_calls_leave_the_frozen_message(self, other: dict[str, Any]) -> None:
+    @pytest.mark.parametrize(
+        "other", [OSLO, completion("done"), completion(calls=[*TWO_CALLS, *TWO_CALLS])]
+    )
+    def test_fewer_more_or_other_calls_leave_the_frozen_message(
+        self, other: dict[str, Any]
+    ) -> None:
         """They are a switch, and the same calls are asked for again with their own faults."""
         flow = flow_of(parallel=True, tools=[SEARCH, WEATHER, CLOCK])
         outcome, effects = finish(flow, TWO_WRONG, other, TWO_RIGHT)
@@ -410,12 +464,18 @@ class TestScoped:
 
     def test_the_words_for_several_calls_are_within_one_bound(self) -> None:
         """For any number of wrong calls the correction has at most 2 KB, and each call's turn names a fault."""
-        many = completion(calls=[call("search", {f"key{n}": n for n in range(40)}, f"id{i}") for i in range(12)])
-        outcome, effects = finish(flow_of(RetryPolicy(max_retries=1), parallel=True), many, completion(""))
+        many = completion(
+            calls=[call("search", {f"key{n}": n for n in range(40)}, f"id{i}") for i in range(12)]
+        )
+        outcome, effects = finish(
+            flow_of(RetryPolicy(max_retries=1), parallel=True), many, completion("")
+        )
         assert isinstance(outcome, Ended)
         assert len(str(outcome.attempts[1].correction).encode()) <= 2000
         turns = calls(effects)[1].request["messages"][3:]
-        assert ["/query" in turn["content"] for turn in turns] == [True] * 8  # behind these none is read
+        assert ["/query" in turn["content"] for turn in turns] == [
+            True
+        ] * 8  # behind these none is read
 
     @pytest.mark.req("T31")
     def test_a_corrected_call_is_judged_again(self) -> None:
@@ -431,11 +491,17 @@ class TestScoped:
         outcome, effects = finish(flow_of(), completion(calls=[call("search", '{"query":')]), GOOD)
         assert isinstance(outcome, Settled)
         assert outcome.attempts[1].scope == "search"
-        assert [turn["role"] for turn in calls(effects)[1].request["messages"][2:]] == ["assistant", "user"]
+        assert [turn["role"] for turn in calls(effects)[1].request["messages"][2:]] == [
+            "assistant",
+            "user",
+        ]
 
     def test_the_text_channel_is_scoped_by_its_instructions(self) -> None:
         """There the arguments of that tool are asked for alone; a reply that is the whole union is taken as well."""
-        wrong, good = completion('{"tool":"search","args":{}}'), completion('{"tool":"search","args":{"query":"x"}}')
+        wrong, good = (
+            completion('{"tool":"search","args":{}}'),
+            completion('{"tool":"search","args":{"query":"x"}}'),
+        )
         outcome, effects = finish(flow_of(channel="text"), wrong, good)
         assert isinstance(outcome, Settled)
         assert (outcome.response, outcome.spliced) == (good, False)
@@ -451,7 +517,12 @@ def test_a_users_check_is_an_effect_and_its_faults_are_corrected() -> None:
     next(flow)
     effect = flow.send(Replied(GOOD))
     assert isinstance(effect, Check)
-    issue = Issue("args.check", Category.FORMAT_ERROR, "/tool_calls/0/function/arguments/query", "not for sale")
+    issue = Issue(
+        "args.check",
+        Category.FORMAT_ERROR,
+        "/tool_calls/0/function/arguments/query",
+        "not for sale",
+    )
     noted = flow.send(Checked((issue,), 0.25))
     assert isinstance(noted, Notify)
     assert noted.attempt.issues == (issue,)
@@ -468,7 +539,11 @@ def test_the_requests_of_a_flow_never_touch_the_callers_messages() -> None:
 
 
 GENERATED = '<function=search>{"query": 1}</function>'
-TOOL_USE_FAILED = {"code": "tool_use_failed", "message": "see failed_generation", "failed_generation": GENERATED}
+TOOL_USE_FAILED = {
+    "code": "tool_use_failed",
+    "message": "see failed_generation",
+    "failed_generation": GENERATED,
+}
 BAD_REQUEST = Failure("invalid_request", retryable=False, status_code=400)
 
 
@@ -477,10 +552,19 @@ def failed(error: Any = None, failure: Failure = BAD_REQUEST) -> Failed:
     return Failed(replace(failure, error=error))
 
 
-def cut_flow(limit: int = 4096, policy: RetryPolicy | None = None, **declared: Any) -> Generator[Any, Any, Outcome]:
+def cut_flow(
+    limit: int = 4096, policy: RetryPolicy | None = None, **declared: Any
+) -> Generator[Any, Any, Outcome]:
     """Start the loop for a request with a token limit."""
     contract = Contract(**{"tools": [SEARCH, WEATHER], **declared})
-    return reply_flow(Ask(contract, {"messages": USER, "max_tokens": limit}, policy or RetryPolicy(), TieredSteering()))
+    return reply_flow(
+        Ask(
+            contract,
+            {"messages": USER, "max_tokens": limit},
+            policy or RetryPolicy(),
+            TieredSteering(),
+        )
+    )
 
 
 def limits(effects: list[Any]) -> list[int]:
@@ -501,7 +585,9 @@ class TestTokenLimits:
 
     def test_v6_a_refused_limit_is_a_cut_reply(self) -> None:
         """A 400 for a limit that we raised goes on with the limit before it, and asks for less."""
-        outcome, effects = finish(cut_flow(), truncated("long"), failed({"code": "invalid_value"}), truncated(), GOOD)
+        outcome, effects = finish(
+            cut_flow(), truncated("long"), failed({"code": "invalid_value"}), truncated(), GOOD
+        )
         assert isinstance(outcome, Settled)
         assert limits(effects) == [4096, 8192, 4096, 4096]
         _, refused, again, _ = outcome.attempts
@@ -519,7 +605,9 @@ class TestTokenLimits:
         assert (outcome.end, outcome.failure) == (End("rejected", "retries"), None)
         assert [issue.code for issue in outcome.attempts[-1].issues] == ["reply.truncated"]
 
-    @pytest.mark.parametrize("events", [[failed()], [truncated(), failed(), failed()], [completion(""), failed()]])
+    @pytest.mark.parametrize(
+        "events", [[failed()], [truncated(), failed(), failed()], [completion(""), failed()]]
+    )
     def test_v6_any_other_refused_request_fails(self, events: list[Any]) -> None:
         """A 400 to the caller's own limit is the transport's failure, as before."""
         outcome, _ = finish(cut_flow(policy=RetryPolicy(max_reply_tokens=8192)), *events)
@@ -551,7 +639,9 @@ class TestTokenLimits:
         assert [made.scope for made in outcome.attempts] == [None, "search", "search", "search"]
 
     @pytest.mark.parametrize("reason", ["stop", "tool_calls"])
-    @pytest.mark.parametrize("of", [{"calls": [call("search", {"query": "tea"})]}, {"content": "It is don"}])
+    @pytest.mark.parametrize(
+        "of", [{"calls": [call("search", {"query": "tea"})]}, {"content": "It is don"}]
+    )
     def test_v8_a_relabelled_cut_gets_more_room(self, reason: str, of: dict[str, Any]) -> None:
         """A reply of as many tokens as its own request allowed is cut: asked for again, with more room."""
         relabelled = completion(**of, finish_reason=reason, tokens=(10, 50))
@@ -582,10 +672,14 @@ class TestTokenLimits:
 class TestErrorsOfTheModel:
     """V9: what the API reports as an error and is the model's, or its provider's, to answer for."""
 
-    @pytest.mark.parametrize("kind", [{}, {"kind": "server_error", "retryable": True, "status_code": 500}])
+    @pytest.mark.parametrize(
+        "kind", [{}, {"kind": "server_error", "retryable": True, "status_code": 500}]
+    )
     def test_v9_what_the_provider_could_not_read_is_corrected(self, kind: dict[str, Any]) -> None:
         """The generation in the error is replayed as the assistant's own turn, and nowhere else."""
-        outcome, effects = finish(flow_of(), failed(TOOL_USE_FAILED, replace(BAD_REQUEST, **kind)), GOOD)
+        outcome, effects = finish(
+            flow_of(), failed(TOOL_USE_FAILED, replace(BAD_REQUEST, **kind)), GOOD
+        )
         assert isinstance(outcome, Settled)
         first, second = outcome.attempts
         assert [issue.code for issue in first.issues] == ["call.unreadable"]
@@ -598,9 +692,14 @@ class TestErrorsOfTheModel:
     @pytest.mark.parametrize("written", [None, "", {"tool_calls": []}, 7])
     def test_v9_an_error_without_a_generation_is_corrected_too(self, written: object) -> None:
         """Where the generation is not there, or no text, the assistant's turn says that nothing came."""
-        outcome, effects = finish(flow_of(), failed(TOOL_USE_FAILED | {"failed_generation": written}), GOOD)
+        outcome, effects = finish(
+            flow_of(), failed(TOOL_USE_FAILED | {"failed_generation": written}), GOOD
+        )
         assert isinstance(outcome, Settled)
-        assert [turn["role"] for turn in calls(effects)[1].request["messages"][2:]] == ["assistant", "user"]
+        assert [turn["role"] for turn in calls(effects)[1].request["messages"][2:]] == [
+            "assistant",
+            "user",
+        ]
 
     def test_v9_it_is_corrected_as_often_as_any_reply(self) -> None:
         """A model that never mends its call ends the call as rejected, on the budget of corrections."""
@@ -616,7 +715,8 @@ class TestErrorsOfTheModel:
         assert isinstance(outcome.reply, ToolCalls)
 
     @pytest.mark.parametrize(
-        "error", [{"code": "content_filter"}, {"innererror": {"code": "ResponsibleAIPolicyViolation"}}]
+        "error",
+        [{"code": "content_filter"}, {"innererror": {"code": "ResponsibleAIPolicyViolation"}}],
     )
     def test_v9_a_filtered_request_is_halted_at_once(self, error: dict[str, Any]) -> None:
         """A content filter that answers with an error is the provider's last word."""
@@ -634,7 +734,9 @@ class TestErrorsOfTheModel:
 
     def test_v9_gemini_is_asked_for_the_call_again(self) -> None:
         """A malformed call whose tail leaks as text is corrected, and its tail is no answer."""
-        leaked = completion('query": "tea"})', finish_reason="function_call_filter: MALFORMED_FUNCTION_CALL")
+        leaked = completion(
+            'query": "tea"})', finish_reason="function_call_filter: MALFORMED_FUNCTION_CALL"
+        )
         outcome, _ = finish(flow_of(), leaked, GOOD)
         assert isinstance(outcome, Settled)
         assert [issue.code for issue in outcome.attempts[0].issues] == ["call.unreadable"]
@@ -656,7 +758,10 @@ class TestConversation:
     @pytest.mark.parametrize("wrong", [{"query": "tea"}, {"query": 1}])
     def test_v10_an_id_of_an_earlier_turn_is_taken(self, wrong: dict[str, Any]) -> None:
         """A call with the id of an earlier call of the conversation is refused, alone or beside other faults."""
-        earlier = [*USER, completion(calls=[call("search", {"query": "a"}, "call_1")])["choices"][0]["message"]]
+        earlier = [
+            *USER,
+            completion(calls=[call("search", {"query": "a"}, "call_1")])["choices"][0]["message"],
+        ]
         earlier.append({"role": "tool", "tool_call_id": "call_1", "content": "x"})
         contract = Contract(tools=[SEARCH, WEATHER])
         flow = reply_flow(Ask(contract, {"messages": earlier}, RetryPolicy(), TieredSteering()))
@@ -672,7 +777,10 @@ class TestConversation:
         """An id that is taken is refused once in a conversation; then, as no ask mends a server, it is numbered."""
         earlier = [
             *USER,
-            *(completion(calls=[call("search", {"query": "a"}, id_)])["choices"][0]["message"] for id_ in ids),
+            *(
+                completion(calls=[call("search", {"query": "a"}, id_)])["choices"][0]["message"]
+                for id_ in ids
+            ),
         ]
         ask = Ask(Contract(tools=[SEARCH]), {"messages": earlier}, RetryPolicy(), TieredSteering())
         repeated = completion(calls=[call("search", {"query": "tea"}, "call_1")])
@@ -686,7 +794,10 @@ class TestConversation:
 
     def test_v10_a_numbered_call_is_re_asked_alone(self) -> None:
         """A spliced message keeps the number, and a good reply without a taken id shows nothing of it."""
-        earlier = [*USER, completion(calls=[call("search", {"query": "a"}, "call_1")])["choices"][0]["message"]]
+        earlier = [
+            *USER,
+            completion(calls=[call("search", {"query": "a"}, "call_1")])["choices"][0]["message"],
+        ]
         ask = Ask(Contract(tools=[SEARCH]), {"messages": earlier}, RetryPolicy(), TieredSteering())
         wrong = completion(calls=[call("search", {"query": 1}, "call_1")])
         right = completion(calls=[call("search", {"query": "tea"}, "call_1")])
@@ -699,5 +810,7 @@ class TestConversation:
     def test_the_ids_that_we_replay_are_nobodys(self) -> None:
         """An id that a correction showed is no id of the conversation."""
         first = completion(calls=[call("bogus", {}, "call_a")])
-        outcome, _ = finish(flow_of(), first, completion(calls=[call("search", {"query": "x"}, "call00001")]))
+        outcome, _ = finish(
+            flow_of(), first, completion(calls=[call("search", {"query": "x"}, "call00001")])
+        )
         assert isinstance(outcome, Settled)

@@ -25,7 +25,9 @@ def test_each_program_stands_on_the_page(path: Path) -> None:
     assert f"```py\n{source}```" in PAGE.text
     assert "sr.wrap(" in source
     names = {
-        node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        node.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     assert "run" in names
     assert names & {"stream", "astream"}
@@ -37,7 +39,8 @@ def test_the_table_holds_every_program_guarded() -> None:
     rows = PAGE.table("frameworks:begin")
     assert len(rows) == len(PROGRAMS)
     locked = "\n".join(
-        path.read_text(encoding="utf-8") for path in (ROOT / "requirements" / "frameworks").glob("*.txt")
+        path.read_text(encoding="utf-8")
+        for path in (ROOT / "requirements" / "frameworks").glob("*.txt")
     )
     for _, library, openai, guarded, streamed, *_ in rows:
         assert guarded.startswith("yes")

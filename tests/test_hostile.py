@@ -12,7 +12,16 @@ import pytest
 from openai_shapes import call, completion, message
 from scripted import Client
 from shared_data import SHARED, needs_shared
-from strictreply import Contract, ContractError, Invalid, RetryPolicy, StrictReplyError, ToolCall, Valid, wrap
+from strictreply import (
+    Contract,
+    ContractError,
+    Invalid,
+    RetryPolicy,
+    StrictReplyError,
+    ToolCall,
+    Valid,
+    wrap,
+)
 from strictreply.contract._judge import judge
 
 pytestmark = needs_shared
@@ -31,10 +40,14 @@ UNION = {
     "properties": {"tool": {"enum": ["search", "refund"]}, "args": ARGS},
     "required": ["tool", "args"],
 }
-CONTENT = Contract(tools=[{"name": name, "parameters": ARGS} for name in ("search", "refund")], channel="text")
+CONTENT = Contract(
+    tools=[{"name": name, "parameters": ARGS} for name in ("search", "refund")], channel="text"
+)
 TOOL = Contract(tools=[{"name": "Call", "parameters": UNION}])
 CONTRACTS = {"content": CONTENT, "tool": TOOL}
-TERMS: dict[str, Contract] = {mode: contract.with_choice("required") for mode, contract in CONTRACTS.items()}
+TERMS: dict[str, Contract] = {
+    mode: contract.with_choice("required") for mode, contract in CONTRACTS.items()
+}
 
 
 def recorded(*layers: str) -> list[dict[str, Any]]:
@@ -46,7 +59,11 @@ def recorded(*layers: str) -> list[dict[str, Any]]:
 
 def by_mode(cases: list[dict[str, Any]]) -> list[Any]:
     """Return one parameter set for each case in each mode it applies to."""
-    return [pytest.param(case, mode, id=f"{case['id']}-{mode}") for case in cases for mode in case["modes"]]
+    return [
+        pytest.param(case, mode, id=f"{case['id']}-{mode}")
+        for case in cases
+        for mode in case["modes"]
+    ]
 
 
 def response_of(case: dict[str, Any], mode: str) -> Any:
@@ -96,7 +113,9 @@ def test_verdict(case: dict[str, Any], mode: str) -> None:
         assert isinstance(verdict, Invalid)
     if demand == "accept":
         assert isinstance(verdict, Valid)
-        assert json.dumps(value_of(verdict), sort_keys=True) == json.dumps(case["value"], sort_keys=True)
+        assert json.dumps(value_of(verdict), sort_keys=True) == json.dumps(
+            case["value"], sort_keys=True
+        )
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in recorded("schema")])
@@ -126,23 +145,35 @@ def test_issues_hold_no_byte_of_the_model(case: dict[str, Any], mode: str) -> No
     verdict = judge(TERMS[mode], response_of(case, mode))
     if isinstance(verdict, Invalid):
         told = [repr(verdict), str(verdict), verdict.summary]
-        told += [text for issue in verdict.issues for text in (issue.message, issue.hint, issue.path, issue.dotted)]
+        told += [
+            text
+            for issue in verdict.issues
+            for text in (issue.message, issue.hint, issue.path, issue.dotted)
+        ]
         assert [text for text in told if case["canary"] in text] == []
 
 
 @pytest.mark.parametrize(("case", "mode"), CARRIERS)
-def test_nothing_leaks_on_the_way(case: dict[str, Any], mode: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_leaks_on_the_way(
+    case: dict[str, Any], mode: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """Asked again and given up on, a hostile reply is in its own assistant turn and in no other turn, error or log."""
     client = Client(*[response_of(case, mode)] * 2)
-    guarded = wrap(client, contract=CONTRACTS[mode], policy=RetryPolicy(max_retries=1, transport_retries=0))
+    guarded = wrap(
+        client, contract=CONTRACTS[mode], policy=RetryPolicy(max_retries=1, transport_retries=0)
+    )
     told: list[str] = []
     with caplog.at_level(logging.DEBUG):
         try:
-            guarded.reply(model="m", messages=[{"role": "user", "content": "q"}], tool_choice="required")
+            guarded.reply(
+                model="m", messages=[{"role": "user", "content": "q"}], tool_choice="required"
+            )
         except StrictReplyError as error:
             told = [str(error), repr(error), "".join(traceback.format_exception(error))]
     for request in client.script.requests:
-        ours = request | {"messages": [turn for turn in request["messages"] if turn["role"] != "assistant"]}
+        ours = request | {
+            "messages": [turn for turn in request["messages"] if turn["role"] != "assistant"]
+        }
         told.append(json.dumps(ours))
     told += [record.getMessage() for record in caplog.records]
     assert [text for text in told if case["canary"] in text] == []

@@ -39,7 +39,10 @@ def test_verdict_and_bounds(hostile: HostileInput) -> None:
 
 CUT = {
     "name": "search",
-    "parameters": {"type": "object", "properties": {"query": {"type": "string"}, "limit": {"type": "integer"}}},
+    "parameters": {
+        "type": "object",
+        "properties": {"query": {"type": "string"}, "limit": {"type": "integer"}},
+    },
 }
 ARGUMENTS = json.dumps({"query": 'a "quoted" \\ \t é 😀', "limit": 10}, ensure_ascii=False)
 NATIVE = Contract(tools=[CUT])
@@ -59,14 +62,18 @@ def test_a_text_cut_at_every_byte() -> None:
 
 def test_a_completion_cut_at_every_byte() -> None:
     """Only the whole of a completion is accepted."""
-    whole = json.dumps(completion(message(None, [call("search", ARGUMENTS)])), ensure_ascii=False).encode()
+    whole = json.dumps(
+        completion(message(None, [call("search", ARGUMENTS)])), ensure_ascii=False
+    ).encode()
     assert accepted_cuts(NATIVE, whole) == [len(whole)]
 
 
 def test_arguments_cut_at_every_character() -> None:
     """Only whole arguments are accepted; none at all are, for a tool that requires none."""
     cuts = [ARGUMENTS[:end] for end in range(len(ARGUMENTS) + 1)]
-    accepted = [cut for cut in cuts if isinstance(NATIVE.check(message(None, [call("search", cut)])), Valid)]
+    accepted = [
+        cut for cut in cuts if isinstance(NATIVE.check(message(None, [call("search", cut)])), Valid)
+    ]
     assert accepted == ["", ARGUMENTS]
 
 
@@ -87,7 +94,15 @@ def test_exploding_schemas_are_refused(keyword: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["^(a+)+$", "^([a-zA-Z]+)*$", "(a|aa)+$", "(.*a){20}$", "^(([a-z])+.)+[A-Z]([a-z])+$", "(x+x+)+y"]
+    "pattern",
+    [
+        "^(a+)+$",
+        "^([a-zA-Z]+)*$",
+        "(a|aa)+$",
+        "(.*a){20}$",
+        "^(([a-z])+.)+[A-Z]([a-z])+$",
+        "(x+x+)+y",
+    ],
 )
 def test_backtracking_patterns_are_judged(pattern: str) -> None:
     """A pattern that costs others exponential time gets its verdict in linear time."""
@@ -97,7 +112,9 @@ def test_backtracking_patterns_are_judged(pattern: str) -> None:
     assert isinstance(verdict, Invalid)
 
 
-@pytest.mark.parametrize("pattern", [r"(a)\1", "(?=a)b", "(?<!a)b", "((a{1,1000}){1,1000}){1,1000}"])
+@pytest.mark.parametrize(
+    "pattern", [r"(a)\1", "(?=a)b", "(?<!a)b", "((a{1,1000}){1,1000}){1,1000}"]
+)
 def test_patterns_beyond_linear_time_are_refused(pattern: str) -> None:
     """A pattern that no linear engine can follow is refused where it is declared."""
     schema = {"type": "object", "properties": {"q": {"type": "string", "pattern": pattern}}}
@@ -106,11 +123,15 @@ def test_patterns_beyond_linear_time_are_refused(pattern: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "reference", ["file:///etc/hostname", "/etc/hostname", "other.json", "urn:nobody:here", "#/$defs/no"]
+    "reference",
+    ["file:///etc/hostname", "/etc/hostname", "other.json", "urn:nobody:here", "#/$defs/no"],
 )
 def test_references_elsewhere_are_refused(reference: str) -> None:
     """A reference to what is not in the schema is refused where it is declared; no file is read for it."""
-    for schema in ({"$ref": reference}, {"type": "object", "properties": {"q": {"$ref": reference}}}):
+    for schema in (
+        {"$ref": reference},
+        {"type": "object", "properties": {"q": {"$ref": reference}}},
+    ):
         with pytest.raises(ContractError):
             Contract(tools=[{"name": "tool", "parameters": schema}])
 
@@ -120,7 +141,11 @@ def test_references_to_the_network_are_not_followed() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
         address = f"http://127.0.0.1:{server.getsockname()[1]}/schema.json"
-        for schema in ({"$ref": address}, {"$schema": address, "type": "object"}, {"$dynamicRef": address}):
+        for schema in (
+            {"$ref": address},
+            {"$schema": address, "type": "object"},
+            {"$dynamicRef": address},
+        ):
             with pytest.raises(ContractError):
                 Contract(tools=[{"name": "tool", "parameters": schema}])
         with pytest.raises(BlockingIOError):

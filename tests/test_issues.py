@@ -26,7 +26,14 @@ from strictreply.values._issues import (
     shown_place,
 )
 
-WORDS: dict[str, Any] = {"line": 1, "column": 2, "limit": 3, "name": "n", "names": "a, b", "expected": "an object"}
+WORDS: dict[str, Any] = {
+    "line": 1,
+    "column": 2,
+    "limit": 3,
+    "name": "n",
+    "names": "a, b",
+    "expected": "an object",
+}
 
 
 @pytest.mark.parametrize("code", list(Code))

@@ -39,7 +39,9 @@ def codes(text: object) -> list[str]:
 @pytest.mark.parametrize("path", suite_files("y_"), ids=lambda path: path.stem)
 def test_valid_json_is_accepted(path: Path) -> None:
     """Every text a JSON parser must accept is read, but for what I-JSON forbids."""
-    assert codes(path.read_bytes()) == (["json.duplicate_key"] if path.name in I_JSON_REFUSES else [])
+    assert codes(path.read_bytes()) == (
+        ["json.duplicate_key"] if path.name in I_JSON_REFUSES else []
+    )
 
 
 @pytest.mark.parametrize("path", suite_files("n_"), ids=lambda path: path.stem)
@@ -54,13 +56,22 @@ def test_the_undefined_ends_in_a_verdict(path: Path) -> None:
     """Where parsers may differ ours reads or refuses, the same for bytes and for the text they spell."""
     data = path.read_bytes()
     assert set(codes(data)) <= {
-        *("json.duplicate_key", "json.encoding", "json.not_finite", "json.surrogate", "json.syntax", "json.too_deep"),
+        *(
+            "json.duplicate_key",
+            "json.encoding",
+            "json.not_finite",
+            "json.surrogate",
+            "json.syntax",
+            "json.too_deep",
+        ),
     }
     if "json.encoding" not in codes(data):
         assert codes(data.decode()) == codes(data)
 
 
-@pytest.mark.parametrize("path", [path for path in TRANSFORM if "same_key" in path.name], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [path for path in TRANSFORM if "same_key" in path.name], ids=lambda path: path.stem
+)
 def test_duplicate_names_are_refused(path: Path) -> None:
     """Two members of one name are refused, whether their values are equal or not."""
     assert codes(path.read_bytes()) == ["json.duplicate_key"]
@@ -77,7 +88,9 @@ def test_numbers_and_strings_are_not_transformed(path: Path) -> None:
 def test_broken_replies_are_told_from_whole_ones() -> None:
     """A recorded text is accepted exactly when its label calls it strict JSON."""
     rows = [json.loads(line) for line in MALFORMED.read_text(encoding="utf-8").splitlines()]
-    assert [row["id"] for row in rows if (not codes(row["text"])) is not row["label"]["strict_json"]] == []
+    assert [
+        row["id"] for row in rows if (not codes(row["text"])) is not row["label"]["strict_json"]
+    ] == []
 
 
 def test_cut_replies_are_told_from_broken_ones() -> None:

@@ -53,7 +53,12 @@ class TestMachine: client = OpenAI
 
 @pytest.mark.parametrize(
     ("name", "touches"),
-    [("test_by_fixture", True), ("test_by_helper", True), ("TestMachine", True), ("test_beside", False)],
+    [
+        ("test_by_fixture", True),
+        ("test_by_helper", True),
+        ("TestMachine", True),
+        ("test_beside", False),
+    ],
 )
 def test_a_test_is_found_by_what_it_uses(name: str, touches: bool, tmp_path: Path) -> None:
     """A test is on the lane when its fixtures, its helpers or it use the SDK, whatever its file imports for others."""
@@ -75,7 +80,9 @@ def test_what_is_marked_is_for_one_lane(request: pytest.FixtureRequest) -> None:
     assert is_for_one_lane(request.node)
 
 
-def test_what_runs_another_pytest_is_for_one_lane(request: pytest.FixtureRequest, pytester: pytest.Pytester) -> None:
+def test_what_runs_another_pytest_is_for_one_lane(
+    request: pytest.FixtureRequest, pytester: pytest.Pytester
+) -> None:
     """The fixture says it."""
     assert is_for_one_lane(request.node)
 

@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, NaiveDatetime, RootModel, TypeAdapter, field_validator
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    NaiveDatetime,
+    RootModel,
+    TypeAdapter,
+    field_validator,
+)
 
 from strictreply.contract._models import adapter_of, document_of, instance_of
 from strictreply.values._errors import ContractError
@@ -78,7 +87,11 @@ def document(kind: Any) -> dict[str, Any]:
         (Decimal, 1.1, Decimal("1.1")),
         (dt.datetime, "2024-01-02T03:04:05Z", dt.datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC)),
         (dt.timedelta, "PT1H", dt.timedelta(hours=1)),
-        (uuid.UUID, "12345678-1234-5678-1234-567812345678", uuid.UUID("12345678-1234-5678-1234-567812345678")),
+        (
+            uuid.UUID,
+            "12345678-1234-5678-1234-567812345678",
+            uuid.UUID("12345678-1234-5678-1234-567812345678"),
+        ),
         (bytes, "hi", b"hi"),
         (Path, "a/b", Path("a/b")),
         (Colour, "blue", Colour.BLUE),

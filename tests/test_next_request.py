@@ -34,10 +34,14 @@ REPLIES = [
 ]
 
 
-SEVERAL = sr.Contract(tools=[SEARCH, sr.Tool.from_json_schema("weather", OTHER_SCHEMA)], parallel=True)
+SEVERAL = sr.Contract(
+    tools=[SEARCH, sr.Tool.from_json_schema("weather", OTHER_SCHEMA)], parallel=True
+)
 REPAIRS = [
     completion(calls=[call("search", {"query": 1}, "a"), call("weather", {"city": 2}, "b")]),
-    completion(calls=[call("weather", {"city": "Oslo"}, "c"), call("search", {"query": "tea"}, "d")]),
+    completion(
+        calls=[call("weather", {"city": "Oslo"}, "c"), call("search", {"query": "tea"}, "d")]
+    ),
     completion(calls=[call("search", {"query": "tea"}), call("weather", {"city": 3})]),
     completion(calls=[call("weather", {"city": "Rome"})]),
     completion('{"tool": "search", "args": {"query": 1}}'),
@@ -125,7 +129,11 @@ def compare(contract: sr.Contract[str], policy: sr.RetryPolicy, replies: list[An
         responses.append(next(came))
         step = contract.next_request(step.request, responses[-1], policy=policy)
         again = contract.next_request(REQUEST, *responses, policy=policy)
-        assert (again.request, again.verdict, str(again.error)) == (step.request, step.verdict, str(step.error))
+        assert (again.request, again.verdict, str(again.error)) == (
+            step.request,
+            step.verdict,
+            str(step.error),
+        )
     assert sent == [json.loads(body) for body in server.bodies]
     if isinstance(ended, sr.Exchange):
         assert isinstance(step.verdict, sr.Valid)
@@ -140,10 +148,14 @@ def compare(contract: sr.Contract[str], policy: sr.RetryPolicy, replies: list[An
 def test_a_valid_sibling_is_kept_while_one_call_is_asked_for_again() -> None:
     """The completion at the end holds both calls, the corrected one in its place."""
     contract = sr.Contract(tools=[SEARCH], parallel=True)
-    both = completion(calls=[call("search", {"query": "tea"}, "a"), call("search", {"query": 1}, "b")])
+    both = completion(
+        calls=[call("search", {"query": "tea"}, "a"), call("search", {"query": 1}, "b")]
+    )
     step = contract.next_request(REQUEST, both)
     assert step.request is not None
-    step = contract.next_request(step.request, completion(calls=[call("search", {"query": "oil"}, "c")]))
+    step = contract.next_request(
+        step.request, completion(calls=[call("search", {"query": "oil"}, "c")])
+    )
     assert step.completion is not None
     ids = [one["id"] for one in step.completion["choices"][0]["message"]["tool_calls"]]
     assert ids == ["a", "b"]

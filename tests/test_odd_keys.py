@@ -52,14 +52,21 @@ def compounds(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         {"type": st.just("object"), "properties": members},
         optional={
             "additionalProperties": inner | st.booleans(),
-            "patternProperties": st.dictionaries(st.sampled_from(["^[0-9]", "^$", "~|/"]), inner, max_size=2),
+            "patternProperties": st.dictionaries(
+                st.sampled_from(["^[0-9]", "^$", "~|/"]), inner, max_size=2
+            ),
             "required": st.lists(keys, max_size=2, unique=True),
             "propertyNames": st.just({"maxLength": 3}),
         },
     )
     unions = st.lists(inner, min_size=1, max_size=3)
     arrays = st.fixed_dictionaries({"type": st.just("array"), "items": inner})
-    return named | arrays | unions.map(lambda branches: {"anyOf": branches}) | unions.map(lambda all_: {"allOf": all_})
+    return (
+        named
+        | arrays
+        | unions.map(lambda branches: {"anyOf": branches})
+        | unions.map(lambda all_: {"allOf": all_})
+    )
 
 
 leaves = st.sampled_from(
@@ -75,9 +82,15 @@ leaves = st.sampled_from(
 schemas = st.recursive(leaves, compounds, max_leaves=8)
 tools = st.fixed_dictionaries(
     {"type": st.just("object"), "properties": st.dictionaries(keys, schemas, max_size=4)},
-    optional={"additionalProperties": schemas | st.booleans(), "required": st.lists(keys, max_size=2, unique=True)},
+    optional={
+        "additionalProperties": schemas | st.booleans(),
+        "required": st.lists(keys, max_size=2, unique=True),
+    },
 )
-PRICES = {"type": "object", "properties": {"prices": {"type": "object", "additionalProperties": {"type": "integer"}}}}
+PRICES = {
+    "type": "object",
+    "properties": {"prices": {"type": "object", "additionalProperties": {"type": "integer"}}},
+}
 
 
 def is_place(value: Any, path: str) -> bool:
@@ -87,8 +100,15 @@ def is_place(value: Any, path: str) -> bool:
         below: list[Any] = []
         for place in places:
             if isinstance(place, dict):
-                below += [*place.values()] if token == "*" else [place[token]] if token in place else []
-            elif isinstance(place, list) and token.isascii() and token.isdecimal() and int(token) < len(place):
+                below += (
+                    [*place.values()] if token == "*" else [place[token]] if token in place else []
+                )
+            elif (
+                isinstance(place, list)
+                and token.isascii()
+                and token.isdecimal()
+                and int(token) < len(place)
+            ):
                 below.append(place[int(token)])
         places = below
     return bool(places)
@@ -138,7 +158,9 @@ def test_no_foreign_exception_in_either_channel(schema: Any, args: Any) -> None:
     native = sr.Contract(tools=[tool]).check(completion(calls=[call("t", args)]))
     text = sr.Contract(tools=[tool], channel="text").check(json.dumps({"tool": "t", "args": args}))
     answer = sr.Contract(answer=schema).check(completion(json.dumps(args)))
-    assert isinstance(native, sr.Valid) == isinstance(text, sr.Valid) == isinstance(answer, sr.Valid)
+    assert (
+        isinstance(native, sr.Valid) == isinstance(text, sr.Valid) == isinstance(answer, sr.Valid)
+    )
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -151,7 +173,9 @@ def test_a_wrong_member_is_corrected_whatever_its_key(key: str, steps: int) -> N
     fake = Client(bad, *([good] if steps == 2 else [bad, bad, bad]))
     client: Any = sr.wrap(fake, tools=[tool], policy=sr.RetryPolicy(max_retries=steps - 1))
     if steps == 2:
-        assert client.reply(model="m", messages=USER) == sr.ToolCall("t", {"prices": {key: 1}}, "call_a")
+        assert client.reply(model="m", messages=USER) == sr.ToolCall(
+            "t", {"prices": {key: 1}}, "call_a"
+        )
     else:
         with pytest.raises(sr.ReplyRejected) as caught:
             client.reply(model="m", messages=USER)
@@ -163,7 +187,10 @@ def test_a_wrong_member_is_corrected_whatever_its_key(key: str, steps: int) -> N
 def test_a_response_format_is_corrected_whatever_its_keys(key: str) -> None:
     """A json_schema response format given per call judges objects with any key."""
     wanted = {"type": "json_schema", "json_schema": {"name": "prices", "schema": PRICES}}
-    fake = Client(completion(json.dumps({"prices": {key: "cheap"}})), completion(json.dumps({"prices": {key: 1}})))
+    fake = Client(
+        completion(json.dumps({"prices": {key: "cheap"}})),
+        completion(json.dumps({"prices": {key: 1}})),
+    )
     client: Any = sr.wrap(fake)
     answer = client.reply(model="m", messages=USER, response_format=wanted)
     assert answer == sr.DirectAnswer({"prices": {key: 1}})
@@ -178,7 +205,10 @@ class Prices(BaseModel):
 @pytest.mark.parametrize("key", KEYS)
 def test_a_typed_answer_is_corrected_whatever_its_keys(key: str) -> None:
     """An answer of a pydantic type is judged and built with any key."""
-    fake = Client(completion(json.dumps({"prices": {key: "cheap"}})), completion(json.dumps({"prices": {key: 1}})))
+    fake = Client(
+        completion(json.dumps({"prices": {key: "cheap"}})),
+        completion(json.dumps({"prices": {key: 1}})),
+    )
     answer = sr.wrap(fake, answer=Prices).reply(model="m", messages=USER)
     assert answer == sr.DirectAnswer(Prices(prices={key: 1}))
 
@@ -206,7 +236,9 @@ def test_a_tool_runs_with_any_key(key: str) -> None:
 def test_an_agents_action_is_judged_with_any_key(args: dict[str, Any]) -> None:
     """Coordination judges tool arguments and requests with any key."""
     tool = sr.Tool.from_json_schema("t", PRICES)
-    processor = ValidationProcessor(Topology.of([("a", "b"), ("b", "End")], entry="a"), tools=[tool])
+    processor = ValidationProcessor(
+        Topology.of([("a", "b"), ("b", "End")], entry="a"), tools=[tool]
+    )
     for action in (
         {"next_action": "call_tool", "tool_calls": [call("t", args)]},
         {"next_action": "invoke_agent", "action_input": "b", "request": args},

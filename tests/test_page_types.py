@@ -30,7 +30,15 @@ disallow_untyped_calls = False
 OPTIONAL = "".join(
     f"[mypy-{name}.*]\nignore_missing_imports = True\n"
     for name in (
-        *("dbos", "hypothesis", "instructor", "langchain", "langchain_core", "langchain_openai", "langgraph"),
+        *(
+            "dbos",
+            "hypothesis",
+            "instructor",
+            "langchain",
+            "langchain_core",
+            "langchain_openai",
+            "langgraph",
+        ),
         *("litellm", "ray"),
     )
 )
@@ -69,7 +77,15 @@ def test_the_pages_pass_mypy(tmp_path: Path) -> None:
     names = programs(tmp_path)
     (tmp_path / "mypy.ini").write_text(CONFIG + OPTIONAL, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--config-file=mypy.ini", f"--cache-dir={CACHE}", *names],
+        [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--strict",
+            "--config-file=mypy.ini",
+            f"--cache-dir={CACHE}",
+            *names,
+        ],
         cwd=tmp_path,
         env={**os.environ, "MYPYPATH": str(ROOT / "src")},
         capture_output=True,

@@ -23,7 +23,11 @@ KINDS: list[tuple[dict[str, Any], Any, Any]] = [
     ({"type": "string"}, "a text", 7),
     ({"type": "integer"}, 3, "3"),
     ({"type": "array", "items": {"type": "number"}}, [1.5, 2], {}),
-    ({"type": "object", "properties": {"on": {"type": "boolean"}}, "required": ["on"]}, {"on": True}, []),
+    (
+        {"type": "object", "properties": {"on": {"type": "boolean"}}, "required": ["on"]},
+        {"on": True},
+        [],
+    ),
 ]
 SECTIONS, GROUPS, CELLS = 6, 3, 20
 MAX_TOKENS = 200
@@ -31,19 +35,31 @@ MAX_TOKENS = 200
 
 def large_schema() -> dict[str, Any]:
     """Declare a report of 369 fields: 6 sections of 3 groups of 20 cells, and 9 at the top."""
-    cells = {f"cell_{n}": {**KINDS[n % 4][0], "description": f"Cell {n} of its group."} for n in range(CELLS)}
+    cells = {
+        f"cell_{n}": {**KINDS[n % 4][0], "description": f"Cell {n} of its group."}
+        for n in range(CELLS)
+    }
     group = {"type": "object", "properties": cells, "required": list(cells)}
     groups = {f"group_{n}": {"$ref": "#/$defs/group"} for n in range(GROUPS)}
     section = {"type": "object", "properties": groups, "required": list(groups)}
-    members = {f"section_{n}": section for n in range(SECTIONS)} | {f"top_{n}": {"type": "number"} for n in range(9)}
-    return {"type": "object", "properties": members, "required": list(members), "$defs": {"group": group}}
+    members = {f"section_{n}": section for n in range(SECTIONS)} | {
+        f"top_{n}": {"type": "number"} for n in range(9)
+    }
+    return {
+        "type": "object",
+        "properties": members,
+        "required": list(members),
+        "$defs": {"group": group},
+    }
 
 
 def large_document() -> dict[str, Any]:
     """Write a report that fits."""
     group = {f"cell_{n}": KINDS[n % 4][1] for n in range(CELLS)}
     section = {f"group_{n}": group for n in range(GROUPS)}
-    whole = {f"section_{n}": section for n in range(SECTIONS)} | {f"top_{n}": n + 0.5 for n in range(9)}
+    whole = {f"section_{n}": section for n in range(SECTIONS)} | {
+        f"top_{n}": n + 0.5 for n in range(9)
+    }
     return dict(json.loads(json.dumps(whole)))  # nothing in it is shared
 
 
@@ -65,13 +81,17 @@ PLACES: dict[str, tuple[Contract[Any], Callable[[Any], dict[str, Any]]]] = {
 }
 SEARCH, QUIZ = (
     Tool.from_json_schema("search", SCHEMA),
-    Tool.from_json_schema("quiz", {"type": "object", "properties": {"answer": {"type": "integer"}}}),
+    Tool.from_json_schema(
+        "quiz", {"type": "object", "properties": {"answer": {"type": "integer"}}}
+    ),
 )
 TEXT = Contract(tools=[SEARCH, QUIZ], channel="text")
 WRONG = completion('{"tool": "search", "args": {"query": 1}}')
 
 
-def run(contract: Contract, *events: Any, policy: RetryPolicy | None = None, **request: Any) -> tuple[Outcome, Any]:
+def run(
+    contract: Contract, *events: Any, policy: RetryPolicy | None = None, **request: Any
+) -> tuple[Outcome, Any]:
     """Run the loop of one request over these events; gives the outcome and the requests."""
     played = play(contract, events, policy, **request)
     return played.outcome, played.requests
@@ -98,7 +118,9 @@ def spoken(outcome: Outcome) -> Any:
 class TestPayload:
     """The text channel asks for the arguments of the tool at fault alone."""
 
-    @pytest.mark.parametrize("reply", ['{"query": "tea"}', '{"tool":"search","args":{"query":"tea"}}'])
+    @pytest.mark.parametrize(
+        "reply", ['{"query": "tea"}', '{"tool":"search","args":{"query":"tea"}}']
+    )
     def test_the_arguments_alone_are_asked_for(self, reply: str) -> None:
         """Instructions and correction say so; the whole union is taken as well."""
         outcome, requests = run(TEXT, WRONG, completion(reply))
@@ -151,7 +173,9 @@ class TestPayload:
 
     def test_an_example_is_the_arguments_alone(self) -> None:
         """The third correction shows arguments, and they fit."""
-        outcome, _ = run(TEXT, WRONG, *[completion('{"query":[]}'), completion('{"query":{}}')], WRONG)
+        outcome, _ = run(
+            TEXT, WRONG, *[completion('{"query":[]}'), completion('{"query":{}}')], WRONG
+        )
         assert isinstance(outcome, Ended)
         shown = [attempt.correction or "" for attempt in outcome.attempts]
         example = next(line for line in shown[-1].splitlines() if "example" in line)
@@ -169,7 +193,11 @@ class TestSubtree:
         schema, right, wrong = KINDS[cell]
         place = ("section_3", "group_1", f"cell_{cell}")
         told = right if schema["type"] == "object" else {"value": right}
-        answer = completion(json.dumps(told)) if name != "arguments" else completion(calls=[call("report", told)])
+        answer = (
+            completion(json.dumps(told))
+            if name != "arguments"
+            else completion(calls=[call("report", told)])
+        )
         outcome, requests = run(contract, write(with_cell(place, wrong)), answer)
         assert spoken(outcome) == GOOD
         own = {"model": "small", "messages": USER}
@@ -179,15 +207,23 @@ class TestSubtree:
         assert str(outcome.attempts[1].scope).removeprefix("report").startswith(scope)
 
     @pytest.mark.parametrize("name", PLACES)
-    @pytest.mark.parametrize("place", [("section_3", "group_1", f"cell_{cell}") for cell in range(4)] + [("top_3",)])
-    def test_one_missing_field_of_369_costs_200_tokens(self, name: str, place: tuple[str, ...]) -> None:
+    @pytest.mark.parametrize(
+        "place", [("section_3", "group_1", f"cell_{cell}") for cell in range(4)] + [("top_3",)]
+    )
+    def test_one_missing_field_of_369_costs_200_tokens(
+        self, name: str, place: tuple[str, ...]
+    ) -> None:
         """Only its value is asked for, and put into its place."""
         contract, write = PLACES[name]
         right: Any = GOOD
         for step in place:
             right = right[step]
         told = right if isinstance(right, dict) else {"value": right}
-        answer = completion(json.dumps(told)) if name != "arguments" else completion(calls=[call("report", told)])
+        answer = (
+            completion(json.dumps(told))
+            if name != "arguments"
+            else completion(calls=[call("report", told)])
+        )
         bad = with_cell(place, None)
         holder: Any = bad
         for step in place[:-1]:
@@ -204,33 +240,50 @@ class TestSubtree:
         """Below a name that nobody may be shown the object around it is asked for."""
         row = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
         rows = {"type": "object", "additionalProperties": row}
-        contract = Contract(answer={"type": "object", "properties": {"rows": rows, "note": {"type": "string"}}})
+        contract = Contract(
+            answer={"type": "object", "properties": {"rows": rows, "note": {"type": "string"}}}
+        )
         bad = {"rows": {"canary": {}}, "note": "n" * 2000}
         outcome, _ = run(contract, completion(json.dumps(bad)), completion('{"canary": {"n": 1}}'))
         assert spoken(outcome) == bad | {"rows": {"canary": {"n": 1}}}
         assert isinstance(outcome, Settled)
         assert outcome.attempts[1].scope == "/rows"
 
-    @given(st.sampled_from(list(PLACES)), st.integers(0, SECTIONS - 1), st.integers(0, GROUPS - 1), st.integers(0, 2))
-    def test_the_value_comes_back_in_its_place(self, name: str, section: int, group: int, cell: int) -> None:
+    @given(
+        st.sampled_from(list(PLACES)),
+        st.integers(0, SECTIONS - 1),
+        st.integers(0, GROUPS - 1),
+        st.integers(0, 2),
+    )
+    def test_the_value_comes_back_in_its_place(
+        self, name: str, section: int, group: int, cell: int
+    ) -> None:
         """The rest of the document and the ids stay unchanged, wherever the value is."""
         contract, write = PLACES[name]
         place = (f"section_{section}", f"group_{group}", f"cell_{cell}")
         told = {"value": KINDS[cell][1]}
-        answer = completion(json.dumps(told)) if name != "arguments" else completion(calls=[call("report", told, "z")])
+        answer = (
+            completion(json.dumps(told))
+            if name != "arguments"
+            else completion(calls=[call("report", told, "z")])
+        )
         outcome, _ = run(contract, write(with_cell(place, KINDS[cell][2])), answer)
         assert spoken(outcome) == GOOD
         assert isinstance(outcome, Settled)
         assert outcome.spliced
 
     @pytest.mark.parametrize("name", PLACES)
-    @pytest.mark.parametrize("told", [{"value": "still no number"}, {"other": 1}, 3, "no JSON", {"tool": "x"}])
+    @pytest.mark.parametrize(
+        "told", [{"value": "still no number"}, {"other": 1}, 3, "no JSON", {"tool": "x"}]
+    )
     def test_in_vain_once_is_enough(self, name: str, told: Any) -> None:
         """When the value alone does not come right, the whole is asked for, and no part of it any more."""
         contract, write = PLACES[name]
         bad = write(with_cell(("top_3",), None))
         text = told if isinstance(told, str) else json.dumps(told)
-        answer = completion(text) if name != "arguments" else completion(calls=[call("report", text)])
+        answer = (
+            completion(text) if name != "arguments" else completion(calls=[call("report", text)])
+        )
         outcome, requests = run(contract, bad, answer, bad, write(GOOD))
         assert spoken(outcome) == GOOD
         assert isinstance(outcome, Settled)
@@ -242,7 +295,9 @@ class TestSubtree:
     def test_tools_go_along_where_the_conversation_has_calls(self) -> None:
         """Some APIs refuse a history with calls in a request without tools: they are sent, and may not be called."""
         contract = Contract(answer=SCHEMA_369, tools=[SEARCH])
-        earlier = completion(calls=[call("search", {"query": "a"}, "call_1")])["choices"][0]["message"]
+        earlier = completion(calls=[call("search", {"query": "a"}, "call_1")])["choices"][0][
+            "message"
+        ]
         history = [*USER, earlier, {"role": "tool", "tool_call_id": "call_1", "content": "x"}]
         bad = completion(json.dumps(with_cell(("top_3",), None)))
         for messages, tools in ((USER, None), (history, [SEARCH.definition])):
@@ -254,7 +309,12 @@ class TestSubtree:
     def test_a_call_instead_of_the_value_is_none(self) -> None:
         """Where a value of an answer is asked for, a tool that is called brings nothing."""
         contract, write = PLACES["answer"]
-        outcome, _ = run(contract, write(with_cell(("top_3",), None)), completion(calls=[call("x", {})]), write(GOOD))
+        outcome, _ = run(
+            contract,
+            write(with_cell(("top_3",), None)),
+            completion(calls=[call("x", {})]),
+            write(GOOD),
+        )
         assert spoken(outcome) == GOOD
         assert isinstance(outcome, Settled)
         assert [issue.code for issue in outcome.attempts[1].issues] == ["call.malformed"]
@@ -278,17 +338,25 @@ class TestSubtree:
 
     def test_a_small_document_is_asked_for_as_a_whole(self) -> None:
         """Describing one of its values would cost as much."""
-        outcome, _ = run(Contract(answer=SCHEMA), completion('{"query": 1}'), completion('{"query": "tea"}'))
+        outcome, _ = run(
+            Contract(answer=SCHEMA), completion('{"query": 1}'), completion('{"query": "tea"}')
+        )
         assert isinstance(outcome, Settled)
         assert outcome.attempts[1].scope is None
 
     def test_a_name_that_only_the_model_wrote_is_no_place(self) -> None:
         """Below a member that the schema does not name, the object that holds it is asked for, or the whole."""
         rows = {"type": "object", "additionalProperties": {"type": "integer"}}
-        schema = {"type": "object", "properties": {"rows": rows, "note": {"type": "string"}}, "required": ["rows"]}
+        schema = {
+            "type": "object",
+            "properties": {"rows": rows, "note": {"type": "string"}},
+            "required": ["rows"],
+        }
         contract = Contract(answer=schema)
         bad = {"rows": {"a": 1, "canary": "x"}, "note": "n" * 2000}
-        outcome, requests = run(contract, completion(json.dumps(bad)), completion('{"a": 1, "b": 2}'))
+        outcome, requests = run(
+            contract, completion(json.dumps(bad)), completion('{"a": 1, "b": 2}')
+        )
         assert spoken(outcome) == bad | {"rows": {"a": 1, "b": 2}}
         assert isinstance(outcome, Settled)
         assert outcome.attempts[1].scope == "/rows"
@@ -297,12 +365,21 @@ class TestSubtree:
     def test_the_sub_schema_of_another_branch_is_not_sent(self) -> None:
         """Where branches of a union say different things of one place, the whole is asked for."""
         forms = [
-            {"type": "object", "properties": {"kind": {"const": kind}, "size": size}, "required": ["kind", "size"]}
+            {
+                "type": "object",
+                "properties": {"kind": {"const": kind}, "size": size},
+                "required": ["kind", "size"],
+            }
             for kind, size in (("a", {"type": "integer"}), ("b", {"type": "string"}))
         ]
-        schema = {"type": "object", "properties": {"form": {"anyOf": forms}, "note": {"type": "string"}}}
+        schema = {
+            "type": "object",
+            "properties": {"form": {"anyOf": forms}, "note": {"type": "string"}},
+        }
         bad, good = ({"form": {"kind": "b", "size": size}, "note": "n" * 2000} for size in (3, "3"))
-        outcome, _ = run(Contract(answer=schema), completion(json.dumps(bad)), completion(json.dumps(good)))
+        outcome, _ = run(
+            Contract(answer=schema), completion(json.dumps(bad)), completion(json.dumps(good))
+        )
         assert spoken(outcome) == good
         assert isinstance(outcome, Settled)
         assert outcome.attempts[1].scope is None
@@ -315,11 +392,15 @@ class TestSubtree:
         outcome, requests = run(contract, write(with_cell(("top_3",), None)), refused, answer)
         assert isinstance(outcome, Settled)
         assert "response_format" not in requests[2]
-        assert json.loads(requests[2]["messages"][0]["content"].splitlines()[-1])["required"] == ["value"]
+        assert json.loads(requests[2]["messages"][0]["content"].splitlines()[-1])["required"] == [
+            "value"
+        ]
 
     def test_siblings_of_the_call_stay(self) -> None:
         """A value inside one of several calls is spliced into that call."""
-        contract = Contract(tools=[Tool.from_json_schema("report", SCHEMA_369), SEARCH], parallel=True)
+        contract = Contract(
+            tools=[Tool.from_json_schema("report", SCHEMA_369), SEARCH], parallel=True
+        )
         wrong = call("report", with_cell(("top_3",), None), "b")
         first = completion(calls=[call("search", {"query": "tea"}, "a"), wrong])
         outcome, requests = run(contract, first, completion(calls=[call("report", {"value": 3.5})]))
@@ -327,7 +408,9 @@ class TestSubtree:
         kept, mended = outcome.response["choices"][0]["message"]["tool_calls"]
         assert kept == call("search", {"query": "tea"}, "a")
         assert (mended["id"], json.loads(mended["function"]["arguments"])) == ("b", GOOD)
-        assert requests[1]["messages"][2]["tool_calls"][0]["function"]["arguments"] == '{"value":null}'
+        assert (
+            requests[1]["messages"][2]["tool_calls"][0]["function"]["arguments"] == '{"value":null}'
+        )
 
 
 class TestCached:
@@ -341,7 +424,9 @@ class TestCached:
         wrong = [call("search", {"query": 1}, "a"), call("quiz", {"answer": "1"}, "b")]
         right = [call("search", {"query": "tea"}, "x"), call("quiz", {"answer": "1"}, "y")]
         last = completion(calls=[call("quiz", {"answer": 1})])
-        outcome, requests = run(contract, *(completion(calls=one) for one in (wrong, right)), last, policy=self.CACHED)
+        outcome, requests = run(
+            contract, *(completion(calls=one) for one in (wrong, right)), last, policy=self.CACHED
+        )
         assert isinstance(outcome, Settled)
         first, second, third = requests
         named = [{"type": "function", "function": {"name": name}} for name in ("search", "quiz")]

@@ -80,7 +80,9 @@ def test_a_correction_lost_on_the_way_is_not_spent() -> None:
     assert RetryPolicy(max_retries=2).next_step(lost, 0) == Again(2)
 
 
-@pytest.mark.parametrize("issues", [UNKNOWN, BAD_JSON, (Issue.of(Code.CALL_ID_MISSING, "/tool_calls/0/id"),)])
+@pytest.mark.parametrize(
+    "issues", [UNKNOWN, BAD_JSON, (Issue.of(Code.CALL_ID_MISSING, "/tool_calls/0/id"),)]
+)
 def test_bad_calls_are_counted(issues: tuple[Issue, ...]) -> None:
     """Unknown tools, unreadable arguments and malformed calls count as bad calls."""
     policy = RetryPolicy(max_retries=9, max_bad_calls=2)
@@ -91,16 +93,21 @@ def test_bad_calls_are_counted(issues: tuple[Issue, ...]) -> None:
 def test_other_faults_are_no_bad_calls() -> None:
     """A reply that calls nothing is no bad call."""
     missing = (Issue.of(Code.TOOL_REQUIRED, "/tool_calls", names="a"),)
-    assert RetryPolicy(max_retries=9, max_bad_calls=1).next_step(attempts(2, missing), 0) == Again(2)
+    assert RetryPolicy(max_retries=9, max_bad_calls=1).next_step(attempts(2, missing), 0) == Again(
+        2
+    )
     assert RetryPolicy(max_retries=9, max_bad_calls=1).next_step(attempts(2, BAD), 0) == Again(2)
 
 
 @pytest.mark.parametrize(
-    ("code", "reason"), [(Code.REPLY_REFUSAL, "refusal"), (Code.REPLY_CONTENT_FILTER, "content_filter")]
+    ("code", "reason"),
+    [(Code.REPLY_REFUSAL, "refusal"), (Code.REPLY_CONTENT_FILTER, "content_filter")],
 )
 def test_what_no_ask_helps_against_halts_at_once(code: Code, reason: str) -> None:
     """A refusal and a content filter end the call whatever budgets are left."""
-    assert RetryPolicy(max_retries=9).next_step(attempts(1, (Issue.of(code),)), 0) == End("halted", reason)
+    assert RetryPolicy(max_retries=9).next_step(attempts(1, (Issue.of(code),)), 0) == End(
+        "halted", reason
+    )
 
 
 @pytest.mark.parametrize("failure", [RATE_LIMIT, None])
@@ -111,13 +118,17 @@ def test_transport_faults_have_a_budget_of_their_own(failure: Failure | None) ->
     reason = "malformed_response" if failure is None else "rate_limit"
     assert policy.next_step(attempts(1, issues, **fields), 0, failure) == Again(0)
     assert policy.next_step(attempts(2, issues, tier=0, **fields), 0, failure) == Again(0)
-    assert policy.next_step(attempts(3, issues, tier=0, **fields), 0, failure) == End("failed", reason)
+    assert policy.next_step(attempts(3, issues, tier=0, **fields), 0, failure) == End(
+        "failed", reason
+    )
 
 
 def test_a_final_failure_is_not_repeated() -> None:
     """A failure that no repeat can mend ends the call at once."""
     failure = Failure("authentication_failed", retryable=False, status_code=401)
-    assert RetryPolicy().next_step(attempts(1, (), failure="x"), 0, failure) == End("failed", "authentication_failed")
+    assert RetryPolicy().next_step(attempts(1, (), failure="x"), 0, failure) == End(
+        "failed", "authentication_failed"
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,7 +144,9 @@ def test_a_final_failure_is_not_repeated() -> None:
 def test_retry_after_is_obeyed_up_to_a_cap(asked: float | None, step: object) -> None:
     """The server's wait replaces ours; beyond ``max_retry_after`` the call ends instead of hanging."""
     failure = Failure("rate_limit", retryable=True, retry_after=asked)
-    assert RetryPolicy(wait=wait_fixed(2)).next_step(attempts(1, (), failure="x"), 0, failure) == step
+    assert (
+        RetryPolicy(wait=wait_fixed(2)).next_step(attempts(1, (), failure="x"), 0, failure) == step
+    )
 
 
 def test_retry_after_beyond_the_deadline_fails_at_once() -> None:
@@ -143,7 +156,9 @@ def test_retry_after_beyond_the_deadline_fails_at_once() -> None:
     assert step == End("failed", "rate_limit")
     nearly = Failure("rate_limit", retryable=True, retry_after=9.0)
     assert RetryPolicy(deadline=10).next_step(attempts(1, (), failure="x"), 1.0, nearly) == step
-    assert RetryPolicy(deadline=10.5).next_step(attempts(1, (), failure="x"), 1.0, nearly) == Again(0, 9.0)
+    assert RetryPolicy(deadline=10.5).next_step(attempts(1, (), failure="x"), 1.0, nearly) == Again(
+        0, 9.0
+    )
 
 
 def test_the_transport_waits_without_being_told() -> None:
@@ -165,7 +180,9 @@ def test_the_deadline_is_total_and_counts_waits() -> None:
 def test_a_timeout_at_the_deadline_is_the_deadline() -> None:
     """A call that our own deadline cut is no fault of the server."""
     failure = Failure("timeout", retryable=True)
-    step = RetryPolicy(deadline=10, transport_retries=0).next_step(attempts(1, (), failure="x"), 10.0, failure)
+    step = RetryPolicy(deadline=10, transport_retries=0).next_step(
+        attempts(1, (), failure="x"), 10.0, failure
+    )
     assert step == End("halted", "deadline")
 
 
@@ -191,7 +208,9 @@ def test_tokens_and_cost_end_a_call() -> None:
         (stop_never, 3, 1e9, False),
     ],
 )
-def test_tenacity_stops_are_taken_as_they_are(stop: Any, made: int, spent: float, ends: bool) -> None:
+def test_tenacity_stops_are_taken_as_they_are(
+    stop: Any, made: int, spent: float, ends: bool
+) -> None:
     """A tenacity stop sees the attempts made, the seconds since the start and the pause to come."""
     step = RetryPolicy(stop=stop, wait=wait_fixed(3)).next_step(attempts(made), spent)
     assert (step == End("rejected", "stop")) is ends
@@ -207,7 +226,11 @@ def test_a_stop_after_a_transport_fault_is_a_failure() -> None:
 def test_tenacity_waits_see_the_attempt() -> None:
     """A tenacity wait grows with the attempts made."""
     policy = RetryPolicy(max_retries=5, wait=wait_incrementing(start=1, increment=2))
-    assert [policy.next_step(attempts(made), 0) for made in (1, 2, 3)] == [Again(1, 1), Again(2, 3), Again(3, 5)]
+    assert [policy.next_step(attempts(made), 0) for made in (1, 2, 3)] == [
+        Again(1, 1),
+        Again(2, 3),
+        Again(3, 5),
+    ]
 
 
 @pytest.mark.parametrize("given_as", [[Category.ACTION_ERROR], {"ACTION_ERROR"}])
@@ -216,7 +239,9 @@ def test_stop_on_ends_at_the_first_fault_of_a_category(given_as: Any) -> None:
     policy = RetryPolicy(stop_on=given_as)
     assert policy.next_step(attempts(1, (*BAD, *UNKNOWN)), 0) == End("rejected", "category")
     assert policy.next_step(attempts(1, BAD), 0) == Again(1)
-    assert policy.next_step(attempts(1, (Issue.of(Code.REPLY_REFUSAL),)), 0) == End("halted", "refusal")
+    assert policy.next_step(attempts(1, (Issue.of(Code.REPLY_REFUSAL),)), 0) == End(
+        "halted", "refusal"
+    )
 
 
 def test_stop_on_ends_what_the_transport_lost() -> None:
@@ -256,7 +281,9 @@ def test_budgets_that_mean_nothing_are_refused(fields: dict[str, Any]) -> None:
         RetryPolicy(**fields)
 
 
-@given(st.integers(0, 6), st.integers(0, 4), st.lists(st.sampled_from(["bad", "lost"]), max_size=20))
+@given(
+    st.integers(0, 6), st.integers(0, 4), st.lists(st.sampled_from(["bad", "lost"]), max_size=20)
+)
 def test_asks_are_bounded(retries: int, repeats: int, happenings: list[str]) -> None:
     """In any case at most 1 + max_retries + transport_retries requests are made."""
     policy = RetryPolicy(max_retries=retries, transport_retries=repeats, wait=wait_none())
@@ -265,7 +292,12 @@ def test_asks_are_bounded(retries: int, repeats: int, happenings: list[str]) -> 
     tier = 0
     for happening in [*happenings, *["bad"] * 7, *["lost"] * 5]:
         failure = RATE_LIMIT if happening == "lost" else None
-        one = attempt(len(made) + 1, () if failure else BAD, failure="rate_limit" if failure else None, tier=tier)
+        one = attempt(
+            len(made) + 1,
+            () if failure else BAD,
+            failure="rate_limit" if failure else None,
+            tier=tier,
+        )
         made = (*made, one)
         step = policy.next_step(made, 0, failure)
         if isinstance(step, End):

@@ -27,10 +27,20 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", [README, Page.named("index.md")], ids=["README", "index"])
-def test_the_readme_runs(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_readme_runs(
+    page: Page, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Its program, as it stands, mends a wrong call and pays back once; it is one screen to scroll."""
-    bad, good = call("refund", '{"order": "1042", "amount": 29.9}'), call("refund", '{"order": 1042, "amount": 29.9}')
-    replies = iter([completion(message(None, [bad]), "tool_calls"), completion(message(None, [good]), "tool_calls")])
+    bad, good = (
+        call("refund", '{"order": "1042", "amount": 29.9}'),
+        call("refund", '{"order": 1042, "amount": 29.9}'),
+    )
+    replies = iter(
+        [
+            completion(message(None, [bad]), "tool_calls"),
+            completion(message(None, [good]), "tool_calls"),
+        ]
+    )
     with LoopbackServer(lambda _: next(replies)) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         page.run_and_close()
@@ -38,12 +48,16 @@ def test_the_readme_runs(page: Page, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert len(page.text.splitlines()) <= MOST_LINES
 
 
-def test_the_guide_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_guide_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Its programs run in order, each with the names of those before it."""
     bad = call("search", '{"query": "shoes", "limit": "2", "colour": "red"}')
     wrong = completion(message(None, [bad]), "tool_calls")
     Path("completion.json").write_text(json.dumps(wrong), encoding="utf-8")
-    good = completion(message(None, [call("search", '{"query": "shoes", "limit": 2}')]), "tool_calls")
+    good = completion(
+        message(None, [call("search", '{"query": "shoes", "limit": 2}')]), "tool_calls"
+    )
     replies = iter([wrong, good, good, good, completion(message("It is on its way."))])
     with LoopbackServer(lambda _: next(replies)) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
@@ -52,13 +66,21 @@ def test_the_guide_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     assert capsys.readouterr().out == "['shoes 0', 'shoes 1']\nIt is on its way.\n"
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(DOCS.glob("**/*.md"))], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted(DOCS.glob("**/*.md"))], ids=lambda page: page.stem
+)
 def test_links_lead_somewhere(page: Path) -> None:
     """Every relative link is a file, and its anchor a heading of that page."""
-    for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text(encoding="utf-8")):
+    for target, anchor in re.findall(
+        r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text(encoding="utf-8")
+    ):
         linked = (page.parent / target).resolve() if target else page
         assert linked.exists(), target
         if anchor and linked.suffix == ".md":
-            headings = re.findall(r"^#+ (.+)$", linked.read_text(encoding="utf-8"), flags=re.MULTILINE)
-            slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            headings = re.findall(
+                r"^#+ (.+)$", linked.read_text(encoding="utf-8"), flags=re.MULTILINE
+            )
+            slugs = {
+                re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings
+            }
             assert anchor in slugs, f"{target}#{anchor}"

@@ -30,7 +30,15 @@ class Invoice(BaseModel):
 
 def openai_error(message: str, **more: object) -> dict[str, Any]:
     """Return the body of an error in the form of OpenAI's."""
-    return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None, **more}}
+    return {
+        "error": {
+            "message": message,
+            "type": "invalid_request_error",
+            "param": None,
+            "code": None,
+            **more,
+        }
+    }
 
 
 REFUSALS: dict[str, tuple[str, int, Any]] = {
@@ -38,45 +46,99 @@ REFUSALS: dict[str, tuple[str, int, Any]] = {
     "openai o3-mini": (
         "parallel_tool_calls",
         400,
-        openai_error("Unsupported parameter: 'parallel_tool_calls' is not supported with this model."),
+        openai_error(
+            "Unsupported parameter: 'parallel_tool_calls' is not supported with this model."
+        ),
     ),
-    "named in the field": ("parallel_tool_calls", 400, openai_error("Unsupported.", param="parallel_tool_calls")),
+    "named in the field": (
+        "parallel_tool_calls",
+        400,
+        openai_error("Unsupported.", param="parallel_tool_calls"),
+    ),
     # Gemini (openai/openai-agents-python#656), Groq (vercel/ai#16540), both beside tools; LM Studio's body has a text
     "gemini, beside tools": (
         "response_format",
         400,
-        openai_error("Function calling with a response mime type: 'application/json' is unsupported"),
+        openai_error(
+            "Function calling with a response mime type: 'application/json' is unsupported"
+        ),
     ),
-    "groq": ("response_format", 400, openai_error("json mode cannot be combined with tool/function calling")),
+    "groq": (
+        "response_format",
+        400,
+        openai_error("json mode cannot be combined with tool/function calling"),
+    ),
     "lm studio": ("response_format", 400, {"error": "'response_format.type' must be 'text'"}),
     # older versions of the Azure API
-    "azure": ("parallel_tool_calls", 400, openai_error("Unrecognized request argument supplied: parallel_tool_calls")),
+    "azure": (
+        "parallel_tool_calls",
+        400,
+        openai_error("Unrecognized request argument supplied: parallel_tool_calls"),
+    ),
     # a server on FastAPI that forbids what it does not know
     "fastapi": (
         "parallel_tool_calls",
         422,
-        {"detail": [{"type": "extra_forbidden", "loc": ["body", "parallel_tool_calls"], "msg": "Extra inputs"}]},
+        {
+            "detail": [
+                {
+                    "type": "extra_forbidden",
+                    "loc": ["body", "parallel_tool_calls"],
+                    "msg": "Extra inputs",
+                }
+            ]
+        },
     ),
     # Gemini's compatible endpoint answers a list
     "gemini": (
         "parallel_tool_calls",
         400,
-        [{"error": {"code": 400, "message": 'Unknown name "parallel_tool_calls": Cannot find field.'}}],
+        [
+            {
+                "error": {
+                    "code": 400,
+                    "message": 'Unknown name "parallel_tool_calls": Cannot find field.',
+                }
+            }
+        ],
     ),
-    "deepseek thinking": ("tool_choice", 400, openai_error("Thinking mode does not support this tool_choice")),
+    "deepseek thinking": (
+        "tool_choice",
+        400,
+        openai_error("Thinking mode does not support this tool_choice"),
+    ),
     "qwen thinking": (
         "tool_choice",
         400,
-        openai_error("The tool_choice parameter does not support being set to required or object in thinking mode"),
+        openai_error(
+            "The tool_choice parameter does not support being set to required or object in thinking mode"
+        ),
     ),
     "openrouter": (
         "tool_choice",
         404,
-        {"error": {"message": "No endpoints found that support the provided 'tool_choice' value.", "code": 404}},
+        {
+            "error": {
+                "message": "No endpoints found that support the provided 'tool_choice' value.",
+                "code": 404,
+            }
+        },
     ),
-    "deepseek": ("response_format", 400, openai_error("This response_format type is unavailable now")),
-    "json_schema": ("response_format", 400, openai_error("'json_schema' is not supported by this model")),
-    "llama.cpp": ("response_format", 500, {"error": {"message": "Unsupported param: response_format", "code": 500}}),
+    "deepseek": (
+        "response_format",
+        400,
+        openai_error("This response_format type is unavailable now"),
+    ),
+    "json_schema": (
+        "response_format",
+        400,
+        openai_error("'json_schema' is not supported by this model"),
+    ),
+    "llama.cpp": (
+        "response_format",
+        500,
+        {"error": {"message": "Unsupported param: response_format", "code": 500}},
+    ),
 }
 
 
@@ -121,7 +183,9 @@ def test_an_addition_is_given_up_once_for_an_endpoint_and_model(refusal: str) ->
     assert not any(one.refused for one in second.attempts)
     assert server.refused == 1
     client.exchange(**{**ASK, "model": "another"})
-    assert server.refused == (1 if keyword == "tool_choice" else 2)  # the last script needs no correction
+    assert server.refused == (
+        1 if keyword == "tool_choice" else 2
+    )  # the last script needs no correction
 
     async def asynchronously() -> None:
         server = Picky(refusal, *answers(keyword))
@@ -165,7 +229,11 @@ def test_two_additions_are_given_up_one_after_the_other() -> None:
     server = Both(completion('{"number": 1}'))
     client = sr.wrap(server.client(), tools=[SEARCH], answer=Invoice, policy=POLICY)
     first = client.exchange(**ASK)
-    assert [one.refused for one in first.attempts] == [("parallel_tool_calls",), ("response_format",), ()]
+    assert [one.refused for one in first.attempts] == [
+        ("parallel_tool_calls",),
+        ("response_format",),
+        (),
+    ]
     before = len(server.requests)
     assert client.exchange(**ASK).attempts[0].refused == ()
     assert len(server.requests) == before + 2  # each is noted twice by this server: one request

@@ -44,7 +44,9 @@ def test_an_empty_reply_is_named() -> None:
 
 def test_replayed_calls_have_ids_that_are_safe() -> None:
     """Where an id that came is empty, repeated or hostile, each call and its tool turn get one of our own."""
-    bad = message(calls=[call("search", {"query": "a"}, "evil\n"), call("search", {"query": "b"}, "evil\n")])
+    bad = message(
+        calls=[call("search", {"query": "a"}, "evil\n"), call("search", {"query": "b"}, "evil\n")]
+    )
     assistant, *answers = replayed(TERMS, bad, [WORDS], None)
     ids = [one["id"] for one in assistant["tool_calls"]]
     assert [one["tool_call_id"] for one in answers] == ids
@@ -72,7 +74,13 @@ def test_the_correction_answers_the_failing_call() -> None:
         [call("search", '{"query": "\\ud800"}')],
         [call("no such name!", {})],
         ["x"],
-        [{"id": "a", "type": "function", "function": {"name": "search", "arguments": {"query": 1}}}],
+        [
+            {
+                "id": "a",
+                "type": "function",
+                "function": {"name": "search", "arguments": {"query": 1}},
+            }
+        ],
         [call("search", {"query": "x" * MAX_REPLAY_CHARS, "z": 1})],
     ],
 )
@@ -96,7 +104,11 @@ def test_a_providers_own_state_is_sent_back() -> None:
         "some_state": long,
         **state,
     }
-    bad = message(calls=[one | {"index": 0}]) | own | {"annotations": [], "refusal": None, "function_call": None}
+    bad = (
+        message(calls=[one | {"index": 0}])
+        | own
+        | {"annotations": [], "refusal": None, "function_call": None}
+    )
     assistant = replayed(TERMS, bad, [WORDS], None)[0]
     assert assistant == {"role": "assistant", "content": None, "tool_calls": [one]} | own
     told = replayed(TERMS, message("no JSON") | own, [WORDS], None)[0]
@@ -113,19 +125,28 @@ def test_long_arguments_do_not_cost_the_signature_of_their_call() -> None:
 def test_an_id_that_servers_gave_goes_back() -> None:
     """Gateways keep signatures in ids, and models are trained on them: an id is replaced only where it is not safe."""
     signed = f"call_1__thought__{'Eo4B+/8=' * 1000}"
-    one, other = call("search", {"query": 1}, signed), call("search", {"query": 2}, "functions.search:1")
+    one, other = (
+        call("search", {"query": 1}, signed),
+        call("search", {"query": 2}, "functions.search:1"),
+    )
     assistant, *answers = replayed(TERMS, message(calls=[one, other]), [WORDS], None)
     assert [each["id"] for each in assistant["tool_calls"]] == [signed, "functions.search:1"]
     assert [each["tool_call_id"] for each in answers] == [signed, "functions.search:1"]
     taken = replayed(TERMS, message(calls=[one, other]), [WORDS], None, [signed])[0]
     assert [each["id"] for each in taken["tool_calls"]] == ["call00001", "call00002"]
     too_long = call("search", {"query": 1}, "x" * (TERMS.limits.id_bytes + 1))
-    assert replayed(TERMS, message(calls=[too_long]), [WORDS], None)[0]["tool_calls"][0]["id"] == "call00001"
+    assert (
+        replayed(TERMS, message(calls=[too_long]), [WORDS], None)[0]["tool_calls"][0]["id"]
+        == "call00001"
+    )
 
 
 def test_thoughts_in_the_content_go_back_where_they_stood() -> None:
     """Content that came as chunks is replayed as such when some hold what the model thought; the text is capped."""
-    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "t" * 2 * MAX_REPLAY_CHARS}]}
+    thought = {
+        "type": "thinking",
+        "thinking": [{"type": "text", "text": "t" * 2 * MAX_REPLAY_CHARS}],
+    }
     content = [thought, {"type": "text", "text": "x" * 2 * MAX_REPLAY_CHARS}]
     told = replayed(TERMS, message() | {"content": content}, [WORDS], None)[0]
     assert told["content"] == [thought, {"type": "text", "text": "x" * MAX_REPLAY_CHARS + "…"}]
@@ -139,9 +160,15 @@ def test_a_sibling_without_arguments_is_replayed_as_the_api_spells_it() -> None:
     """Empty arguments that were fine as none do not turn the whole replay into text."""
     bad = message(calls=[call("search", ""), call("search", {"query": 1}, "b")])
     assistant = replayed(
-        TERMS, bad, [WORDS], Scope(bad, (), (ScopedCall("search", 1, "/tool_calls/1/function/arguments"),))
+        TERMS,
+        bad,
+        [WORDS],
+        Scope(bad, (), (ScopedCall("search", 1, "/tool_calls/1/function/arguments"),)),
     )[0]
-    assert [one["function"]["arguments"] for one in assistant["tool_calls"]] == ["{}", '{"query": 1}']
+    assert [one["function"]["arguments"] for one in assistant["tool_calls"]] == [
+        "{}",
+        '{"query": 1}',
+    ]
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
@@ -159,7 +186,12 @@ def test_half_a_surrogate_pair_does_not_go_back(api: Any, written: str) -> None:
     replies = [completion(written), completion('{"query": "tea"}')]
     if api == "responses":
         replies = [response(text_item(written)), response(text_item('{"query": "tea"}'))]
-    server = Server(*(http.Response(200, content=json.dumps(reply).encode(), headers=JSON_BODY) for reply in replies))
+    server = Server(
+        *(
+            http.Response(200, content=json.dumps(reply).encode(), headers=JSON_BODY)
+            for reply in replies
+        )
+    )
     client = sr.wrap(patched(server.client()), answer=Query, api=api)
     assert client.reply(model="m", messages=USER).answer == Query(query="tea")
     assert b"half ? of it" in server.bodies[1] or b'\\"?\\"' in server.bodies[1]

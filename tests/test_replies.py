@@ -8,13 +8,21 @@ import pytest
 from pydantic import BaseModel, Field
 
 from strictreply.values._issues import Category, Issue
-from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, ToolCall, ToolCalls, Valid
+from strictreply.values._replies import (
+    AssistantReply,
+    DirectAnswer,
+    Invalid,
+    ToolCall,
+    ToolCalls,
+    Valid,
+)
 
 ONE, TWO = ToolCall("a", {"x": 1}, "id1"), ToolCall("b", {}, "id2")
 
 
 @pytest.mark.parametrize(
-    ("reply", "calls"), [(ONE, (ONE,)), (ToolCalls((ONE, TWO)), (ONE, TWO)), (DirectAnswer("x"), ())]
+    ("reply", "calls"),
+    [(ONE, (ONE,)), (ToolCalls((ONE, TWO)), (ONE, TWO)), (DirectAnswer("x"), ())],
 )
 def test_every_reply_tells_its_calls(reply: AssistantReply, calls: tuple[ToolCall, ...]) -> None:
     """One, several in order, or none for an answer."""
@@ -47,7 +55,10 @@ class Order(BaseModel):
     ("reply", "told"),
     [
         (ToolCall("a", Order(no=7)), {"tool": "a", "args": {"no": 7}}),
-        (ToolCalls((ONE, TWO)), {"calls": [{"tool": "a", "args": {"x": 1}, "id": "id1"}, TWO.to_dict()]}),
+        (
+            ToolCalls((ONE, TWO)),
+            {"calls": [{"tool": "a", "args": {"x": 1}, "id": "id1"}, TWO.to_dict()]},
+        ),
         (DirectAnswer("x"), {"answer": "x"}),
         (DirectAnswer(Order(no=7)), {"answer": {"no": 7}}),
     ],
@@ -59,7 +70,12 @@ def test_every_reply_is_told_as_json(reply: AssistantReply, told: dict[str, Any]
 
 def test_values_cannot_be_changed() -> None:
     """A reply or a verdict stays what it was."""
-    for value, name in ((ONE, "tool"), (DirectAnswer("x"), "answer"), (Valid(ONE), "reply"), (Invalid(()), "issues")):
+    for value, name in (
+        (ONE, "tool"),
+        (DirectAnswer("x"), "answer"),
+        (Valid(ONE), "reply"),
+        (Invalid(()), "issues"),
+    ):
         with pytest.raises(AttributeError):
             setattr(value, name, None)
 

@@ -26,11 +26,16 @@ def drawn() -> list[int]:
     return numbers
 
 
-def test_what_is_imported_changes_no_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_imported_changes_no_examples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A module that is loaded in between, full of constants, is not drawn from."""
     before = drawn()
     path = tmp_path / "constants.py"
-    path.write_text(f"NUMBERS = [{', '.join(str(FOUND_BY_CHANCE_NEVER + index) for index in range(50))}]\n", "utf-8")
+    path.write_text(
+        f"NUMBERS = [{', '.join(str(FOUND_BY_CHANCE_NEVER + index) for index in range(50))}]\n",
+        "utf-8",
+    )
     spec = spec_from_file_location("constants_of_this_test", path)
     assert spec is not None
     monkeypatch.setitem(sys.modules, spec.name, module_from_spec(spec))

@@ -46,7 +46,10 @@ def search(query: str) -> str:
 
 def definition(number: int) -> dict[str, Any]:
     """Return a tool definition like no other."""
-    return {"type": "function", "function": {"name": f"tool_{number}", "parameters": {"type": "object"}}}
+    return {
+        "type": "function",
+        "function": {"name": f"tool_{number}", "parameters": {"type": "object"}},
+    }
 
 
 @pytest.mark.parametrize("declaration", [Refund, Line, Place, search])

@@ -134,14 +134,18 @@ def test_a_switch_in_the_text_channel(content: str, switched: bool) -> None:
     """Another tool or an answer is a switch; an unreadable reply is judged as it is."""
     scope = scoped(TEXT, {"role": "assistant", "content": '{"tool":"search","args":{}}'})
     assert scope is not None
-    assert isinstance(splice(TEXT, scope, {"role": "assistant", "content": content}), Invalid) is switched
+    assert (
+        isinstance(splice(TEXT, scope, {"role": "assistant", "content": content}), Invalid)
+        is switched
+    )
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=6))
 def test_the_wrong_calls_among_many_are_always_found(rights: list[bool]) -> None:
     """The scope is there exactly when calls are wrong, and it is those calls."""
     calls = [
-        call("search", {"query": "x"} if right else {"query": 1}, f"id{index}") for index, right in enumerate(rights)
+        call("search", {"query": "x"} if right else {"query": 1}, f"id{index}")
+        for index, right in enumerate(rights)
     ]
     verdict = judge(NATIVE, said(*calls))
     scope = scope_of(NATIVE, said(*calls), verdict.issues) if isinstance(verdict, Invalid) else None
@@ -156,22 +160,32 @@ def test_several_calls_are_spliced_by_their_tools() -> None:
     assert scope is not None
     assert (scope.tools, scope.name) == (("search", "search", "weather"), "search, weather")
     fixed = said(
-        call("weather", '{"city":"Rome"}', "x"), call("search", '{"query":"1"}'), call("search", '{"query":"2"}')
+        call("weather", '{"city":"Rome"}', "x"),
+        call("search", '{"query":"1"}'),
+        call("search", '{"query":"2"}'),
     )
     spliced = splice(NATIVE, scope, fixed)
     assert not isinstance(spliced, Invalid)
     calls = [(one["id"], one["function"]["arguments"]) for one in spliced[0]["tool_calls"]]
     right = ("b", RIGHT["function"]["arguments"])
-    assert calls == [("a", '{"query":"1"}'), right, ("c", '{"query":"2"}'), ("d", '{"city":"Rome"}')]
+    assert calls == [
+        ("a", '{"query":"1"}'),
+        right,
+        ("c", '{"query":"2"}'),
+        ("d", '{"city":"Rome"}'),
+    ]
 
 
 @pytest.mark.parametrize(
-    "tools", [["search"], ["search"] * 2, ["search", "weather", "search"], ["weather"] * 2, [None, 7]]
+    "tools",
+    [["search"], ["search"] * 2, ["search", "weather", "search"], ["weather"] * 2, [None, 7]],
 )
 def test_fewer_more_or_other_calls_are_a_switch(tools: list[Any]) -> None:
     """Of several calls each must come once again, and nothing beside them."""
     scope = scoped(NATIVE, said(WRONG, call("weather", {}, "b")))
     assert scope is not None
-    refused = splice(NATIVE, scope, said(*({"function": {"name": tool, "arguments": "{}"}} for tool in tools)))
+    refused = splice(
+        NATIVE, scope, said(*({"function": {"name": tool, "arguments": "{}"}} for tool in tools))
+    )
     assert isinstance(refused, Invalid)
     assert [issue.code for issue in refused.issues] == ["tool.switched"]

@@ -19,7 +19,9 @@ from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._issues import Code, Issue
 from strictreply.values._replies import DirectAnswer, Invalid, Valid
 
-TERMS = Contract(tools=[Tool.from_json_schema("search", SCHEMA), Tool.from_json_schema("weather", OTHER_SCHEMA)])
+TERMS = Contract(
+    tools=[Tool.from_json_schema("search", SCHEMA), Tool.from_json_schema("weather", OTHER_SCHEMA)]
+)
 SEARCH = completion(calls=[call("search", {"query": "x"})])
 WEATHER = completion(calls=[call("weather", {"city": "x"})])
 BOTH = completion(calls=[call("search", {"query": "x"}, "a"), call("weather", {"city": "x"}, "b")])
@@ -141,7 +143,10 @@ def test_a_kind_of_answer_of_its_own_is_never_replaced() -> None:
     own = Contract(answer=Shouted())
     for mild in (JSON_OBJECT, {"type": "text"}):
         terms = shape(own, {"messages": USER, "response_format": mild})[0]
-        assert (codes(terms, completion('{"a": 1}')), codes(terms, completion("AH"))) == (["shape.empty"], [])
+        assert (codes(terms, completion('{"a": 1}')), codes(terms, completion("AH"))) == (
+            ["shape.empty"],
+            [],
+        )
     for schema in (JSON_SCHEMA, Total):
         with pytest.raises(ContractError):
             shape(own, {"messages": USER, "response_format": schema})
@@ -160,12 +165,27 @@ def test_a_kind_of_answer_of_its_own_is_never_replaced() -> None:
         {"tool_choice": 7},
         {"tool_choice": "required", "tools": []},
         {"tool_choice": {"type": "allowed_tools"}},
-        {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{}]}}},
-        {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "odd", "tools": [NAMED]}}},
+        {
+            "tool_choice": {
+                "type": "allowed_tools",
+                "allowed_tools": {"mode": "auto", "tools": [{}]},
+            }
+        },
+        {
+            "tool_choice": {
+                "type": "allowed_tools",
+                "allowed_tools": {"mode": "odd", "tools": [NAMED]},
+            }
+        },
         {"response_format": "json"},
         {"response_format": {"type": []}},
         {"response_format": {"type": "json_schema"}},
-        {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "nothing"}}}},
+        {
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"schema": {"type": "nothing"}},
+            }
+        },
         {"tools": ["search"]},
         {"tools": 5},
         {"tools": TERMS.by_name["search"].definition},
@@ -204,14 +224,25 @@ def test_what_extra_body_says_is_held_as_a_keyword_is(said: dict[str, Any]) -> N
             return str(error)
         return contract.tools, contract.choice, contract.parallel, repr(contract.answer), base
 
-    other = {name: value for name, value in {"tool_choice": "none", "max_tokens": 9}.items() if name in said}
+    other = {
+        name: value
+        for name, value in {"tool_choice": "none", "max_tokens": 9}.items()
+        if name in said
+    }
     rest = {"extra_body": {"top_k": 1}}
     assert outcome(**other, extra_body={**said, "top_k": 1}) == outcome(**said, **rest)
 
 
 def test_the_rest_of_the_request_stays_as_it_is() -> None:
     """Only what the terms say themselves is taken out; the caller's keywords and messages are not changed."""
-    keywords = {"messages": tuple(USER), "temperature": 0.5, "n": 1, "tool_choice": "auto", "tools": None, "x": None}
+    keywords = {
+        "messages": tuple(USER),
+        "temperature": 0.5,
+        "n": 1,
+        "tool_choice": "auto",
+        "tools": None,
+        "x": None,
+    }
     before = dict(keywords)
     _, base = shape(TERMS, keywords)
     assert base == {"messages": USER, "temperature": 0.5, "n": 1, "x": None}
@@ -227,13 +258,35 @@ def test_messages_are_copied() -> None:
 
 @given(
     st.dictionaries(
-        st.sampled_from(["n", "tool_choice", "parallel_tool_calls", "response_format", "messages", "function_call"]),
+        st.sampled_from(
+            [
+                "n",
+                "tool_choice",
+                "parallel_tool_calls",
+                "response_format",
+                "messages",
+                "function_call",
+            ]
+        ),
         st.recursive(
-            st.none() | st.booleans() | st.integers() | st.sampled_from(["auto", "type", "json_schema", "search"]),
+            st.none()
+            | st.booleans()
+            | st.integers()
+            | st.sampled_from(["auto", "type", "json_schema", "search"]),
             lambda inner: (
                 st.lists(inner, max_size=2)
                 | st.dictionaries(
-                    st.sampled_from(["type", "function", "name", "json_schema", "schema", "allowed_tools", "tools"]),
+                    st.sampled_from(
+                        [
+                            "type",
+                            "function",
+                            "name",
+                            "json_schema",
+                            "schema",
+                            "allowed_tools",
+                            "tools",
+                        ]
+                    ),
                     inner,
                     max_size=3,
                 )

@@ -89,7 +89,8 @@ def test_docstring_styles(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "Just: a sentence.", "Args:", ":param", "Parameters\n----------\n", "Args:\n     : :\n"]
+    "text",
+    ["", "Just: a sentence.", "Args:", ":param", "Parameters\n----------\n", "Args:\n     : :\n"],
 )
 def test_docstring_odd(text: str) -> None:
     """Reading any docstring does not fail."""
@@ -99,7 +100,9 @@ def test_docstring_odd(text: str) -> None:
 def test_field_description_wins() -> None:
     """A description in Field wins over the docstring's, which fills in where there is none."""
 
-    def find(query: Annotated[str, Field(description="own")], limit: Annotated[int, Field(ge=1)]) -> None:
+    def find(
+        query: Annotated[str, Field(description="own")], limit: Annotated[int, Field(ge=1)]
+    ) -> None:
         """Find.
 
         Args:
@@ -108,7 +111,12 @@ def test_field_description_wins() -> None:
         """
 
     assert properties(find)["query"]["description"] == "own"
-    assert properties(find)["limit"] == {"description": "told", "minimum": 1, "title": "Limit", "type": "integer"}
+    assert properties(find)["limit"] == {
+        "description": "told",
+        "minimum": 1,
+        "title": "Limit",
+        "type": "integer",
+    }
 
 
 def test_kinds_of_parameters() -> None:
@@ -136,7 +144,9 @@ def test_defaults_are_the_function_own() -> None:
 def test_field_as_default() -> None:
     """A Field given as the default is the constraint and the default it speaks of."""
 
-    def take(limit: int = Field(7, ge=3), items: list[int] = Field(default_factory=list)) -> tuple[int, list[int]]:  # noqa: B008
+    def take(
+        limit: int = Field(7, ge=3), items: list[int] = Field(default_factory=list)
+    ) -> tuple[int, list[int]]:  # noqa: B008
         return limit, items
 
     assert call(take, {}) == (7, [])
@@ -165,7 +175,9 @@ def test_local_types() -> None:
     assert call(take, {"local": {"n": 3}}) == 3
 
 
-@pytest.mark.parametrize("name", ["schema", "json", "copy", "validate", "dict", "model_name", "construct", "fields"])
+@pytest.mark.parametrize(
+    "name", ["schema", "json", "copy", "validate", "dict", "model_name", "construct", "fields"]
+)
 def test_names_that_models_have(name: str) -> None:
     """A parameter may be named like a method of pydantic's models, silently."""
     namespace: dict[str, Any] = {}

@@ -20,10 +20,13 @@ from strictreply.values._issues import Category, Issue
     st.integers(1, 6),
     st.sampled_from([None, "search"]),
 )
-def test_a_correction_is_at_most_two_kilobytes(messages: list[str], tier: int, tool: str | None) -> None:
+def test_a_correction_is_at_most_two_kilobytes(
+    messages: list[str], tier: int, tool: str | None
+) -> None:
     """For any number and length of faults the headline stays and the rest fits."""
     issues = tuple(
-        Issue("args.check", Category.FORMAT_ERROR, f"/a/{index}", words) for index, words in enumerate(messages)
+        Issue("args.check", Category.FORMAT_ERROR, f"/a/{index}", words)
+        for index, words in enumerate(messages)
     )
     text = STEERING.correction(Situation(issues, terms_of(), tier, tool, "/a"))
     assert len(text.encode()) <= MAX_CORRECTION_BYTES
@@ -32,7 +35,9 @@ def test_a_correction_is_at_most_two_kilobytes(messages: list[str], tier: int, t
 
 def test_a_long_first_fault_is_cut_not_dropped() -> None:
     """The model is always told of at least one fault."""
-    names = [Tool.from_json_schema(f"{index:02d}-{'n' * 120}", {"type": "object"}) for index in range(30)]
+    names = [
+        Tool.from_json_schema(f"{index:02d}-{'n' * 120}", {"type": "object"}) for index in range(30)
+    ]
     text = STEERING.correction(situation(terms_of(tools=names), said(calls=[call("bogus", {})])))
     assert "no such tool" in text
     assert "00-nnn" in text
@@ -65,7 +70,10 @@ def test_corrections_of_wide_schemas_are_bounded_in_bytes(letters: str, tier: in
     names = [f"{letters}{index}" for index in range(40)]
     members = {name: {"enum": [name, f"{name}!"], "description": letters * 9} for name in names}
     schema = {"type": "object", "properties": members, "required": names[:20]}
-    for declared in ({"tools": [Tool.from_json_schema("t", schema)]}, {"tools": [], "answer": schema}):
+    for declared in (
+        {"tools": [Tool.from_json_schema("t", schema)]},
+        {"tools": [], "answer": schema},
+    ):
         contract = terms_of(**declared)
         bad = dict.fromkeys([*names[:9], "zz"], 1)
         message = said(calls=[call("t", bad)]) if declared["tools"] else said(json.dumps(bad))
@@ -78,7 +86,11 @@ def test_corrections_of_wide_schemas_are_bounded_in_bytes(letters: str, tier: in
             assert line.isprintable()
 
 
-@given(st.text(alphabet=st.sampled_from('ж値🎈\u202e" \\\nab'), max_size=1500), st.integers(0, 400), st.integers(1, 4))
+@given(
+    st.text(alphabet=st.sampled_from('ж値🎈\u202e" \\\nab'), max_size=1500),
+    st.integers(0, 400),
+    st.integers(1, 4),
+)
 def test_a_cut_splits_nothing(words: str, limit: int, tier: int) -> None:
     """A text of any letters is cut between words, to any bound in bytes, and stays a text (V18)."""
     issues = (Issue("mine", Category.FORMAT_ERROR, "/a", words),)
@@ -86,4 +98,6 @@ def test_a_cut_splits_nothing(words: str, limit: int, tier: int) -> None:
     assert len(text.encode()) <= limit
     for line in text.splitlines()[1:]:
         kept = line.removesuffix("…")
-        assert kept in f"- /a: {issues[0].message}" or line.startswith(("Schema", "Tools:", EXAMPLE))
+        assert kept in f"- /a: {issues[0].message}" or line.startswith(
+            ("Schema", "Tools:", EXAMPLE)
+        )

@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corrections import EXAMPLE, STEERING, TOOLS, Impossible, Invoice, example_in, said, situation, terms_of
+from corrections import (
+    EXAMPLE,
+    STEERING,
+    TOOLS,
+    Impossible,
+    Invoice,
+    example_in,
+    said,
+    situation,
+    terms_of,
+)
 from scripted import call
 from strictreply.contract._contract import Contract
 from strictreply.contract._judge import judge
@@ -21,7 +31,10 @@ from strictreply.values._replies import Invalid
 SCALARS = st.one_of(
     st.builds(lambda low: {"type": "integer", "minimum": low}, st.integers(-9, 9)),
     st.builds(lambda low: {"type": "string", "minLength": low}, st.integers(0, 9)),
-    st.builds(lambda words: {"enum": words}, st.lists(st.text(max_size=5), min_size=1, max_size=3, unique=True)),
+    st.builds(
+        lambda words: {"enum": words},
+        st.lists(st.text(max_size=5), min_size=1, max_size=3, unique=True),
+    ),
     st.just({"type": "boolean"}),
     st.just({"type": "number", "exclusiveMaximum": 0}),
     st.just({"type": "string", "format": "date"}),
@@ -29,7 +42,11 @@ SCALARS = st.one_of(
 SCHEMAS = st.recursive(
     SCALARS,
     lambda inner: (
-        st.builds(lambda item, size: {"type": "array", "items": item, "minItems": size}, inner, st.integers(0, 3))
+        st.builds(
+            lambda item, size: {"type": "array", "items": item, "minItems": size},
+            inner,
+            st.integers(0, 3),
+        )
         | st.builds(
             lambda members: {"type": "object", "properties": members, "required": list(members)},
             st.dictionaries(st.sampled_from(["a", "b", "c/d"]), inner, max_size=3),
@@ -52,10 +69,22 @@ def test_every_native_example_is_valid(schema: dict[str, Any]) -> None:
         assert not isinstance(contract.check(said(calls=[call("t", shown)])), Invalid)
 
 
-@given(OBJECTS, SCHEMAS, st.sampled_from(["union", "tool"]), st.sampled_from(["auto", "required", "none"]))
-def test_every_text_example_is_valid(schema: dict[str, Any], answer: dict[str, Any], style: Any, choice: str) -> None:
+@given(
+    OBJECTS,
+    SCHEMAS,
+    st.sampled_from(["union", "tool"]),
+    st.sampled_from(["auto", "required", "none"]),
+)
+def test_every_text_example_is_valid(
+    schema: dict[str, Any], answer: dict[str, Any], style: Any, choice: str
+) -> None:
     """An example shown for a whole text reply is a reply that the same contract accepts."""
-    contract = Contract(tools=[Tool.from_json_schema("t", schema)], answer=answer, channel="text", answer_style=style)
+    contract = Contract(
+        tools=[Tool.from_json_schema("t", schema)],
+        answer=answer,
+        channel="text",
+        answer_style=style,
+    )
     contract = contract.with_choice(choice)
     for content in ("prose", '{"tool":"t","args":{}}'):
         shown = example_in(STEERING.correction(situation(contract, said(content), 3)))
@@ -82,7 +111,10 @@ def test_an_example_is_held_to_the_model_as_well() -> None:
 def test_the_next_tool_stands_in_for_one_without_example() -> None:
     """In the text channel any reply that the contract admits will do: the first that can be shown."""
     contract = terms_of(tools=[Impossible, TOOLS[1]], channel="text")
-    assert example_for(situation(contract, said("prose"), 3)) == {"tool": "weather", "args": {"city": "text"}}
+    assert example_for(situation(contract, said("prose"), 3)) == {
+        "tool": "weather",
+        "args": {"city": "text"},
+    }
     contract = terms_of(tools=[Impossible], channel="text", answer=Impossible)
     assert example_for(situation(contract, said("prose"), 3)) is None
 
@@ -100,28 +132,43 @@ def test_an_answer_by_tool_is_corrected_where_it_stands(channel: Any, message: A
     text = STEERING.correction(situation(contract, message, 3))
     assert 'Schema of /total: {"minimum":1,"type":"integer"}' in text
     shown = example_in(text)
-    reply = said(calls=[call("final_answer", shown)]) if channel == "native" else said(json.dumps(shown))
+    reply = (
+        said(calls=[call("final_answer", shown)])
+        if channel == "native"
+        else said(json.dumps(shown))
+    )
     assert not isinstance(judge(contract, reply), Invalid)
 
 
 def test_a_structured_answer_is_shown_only_for_a_fault_in_it() -> None:
     """A wrong tool name is not answered with an example of an answer."""
     contract = terms_of(answer=Invoice)
-    assert example_in(STEERING.correction(situation(contract, said('{"total": 0}'), 3))) == example_for(
-        situation(contract, said('{"total": 0}'), 3)
+    assert example_in(
+        STEERING.correction(situation(contract, said('{"total": 0}'), 3))
+    ) == example_for(situation(contract, said('{"total": 0}'), 3))
+    assert EXAMPLE not in STEERING.correction(
+        situation(contract, said(calls=[call("bogus", {})]), 3)
     )
-    assert EXAMPLE not in STEERING.correction(situation(contract, said(calls=[call("bogus", {})]), 3))
 
 
 FORMS = st.sampled_from(
-    [{"type": "integer", "minimum": 3}, {"type": "string", "minLength": 2}, {"type": "boolean"}, {"enum": ["u", "v"]}]
+    [
+        {"type": "integer", "minimum": 3},
+        {"type": "string", "minLength": 2},
+        {"type": "boolean"},
+        {"enum": ["u", "v"]},
+    ]
 )
 
 
 @st.composite
 def broken(draw: st.DrawFn, depth: int = 3) -> tuple[dict[str, Any], Any, Any]:
     """Draw a schema, a valid instance of it, and the same instance with one value deep inside that does not fit."""
-    kind = draw(st.sampled_from(["leaf", "object", "array", "tuple", "union", "nullable", "ref", "all", "map"]))
+    kind = draw(
+        st.sampled_from(
+            ["leaf", "object", "array", "tuple", "union", "nullable", "ref", "all", "map"]
+        )
+    )
     if not depth or kind == "leaf":
         form: Any = draw(FORMS)
         right = {"integer": 5, "string": "text", "boolean": True}.get(form.get("type", ""), "u")
@@ -149,8 +196,16 @@ def broken(draw: st.DrawFn, depth: int = 3) -> tuple[dict[str, Any], Any, Any]:
         return {"allOf": [schema]}, right, wrong
     if kind == "all":
         return {"allOf": [{"title": "T"}, schema]}, right, wrong
-    tagged = {"type": "object", "properties": {"kind": {"const": "k"}, name: schema}, "required": ["kind"]}
-    bare = {"type": "object", "properties": {"kind": {"const": "b"}, "q": {"type": "string"}}, "required": ["kind"]}
+    tagged = {
+        "type": "object",
+        "properties": {"kind": {"const": "k"}, name: schema},
+        "required": ["kind"],
+    }
+    bare = {
+        "type": "object",
+        "properties": {"kind": {"const": "b"}, "q": {"type": "string"}},
+        "required": ["kind"],
+    }
     branches = [bare, tagged] if kind == "union" else [{"type": "null"}, tagged]
     return {"anyOf": branches}, {"kind": "k", name: right}, {"kind": "k", name: wrong}
 
@@ -168,7 +223,9 @@ def resolves(value: Any, tokens: list[str]) -> bool:
 
 
 @given(broken())
-def test_every_example_shows_the_field_that_was_wrong_and_is_valid(drawn: tuple[dict[str, Any], Any, Any]) -> None:
+def test_every_example_shows_the_field_that_was_wrong_and_is_valid(
+    drawn: tuple[dict[str, Any], Any, Any],
+) -> None:
     """An example has a value wherever the reply was wrong, optional or deep, and the contract takes it (C6)."""
     inner, _, wrong = drawn
     schema = {"type": "object", "properties": {"it": inner}}
@@ -182,7 +239,9 @@ def test_every_example_shows_the_field_that_was_wrong_and_is_valid(drawn: tuple[
 
 
 @given(broken(), st.sampled_from(["union", "tool"]))
-def test_text_examples_show_the_field_that_was_wrong(drawn: tuple[dict[str, Any], Any, Any], style: Any) -> None:
+def test_text_examples_show_the_field_that_was_wrong(
+    drawn: tuple[dict[str, Any], Any, Any], style: Any
+) -> None:
     """So it is in a text reply and in a structured answer of either style, beside other faults and tools (C6)."""
     inner, _, wrong = drawn
     schema = {"type": "object", "properties": {"it": inner}}
@@ -201,9 +260,14 @@ def test_text_examples_show_the_field_that_was_wrong(drawn: tuple[dict[str, Any]
 
 def test_what_must_be_left_out_is_not_in_the_example() -> None:
     """A member that the schema forbids is left out of the example, which shows the object without it (C6)."""
-    schema = {"type": "object", "properties": {"in": {"type": "object", "properties": {"old": False, "new": {}}}}}
+    schema = {
+        "type": "object",
+        "properties": {"in": {"type": "object", "properties": {"old": False, "new": {}}}},
+    }
     contract = terms_of(tools=[Tool.from_json_schema("t", schema)])
-    assert example_for(situation(contract, said(calls=[call("t", {"in": {"old": 1}})]), 3)) == {"in": {}}
+    assert example_for(situation(contract, said(calls=[call("t", {"in": {"old": 1}})]), 3)) == {
+        "in": {}
+    }
 
 
 def test_no_example_rather_than_one_without_the_field() -> None:

@@ -14,7 +14,9 @@ pytestmark = pytest.mark.one_lane
 PAGE = Page.named("streams.md")
 
 
-def test_what_the_page_shows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_page_shows(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Over the model that ``serve-script`` serves, the typed stream prints what the page shows."""
     with LoopbackServer(GoodModel(DemandHints())) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
@@ -24,7 +26,10 @@ def test_what_the_page_shows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Text comes first, then the good call in place of a bad one behind it; a stream that was filtered ends so."""
-    bad, good = call("search", '{"query": "tea", "query": "poison"}'), call("search", '{"query": "tea"}')
+    bad, good = (
+        call("search", '{"query": "tea", "query": "poison"}'),
+        call("search", '{"query": "tea"}'),
+    )
     replies = iter(
         [
             completion(message("I will look. ", [bad]), "tool_calls"),

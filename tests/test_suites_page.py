@@ -30,7 +30,11 @@ def results(**ended: str) -> dict[str, Any]:
     [
         ({"stream": "passed"}, {"stream": "not served"}, 0),
         ({"stream": "passed"}, {"stream": "another failure"}, 2),
-        ({"create": "passed", "stream": "passed"}, {"create": "not served", "stream": "not served"}, 1),
+        (
+            {"create": "passed", "stream": "passed"},
+            {"create": "not served", "stream": "not served"},
+            1,
+        ),
         ({"create": "passed", "stream": "passed"}, {"stream": "not served"}, 1),
         ({"create": "failed", "stream": "passed"}, {"create": "failed", "stream": "not served"}, 0),
         ({"stream": "passed"}, {"stream": "passed"}, 1),

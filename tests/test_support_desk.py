@@ -71,7 +71,9 @@ def visits(outcomes: Told) -> list[Visit]:
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What the program prints, with a process for each visit."""
-    status, stdout, stderr = ran(EXAMPLES / "support_desk.py", tmp_path_factory.mktemp("anywhere"), timeout=300)
+    status, stdout, stderr = ran(
+        EXAMPLES / "support_desk.py", tmp_path_factory.mktemp("anywhere"), timeout=300
+    )
     assert (status, stderr) == (0, "")
     return stdout.splitlines()
 
@@ -90,14 +92,26 @@ def test_every_visit_is_served_by_another_process(processes: list[str]) -> None:
 def test_the_turn_that_waited_goes_on_in_the_next_process(visits: list[Visit]) -> None:
     """One turn pauses twice, for the client's tool and for an approval, and ends in a third process."""
     asked, wanted, paid, *_ = visits
-    assert {(visit.response.session_id, visit.response.turn_id) for visit in (asked, wanted, paid)} == {
-        (asked.response.session_id, asked.response.turn_id)
-    }
+    assert {
+        (visit.response.session_id, visit.response.turn_id) for visit in (asked, wanted, paid)
+    } == {(asked.response.session_id, asked.response.turn_id)}
     kinds = [visit.response.kind for visit in (asked, wanted, paid)]
-    assert kinds == [ResponseKind.CLIENT_TOOL_CONTINUATION, ResponseKind.CLIENT_TOOL_CONTINUATION, ResponseKind.FINAL]
+    assert kinds == [
+        ResponseKind.CLIENT_TOOL_CONTINUATION,
+        ResponseKind.CLIENT_TOOL_CONTINUATION,
+        ResponseKind.FINAL,
+    ]
     (photo,), (refund,) = asked.response.tool_calls or (), wanted.response.tool_calls or ()
-    assert (photo.name, photo.requires_client_execution, photo.needs_approval) == ("take_photo", True, False)
-    assert (refund.name, refund.requires_client_execution, refund.needs_approval) == ("refund", True, True)
+    assert (photo.name, photo.requires_client_execution, photo.needs_approval) == (
+        "take_photo",
+        True,
+        False,
+    )
+    assert (refund.name, refund.requires_client_execution, refund.needs_approval) == (
+        "refund",
+        True,
+        True,
+    )
 
 
 def test_tools_run_where_they_belong(visits: list[Visit]) -> None:
@@ -116,7 +130,9 @@ def test_the_refund_is_paid_once_and_by_the_process_that_had_the_approval(
 ) -> None:
     """The ledger has one line, written after the clerk's yes; neither the second click nor the denied case adds any."""
     assert visits[2].ran == ("refund",)
-    assert (folder / "refunds.txt").read_text("utf-8").splitlines() == [f"{visits[2].pid} 1042 29.90"]
+    assert (folder / "refunds.txt").read_text("utf-8").splitlines() == [
+        f"{visits[2].pid} 1042 29.90"
+    ]
     assert printed[-1] == f"paid (process, order, EUR): {processes[2]} 1042 29.90"
 
 
@@ -151,6 +167,9 @@ def test_the_program_tells_the_story(printed: list[str]) -> None:
 
 def test_the_example_is_two_screens_at_most() -> None:
     """Neither of its files is long."""
-    lengths = {path.name: len(path.read_text("utf-8").splitlines()) for path in EXAMPLES.glob("support_desk*.py")}
+    lengths = {
+        path.name: len(path.read_text("utf-8").splitlines())
+        for path in EXAMPLES.glob("support_desk*.py")
+    }
     assert len(lengths) == 2
     assert {name for name, length in lengths.items() if length > MAX_LINES} == set()

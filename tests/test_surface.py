@@ -52,9 +52,15 @@ def sync_ways(client: Any) -> dict[str, Callable[[], Any]]:
         "with_raw_response.parse": lambda: completions.with_raw_response.parse(**ASK).parse(),
         "with_streaming_response.create": lambda: streamed(completions.with_streaming_response),
         "beta.chat.completions.parse": lambda: client.beta.chat.completions.parse(**ASK),
-        "chat.with_raw_response": lambda: client.chat.with_raw_response.completions.create(**ASK).parse(),
-        "with_raw_response.chat": lambda: client.with_raw_response.chat.completions.create(**ASK).parse(),
-        "with_streaming_response.chat": lambda: streamed(client.with_streaming_response.chat.completions),
+        "chat.with_raw_response": lambda: client.chat.with_raw_response.completions.create(
+            **ASK
+        ).parse(),
+        "with_raw_response.chat": lambda: client.with_raw_response.chat.completions.create(
+            **ASK
+        ).parse(),
+        "with_streaming_response.chat": lambda: streamed(
+            client.with_streaming_response.chat.completions
+        ),
     }
 
 
@@ -79,19 +85,29 @@ def async_ways(client: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "with_raw_response.parse": lambda: parsed(completions.with_raw_response.parse(**ASK)),
         "with_streaming_response.create": lambda: streamed(completions.with_streaming_response),
         "beta.chat.completions.parse": lambda: client.beta.chat.completions.parse(**ASK),
-        "chat.with_raw_response": lambda: parsed(client.chat.with_raw_response.completions.create(**ASK)),
-        "with_raw_response.chat": lambda: parsed(client.with_raw_response.chat.completions.create(**ASK)),
-        "with_streaming_response.chat": lambda: streamed(client.with_streaming_response.chat.completions),
+        "chat.with_raw_response": lambda: parsed(
+            client.chat.with_raw_response.completions.create(**ASK)
+        ),
+        "with_raw_response.chat": lambda: parsed(
+            client.with_raw_response.chat.completions.create(**ASK)
+        ),
+        "with_streaming_response.chat": lambda: streamed(
+            client.with_streaming_response.chat.completions
+        ),
     }
 
 
 WAYS = list(sync_ways(sr.wrap(Server(GOOD).client())))
 
 
-def wrapped(*answers: Any, options: dict[str, Any] | None = None, **declared: Any) -> tuple[Any, Server]:
+def wrapped(
+    *answers: Any, options: dict[str, Any] | None = None, **declared: Any
+) -> tuple[Any, Server]:
     """Wrap a real sync client over a mock server."""
     server = Server(*answers)
-    return sr.wrap(server.client(**(options or {})), **{"tools": [SEARCH], "policy": NO_WAIT, **declared}), server
+    return sr.wrap(
+        server.client(**(options or {})), **{"tools": [SEARCH], "policy": NO_WAIT, **declared}
+    ), server
 
 
 def arguments(given: Any) -> str:
@@ -129,11 +145,16 @@ def test_a_reply_that_is_never_mended_comes_out_of_no_way(way: str) -> None:
 
 def test_a_raw_response_holds_what_was_accepted() -> None:
     """Its body is the mended completion, its headers are those of the response that came."""
-    two = completion(calls=[call("search", {"query": "tea"}), call("search", {"query": 1}, "call_b")])
+    two = completion(
+        calls=[call("search", {"query": "tea"}), call("search", {"query": 1}, "call_b")]
+    )
     mended = completion(calls=[call("search", {"query": "milk"}, "call_z")])
     client, _ = wrapped(two, mended)
     raw = client.chat.completions.with_raw_response.create(**ASK)
-    written = [one["function"]["arguments"] for one in json.loads(raw.content)["choices"][0]["message"]["tool_calls"]]
+    written = [
+        one["function"]["arguments"]
+        for one in json.loads(raw.content)["choices"][0]["message"]["tool_calls"]
+    ]
     assert written == ['{"query": "tea"}', '{"query": "milk"}']
     assert raw.headers["content-type"] == "application/json"
     assert raw.parse().choices[0].message.tool_calls[1].id == "call_b"
@@ -170,7 +191,9 @@ def test_the_sdk_complains_about_its_own_arguments() -> None:
 
 def test_a_drop_in_call_allows_parallel_calls() -> None:
     """A silent request allows several calls, as the API does; ``reply`` keeps to its contract."""
-    two = completion(calls=[call("search", {"query": "a"}), call("search", {"query": "b"}, "call_b")])
+    two = completion(
+        calls=[call("search", {"query": "a"}), call("search", {"query": "b"}, "call_b")]
+    )
     client, server = wrapped(two)
     assert len(client.chat.completions.create(**ASK).choices[0].message.tool_calls) == 2
     assert "parallel_tool_calls" not in json.loads(server.bodies[0])
@@ -186,7 +209,12 @@ def test_a_beta_of_responses_is_refused() -> None:
     if not hasattr(client.beta, "responses"):
         pytest.skip("this SDK has no beta of responses")
     beta = client.beta.responses
-    for ask in (beta.create, beta.parse, beta.with_raw_response.create, beta.with_streaming_response.create):
+    for ask in (
+        beta.create,
+        beta.parse,
+        beta.with_raw_response.create,
+        beta.with_streaming_response.create,
+    ):
         with pytest.raises(NotImplementedError, match=r"client\.responses"):
             ask(model="m", input="x").__enter__()
     assert server.bodies == []
@@ -200,7 +228,9 @@ def test_each_method_says_what_becomes_of_it() -> None:
     assert held["chat.completions.create"] == held["beta.chat.completions.parse"] == "guarded"
     assert held["chat.completions.with_raw_response.create"] == "guarded"
     assert held["chat.completions.stream"] == "guarded"
-    assert held["responses.create"] == held["responses.parse"] == held["responses.stream"] == "guarded"
+    assert (
+        held["responses.create"] == held["responses.parse"] == held["responses.stream"] == "guarded"
+    )
     assert held["responses.retrieve"] == held["embeddings.create"] == "passes"
     with pytest.raises(TypeError, match="wrap"):
         sr.guarded(client.unwrapped)
@@ -224,7 +254,9 @@ def test_a_wrapped_client_is_of_the_sdks_class() -> None:
     assert isinstance(twin, openai.AsyncOpenAI)
     assert inspect.iscoroutinefunction(twin.chat.completions.create)
     server = Server(WRONG, GOOD)
-    mine = sr.wrap(Mine("red", http.Client(transport=http.MockTransport(server.handle))), tools=[SEARCH])
+    mine = sr.wrap(
+        Mine("red", http.Client(transport=http.MockTransport(server.handle))), tools=[SEARCH]
+    )
     assert isinstance(mine, Mine)
     assert mine.team == "red"
     assert arguments(mine.chat.completions.create(**ASK)) == ARGUMENTS
@@ -236,7 +268,9 @@ def test_signatures_are_the_sdks() -> None:
     client, _ = wrapped(GOOD)
     for name in ("create", "parse"):
         ours = inspect.signature(getattr(client.chat.completions, name)).parameters
-        assert list(ours) == list(inspect.signature(getattr(client.unwrapped.chat.completions, name)).parameters)
+        assert list(ours) == list(
+            inspect.signature(getattr(client.unwrapped.chat.completions, name)).parameters
+        )
     for given in (client, sr.wrap(Server(GOOD).async_client())):
         for name in ("__init__", "copy", "with_options"):
             theirs = inspect.signature(getattr(given.unwrapped, name))
@@ -352,7 +386,9 @@ def test_a_tracer_of_parse_records_no_prompt(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(kind, "parse", traced)
     client, _ = wrapped(completion('{"number": 7}'), tools=[])
-    client.chat.completions.parse(model="m", messages=[{"role": "user", "content": "secret"}], response_format=Invoice)
+    client.chat.completions.parse(
+        model="m", messages=[{"role": "user", "content": "secret"}], response_format=Invoice
+    )
     assert recorded
     assert not any("secret" in words for words in recorded)
 
@@ -360,7 +396,9 @@ def test_a_tracer_of_parse_records_no_prompt(monkeypatch: pytest.MonkeyPatch) ->
 def test_errors_are_ours_and_the_sdks() -> None:
     """The exception for a 429 is a RateLimitError with its response, body, code and id, and is told from no server."""
     body = {"error": {"message": "slow down", "code": "too_fast", "type": "requests"}}
-    client, server = wrapped(status(429, body, x_request_id="r1", retry_after="0"), options={"max_retries": 1})
+    client, server = wrapped(
+        status(429, body, x_request_id="r1", retry_after="0"), options={"max_retries": 1}
+    )
     with pytest.raises(openai.RateLimitError) as raised:
         client.reply(**ASK)
     error: Any = raised.value
@@ -384,7 +422,9 @@ def test_errors_are_ours_and_the_sdks() -> None:
         (WRONG, openai.APIResponseValidationError),
     ],
 )
-def test_a_reply_that_is_refused_is_an_error_of_the_sdk_too(answer: Any, kind: type[Exception]) -> None:
+def test_a_reply_that_is_refused_is_an_error_of_the_sdk_too(
+    answer: Any, kind: type[Exception]
+) -> None:
     """Handlers that a program has for the SDK's exceptions go on to work."""
     client, _ = wrapped(answer, policy=sr.RetryPolicy(max_retries=0))
     with pytest.raises(sr.CallFailed) as raised:
@@ -438,20 +478,39 @@ def test_the_usage_of_a_completion_is_the_last_asks_or_all() -> None:
     total, _ = wrapped(WRONG, GOOD, usage="total")
     assert total.create(**ASK).usage.total_tokens == 30
     raw, _ = wrapped(WRONG, GOOD, usage="total")
-    assert json.loads(raw.chat.completions.with_raw_response.create(**ASK).content)["usage"]["total_tokens"] == 30
+    assert (
+        json.loads(raw.chat.completions.with_raw_response.create(**ASK).content)["usage"][
+            "total_tokens"
+        ]
+        == 30
+    )
 
 
 def test_total_usage_adds_up_the_details_too() -> None:
     """Cached and reasoning tokens, and a cost where the provider writes it, are of all asks as the totals are."""
 
     def spent(reply: Any, **more: Any) -> Any:
-        return {**reply, "usage": {**reply["usage"], "prompt_tokens_details": {"cached_tokens": 4}, **more}}
+        return {
+            **reply,
+            "usage": {**reply["usage"], "prompt_tokens_details": {"cached_tokens": 4}, **more},
+        }
 
-    odd = {"cost": 0.5, "tier": "a", "flag": True, "most": 10**400, "completion_tokens_details": None}
+    odd = {
+        "cost": 0.5,
+        "tier": "a",
+        "flag": True,
+        "most": 10**400,
+        "completion_tokens_details": None,
+    }
     first, last = spent(WRONG, **odd), spent(GOOD, **odd | {"tier": "b"}, only_here=1)
     usage = wrapped(first, last, usage="total")[0].create(**ASK).usage.to_dict()
     assert usage["prompt_tokens_details"] == {"cached_tokens": 8}
-    assert (usage["total_tokens"], usage["cost"], usage["tier"], usage["only_here"]) == (30, 1.0, "b", 1)
+    assert (usage["total_tokens"], usage["cost"], usage["tier"], usage["only_here"]) == (
+        30,
+        1.0,
+        "b",
+        1,
+    )
     assert (usage["flag"], usage["most"]) == (True, 10**400)
     assert usage["completion_tokens_details"] is None
 
@@ -471,7 +530,9 @@ def test_azure_clients_are_wrapped_as_they_are() -> None:
     assert server.requests[1].url.path == "/openai/deployments/m/chat/completions"
 
 
-def test_the_module_is_wrapped_as_the_client_behind_its_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_module_is_wrapped_as_the_client_behind_its_functions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """``wrap(openai)`` guards every way, reads the module's globals at each request, and raises the SDK's errors."""
     server = Server(WRONG, GOOD, WRONG, GOOD, GOOD, status(429))
     http_client = http.Client(transport=http.MockTransport(server.handle))
@@ -484,10 +545,14 @@ def test_the_module_is_wrapped_as_the_client_behind_its_functions(monkeypatch: p
         client = sr.wrap(openai, tools=[SEARCH], policy=NO_WAIT)
         assert isinstance(client, openai.OpenAI)
         assert arguments(client.chat.completions.create(**ASK)) == ARGUMENTS
-        assert arguments(client.chat.completions.with_raw_response.parse(**ASK).parse()) == ARGUMENTS
+        assert (
+            arguments(client.chat.completions.with_raw_response.parse(**ASK).parse()) == ARGUMENTS
+        )
         monkeypatch.setattr(openai, "api_key", "second")
         client.chat.completions.create(**ASK)
-        assert [request.headers["authorization"][7:] for request in server.requests] == ["first"] * 4 + ["second"]
+        assert [request.headers["authorization"][7:] for request in server.requests] == [
+            "first"
+        ] * 4 + ["second"]
         assert sr.guarded(client)["chat.completions.parse"] == "guarded"
         with pytest.raises(openai.RateLimitError):
             client.chat.completions.create(**ASK)
@@ -513,8 +578,13 @@ def test_a_copy_of_a_wrapped_client_is_wrapped() -> None:
 @pytest.mark.parametrize("way", ["create", "parse"])
 def test_a_mended_completion_has_its_request_id(way: str) -> None:
     """A completion that was put together here, or parsed, has the id that the SDK puts on its completions."""
-    two = completion(calls=[call("search", {"query": "tea"}), call("search", {"query": 1}, "call_b")])
-    answers = [http.Response(200, json=body, headers={"x-request-id": f"r{n}"}) for n, body in enumerate([two, GOOD])]
+    two = completion(
+        calls=[call("search", {"query": "tea"}), call("search", {"query": 1}, "call_b")]
+    )
+    answers = [
+        http.Response(200, json=body, headers={"x-request-id": f"r{n}"})
+        for n, body in enumerate([two, GOOD])
+    ]
     client, _ = wrapped(*answers)
     given = getattr(client.chat.completions, way)(**ASK)
     assert given._request_id == "r1"
@@ -523,7 +593,10 @@ def test_a_mended_completion_has_its_request_id(way: str) -> None:
 
 def test_a_raw_response_says_how_long_it_took() -> None:
     """``elapsed`` is that of the response, mended or not, as with the raw client."""
-    with LoopbackServer(lambda _: GOOD) as server, openai.OpenAI(api_key="none", base_url=server.base_url) as inner:
+    with (
+        LoopbackServer(lambda _: GOOD) as server,
+        openai.OpenAI(api_key="none", base_url=server.base_url) as inner,
+    ):
         completions = sr.wrap(inner, tools=[SEARCH]).chat.completions
         assert completions.with_raw_response.create(**ASK).elapsed.total_seconds() > 0
         with completions.with_streaming_response.create(**ASK) as response:
@@ -574,7 +647,9 @@ def test_a_patch_that_was_undone_leaves_nothing(side: str) -> None:
 
     told = seen
     with pytest.raises(sr.TransportFailed):
-        client.observed_by(Watch()).reply(**ASK, policy=sr.RetryPolicy(transport_retries=1, wait=wait_none()))
+        client.observed_by(Watch()).reply(
+            **ASK, policy=sr.RetryPolicy(transport_retries=1, wait=wait_none())
+        )
     assert (seen, len(server.requests)) == ([False], 2)
 
 
@@ -582,7 +657,10 @@ def test_a_completion_that_is_posted_for_is_refused() -> None:
     """A call past the guarded methods by hand is refused by name; any other path passes, sync and async."""
     client, server = wrapped(GOOD)
     by_hand = type(client.unwrapped.chat.completions)(client)
-    for ask in (partial(client.post, "/chat/completions", body=ASK, cast_to=object), partial(by_hand.create, **ASK)):
+    for ask in (
+        partial(client.post, "/chat/completions", body=ASK, cast_to=object),
+        partial(by_hand.create, **ASK),
+    ):
         with pytest.raises(NotImplementedError, match="create"):
             ask()
     assert not server.requests
@@ -601,12 +679,24 @@ def test_parse_refuses_what_is_no_answer_type_as_the_sdk_does() -> None:
     assert not server.requests
 
 
-FILTERED = {"error": {"message": "filtered", "code": "content_filter", "param": "prompt", "type": None}}
-FAILED_CALL = {"error": {"message": "Failed to call a function.", "code": "tool_use_failed", "failed_generation": "{"}}
+FILTERED = {
+    "error": {"message": "filtered", "code": "content_filter", "param": "prompt", "type": None}
+}
+FAILED_CALL = {
+    "error": {
+        "message": "Failed to call a function.",
+        "code": "tool_use_failed",
+        "failed_generation": "{",
+    }
+}
 
 
-@pytest.mark.parametrize(("body", "ours"), [(FILTERED, sr.ReplyHalted), (FAILED_CALL, sr.ReplyRejected)])
-def test_an_error_of_the_api_that_says_what_the_reply_was_is_the_sdks(body: Any, ours: type[Exception]) -> None:
+@pytest.mark.parametrize(
+    ("body", "ours"), [(FILTERED, sr.ReplyHalted), (FAILED_CALL, sr.ReplyRejected)]
+)
+def test_an_error_of_the_api_that_says_what_the_reply_was_is_the_sdks(
+    body: Any, ours: type[Exception]
+) -> None:
     """A filter that Azure reports, and a call that Groq could not make, are BadRequestErrors with all their fields."""
     client, _ = wrapped(status(400, body, x_request_id="r1"), policy=sr.RetryPolicy(max_retries=0))
     with pytest.raises(openai.BadRequestError) as raised:
@@ -623,7 +713,10 @@ def test_an_error_of_the_api_that_says_what_the_reply_was_is_the_sdks(body: Any,
 
 def test_what_the_network_raised_is_the_cause() -> None:
     """``__cause__`` is the HTTP library's exception, as the SDK shows it; not where that repeats the server."""
-    for underlying, shown in ((http.ConnectError("refused"), True), (http.RemoteProtocolError("bytes"), False)):
+    for underlying, shown in (
+        (http.ConnectError("refused"), True),
+        (http.RemoteProtocolError("bytes"), False),
+    ):
         client, _ = wrapped(underlying, options={"max_retries": 0})
         with pytest.raises(openai.APIConnectionError) as raised:
             client.reply(**ASK)

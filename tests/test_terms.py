@@ -47,7 +47,11 @@ def test_a_choice_that_cannot_be_met_is_refused(choice: str) -> None:
 def test_a_scoped_ask_is_for_one_tool_alone() -> None:
     """Its contract holds that tool, demands it, and allows a single call."""
     only = Contract(tools=[ADD, NOW], parallel=True).only("now")
-    assert ([tool.name for tool in only.tools], only.choice, only.parallel) == (["now"], "now", False)
+    assert ([tool.name for tool in only.tools], only.choice, only.parallel) == (
+        ["now"],
+        "now",
+        False,
+    )
 
 
 def test_a_misspelt_keyword_is_refused() -> None:
@@ -63,7 +67,12 @@ def test_the_keywords_are_the_fields() -> None:
     """Every keyword of a contract is a field of it, but the one that goes into the answer."""
     named = {field.name for field in fields(Contract)}
     assert ContractKeywords.__annotations__.keys() - named == {"blank_answers"}
-    assert named - ContractKeywords.__annotations__.keys() == {"answer", "choice", "offered", "ids_may_repeat"}
+    assert named - ContractKeywords.__annotations__.keys() == {
+        "answer",
+        "choice",
+        "offered",
+        "ids_may_repeat",
+    }
 
 
 def test_a_contract_with_other_values_is_another() -> None:

@@ -59,11 +59,19 @@ def test_the_loop_of_the_guide_runs(
         return [call.answered("a mug").to_dict() for call in calls if not call.needs_approval]
 
     client = sr.wrap(model.client(), tools=[photo, paid])
-    names = {"sr": sr, "client": client, "ask_the_client": ask_the_client, "decide": AgentToolCall.approved}
+    names = {
+        "sr": sr,
+        "client": client,
+        "ask_the_client": ask_the_client,
+        "decide": AgentToolCall.approved,
+    }
     monkeypatch.chdir(tmp_path)
     exec(program, names)  # noqa: S102 - the page itself
     assert capsys.readouterr().out == "That is all.\n"
-    assert [call.name for response in asked for call in response.tool_calls or ()] == ["photo", "find_order"]
+    assert [call.name for response in asked for call in response.tool_calls or ()] == [
+        "photo",
+        "find_order",
+    ]
     model.assert_spent()
 
 
@@ -92,7 +100,8 @@ def test_the_table_of_errors_names_what_there_is() -> None:
     codes = {code.value for code in pipeline.InvokeCode}
     for _, raised, told in PAGE.table("## What is raised"):
         kinds = [
-            getattr(sr, name, None) or getattr(running, name, None) or getattr(pipeline, name) for name in words(raised)
+            getattr(sr, name, None) or getattr(running, name, None) or getattr(pipeline, name)
+            for name in words(raised)
         ]
         assert kinds
         assert all(issubclass(kind, sr.StrictReplyError) for kind in kinds)

@@ -108,7 +108,13 @@ def test_from_function() -> None:
                 "type": "object",
                 "properties": {
                     "query": {"type": "string", "description": "what to look for"},
-                    "limit": {"type": "integer", "minimum": 1, "maximum": 20, "default": 5, "description": "how many"},
+                    "limit": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "maximum": 20,
+                        "default": 5,
+                        "description": "how many",
+                    },
                 },
                 "required": ["query"],
                 "additionalProperties": False,
@@ -140,7 +146,18 @@ def test_given_words_win() -> None:
 
 @pytest.mark.parametrize(
     "declaration",
-    [None, 5, "search", ["search"], int, list[int], lambda: None, {}, {"type": "web_search"}, object()],
+    [
+        None,
+        5,
+        "search",
+        ["search"],
+        int,
+        list[int],
+        lambda: None,
+        {},
+        {"type": "web_search"},
+        object(),
+    ],
     ids=lambda declaration: type(declaration).__name__,
 )
 def test_what_is_no_tool(declaration: object) -> None:
@@ -193,12 +210,20 @@ def test_what_vendors_add_passes(wrap: dict[str, Any]) -> None:
     """Members that are none of OpenAI's stay in the definition, on both levels, as copies of plain JSON."""
     cache: dict[str, Any] = {"type": "ephemeral", "ttl": ["5m"]}
     function = {**FUNCTION, "cache_control": cache, "x-name": None, "arguments": 1}
-    definition = {**wrap, "function": function, "defer_loading": True, "cache_control": cache} if wrap else function
+    definition = (
+        {**wrap, "function": function, "defer_loading": True, "cache_control": cache}
+        if wrap
+        else function
+    )
     declared = Tool.from_openai(definition)
     beside = {"defer_loading": True, "cache_control": cache} if wrap else {}
     written = {"type": "function", "function": function, **beside}
     assert declared.definition == {**written, "function": {**function, "parameters": CLOSED}}
-    assert Tool.of(definition).definition == Tool.of(declared.definition).definition == declared.definition
+    assert (
+        Tool.of(definition).definition
+        == Tool.of(declared.definition).definition
+        == declared.definition
+    )
     assert Tool.of(declared, extra="schema").definition == written
     before = copy.deepcopy(declared.definition)
     cache["ttl"].append("1h")
@@ -226,7 +251,9 @@ def test_misspelt_members_are_no_vendors(place: str, key: str, meant: str) -> No
     assert caught.value.path == f"{place}/{key}"
 
 
-@pytest.mark.parametrize("key", ["arguments", "args", "params", "input_schema", "inputSchema", "schema"])
+@pytest.mark.parametrize(
+    "key", ["arguments", "args", "params", "input_schema", "inputSchema", "schema"]
+)
 def test_parameters_in_another_word_are_not_lost(key: str) -> None:
     """Where the parameters are missing, what another API calls them is refused: the tool would have none."""
     with pytest.raises(ContractError, match="did you mean parameters") as caught:
@@ -236,7 +263,10 @@ def test_parameters_in_another_word_are_not_lost(key: str) -> None:
 
 def test_openai_optional_members() -> None:
     """Parameters that are missing or null mean none; strict stays in the definition."""
-    for body in ({"name": "now"}, {"name": "now", "parameters": None, "description": None, "strict": None}):
+    for body in (
+        {"name": "now"},
+        {"name": "now", "parameters": None, "description": None, "strict": None},
+    ):
         declared = Tool.from_openai({"type": "function", "function": body})
         assert declared.parameters.check({}) == ()
         assert declared.parameters.check({"a": 1})
@@ -276,12 +306,20 @@ def test_declarations_are_copied() -> None:
     assert declared.definition is declared.definition
 
 
-@pytest.mark.parametrize("declaration", [search, Refund, DEFINITION], ids=["function", "model", "openai"])
+@pytest.mark.parametrize(
+    "declaration", [search, Refund, DEFINITION], ids=["function", "model", "openai"]
+)
 def test_held_to(declaration: object) -> None:
     """An open twin of a tool differs in what it admits, and tells so; asked for twice, it is itself."""
     closed = Tool.of(declaration)
     opened = Tool.of(closed, extra="schema")
-    fit = {"query": "a"} if declaration is search else {"order": 1} if declaration is Refund else {"place": "a"}
+    fit = (
+        {"query": "a"}
+        if declaration is search
+        else {"order": 1}
+        if declaration is Refund
+        else {"place": "a"}
+    )
     assert closed.parameters.check({**fit, "more": 1})
     assert opened.parameters.check({**fit, "more": 1}) == ()
     assert not isinstance(opened.build({**fit, "more": 1}), Invalid)
@@ -327,7 +365,9 @@ def test_build_refuses_with_a_path() -> None:
     assert issues.issues[0].path == "/tool_calls/0/function/arguments/count"
 
 
-@pytest.mark.parametrize("decorate", [tool, tool(), tool(name="search")], ids=["bare", "empty", "named"])
+@pytest.mark.parametrize(
+    "decorate", [tool, tool(), tool(name="search")], ids=["bare", "empty", "named"]
+)
 def test_decorator(decorate: Callable[[Callable[..., Any]], Tool]) -> None:
     """The decorator works with and without parentheses, and leaves the function callable."""
     declared = decorate(search)
@@ -343,7 +383,12 @@ def test_decorator_keywords() -> None:
         """Find nothing."""
 
     declared = tool(name="find", description="Find.", check=check, extra="schema")(search)
-    assert (declared.name, declared.description, declared.check, declared.extra) == ("find", "Find.", check, "schema")
+    assert (declared.name, declared.description, declared.check, declared.extra) == (
+        "find",
+        "Find.",
+        check,
+        "schema",
+    )
 
 
 WAYS: dict[str, Callable[..., Tool]] = {
@@ -351,7 +396,9 @@ WAYS: dict[str, Callable[..., Tool]] = {
     "decorator": lambda **execution: tool(**execution)(search),
     "model": lambda **execution: Tool.from_model(Refund, **execution),
     "schema": lambda **execution: Tool.from_json_schema("weather", PLACE, **execution),
-    "openai": lambda **execution: Tool.from_openai({"name": "weather", "parameters": PLACE}, **execution),
+    "openai": lambda **execution: Tool.from_openai(
+        {"name": "weather", "parameters": PLACE}, **execution
+    ),
     "mcp": lambda **execution: Tool.from_mcp(MCP_ENTRY, **execution),
 }
 
@@ -444,7 +491,9 @@ class Called:
         return n
 
 
-@pytest.mark.parametrize("function", [later, Called(), Called().__call__], ids=["function", "object", "method"])
+@pytest.mark.parametrize(
+    "function", [later, Called(), Called().__call__], ids=["function", "object", "method"]
+)
 def test_async_tools(function: Callable[..., Any]) -> None:
     """An async tool says so, is awaited by arun, and is refused by run."""
     declared = Tool.from_function(function, name="later")
@@ -497,17 +546,25 @@ def recorded_definitions() -> list[dict[str, Any]]:
 
 
 @needs_shared
-@pytest.mark.filterwarnings("ignore::strictreply.ContractWarning")  # booleans with texts in their enum
+@pytest.mark.filterwarnings(
+    "ignore::strictreply.ContractWarning"
+)  # booleans with texts in their enum
 def test_recorded_definitions() -> None:
     """Every tool definition that real programs sent can be declared; an open one is sent as it was written."""
     definitions = recorded_definitions()
     assert len(definitions) > 1_000
-    nothing_fits = {"get_response", "Events_3_BuyEventTickets"}  # contradictory: tests/test_corpus.py
+    nothing_fits = {
+        "get_response",
+        "Events_3_BuyEventTickets",
+    }  # contradictory: tests/test_corpus.py
     for definition in definitions:
         if definition["function"]["name"] in nothing_fits:
             continue
         function = {key: value for key, value in definition["function"].items() if value != ""}
-        assert Tool.from_openai(definition, extra="schema").definition == {"type": "function", "function": function}
+        assert Tool.from_openai(definition, extra="schema").definition == {
+            "type": "function",
+            "function": function,
+        }
 
 
 def test_a_call_is_run_by_its_own_tool() -> None:

@@ -45,7 +45,10 @@ def same_request(api: str = "chat", **keywords: Any) -> dict[str, Any]:
     assert (ours.method, ours.url) == (theirs.method, theirs.url)
     own = {"idempotency-key", "x-stainless-raw-response"}
     assert {*ours.headers.items()} ^ {*theirs.headers.items()} <= {
-        (name, value) for one in (ours, theirs) for name, value in one.headers.items() if name in own
+        (name, value)
+        for one in (ours, theirs)
+        for name, value in one.headers.items()
+        if name in own
     }
     body: dict[str, Any] = json.loads(ours.content)
     return body
@@ -55,7 +58,9 @@ def test_other_sdks_are_read_as_objects() -> None:
     """A raw response of another SDK may be anything: its own ``create`` is used, and its model is dumped."""
     given = ChatCompletion.model_validate(completion("x"))
     completions = SimpleNamespace(create=lambda **request: given, with_raw_response=None)
-    sending = Sending(Transport(SimpleNamespace(chat=SimpleNamespace(completions=completions))), DEFAULT_LIMITS)
+    sending = Sending(
+        Transport(SimpleNamespace(chat=SimpleNamespace(completions=completions))), DEFAULT_LIMITS
+    )
     assert sending.receive(sending.send({"messages": USER}, None)) == completion("x")
     assert sending.completion(completion("x"), spliced=False) is given
     assert sending.completion(completion("y"), spliced=True).choices[0].message.content == "y"
@@ -63,14 +68,27 @@ def test_other_sdks_are_read_as_objects() -> None:
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+    ),
     max_leaves=6,
 )
-MEMBERS = ["tools", "response_format", "temperature", "metadata", "stop", "logit_bias", "user", "stream_options"]
+MEMBERS = [
+    "tools",
+    "response_format",
+    "temperature",
+    "metadata",
+    "stop",
+    "logit_bias",
+    "user",
+    "stream_options",
+]
 
 
 @given(
-    messages=st.lists(st.dictionaries(st.sampled_from(["role", "content", "name"]), PLAIN), max_size=2),
+    messages=st.lists(
+        st.dictionaries(st.sampled_from(["role", "content", "name"]), PLAIN), max_size=2
+    ),
     members=st.dictionaries(st.sampled_from(MEMBERS), PLAIN),
 )
 def test_plain_json_is_sent_as_the_sdk_sends_it(messages: Any, members: dict[str, Any]) -> None:
@@ -83,14 +101,17 @@ def test_the_keywords_of_the_transport_reach_it(api: str) -> None:
     """Headers, query, body and timeout of the caller's own go the SDK's way, and the last has the last word."""
     given: Any = {"messages": USER} if api == "chat" else {"input": "tea?"}
     options: Any = {"extra_headers": {"X-Mine": "1"}, "extra_query": {"a": "b"}, "timeout": 7.5}
-    body = same_request(api, **given, **options, temperature=1, extra_body={"temperature": 0, "top_k": 2})
+    body = same_request(
+        api, **given, **options, temperature=1, extra_body={"temperature": 0, "top_k": 2}
+    )
     assert (body["temperature"], body["top_k"]) == (0, 2)
     same_request(api, **given, extra_headers=None, extra_query=None, extra_body=None, timeout=None)
     same_request(api, **given, temperature=openai.NOT_GIVEN, timeout=openai.NOT_GIVEN)
 
 
 @pytest.mark.parametrize(
-    "message", [ChatCompletionMessage(role="assistant", content="x"), {"role": "user", "content": ("tuple",)}]
+    "message",
+    [ChatCompletionMessage(role="assistant", content="x"), {"role": "user", "content": ("tuple",)}],
 )
 def test_what_is_no_plain_json_takes_the_sdks_own_way(message: Any) -> None:
     """Values that are not plain JSON go through the SDK's transform, the others unchanged."""
@@ -99,7 +120,9 @@ def test_what_is_no_plain_json_takes_the_sdks_own_way(message: Any) -> None:
     assert body["tools"] == tools
 
 
-@pytest.mark.parametrize("value", [Unset(), {"role": Unset()}, {"a": [{"b": b"bytes"}]}, {"a": {1, 2}}])
+@pytest.mark.parametrize(
+    "value", [Unset(), {"role": Unset()}, {"a": [{"b": b"bytes"}]}, {"a": {1, 2}}]
+)
 def test_what_no_json_can_hold_is_refused_by_the_sdk(value: Any) -> None:
     """The SDK says what is wrong with what cannot be sent."""
     with pytest.raises(TypeError):
@@ -118,9 +141,12 @@ class Counted(dict[str, Any]):
 
 
 @given(
-    st.lists(st.dictionaries(st.text(max_size=3), PLAIN), max_size=3), st.dictionaries(st.sampled_from(MEMBERS), PLAIN)
+    st.lists(st.dictionaries(st.text(max_size=3), PLAIN), max_size=3),
+    st.dictionaries(st.sampled_from(MEMBERS), PLAIN),
 )
-def test_declared_tools_are_sent_as_the_sdk_sends_them(definitions: Any, members: dict[str, Any]) -> None:
+def test_declared_tools_are_sent_as_the_sdk_sends_them(
+    definitions: Any, members: dict[str, Any]
+) -> None:
     """A body that we encode is the one that the SDK encodes, to the byte."""
     same_request(messages=USER, **members | {"tools": Definitions(definitions)})
 
@@ -134,7 +160,9 @@ def test_declared_tools_are_encoded_once() -> None:
         transport.send({"model": "m", "messages": USER, "tools": Definitions(tools[:1])}, None)
     assert [tool.encoded for tool in tools] == [2, 1, 1]
     for number in range(9):
-        transport.send({"model": "m", "messages": USER, "tools": Definitions([{"name": str(number)}])}, None)
+        transport.send(
+            {"model": "m", "messages": USER, "tools": Definitions([{"name": str(number)}])}, None
+        )
     assert len(transport._posts._texts) == 8
 
 
@@ -143,7 +171,9 @@ def test_the_request_is_learnt_by_its_keywords_not_by_their_values() -> None:
     server = Server(completion("x"))
     transport = Transport(server.client())
     for number in (1, 2):
-        transport.send({"model": f"m{number}", "messages": [{"role": "user", "content": str(number)}]}, None)
+        transport.send(
+            {"model": f"m{number}", "messages": [{"role": "user", "content": str(number)}]}, None
+        )
     first, second = (json.loads(body) for body in server.bodies)
     assert (first["model"], second["model"]) == ("m1", "m2")
     assert second["messages"] == [{"role": "user", "content": "2"}]
@@ -168,7 +198,9 @@ class Wrapped(Changed):
 
     def create(self, **keywords: Any) -> Any:
         """Post the keywords inside another object."""
-        return self._post("/chat/completions", body={"request": keywords}, cast_to=ChatCompletion, options={})
+        return self._post(
+            "/chat/completions", body={"request": keywords}, cast_to=ChatCompletion, options={}
+        )
 
 
 class Encoded(Changed):
@@ -197,7 +229,9 @@ def test_what_create_refuses_is_refused_by_create() -> None:
     server = Server(completion("x"))
     transport = Transport(server.client())
     transport.send({"model": "m", "messages": USER}, None)
-    with pytest.raises(TypeError, match=r"create\(\) got an unexpected keyword argument 'temprature'"):
+    with pytest.raises(
+        TypeError, match=r"create\(\) got an unexpected keyword argument 'temprature'"
+    ):
         transport.send({"model": "m", "messages": USER, "temprature": 1}, None)
     assert len(server.requests) == 1
 
@@ -231,10 +265,15 @@ def test_azures_addresses_are_made_of_the_model(deployment: str | None) -> None:
 
 USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
 MESSAGES = st.fixed_dictionaries(
-    {"role": st.sampled_from(["assistant", "assistant", "user"]), "content": st.none() | st.text() | PLAIN},
+    {
+        "role": st.sampled_from(["assistant", "assistant", "user"]),
+        "content": st.none() | st.text() | PLAIN,
+    },
     optional={
         "refusal": st.none() | st.text(),
-        "tool_calls": st.lists(st.builds(call, st.text(), st.text() | PLAIN, st.text()) | PLAIN, max_size=2),
+        "tool_calls": st.lists(
+            st.builds(call, st.text(), st.text() | PLAIN, st.text()) | PLAIN, max_size=2
+        ),
         "audio": PLAIN,
         "reasoning": PLAIN,
         "annotations": st.lists(PLAIN, max_size=1),
@@ -259,14 +298,22 @@ COMPLETIONS = st.fixed_dictionaries(
         "model": st.text(),
         "object": st.sampled_from(["chat.completion", "chat.completion", "other"]),
     },
-    optional={"usage": st.none() | st.just(USAGE) | PLAIN, "service_tier": PLAIN, "own": PLAIN | st.floats()},
+    optional={
+        "usage": st.none() | st.just(USAGE) | PLAIN,
+        "service_tier": PLAIN,
+        "own": PLAIN | st.floats(),
+    },
 )
 
 
 def raws(body: bytes) -> list[Any]:
     """Return raw responses of the SDK with a body."""
-    client = Server(http.Response(200, content=body, headers={"content-type": "application/json"})).client()
-    return [client.chat.completions.with_raw_response.create(model="m", messages=USER) for _ in range(3)]
+    client = Server(
+        http.Response(200, content=body, headers={"content-type": "application/json"})
+    ).client()
+    return [
+        client.chat.completions.with_raw_response.create(model="m", messages=USER) for _ in range(3)
+    ]
 
 
 def set_in(value: Any) -> Any:
@@ -297,7 +344,9 @@ def test_a_completion_is_the_one_that_the_sdk_makes(body: Any) -> None:
 def test_a_valid_completion_is_made_by_pydantic_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not made field by field; its request id is kept, and it is made once."""
     answer = status(200, completion("x", [call("f", {})]), x_request_id="req_1")
-    source = Server(answer).client().chat.completions.with_raw_response.create(model="m", messages=USER)
+    source = (
+        Server(answer).client().chat.completions.with_raw_response.create(model="m", messages=USER)
+    )
     monkeypatch.setattr(ChatCompletion, "construct", None)  # not called
     made: Any = parsed(CHAT, source)
     assert made.choices[0].message.tool_calls[0].function.name == "f"
@@ -323,11 +372,16 @@ def test_a_message_that_holds_itself_goes_the_sdks_way() -> None:
 
 def test_numbers_that_are_none_may_stand_in_what_is_not_ours() -> None:
     """Log probabilities of minus infinity, as some servers send them, cost no reply."""
-    body = json.dumps(completion("x") | {"logprob": float("-inf"), "more": [float("nan"), 1.5]}).encode()
+    body = json.dumps(
+        completion("x") | {"logprob": float("-inf"), "more": [float("nan"), 1.5]}
+    ).encode()
     read = read_body(body, DEFAULT_LIMITS)
     assert isinstance(read, dict)
     assert read["choices"] == completion("x")["choices"]
-    assert (read["logprob"], read["more"]) == (None, [None, 1.5])  # so that nothing sent back is no JSON
+    assert (read["logprob"], read["more"]) == (
+        None,
+        [None, 1.5],
+    )  # so that nothing sent back is no JSON
 
 
 def test_a_client_without_http_is_read_as_it_is() -> None:
@@ -345,7 +399,9 @@ def test_sdk_objects_are_read_without_their_defaults() -> None:
     """A member that was not in the response is not in its plain form; extras are."""
     plain = completion("x", vendor=[1])
     assert as_json(ChatCompletion.model_validate(plain)) == plain
-    assert as_json({"a": (1, {"b": ChatCompletion.model_validate(plain)})}) == {"a": [1, {"b": plain}]}
+    assert as_json({"a": (1, {"b": ChatCompletion.model_validate(plain)})}) == {
+        "a": [1, {"b": plain}]
+    }
 
 
 def nested(depth: int) -> dict[str, Any]:
@@ -376,7 +432,9 @@ def test_a_spliced_completion_is_the_sdks_own_class() -> None:
 def test_a_response_has_sixteen_times_the_room_of_a_reply(size: int, read: bool) -> None:
     """Log probabilities and usage fit beside the largest reply; beyond that the body is not read on."""
     sending = Sending(Transport(Server(completion("x" * size)).client()), Limits(reply_bytes=1_000))
-    assert (sending.receive(sending.send({"model": "m", "messages": USER}, None)) is not None) is read
+    assert (
+        sending.receive(sending.send({"model": "m", "messages": USER}, None)) is not None
+    ) is read
 
 
 def test_the_sdk_repeats_nothing_that_we_send() -> None:
@@ -408,8 +466,13 @@ def test_a_timeout_is_shortened_to_what_is_left(given: Any, left: float, sent_: 
     assert fake.script.requests[0]["timeout"] == sent_
 
 
-@given(st.lists(st.sampled_from(["take", "repeat succeeded", "succeeded"]), max_size=200), st.integers(0, 8))
-def test_v7_repeats_are_at_most_the_quota_and_what_successes_made_good(happenings: list[str], quota: int) -> None:
+@given(
+    st.lists(st.sampled_from(["take", "repeat succeeded", "succeeded"]), max_size=200),
+    st.integers(0, 8),
+)
+def test_v7_repeats_are_at_most_the_quota_and_what_successes_made_good(
+    happenings: list[str], quota: int
+) -> None:
     """Repeats granted are at most the quota, one for each that succeeded, and a fifth for each success at once."""
     bucket, granted, made_good = RetryBucket(), 0, 0.0
     for happening in happenings:

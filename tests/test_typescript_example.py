@@ -31,7 +31,9 @@ NODE, NPM = shutil.which("node"), shutil.which("npm")
 def base_url() -> Iterator[str]:
     """Start the command as a process of its own; gives where it serves."""
     words = [sys.executable, "-m", "strictreply", "serve-script", "--port", "0"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as server:
         assert server.stdout is not None
         yield server.stdout.readline().partition("served at ")[2].partition(";")[0]
         server.kill()
@@ -47,11 +49,15 @@ def example(tmp_path: Path) -> Path:
         pytest.skip(f"the example needs Node {MIN_NODE}; this is {version.strip()}")
     folder = tmp_path / "typescript"
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("node_modules", "build"))
-    done = npm(folder, "ci", "--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-timeout=60000")
+    done = npm(
+        folder, "ci", "--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-timeout=60000"
+    )
     if done.returncode:
         told = re.search(r"npm (?:error|ERR!) code (\w+)", done.stderr)
         assert told is None or told[1] not in OUR_FAULTS, done.stderr
-        pytest.skip(f"npm cannot install the packages: {told[1] if told else done.stderr.strip()[-200:]}")
+        pytest.skip(
+            f"npm cannot install the packages: {told[1] if told else done.stderr.strip()[-200:]}"
+        )
     return folder
 
 
@@ -75,14 +81,18 @@ def journal(base_url: str) -> Any:
         return json.load(answered)["requests"]
 
 
-def test_the_example_passes_its_tests_and_a_naive_one_does_not(example: Path, base_url: str) -> None:
+def test_the_example_passes_its_tests_and_a_naive_one_does_not(
+    example: Path, base_url: str
+) -> None:
     """``npm test`` ends with 0 and its requests are in the journal; without one of the app's checks it ends with 1."""
     done = npm(example, "test", OPENAI_BASE_URL=base_url)
     assert done.returncode == 0, done.stdout + done.stderr
     asked = journal(base_url)
     assert {entry["path"] for entry in asked} == {"/v1/chat/completions"}
     assert {entry["request"]["tools"][0]["function"]["name"] for entry in asked} == {"search"}
-    assert {"args.required", "args.type", "args.maximum"} <= {(entry["served"] or {}).get("code") for entry in asked}
+    assert {"args.required", "args.type", "args.maximum"} <= {
+        (entry["served"] or {}).get("code") for entry in asked
+    }
     app = example / "app.ts"
     checked = app.read_text("utf-8")
     naive = checked.replace("1 <= limit && limit <= 20", "true")
@@ -101,7 +111,14 @@ def test_the_lock_names_no_place_to_download_from() -> None:
     """The lock pins every package by its hash, and its versions are those of the package file."""
     lock = json.loads((EXAMPLE / "package-lock.json").read_text("utf-8"))
     package = json.loads((EXAMPLE / "package.json").read_text("utf-8"))
-    packages = {path.removeprefix("node_modules/"): entry for path, entry in lock["packages"].items() if path}
-    assert all("resolved" not in entry and entry["integrity"].startswith("sha512-") for entry in packages.values())
+    packages = {
+        path.removeprefix("node_modules/"): entry
+        for path, entry in lock["packages"].items()
+        if path
+    }
+    assert all(
+        "resolved" not in entry and entry["integrity"].startswith("sha512-")
+        for entry in packages.values()
+    )
     for name, version in {**package["dependencies"], **package["devDependencies"]}.items():
         assert packages[name]["version"] == version

@@ -51,7 +51,10 @@ WRONG: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "messages": (lambda: asked(messages=3), ("messages", "list", "int")),
     "no messages": (lambda: wrapped().reply(model="m"), ("messages", "list")),
     "an API": (lambda: asked(api="x"), ("api", "chat", "responses")),
-    "a loop": (lambda: UNTYPED.run(wrapped(), "hi", model="m", loop=3), ("loop", "LoopPolicy(", "int")),
+    "a loop": (
+        lambda: UNTYPED.run(wrapped(), "hi", model="m", loop=3),
+        ("loop", "LoopPolicy(", "int"),
+    ),
     "one tool": (lambda: wrapped(tools=3), ("tools", "list", "int")),
     "no tool": (lambda: wrapped(tools=[3]), ("int", "function")),
 }

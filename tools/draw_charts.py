@@ -56,7 +56,9 @@ def rows_of(page: str, heading: str) -> tuple[list[str], list[list[str]]]:
     lines = re.search(r"(?:^\|.*\n)+", below, flags=re.MULTILINE)
     if lines is None:
         raise ValueError(f"docs/{page} has no table below {heading!r}")
-    head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines[0].splitlines())
+    head, _, *rows = (
+        [cell.strip() for cell in line.strip("|").split("|")] for line in lines[0].splitlines()
+    )
     return head, rows
 
 
@@ -65,12 +67,17 @@ def survival() -> str:
     head, rows = rows_of("survival.md", "<!-- survival:begin -->")
     columns = {name: head.index(name) for name in COLOURS if name in head}
     apps: dict[str, Mapping[str, float]] = {
-        re.sub(r"\[`(.*?)`\].*", r"\1", row[0]): {name: int(row[place]) for name, place in columns.items()}
+        re.sub(r"\[`(.*?)`\].*", r"\1", row[0]): {
+            name: int(row[place]) for name, place in columns.items()
+        }
         for row in rows
     }
     whole = max(sum(parts.values()) for parts in apps.values())
     return drawn(
-        "Malformed replies by what each app did; the number counts what none should do", apps, whole, [*columns]
+        "Malformed replies by what each app did; the number counts what none should do",
+        apps,
+        whole,
+        [*columns],
     )
 
 
@@ -80,8 +87,12 @@ def costs(row: str, title: str) -> str:
     bars: dict[str, Mapping[str, float]] = {"raw SDK": {"cost": 1.0}}
     for line in lines:
         if line.get("row") == row and "ratio" in line and line["peer"] != "raw":
-            bars[line["peer"]] = {"ours" if line["peer"] in OURS else "cost": round(line["ratio"], 2)}
-    return drawn(title, bars, max(value for parts in bars.values() for value in parts.values()), [], NARROW)
+            bars[line["peer"]] = {
+                "ours" if line["peer"] in OURS else "cost": round(line["ratio"], 2)
+            }
+    return drawn(
+        title, bars, max(value for parts in bars.values() for value in parts.values()), [], NARROW
+    )
 
 
 def batch_memory() -> str:
@@ -95,9 +106,20 @@ def batch_memory() -> str:
         y = top + height * (1 - share)
         ET.SubElement(svg, "line", x1=f"{left}", y1=f"{y}", x2=f"{left + width}", y2=f"{y}")
         _text(svg, 8, y + 4, f"{most * share:.0f}", soft=True)
-        _text(svg, left + (width - 48) * share, top + height + 20, f"{most_rows * share:,.0f}", soft=True)
-    places = [f"{left + width * rows / most_rows:.1f},{top + height * (1 - mib / most):.1f}" for rows, mib in points]
-    ET.SubElement(svg, "polyline", {"points": " ".join(places), "fill": "none", "stroke": COLOURS["ours"]})
+        _text(
+            svg,
+            left + (width - 48) * share,
+            top + height + 20,
+            f"{most_rows * share:,.0f}",
+            soft=True,
+        )
+    places = [
+        f"{left + width * rows / most_rows:.1f},{top + height * (1 - mib / most):.1f}"
+        for rows, mib in points
+    ]
+    ET.SubElement(
+        svg, "polyline", {"points": " ".join(places), "fill": "none", "stroke": COLOURS["ours"]}
+    )
     ET.indent(svg)
     return ET.tostring(svg, encoding="unicode") + "\n"
 
@@ -116,7 +138,9 @@ def drawn(
     svg = _opened(layout.width, height, title)
     _text(svg, 8, 20, title)
     for row, x, name in lines:
-        ET.SubElement(svg, "rect", x=str(x), y=str(34 + 22 * row), width="11", height="11", fill=COLOURS[name])
+        ET.SubElement(
+            svg, "rect", x=str(x), y=str(34 + 22 * row), width="11", height="11", fill=COLOURS[name]
+        )
         _text(svg, x + 16, 44 + 22 * row, name, soft=True)
     for number, (name, parts) in enumerate(bars.items()):
         at: float = layout.names
@@ -124,18 +148,28 @@ def drawn(
         _text(svg, 8, y + 13, name)
         for part, value in parts.items():
             width = (layout.width - layout.names - 60) * value / whole
-            shape = {"x": f"{at:.1f}", "y": str(y), "width": f"{width:.1f}", "height": str(BAR), "fill": COLOURS[part]}
+            shape = {
+                "x": f"{at:.1f}",
+                "y": str(y),
+                "width": f"{width:.1f}",
+                "height": str(BAR),
+                "fill": COLOURS[part],
+            }
             bar = ET.SubElement(svg, "rect", shape)
             ET.SubElement(bar, "title").text = f"{name}: {part} {value:g}"
             at += width
-        bad = sum(value for part, value in parts.items() if part not in {"clean error", "gave nothing"})
+        bad = sum(
+            value for part, value in parts.items() if part not in {"clean error", "gave nothing"}
+        )
         _text(svg, at + 6, y + 13, f"{bad:g}", soft=True)
     ET.indent(svg)
     return ET.tostring(svg, encoding="unicode") + "\n"
 
 
 def _opened(width: int, height: int, title: str) -> ET.Element:
-    svg = ET.Element("svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {width} {height}", role="img")
+    svg = ET.Element(
+        "svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {width} {height}", role="img"
+    )
     if width < WIDE.width:
         svg.set("width", str(width))  # without one a page shows it as wide as itself
     ET.SubElement(svg, "title").text = title
@@ -154,13 +188,17 @@ def _legend(names: Sequence[str], width: int) -> Iterator[tuple[int, int, str]]:
 
 
 def _text(svg: ET.Element, x: float, y: float, words: str, *, soft: bool = False) -> None:
-    ET.SubElement(svg, "text", {"x": f"{x:.1f}", "y": str(y), **({"class": "soft"} if soft else {})}).text = words
+    ET.SubElement(
+        svg, "text", {"x": f"{x:.1f}", "y": str(y), **({"class": "soft"} if soft else {})}
+    ).text = words
 
 
 CHARTS: dict[str, Callable[[], str]] = {
     "survival.svg": survival,
     "costs.svg": partial(costs, "realistic", "CPU of a validated call; a raw one is 1"),
-    "costs-retry.svg": partial(costs, "realistic, one retry", "CPU of a call asked again; two raw calls are 1"),
+    "costs-retry.svg": partial(
+        costs, "realistic, one retry", "CPU of a call asked again; two raw calls are 1"
+    ),
     **({"batch-memory.svg": batch_memory} if BATCH.exists() else {}),
 }
 

@@ -18,7 +18,13 @@ FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 def draw() -> str:
     """Return the picture; it asks for no font of the network."""
     screen = Console(
-        record=True, width=96, file=io.StringIO(), force_terminal=True, markup=False, emoji=False, highlight=False
+        record=True,
+        width=96,
+        file=io.StringIO(),
+        force_terminal=True,
+        markup=False,
+        emoji=False,
+        highlight=False,
     )
     tell(screen)
     drawn = screen.export_svg(title="strictreply demo", theme=DIMMED_MONOKAI, unique_id="demo")

@@ -31,13 +31,19 @@ JOKE = {"setup": "Why do cats purr?", "punchline": "They are told to."}
 
 def answered(request: Mapping[str, Any]) -> dict[str, Any]:
     """Play a sensible model."""
-    tools = {tool["function"]["name"]: tool["function"]["parameters"] for tool in request.get("tools") or []}
+    tools = {
+        tool["function"]["name"]: tool["function"]["parameters"]
+        for tool in request.get("tools") or []
+    }
     choice, turns = request.get("tool_choice"), request["messages"]
     forced = choice["function"]["name"] if isinstance(choice, dict) else None
     asks = json.dumps(turns, ensure_ascii=False)
     if tools and choice != "none" and turns[-1]["role"] != "tool":
         name = forced or next(iter(tools))
-        told = {key: _value(key, schema, asks) for key, schema in (tools[name].get("properties") or {}).items()}
+        told = {
+            key: _value(key, schema, asks)
+            for key, schema in (tools[name].get("properties") or {}).items()
+        }
         function = {"name": name, "arguments": json.dumps(told)}
         calls = [{"id": "call_" + str(len(turns)), "type": "function", "function": function}]
         return _completion(request, {"content": None, "tool_calls": calls}, "tool_calls")
@@ -49,13 +55,26 @@ def answered(request: Mapping[str, Any]) -> dict[str, Any]:
 def _value(name: str, schema: Mapping[str, Any], asks: str) -> Any:
     if name in JOKE or name in KNOWN:
         return JOKE.get(name, KNOWN.get(name))
-    return 3 if schema.get("type") == "integer" else ("你好啊集团" if "你好" in asks else "こんにちは株式会社")
+    return (
+        3
+        if schema.get("type") == "integer"
+        else ("你好啊集团" if "你好" in asks else "こんにちは株式会社")
+    )
 
 
 def _completion(request: Mapping[str, Any], message: dict[str, Any], reason: str) -> dict[str, Any]:
-    choice = {"index": 0, "finish_reason": reason, "message": {"role": "assistant", "refusal": None, **message}}
+    choice = {
+        "index": 0,
+        "finish_reason": reason,
+        "message": {"role": "assistant", "refusal": None, **message},
+    }
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-    head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": request["model"]}
+    head = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": request["model"],
+    }
     return {**head, "choices": [choice], "usage": usage}
 
 

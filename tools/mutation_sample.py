@@ -22,9 +22,21 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = Path("src", "strictreply")
 SECONDS = 300
-LANES = ("instructor", "litellm")  # what cannot be installed beside the rest is tested in an environment of its own
-OPPOSITES = [(ast.Eq, ast.NotEq), (ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Is, ast.IsNot), (ast.In, ast.NotIn)]
-COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {**dict(OPPOSITES), **{new: old for old, new in OPPOSITES}}
+LANES = (
+    "instructor",
+    "litellm",
+)  # what cannot be installed beside the rest is tested in an environment of its own
+OPPOSITES = [
+    (ast.Eq, ast.NotEq),
+    (ast.Lt, ast.LtE),
+    (ast.Gt, ast.GtE),
+    (ast.Is, ast.IsNot),
+    (ast.In, ast.NotIn),
+]
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    **dict(OPPOSITES),
+    **{new: old for old, new in OPPOSITES},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +66,9 @@ def replacement(node: ast.AST) -> str | None:
         case ast.Compare(left=left, ops=[operator], comparators=[right]):
             return ast.unparse(ast.Compare(left, [COMPARISONS[type(operator)]()], [right]))
         case ast.BoolOp(op=operator, values=values):
-            return ast.unparse(ast.BoolOp(ast.Or() if isinstance(operator, ast.And) else ast.And(), values))
+            return ast.unparse(
+                ast.BoolOp(ast.Or() if isinstance(operator, ast.And) else ast.And(), values)
+            )
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return ast.unparse(operand)
         case ast.Constant(value=bool() as value):
@@ -72,11 +86,15 @@ def mutants(path: Path) -> Iterator[Mutant]:
     for function in (node for node in ast.walk(tree) if isinstance(node, functions)):
         nodes = [node for statement in function.body for node in ast.walk(statement)]
         # Python 3.11 does not know where in the file a part of an f-string stands.
-        formatted = {part for node in nodes if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
+        formatted = {
+            part for node in nodes if isinstance(node, ast.JoinedStr) for part in ast.walk(node)
+        }
         for node in (node for node in nodes if node not in formatted):
             if isinstance(node, ast.expr) and (text := replacement(node)) is not None:
                 yield Mutant(path, node, text)
-            elif isinstance(node, ast.Return) and isinstance(node.value, ast.Call | ast.Name | ast.Attribute):
+            elif isinstance(node, ast.Return) and isinstance(
+                node.value, ast.Call | ast.Name | ast.Attribute
+            ):
                 yield Mutant(path, node.value, "None")
 
 
@@ -89,7 +107,9 @@ def sample(count: int, seed: int) -> list[Mutant]:
         lines = {(mutant.path, mutant.node.lineno): mutant for mutant in mutants(relative)}
         packages.setdefault(str(relative.parent), []).extend(lines.values())
     pools = [dice.sample(found, len(found)) for found in packages.values()]
-    rounds = [pool[turn] for turn in range(max(map(len, pools))) for pool in pools if turn < len(pool)]
+    rounds = [
+        pool[turn] for turn in range(max(map(len, pools))) for pool in pools if turn < len(pool)
+    ]
     return rounds[:count]
 
 
@@ -101,7 +121,10 @@ def tests_of(path: Path) -> list[Path]:
     for test in sorted((ROOT / "tests").rglob("test_*.py")):
         if path.stem.strip("_") in test.stem:
             named.append(test)
-        elif f"{module} import" in (source := test.read_text("utf-8")) or f"import {module}\n" in source:
+        elif (
+            f"{module} import" in (source := test.read_text("utf-8"))
+            or f"import {module}\n" in source
+        ):
             importing.append(test)
         elif parent != "strictreply" and f"{parent} import" in source:
             around.append(test)
@@ -142,16 +165,26 @@ def pytest_in(
     command = [python, "-B", "-m", "pytest", "-p", "no:cacheprovider", *arguments]
     environment = os.environ | {"PYTHONPATH": str(copy / "src")}
     return subprocess.run(
-        command, cwd=copy, env=environment, capture_output=True, text=True, timeout=seconds, check=False
+        command,
+        cwd=copy,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
     )
 
 
 def main() -> None:
     """Print each mutant and its fate, then the share that was killed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=11)
-    parser.add_argument("--only", default="", help="take of the sample only mutants whose line holds this text")
+    parser.add_argument(
+        "--only", default="", help="take of the sample only mutants whose line holds this text"
+    )
     parser.add_argument("--list", action="store_true", help="show the mutants, run nothing")
     given = parser.parse_args()
     drawn, killed, killers = sample(given.count, given.seed), 0, set[str]()
@@ -168,8 +201,13 @@ def main() -> None:
         if given.list:
             return
         print(f"{killed} of {len(drawn)} killed")
-        if killers and (control := pytest_in(copy, ["-n", "auto", *sorted(killers)], None)).returncode:
-            raise SystemExit(f"without a mutant these fail too, so the count is wrong:\n{control.stdout[-2000:]}")
+        if (
+            killers
+            and (control := pytest_in(copy, ["-n", "auto", *sorted(killers)], None)).returncode
+        ):
+            raise SystemExit(
+                f"without a mutant these fail too, so the count is wrong:\n{control.stdout[-2000:]}"
+            )
 
 
 if __name__ == "__main__":

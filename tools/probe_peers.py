@@ -63,8 +63,12 @@ class Lane:
         """Make the environment, unless it is there and newer than what it is made from."""
         stamp = ROOT / self.venv / ".ready"
         sources = (ROOT / self.lock, ROOT / "pyproject.toml")
-        if not stamp.exists() or any(source.stat().st_mtime > stamp.stat().st_mtime for source in sources):
-            subprocess.run([ROOT / "tools" / "setup.sh", self.venv, self.lock], cwd=ROOT, check=True)
+        if not stamp.exists() or any(
+            source.stat().st_mtime > stamp.stat().st_mtime for source in sources
+        ):
+            subprocess.run(
+                [ROOT / "tools" / "setup.sh", self.venv, self.lock], cwd=ROOT, check=True
+            )
 
     def ask(self, expression: str) -> str:
         """Evaluate an expression with the environment's Python; ``version`` returns a distribution's version."""
@@ -126,10 +130,14 @@ def probe(app: App, folder: Path, kinds: Sequence[str]) -> Mapping[str, int]:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     # Its status tells whether the app survived, which is for the table to say; a report there must be.
     if not report.is_file():
-        raise ProbeFailed(f"{app.target}: no report, status {done.returncode}\n{(done.stdout + done.stderr)[-2000:]}")
+        raise ProbeFailed(
+            f"{app.target}: no report, status {done.returncode}\n{(done.stdout + done.stderr)[-2000:]}"
+        )
     outcomes = json.loads(report.read_text(encoding="utf-8"))["outcomes"]
     if unknown := sorted(outcomes.keys() - OUTCOMES.keys()):
-        raise ProbeFailed(f"{app.target}: the table has no column for {', '.join(unknown)}; add them to OUTCOMES")
+        raise ProbeFailed(
+            f"{app.target}: the table has no column for {', '.join(unknown)}; add them to OUTCOMES"
+        )
     return {name: int(outcomes.get(name, 0)) for name in OUTCOMES}
 
 
@@ -152,9 +160,7 @@ def table(results: Sequence[tuple[App, Mapping[str, int]]]) -> str:
     lines = [f"| {' | '.join(cells)} |" for cells in rows]
     # The libraries send different schemas of the one tool, so the apps need not see equally many faults.
     count = str(faults[0]) if len(faults) == 1 else f"{faults[0]} to {faults[-1]}"
-    facts = (
-        f"{count} faults an app, strictreply {strictreply}, Python {python}, {platform.system()} {platform.machine()}"
-    )
+    facts = f"{count} faults an app, strictreply {strictreply}, Python {python}, {platform.system()} {platform.machine()}"
     made = f"{datetime.now(tz=UTC):%Y-%m-%d}, by `python tools/probe_peers.py --write`: {facts}."
     return "\n".join([*lines, "", made])
 
@@ -168,24 +174,45 @@ def placed(page: str, text: str) -> str:
     return f"{before}{begin}\n{text}\n{end}{after}"
 
 
-def run(apps: Iterable[App], folder: Path, jobs: int, *, sample: bool) -> list[tuple[App, Mapping[str, int]]]:
+def run(
+    apps: Iterable[App], folder: Path, jobs: int, *, sample: bool
+) -> list[tuple[App, Mapping[str, int]]]:
     """Prepare the environments, then probe the apps, ``jobs`` at a time."""
     apps = list(apps)
     for lane in dict.fromkeys(app.lane for app in apps):
         lane.prepare()
     with ThreadPoolExecutor(max_workers=jobs) as pool:
         kinds = [SAMPLE if sample and app.library != GUARDED else () for app in apps]
-        return list(zip(apps, pool.map(lambda app, some: probe(app, folder, some), apps, kinds), strict=True))
+        return list(
+            zip(
+                apps, pool.map(lambda app, some: probe(app, folder, some), apps, kinds), strict=True
+            )
+        )
 
 
 def arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("apps", nargs="*", metavar="APP", help=f"of {', '.join(APPS)}; all when none is named")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/survival.md (all apps only)")
-    parser.add_argument("--sample", action="store_true", help=f"try {', '.join(SAMPLE)} faults with other libraries")
-    parser.add_argument("--reports", type=Path, metavar="FOLDER", help="keep the probe's JSON report of each app here")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="apps probed at a time (%(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "apps", nargs="*", metavar="APP", help=f"of {', '.join(APPS)}; all when none is named"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="put the table into docs/survival.md (all apps only)"
+    )
+    parser.add_argument(
+        "--sample", action="store_true", help=f"try {', '.join(SAMPLE)} faults with other libraries"
+    )
+    parser.add_argument(
+        "--reports",
+        type=Path,
+        metavar="FOLDER",
+        help="keep the probe's JSON report of each app here",
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="apps probed at a time (%(default)s)"
+    )
     given = parser.parse_args()
     if unknown := [name for name in given.apps if name not in APPS]:
         parser.error(f"no such app: {', '.join(unknown)}; there are {', '.join(APPS)}")

@@ -37,7 +37,15 @@ MAX_REQUESTS = 12
 ANSWER = "Tea is here."
 CALL_AND_OUTPUT = ("function_call", "function_call_output")
 JSONObject: TypeAlias = dict[str, Any]
-COLUMNS = ("program", "library", "openai", "guarded", "streamed", "without the guard", "streamed without it")
+COLUMNS = (
+    "program",
+    "library",
+    "openai",
+    "guarded",
+    "streamed",
+    "without the guard",
+    "streamed without it",
+)
 
 SCENARIOS: Mapping[str, tuple[str | None, str, str]] = {
     "duplicate key": (None, "{name}", '{"query": "tea", "query": "poison"}'),
@@ -93,10 +101,34 @@ PROGRAMS = {
         Program("agno_agent", "newest", "agno", "Agno"),
         Program("semantic_kernel_agent", "pydantic12", "semantic-kernel", "Semantic Kernel"),
         Program("instructor_extraction", "older", "instructor", "instructor"),
-        Program("langchain_responses", "newest", "langchain-openai", "LangChain, `use_responses_api`", "responses"),
-        Program("pydantic_ai_responses", "newest", "pydantic-ai-slim", "pydantic-ai, Responses", "responses"),
-        Program("openai_agents_responses", "newest", "openai-agents", "OpenAI Agents SDK, Responses", "responses"),
-        Program("llama_index_responses", "older", "llama-index-llms-openai", "LlamaIndex, Responses", "responses"),
+        Program(
+            "langchain_responses",
+            "newest",
+            "langchain-openai",
+            "LangChain, `use_responses_api`",
+            "responses",
+        ),
+        Program(
+            "pydantic_ai_responses",
+            "newest",
+            "pydantic-ai-slim",
+            "pydantic-ai, Responses",
+            "responses",
+        ),
+        Program(
+            "openai_agents_responses",
+            "newest",
+            "openai-agents",
+            "OpenAI Agents SDK, Responses",
+            "responses",
+        ),
+        Program(
+            "llama_index_responses",
+            "older",
+            "llama-index-llms-openai",
+            "LlamaIndex, Responses",
+            "responses",
+        ),
     )
 }
 
@@ -109,7 +141,9 @@ class Model:
     ``refused`` what was wrong with a request.
     """
 
-    def __init__(self, text: str | None, tool: str | None, arguments: str, answer: str | None = None) -> None:
+    def __init__(
+        self, text: str | None, tool: str | None, arguments: str, answer: str | None = None
+    ) -> None:
         self.text, self.tool, self.arguments, self.answer = text, tool, arguments, answer
         self.served: list[str] = []
         self.seen: list[str] = []
@@ -120,10 +154,16 @@ class Model:
 
     def __call__(self, request: Mapping[str, Any]) -> JSONObject:
         """Answer one request of chat completions."""
-        calls = [call["function"] for turn in request["messages"] for call in turn.get("tool_calls") or []]
+        calls = [
+            call["function"]
+            for turn in request["messages"]
+            for call in turn.get("tool_calls") or []
+        ]
         names = [tool["function"]["name"] for tool in request.get("tools") or []]
         wanted = (request.get("response_format") or {}).get("type")
-        text, call = self._turn(calls, names, wanted=wanted == "json_schema", streams=bool(request.get("stream")))
+        text, call = self._turn(
+            calls, names, wanted=wanted == "json_schema", streams=bool(request.get("stream"))
+        )
         if call is None:
             return _completion({"content": text}, "stop")
         called = {"id": f"call_{len(self.served)}", "type": "function", "function": call}
@@ -132,28 +172,50 @@ class Model:
     def responded(self, request: Mapping[str, Any]) -> JSONObject:
         """Answer one request of the Responses API; ValueError says what is wrong with it."""
         given = request.get("input") or []
-        before = self._stored[request["previous_response_id"]] if request.get("previous_response_id") else []
-        items = [*before, *([{"role": "user", "content": given}] if isinstance(given, str) else given)]
+        before = (
+            self._stored[request["previous_response_id"]]
+            if request.get("previous_response_id")
+            else []
+        )
+        items = [
+            *before,
+            *([{"role": "user", "content": given}] if isinstance(given, str) else given),
+        ]
         if wrong := list(self._wrong(items, is_stored=request.get("store") is not False)):
             self.refused += wrong
             raise ValueError(wrong[0])
         calls = [item for item in items if item.get("type") == "function_call"]
         names = [tool["name"] for tool in request.get("tools") or [] if tool["type"] == "function"]
         wanted = ((request.get("text") or {}).get("format") or {}).get("type")
-        text, call = self._turn(calls, names, wanted=wanted == "json_schema", streams=bool(request.get("stream")))
+        text, call = self._turn(
+            calls, names, wanted=wanted == "json_schema", streams=bool(request.get("stream"))
+        )
         response = _response(len(self.served), text, call, request)
         if request.get("store") is not False:
             self._stored[response["id"]] = [*items, *response["output"]]
-            self._thoughts |= {item["id"]: response["output"][0]["id"] for item in response["output"][1:2]}
+            self._thoughts |= {
+                item["id"]: response["output"][0]["id"] for item in response["output"][1:2]
+            }
         return response
 
     def _wrong(self, items: list[JSONObject], *, is_stored: bool) -> Iterator[str]:
         """Yield why the API would refuse some items, in its words."""
         ids = [item["id"] for item in items if item.get("id")]
         yield from (f"Duplicate item found with id {one}." for one in ids if ids.count(one) > 1)
-        called, told = ([item["call_id"] for item in items if item.get("type") == kind] for kind in CALL_AND_OUTPUT)
-        yield from (f"No tool output found for function call {one}." for one in called if told.count(one) != 1)
-        yield from (f"No tool call found for the output with call_id {one}." for one in told if one not in called)
+        called, told = (
+            [item["call_id"] for item in items if item.get("type") == kind]
+            for kind in CALL_AND_OUTPUT
+        )
+        yield from (
+            f"No tool output found for function call {one}."
+            for one in called
+            if told.count(one) != 1
+        )
+        yield from (
+            f"No tool call found for the output with call_id {one}."
+            for one in told
+            if one not in called
+        )
         for item, after in zip(items, [*items[1:], {}], strict=True):
             kind, name = item.get("type"), item.get("id")
             thought = self._thoughts.get(str(name), str(name))
@@ -197,22 +259,50 @@ def _completion(message: JSONObject, reason: str) -> JSONObject:
     return {**told, "choices": [choice], "usage": usage}
 
 
-def _response(number: int, text: str | None, call: JSONObject | None, request: Mapping[str, Any]) -> JSONObject:
+def _response(
+    number: int, text: str | None, call: JSONObject | None, request: Mapping[str, Any]
+) -> JSONObject:
     """Make a response: a thought, the text, the call."""
     sealed = "reasoning.encrypted_content" in (request.get("include") or [])
     output: list[JSONObject] = [{"id": f"rs_{number}", "type": "reasoning", "summary": []}]
     output[0] |= {"encrypted_content": f"sealed {number}"} if sealed else {}
     if text is not None:
         part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-        message = {"id": f"msg_{number}", "type": "message", "role": "assistant", "status": "completed"}
+        message = {
+            "id": f"msg_{number}",
+            "type": "message",
+            "role": "assistant",
+            "status": "completed",
+        }
         output.append(message | {"content": [part]})
     if call is not None:
-        called = {"id": f"fc_{number}", "type": "function_call", "call_id": f"call_{number}", "status": "completed"}
+        called = {
+            "id": f"fc_{number}",
+            "type": "function_call",
+            "call_id": f"call_{number}",
+            "status": "completed",
+        }
         output.append(called | call)
     usage: JSONObject = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
-    usage |= {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
-    told = {"id": f"resp_{number}", "object": "response", "created_at": 1, "model": "gpt-5", "status": "completed"}
-    told = {**told, "error": None, "incomplete_details": None, "tool_choice": "auto", "tools": [], "usage": usage}
+    usage |= {
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": 0},
+    }
+    told = {
+        "id": f"resp_{number}",
+        "object": "response",
+        "created_at": 1,
+        "model": "gpt-5",
+        "status": "completed",
+    }
+    told = {
+        **told,
+        "error": None,
+        "incomplete_details": None,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": usage,
+    }
     return {**told, "parallel_tool_calls": True, "output": output}
 
 
@@ -240,9 +330,17 @@ def responses_server(model: Model) -> Iterator[str]:
             status, kind = 200, "text/event-stream" if request.get("stream") else "application/json"
             try:
                 response = model.responded(request)
-                body = b"".join(written(response)) if request.get("stream") else json.dumps(response).encode()
+                body = (
+                    b"".join(written(response))
+                    if request.get("stream")
+                    else json.dumps(response).encode()
+                )
             except (LookupError, RuntimeError, ValueError) as error:
-                status, kind, told = 400, "application/json", {"message": str(error), "type": "invalid_request_error"}
+                status, kind, told = (
+                    400,
+                    "application/json",
+                    {"message": str(error), "type": "invalid_request_error"},
+                )
                 body = json.dumps({"error": told}).encode()
             self.send_response(status)
             self.send_header("Content-Type", kind)
@@ -283,21 +381,40 @@ def attempt(module: Any, api: str, way: str, scenario: str) -> dict[str, Any]:
         ran.append(query)
         return ANSWER
 
-    model = Model(None, None, "", ANSWERS[scenario]) if scenario in ANSWERS else Model(*SCENARIOS[scenario])
+    model = (
+        Model(None, None, "", ANSWERS[scenario])
+        if scenario in ANSWERS
+        else Model(*SCENARIOS[scenario])
+    )
     with (responses_server if api == "responses" else chat_server)(model) as address:
         os.environ.update(OPENAI_BASE_URL=address, OPENAI_API_BASE=address, OPENAI_API_KEY="none")
         function = getattr(module, way)
         given = (search, shown.append) if way in STREAMED else (search,)
         try:
             with redirect_stdout(sys.stderr):
-                came = asyncio.run(function(*given)) if iscoroutinefunction(function) else function(*given)
+                came = (
+                    asyncio.run(function(*given))
+                    if iscoroutinefunction(function)
+                    else function(*given)
+                )
                 came = "".join(shown) if came is None else str(came)
         except Exception as error:  # noqa: BLE001 - whatever a framework raises is its result
             traceback.print_exc()
             came = f"{type(error).__name__}: {error}"
-    told = {"way": way, "scenario": scenario, "ran": ran, "came": came, "served": model.served, "seen": model.seen}
+    told = {
+        "way": way,
+        "scenario": scenario,
+        "ran": ran,
+        "came": came,
+        "served": model.served,
+        "seen": model.seen,
+    }
     told |= {"refused": model.refused}
-    return {**told, "pieces": [piece for piece in shown if piece], "asked_to_stream": model.asked_to_stream}
+    return {
+        **told,
+        "pieces": [piece for piece in shown if piece],
+        "asked_to_stream": model.asked_to_stream,
+    }
 
 
 def inside(name: str, *, guarded: bool) -> list[dict[str, Any]]:
@@ -308,17 +425,39 @@ def inside(name: str, *, guarded: bool) -> list[dict[str, Any]]:
         strictreply.wrap = lambda client, **_: client
     module = importlib.import_module(f"frameworks.{name}")
     ways = [way for way in (*PLAIN, *ANSWERED, *STREAMED) if hasattr(module, way)]
-    tried = [(way, scenario) for way in ways for scenario in (ANSWERS if way in ANSWERED else SCENARIOS)]
+    tried = [
+        (way, scenario) for way in ways for scenario in (ANSWERS if way in ANSWERED else SCENARIOS)
+    ]
     return [attempt(module, PROGRAMS[name].api, *one) for one in tried]
 
 
 def outside(program: Program, *, guarded: bool) -> list[dict[str, Any]]:
     """Run one program in its environment; raise RuntimeError when it gives no results."""
-    command = [str(program.python), __file__, "--inside", program.module, *([] if guarded else ["--raw"])]
-    quiet = {"OTEL_SDK_DISABLED": "true", "CREWAI_DISABLE_TELEMETRY": "true", "CREWAI_TRACING_ENABLED": "false"}
-    environment = os.environ | quiet | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "NO_PROXY": "127.0.0.1"}
+    command = [
+        str(program.python),
+        __file__,
+        "--inside",
+        program.module,
+        *([] if guarded else ["--raw"]),
+    ]
+    quiet = {
+        "OTEL_SDK_DISABLED": "true",
+        "CREWAI_DISABLE_TELEMETRY": "true",
+        "CREWAI_TRACING_ENABLED": "false",
+    }
+    environment = (
+        os.environ
+        | quiet
+        | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "NO_PROXY": "127.0.0.1"}
+    )
     done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+        command,
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     if done.returncode or not lines:
@@ -330,7 +469,9 @@ def outside(program: Program, *, guarded: bool) -> list[dict[str, Any]]:
 def saw_it(result: dict[str, Any]) -> bool:
     """Return whether the program ever saw the malformed call: it then stands in the conversation that it sent last."""
     _, name, arguments = SCENARIOS[result["scenario"]]
-    return bool(result["served"][2:]) and any((arguments if "{" in name else name) in call for call in result["seen"])
+    return bool(result["served"][2:]) and any(
+        (arguments if "{" in name else name) in call for call in result["seen"]
+    )
 
 
 def came_in_pieces(result: dict[str, Any]) -> bool:
@@ -380,16 +521,24 @@ def without_guard(results: list[dict[str, Any]], ways: Mapping[str, str]) -> str
             harmed[one["scenario"]] = " ".join(one["came"].split())[:60]
         elif one["ran"] != ["tea"]:
             harmed[one["scenario"]] = f"ran {ran}" if ran else " ".join(one["came"].split())[:60]
-    return "; ".join(f"{scenario}: {what}" for scenario, what in harmed.items()).replace("|", "\\|") or "nothing"
+    return (
+        "; ".join(f"{scenario}: {what}" for scenario, what in harmed.items()).replace("|", "\\|")
+        or "nothing"
+    )
 
 
 def row(program: Program, *, compares: bool) -> tuple[str, list[str]]:
     """Run a program with the guard, and without it where that ``compares``; return its row, and what is wrong."""
     print(f"running {program.module} ...", file=sys.stderr)
     try:
-        guarded, raw = outside(program, guarded=True), outside(program, guarded=False) if compares else []
+        guarded, raw = (
+            outside(program, guarded=True),
+            outside(program, guarded=False) if compares else [],
+        )
     except (RuntimeError, subprocess.TimeoutExpired) as error:
-        return f"| {program.title} | | | NO | NO | {type(error).__name__} | |", [f"{program.module}: {error}"]
+        return f"| {program.title} | | | NO | NO | {type(error).__name__} | |", [
+            f"{program.module}: {error}"
+        ]
     wrong = [f"{program.module}: {fault}" for fault in faults(guarded)]
     asked = f"import importlib.metadata as m; print(m.version({program.library!r}), m.version('openai'))"
     library, openai = subprocess.check_output([program.python, "-c", asked], text=True).split()
@@ -408,7 +557,9 @@ def prepare(environments: set[str]) -> None:
         venv, lock = f".venv-frameworks-{name}", f"requirements/frameworks/{name}.txt"
         stamp = ROOT / venv / ".ready"
         sources = (ROOT / lock, ROOT / "pyproject.toml")
-        if not stamp.exists() or any(source.stat().st_mtime > stamp.stat().st_mtime for source in sources):
+        if not stamp.exists() or any(
+            source.stat().st_mtime > stamp.stat().st_mtime for source in sources
+        ):
             subprocess.run([ROOT / "tools" / "setup.sh", venv, lock], cwd=ROOT, check=True)
 
 
@@ -416,8 +567,12 @@ def main(arguments: list[str] | None = None) -> int:
     """Run programs; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", default="", help="names of programs, separated by commas")
-    parser.add_argument("--guarded", action="store_true", help="leave out the runs without the guard")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/frameworks.md")
+    parser.add_argument(
+        "--guarded", action="store_true", help="leave out the runs without the guard"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="put the table into docs/frameworks.md"
+    )
     parser.add_argument("--inside", choices=PROGRAMS, help=argparse.SUPPRESS)
     parser.add_argument("--raw", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

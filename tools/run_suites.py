@@ -68,7 +68,10 @@ ANSWER: dict[str, Any] = {
     "choices": [CHOICE],
     "usage": USAGE,
 }
-CLIENTS = {"openai": ("OpenAI", "AsyncOpenAI"), "openai.lib.azure": ("AzureOpenAI", "AsyncAzureOpenAI")}
+CLIENTS = {
+    "openai": ("OpenAI", "AsyncOpenAI"),
+    "openai.lib.azure": ("AzureOpenAI", "AsyncAzureOpenAI"),
+}
 """The classes whose instances are wrapped, by the module that the tests import them from."""
 
 
@@ -83,16 +86,30 @@ def wrapping(module: str, name: str) -> None:
         def __call__(cls, *given: Any, **keywords: Any) -> Any:
             if any(base.__module__.startswith("strictreply.") for base in cls.__mro__):
                 return super().__call__(*given, **keywords)
-            made = original(*given, **keywords) if cls is substitute else super().__call__(*given, **keywords)
+            made = (
+                original(*given, **keywords)
+                if cls is substitute
+                else super().__call__(*given, **keywords)
+            )
             return strictreply.wrap(made)
 
         def __instancecheck__(cls, instance: object) -> bool:
-            return isinstance(instance, original) if cls is substitute else super().__instancecheck__(instance)
+            return (
+                isinstance(instance, original)
+                if cls is substitute
+                else super().__instancecheck__(instance)
+            )
 
         def __subclasscheck__(cls, kind: type) -> bool:
-            return issubclass(kind, original) if cls is substitute else super().__subclasscheck__(kind)
+            return (
+                issubclass(kind, original) if cls is substitute else super().__subclasscheck__(kind)
+            )
 
-    members = {"__module__": original.__module__, "__doc__": original.__doc__, "__qualname__": original.__qualname__}
+    members = {
+        "__module__": original.__module__,
+        "__doc__": original.__doc__,
+        "__qualname__": original.__qualname__,
+    }
     substitute = Wrapping(original.__name__, (original,), members)
     for place in {module, "openai"}:
         setattr(import_module(place), name, substitute)
@@ -112,7 +129,9 @@ class Recorder:
                 self.ended[report.nodeid] = report.outcome
             if report.outcome == "failed":
                 crash = getattr(report.longrepr, "reprcrash", None)
-                self.said.setdefault(report.nodeid, str(getattr(crash, "message", report.longrepr))[:400])
+                self.said.setdefault(
+                    report.nodeid, str(getattr(crash, "message", report.longrepr))[:400]
+                )
 
 
 def inside(suite: str, folder: Path, *, wrapped: bool) -> dict[str, Any]:
@@ -141,12 +160,29 @@ def inside(suite: str, folder: Path, *, wrapped: bool) -> dict[str, Any]:
 
 def source_tests(folder: Path) -> Path:
     """Take openai-python's source distribution as the lock pins it, and return the folder that holds its tests."""
-    pinned = re.search(r"^openai==.*(?:\n +--hash=.*)+", LOCK.read_text(encoding="utf-8"), re.MULTILINE)
+    pinned = re.search(
+        r"^openai==.*(?:\n +--hash=.*)+", LOCK.read_text(encoding="utf-8"), re.MULTILINE
+    )
     if pinned is None:
         raise LookupError(f"{LOCK} pins no openai")
     (folder / "openai.txt").write_text(pinned[0], encoding="utf-8")
-    how = ("--quiet", "--no-deps", "--no-binary", "openai", "--no-build-isolation", "--require-hashes")
-    command: list[str | Path] = [PYTHON, "-m", "pip", "download", *how, "--requirement", "openai.txt"]
+    how = (
+        "--quiet",
+        "--no-deps",
+        "--no-binary",
+        "openai",
+        "--no-build-isolation",
+        "--require-hashes",
+    )
+    command: list[str | Path] = [
+        PYTHON,
+        "-m",
+        "pip",
+        "download",
+        *how,
+        "--requirement",
+        "openai.txt",
+    ]
     subprocess.run(command, cwd=folder, check=True)
     (archive,) = folder.glob("openai-*.tar.gz")
     with tarfile.open(archive) as packed:
@@ -157,14 +193,35 @@ def source_tests(folder: Path) -> Path:
 def outside(suite: str, folder: Path, way: str) -> dict[str, Any]:
     """Run a suite in its environment; raise RuntimeError when it gives no results."""
     print(f"running {suite} on the {way} client ...", file=sys.stderr)
-    command: list[str | Path] = [PYTHON, __file__, "--inside", suite, "--folder", folder, "--way", way]
-    told = {"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1", "NO_PROXY": "127.0.0.1"}
+    command: list[str | Path] = [
+        PYTHON,
+        __file__,
+        "--inside",
+        suite,
+        "--folder",
+        folder,
+        "--way",
+        way,
+    ]
+    told = {
+        "PYTHONPATH": str(ROOT / "src"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "NO_PROXY": "127.0.0.1",
+    }
     done = subprocess.run(
-        command, cwd=ROOT, env=os.environ | told, capture_output=True, text=True, timeout=SECONDS, check=False
+        command,
+        cwd=ROOT,
+        env=os.environ | told,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     if done.returncode or not lines:
-        raise RuntimeError(f"{suite}, {way}: ended with {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}")
+        raise RuntimeError(
+            f"{suite}, {way}: ended with {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}"
+        )
     results: dict[str, Any] = json.loads(lines[-1].removeprefix("RESULT "))
     return results
 
@@ -178,7 +235,9 @@ def explained(test: str, said: str, reasons: Iterable[Mapping[str, Any]]) -> str
     """Return the first reason that names a test and the words it failed with; None when there is none."""
     name = test.partition("[")[0]
     for reason in reasons:
-        if any(fnmatchcase(name, glob) for glob in reason["tests"]) and re.search(reason["says"], said, re.DOTALL):
+        if any(fnmatchcase(name, glob) for glob in reason["tests"]) and re.search(
+            reason["says"], said, re.DOTALL
+        ):
             return str(reason["reason"])
     return None
 
@@ -192,17 +251,31 @@ def compared(
     why = {test: explained(test, wrapped["said"].get(test, ""), reasons) for test in failed}
     counts = Counter(why.values())
     wrong = [] if good else [f"{suite}: no test passes on the raw client"]
-    wrong += [f"{suite}: {test}: {wrapped['said'].get(test, 'not run')}" for test in failed if why[test] is None]
-    wrong += [f"{suite}: nothing fails any more for: {one['reason']}" for one in reasons if not counts[one["reason"]]]
+    wrong += [
+        f"{suite}: {test}: {wrapped['said'].get(test, 'not run')}"
+        for test in failed
+        if why[test] is None
+    ]
+    wrong += [
+        f"{suite}: nothing fails any more for: {one['reason']}"
+        for one in reasons
+        if not counts[one["reason"]]
+    ]
     rows = [f"| {suite} | passes raw and wrapped | {len(good) - len(failed)} |"]
-    return rows + [f"| {suite} | {one['reason']} | {counts[one['reason']]} |" for one in reasons], wrong
+    return rows + [
+        f"| {suite} | {one['reason']} | {counts[one['reason']]} |" for one in reasons
+    ], wrong
 
 
 def prepare() -> None:
     """Make the environment when it is missing, or older than its lock."""
     stamp, sources = VENV / ".ready", (LOCK, ROOT / "pyproject.toml")
-    if not stamp.exists() or any(source.stat().st_mtime > stamp.stat().st_mtime for source in sources):
-        subprocess.run([ROOT / "tools" / "setup.sh", VENV.name, LOCK.relative_to(ROOT)], cwd=ROOT, check=True)
+    if not stamp.exists() or any(
+        source.stat().st_mtime > stamp.stat().st_mtime for source in sources
+    ):
+        subprocess.run(
+            [ROOT / "tools" / "setup.sh", VENV.name, LOCK.relative_to(ROOT)], cwd=ROOT, check=True
+        )
 
 
 def versions() -> str:
@@ -219,10 +292,14 @@ def run(suites: list[str]) -> tuple[str, list[str]]:
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
         folder = source_tests(Path(scratch)) if "openai" in suites else Path(scratch)
         each = [(suite, way) for suite in suites for way in ("raw", "wrapped")]
-        results = dict(zip(each, pool.map(lambda one: outside(one[0], folder, one[1]), each), strict=True))
+        results = dict(
+            zip(each, pool.map(lambda one: outside(one[0], folder, one[1]), each), strict=True)
+        )
     rows, wrong = ["| suite | | tests |", "|---|---|--:|"], []
     for suite in suites:
-        more, faults = compared(suite, results[suite, "raw"], results[suite, "wrapped"], reasons.get(suite, []))
+        more, faults = compared(
+            suite, results[suite, "raw"], results[suite, "wrapped"], reasons.get(suite, [])
+        )
         rows += more
         wrong += faults
     return "\n".join([*rows, "", f"{versions()}, by `make suites ARGS=--write`."]), wrong
@@ -231,14 +308,21 @@ def run(suites: list[str]) -> tuple[str, list[str]]:
 def main() -> int:
     """Do what the command line says; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"of {', '.join(SUITES)}; all when none is named")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/suites.md (all suites only)")
+    parser.add_argument(
+        "suites", nargs="*", metavar="SUITE", help=f"of {', '.join(SUITES)}; all when none is named"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="put the table into docs/suites.md (all suites only)"
+    )
     parser.add_argument("--inside", choices=SUITES, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--way", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.inside:
-        print("\nRESULT " + json.dumps(inside(given.inside, given.folder, wrapped=given.way == "wrapped")))
+        print(
+            "\nRESULT "
+            + json.dumps(inside(given.inside, given.folder, wrapped=given.way == "wrapped"))
+        )
         return 0
     if unknown := [name for name in given.suites if name not in SUITES]:
         parser.error(f"no suite {', '.join(unknown)}; there are {', '.join(SUITES)}")
@@ -249,7 +333,9 @@ def main() -> int:
     print(*wrong, sep="\n", file=sys.stderr)
     if given.write and not wrong:
         before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+        PAGE.write_text(
+            f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}", encoding="utf-8"
+        )
     return 1 if wrong else 0
 
 

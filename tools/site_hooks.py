@@ -6,7 +6,9 @@ import re
 from typing import Any
 
 _ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):<code>~?([^<]*)</code>")
-_OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./(?:\.\./)?(?:benchmarks|examples|probes|schemas|src|tests|tools)/[^)]*\)")
+_OUTSIDE = re.compile(
+    r"\[([^\]]*)\]\(\.\./(?:\.\./)?(?:benchmarks|examples|probes|schemas|src|tests|tools)/[^)]*\)"
+)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:

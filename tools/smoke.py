@@ -33,7 +33,9 @@ def test_a_malformed_reply_is_mended(llm, no_backoff):
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the console script beside this Python."""
-    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(
+        [COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=120
+    )
 
 
 def require(condition: object, sentence: str) -> None:
@@ -62,7 +64,10 @@ def check_contract() -> None:
     require(isinstance(verdict, sr.Valid), f"the valid call passes: {verdict}")
     verdict = contract.check(reply('{"a": 1, "c": 2}'))
     require(isinstance(verdict, sr.Invalid), f"the invalid call is refused: {verdict}")
-    require(isinstance(verdict, sr.Invalid) and verdict.issues[0].code.startswith("args."), "the fault has its code")
+    require(
+        isinstance(verdict, sr.Invalid) and verdict.issues[0].code.startswith("args."),
+        "the fault has its code",
+    )
 
 
 def reply(arguments: str) -> dict[str, object]:
@@ -76,13 +81,19 @@ def check_without_cli() -> None:
     require(importlib.util.find_spec("typer") is None, "typer is not installed")
     done = run("--help")
     require(done.returncode != 0, "the command fails without typer")
-    require("strictreply[cli]" in done.stdout + done.stderr, f"the remedy is named: {done.stdout}{done.stderr}")
+    require(
+        "strictreply[cli]" in done.stdout + done.stderr,
+        f"the remedy is named: {done.stdout}{done.stderr}",
+    )
 
 
 def check_cli() -> None:
     """With the extra the command helps and prints a schema."""
     done = run("--help")
-    require(done.returncode == 0 and "schema" in done.stdout, f"--help works: {done.stdout}{done.stderr}")
+    require(
+        done.returncode == 0 and "schema" in done.stdout,
+        f"--help works: {done.stdout}{done.stderr}",
+    )
     done = run("schema")
     require(done.returncode == 0, f"schema works: {done.stdout}{done.stderr}")
     require(isinstance(json.loads(done.stdout), dict), "the schema is a JSON object")
@@ -94,7 +105,9 @@ def check_testing() -> None:
         path = Path(folder, "test_smoke.py")
         path.write_text(TESTS, encoding="utf-8")
         command = [sys.executable, "-m", "pytest", "-q", "-W", "error", str(path)]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, check=False, timeout=120
+        )
     require(done.returncode == 0, f"the tests pass: {done.stdout[-2000:]}{done.stderr}")
 
 

@@ -127,12 +127,18 @@ def codes_page() -> str:
         "## Agents\n\nOf replies of agents, of what is declared for them, and of their states; all are corrected.\n"
     )
     lines += _table([*AgentReplyCode, *CoordinationCode])
-    lines.append("## Pipeline\n\nOf steps and their contexts, by the published rules; none is about a model's reply.\n")
+    lines.append(
+        "## Pipeline\n\nOf steps and their contexts, by the published rules; none is about a model's reply.\n"
+    )
     lines += _table(InvokeCode)
     lines.append(_ROWS)
     lines += [f"| `{code}` | {_ended(words)} |" for code, words in ROW_CODES.items()]
-    ends = ", ".join(f"`{reason}`" for reason in ["retries", "arg_retries", "bad_calls", "stop", *REASON_ADVICE])
-    lines.append(f"| `call.<reason>` | Why asking ended, as the `reason` of the exceptions has it, such as {ends}. |\n")
+    ends = ", ".join(
+        f"`{reason}`" for reason in ["retries", "arg_retries", "bad_calls", "stop", *REASON_ADVICE]
+    )
+    lines.append(
+        f"| `call.<reason>` | Why asking ended, as the `reason` of the exceptions has it, such as {ends}. |\n"
+    )
     return "\n".join(lines)
 
 
@@ -142,14 +148,21 @@ def _section(code: str, worded: Worded) -> Iterator[str]:
     found = _specimen(code)
     if found is None:
         if code not in _WITHOUT:
-            raise SystemExit(f"{code}: no fault of the kit provokes it; add one, or its words to _WITHOUT of this file")
+            raise SystemExit(
+                f"{code}: no fault of the kit provokes it; add one, or its words to _WITHOUT of this file"
+            )
         yield f"{_WITHOUT[code]}\n"
     else:
         came = excerpt(found.fault.served, found.target.clean, MAX_CAME).splitlines()
         asked = _asked(found)
         yield "```text"
-        yield from (f"came   {line}" if index == 0 else f"       {line}" for index, line in enumerate(came[:3]))
-        yield from (f"asked  {line}" if index == 0 else f"       {line}" for index, line in enumerate(asked))
+        yield from (
+            f"came   {line}" if index == 0 else f"       {line}"
+            for index, line in enumerate(came[:3])
+        )
+        yield from (
+            f"asked  {line}" if index == 0 else f"       {line}" for index, line in enumerate(asked)
+        )
         yield "```\n"
     yield f"**To do.** {to_do(code)}\n"
 
@@ -163,16 +176,27 @@ def _specimen(code: str) -> Specimen | None:
     """Make the fault with this code that shows shortest, of the shop's tools where that is possible."""
     entries = [entry for entry in CATALOGUE.values() if entry.code == code]
     for tools in (SCENARIO.tools, SAMPLES):
-        made = [one for entry in entries for one in specimens(entry, tools) if isinstance(one.fault.served, dict)]
+        made = [
+            one
+            for entry in entries
+            for one in specimens(entry, tools)
+            if isinstance(one.fault.served, dict)
+        ]
         if made:
-            return min(made, key=lambda one: len(excerpt(one.fault.served, one.target.clean, MAX_CAME)))
+            return min(
+                made, key=lambda one: len(excerpt(one.fault.served, one.target.clean, MAX_CAME))
+            )
     return None
 
 
 def _asked(found: Specimen) -> list[str]:
     """Return what a guarded client says next; a sentence where it says nothing."""
     contract: Contract[Any] = found.target.contract
-    question: dict[str, Any] = {"model": "any", "messages": [{"role": "user", "content": "…"}], **found.fault.needs}
+    question: dict[str, Any] = {
+        "model": "any",
+        "messages": [{"role": "user", "content": "…"}],
+        **found.fault.needs,
+    }
     first = contract.next_request(question).request or question
     following = contract.next_request(first, found.fault.served)
     if following.request is None:

@@ -43,16 +43,23 @@ def catalogue_page() -> str:
     lines = [_HEAD, f"{len(CATALOGUE)} faults of {len(Kind)} kinds.\n"]
     for kind in Kind:
         lines.append(f"## {kind.value}: {KIND_WORDS[kind]}\n")
-        lines += ["| fault | what is wrong | what is served | a strict gate says | where |", "|---|---|---|---|---|"]
+        lines += [
+            "| fault | what is wrong | what is served | a strict gate says | where |",
+            "|---|---|---|---|---|",
+        ]
         for entry in CATALOGUE.values():
             if entry.kind is kind:
                 needs = "".join(f", with `{name}={value!r}`" for name, value in entry.needs.items())
                 where = "any" if set(entry.places) == set(ANYWHERE) else ", ".join(entry.places)
                 found = specimen(entry, SCENARIO.tools)
                 shown = found.shown(MAX_CELL_CHARS).splitlines() if found else []
-                served = "<br>".join([*map(_code, shown[:MAX_CELL_LINES]), *["…"] * (len(shown) > MAX_CELL_LINES)])
+                served = "<br>".join(
+                    [*map(_code, shown[:MAX_CELL_LINES]), *["…"] * (len(shown) > MAX_CELL_LINES)]
+                )
                 what = entry.summary.replace("|", r"\|")
-                lines.append(f"| `{entry.name}` | {what} | {served} | `{entry.code}` | {where}{needs} |")
+                lines.append(
+                    f"| `{entry.name}` | {what} | {served} | `{entry.code}` | {where}{needs} |"
+                )
         lines.append("")
     return "\n".join(lines)
 

@@ -43,7 +43,9 @@ def main() -> None:
 
 def write(folder: Path, schemas: Mapping[str, JSONObject]) -> None:
     """Write one file a schema, and drop those that are no more."""
-    texts = {f"{name}.json": json.dumps(schema, indent=2) + "\n" for name, schema in schemas.items()}
+    texts = {
+        f"{name}.json": json.dumps(schema, indent=2) + "\n" for name, schema in schemas.items()
+    }
     folder.mkdir(exist_ok=True)
     for old in folder.glob("*.json"):
         if old.name not in texts:

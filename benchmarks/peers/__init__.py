@@ -90,7 +90,10 @@ class Raw(Peer):
         async def call() -> Any:
             parts: list[str] = []
             async for chunk in await create(**keywords, stream=True):
-                parts += (piece.function.arguments or "" for piece in chunk.choices[0].delta.tool_calls or ())
+                parts += (
+                    piece.function.arguments or ""
+                    for piece in chunk.choices[0].delta.tool_calls or ()
+                )
             return "".join(parts)
 
         return call
@@ -111,7 +114,11 @@ class Raw(Peer):
 
 
 def _keywords(ask: Ask) -> dict[str, Any]:
-    return {**ask.keywords, "messages": list(ask.messages), "tools": [definition(tool) for tool in ask.tools]}
+    return {
+        **ask.keywords,
+        "messages": list(ask.messages),
+        "tools": [definition(tool) for tool in ask.tools],
+    }
 
 
 def arguments(value: Any) -> Any:

@@ -68,13 +68,19 @@ class AgentPeer(Peer):
     def _made(self, wire: Wire, ask: Ask) -> tuple[Any, dict[str, Any]]:
         tools = [
             StructuredTool.from_function(
-                func=lambda **_: "found", name=further.__name__, description="Find things by name.", args_schema=further
+                func=lambda **_: "found",
+                name=further.__name__,
+                description="Find things by name.",
+                args_schema=further,
             )
             for further in ask.tools[1:]
         ]
         agent = create_agent(_model(wire, ask), tools=tools, response_format=ToolStrategy(ask.tool))
         # It asks for ever; the graph's limit of steps is what bounds it.
-        return agent, {"input": {"messages": list(ask.messages)}, "config": {"recursion_limit": ask.attempts}}
+        return agent, {
+            "input": {"messages": list(ask.messages)},
+            "config": {"recursion_limit": ask.attempts},
+        }
 
     def call(self, wire: Wire, ask: Ask) -> Call:
         """Invoke."""

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import agents
-from agents import Agent, FunctionTool, ModelSettings, OpenAIChatCompletionsModel, Runner, function_tool
+from agents import (
+    Agent,
+    FunctionTool,
+    ModelSettings,
+    OpenAIChatCompletionsModel,
+    Runner,
+    function_tool,
+)
 from agents.agent import ToolsToFinalOutputResult
 from cases import MODEL, QUESTION, Ask, Wire, look
 from pydantic import BaseModel

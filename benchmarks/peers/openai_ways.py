@@ -59,7 +59,9 @@ class Parse(Peer):
         parse, keywords = wire.aclient().chat.completions.parse, self._keywords(ask)
 
         async def call() -> Any:
-            return (await parse(**keywords)).choices[0].message.tool_calls[0].function.parsed_arguments
+            return (
+                (await parse(**keywords)).choices[0].message.tool_calls[0].function.parsed_arguments
+            )
 
         return call
 

@@ -6,7 +6,13 @@ from typing import Any
 
 from cases import MODEL, QUESTION, Ask, Wire, look
 from pydantic_ai import Agent, Tool, ToolOutput
-from pydantic_ai.messages import ModelRequest, ModelResponse, SystemPromptPart, TextPart, UserPromptPart
+from pydantic_ai.messages import (
+    ModelRequest,
+    ModelResponse,
+    SystemPromptPart,
+    TextPart,
+    UserPromptPart,
+)
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 

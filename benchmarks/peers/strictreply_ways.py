@@ -23,11 +23,16 @@ class Ours(Peer):
     def wrapped(self, client: Any, ask: Ask) -> Any:
         """Wrap a client for a case."""
         tools = ask.tools if self.typed else [definition(tool) for tool in ask.tools]
-        return sr.wrap(client, tools=tools, policy=sr.RetryPolicy(max_retries=ask.attempts - 1), limits=LIMITS)
+        return sr.wrap(
+            client, tools=tools, policy=sr.RetryPolicy(max_retries=ask.attempts - 1), limits=LIMITS
+        )
 
     def call(self, wire: Wire, ask: Ask) -> Call:
         """Reply."""
-        reply, keywords = self.wrapped(wire.client(), ask).reply, {**ask.keywords, "messages": list(ask.messages)}
+        reply, keywords = (
+            self.wrapped(wire.client(), ask).reply,
+            {**ask.keywords, "messages": list(ask.messages)},
+        )
         return lambda: reply(**keywords).args
 
     def acall(self, wire: Wire, ask: Ask) -> ACall:
@@ -48,7 +53,10 @@ class Ours(Peer):
 
     def stream(self, wire: Wire, ask: Ask) -> ACall:
         """Follow the events to the reply that was accepted."""
-        stream, keywords = self.wrapped(wire.aclient(), ask).stream, {**ask.keywords, "messages": list(ask.messages)}
+        stream, keywords = (
+            self.wrapped(wire.aclient(), ask).stream,
+            {**ask.keywords, "messages": list(ask.messages)},
+        )
 
         async def call() -> Any:
             async with stream(**keywords) as events:
@@ -106,12 +114,19 @@ class Create(Ours):
         async def call() -> Any:
             parts: list[str] = []
             async for chunk in await create(**keywords, stream=True):
-                parts += (piece.function.arguments or "" for piece in chunk.choices[0].delta.tool_calls or ())
+                parts += (
+                    piece.function.arguments or ""
+                    for piece in chunk.choices[0].delta.tool_calls or ()
+                )
             return "".join(parts)
 
         return call
 
 
-PEERS = [Ours("reply", typed=True), Ours("reply, dict tool", typed=False), Create("create", typed=False)]
+PEERS = [
+    Ours("reply", typed=True),
+    Ours("reply, dict tool", typed=False),
+    Create("create", typed=False),
+]
 IMPORTS = "import strictreply as sr; sr.wrap, sr.tool"
 DISTRIBUTIONS = ["strictreply", "openai", "pydantic", "httpx2"]

@@ -150,7 +150,9 @@ def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return import_module(f"{__name__}.batch")
     if name == "__version__":
-        return import_module("importlib.metadata").version("strictreply")  # it stands in pyproject.toml only
+        return import_module("importlib.metadata").version(
+            "strictreply"
+        )  # it stands in pyproject.toml only
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

@@ -58,14 +58,18 @@ class Loopback:
         self._log.touch()
         script = ROOT / "benchmarks" / "loopback_model.py"
         words = [sys.executable, str(script), "--log", str(self._log), *options]
-        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         assert self._process.stdout is not None
         self.base_url = f"http://127.0.0.1:{int(self._process.stdout.readline())}/v1"
 
     def asked(self) -> Counter[str]:
         """Count the texts that it was asked, whole lines only."""
         return Counter(
-            json.loads(line) for line in self._log.read_text().splitlines(keepends=True) if line.endswith("\n")
+            json.loads(line)
+            for line in self._log.read_text().splitlines(keepends=True)
+            if line.endswith("\n")
         )
 
     def size(self) -> int:
@@ -87,7 +91,9 @@ def model(shop: Path) -> Iterator[Loopback]:
 
 def write_rows(path: Path, number: int) -> list[dict[str, Any]]:
     """Write rows, of which each tenth is mended."""
-    rows: list[dict[str, Any]] = [{"id": n, "text": f"row {n}{' bad' if n % 10 == 0 else ''}"} for n in range(number)]
+    rows: list[dict[str, Any]] = [
+        {"id": n, "text": f"row {n}{' bad' if n % 10 == 0 else ''}"} for n in range(number)
+    ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return rows
 
@@ -106,7 +112,11 @@ def words(loopback: Loopback, source: str = "in.jsonl", /, **options: object) ->
         "base-url": loopback.base_url,
         **options,
     }
-    return ["batch", source, *(word for name, value in given.items() for word in (f"--{name}", str(value)))]
+    return [
+        "batch",
+        source,
+        *(word for name, value in given.items() for word in (f"--{name}", str(value))),
+    ]
 
 
 def test_every_row_has_a_result(shop: Path, model: Loopback, command: Command) -> None:
@@ -135,7 +145,15 @@ def test_a_terminal_shows_how_far_the_run_is(shop: Path, model: Loopback, comman
 
 def test_rows_that_cannot_be_asked(shop: Path, model: Loopback, command: Command) -> None:
     """A line that is no object, a row without messages, one with a taken column: each has its failed result."""
-    lines = ['{"text": "a"}', "{", "[1]", '{"id": 3}', "", '{"text": "b", "status": "new", "id": 4}', '{"text": "c"}']
+    lines = [
+        '{"text": "a"}',
+        "{",
+        "[1]",
+        '{"id": 3}',
+        "",
+        '{"text": "b", "status": "new", "id": 4}',
+        '{"text": "c"}',
+    ]
     (shop / "in.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
     done = command(*words(model, "in.jsonl.gz", out="out.jsonl"))
     assert done.exit_code == Status.INVALID
@@ -158,7 +176,9 @@ def test_rows_that_cannot_be_asked(shop: Path, model: Loopback, command: Command
     assert "4 rows could not be asked, most often since the " in done.stdout
 
 
-def test_no_row_is_asked_by_a_system_message_alone(shop: Path, model: Loopback, command: Command) -> None:
+def test_no_row_is_asked_by_a_system_message_alone(
+    shop: Path, model: Loopback, command: Command
+) -> None:
     """A row without a text or messages has none with ``--system`` either."""
     (shop / "in.jsonl").write_text('{"text": ""}\n{"text": []}\n{"text": null}\n{"text": "a"}\n')
     command(*words(model, system="Sort it.", concurrency=1))
@@ -179,10 +199,18 @@ def test_the_rows_are_never_written_over(shop: Path, model: Loopback, command: C
 
 def test_prompts_and_stdin(shop: Path, model: Loopback) -> None:
     """A template is filled from the columns, a system message goes before it; rows come from stdin, too."""
-    rows = "".join(json.dumps({"who": who, "what": {"n": n}}) + "\n" for n, who in enumerate(("Ann", "Bo")))
-    spelled = words(model, "-", out="out.jsonl", prompt="{who} wants {what[n]}", system="Sort it.", prefix="r_")
+    rows = "".join(
+        json.dumps({"who": who, "what": {"n": n}}) + "\n" for n, who in enumerate(("Ann", "Bo"))
+    )
+    spelled = words(
+        model, "-", out="out.jsonl", prompt="{who} wants {what[n]}", system="Sort it.", prefix="r_"
+    )
     done = subprocess.run(
-        [sys.executable, "-m", "strictreply", *spelled], input=rows, text=True, capture_output=True, check=False
+        [sys.executable, "-m", "strictreply", *spelled],
+        input=rows,
+        text=True,
+        capture_output=True,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert sorted(model.asked()) == ["Ann wants 0", "Bo wants 1"]
@@ -234,14 +262,22 @@ def test_parquet(shop: Path, model: Loopback, command: Command) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed here")
     odd: list[Any] = [None, 1, "two", {"a": []}, [1], 2**70, "\ud800", True]
     rows: list[dict[str, Any]] = [
-        {"text": f"row {n}", "n": n, "x": n or 0.5, "large": 2**60 + 1 if n else 0.5, "\ud800": n, "odd": value}
+        {
+            "text": f"row {n}",
+            "n": n,
+            "x": n or 0.5,
+            "large": 2**60 + 1 if n else 0.5,
+            "\ud800": n,
+            "odd": value,
+        }
         for n, value in enumerate(odd)
     ]
     (shop / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert command(*words(model, out="out.parquet")).exit_code == 0
     table = parquet.read_table(shop / "out.parquet")
     assert {
-        name: str(table.schema.field(name).type) for name in ("text", "n", "x", "large", "\\ud800", "odd", "index")
+        name: str(table.schema.field(name).type)
+        for name in ("text", "n", "x", "large", "\\ud800", "odd", "index")
     } == {
         "text": "string",
         "n": "int64",
@@ -285,10 +321,15 @@ def test_an_api_that_is_down_ends_the_run(shop: Path, model: Loopback, command: 
     assert model.asked().total() - before == 5
     last = command(*given, "--give-up-after", "100")
     assert last.exit_code == Status.INVALID
-    assert Counter(row["status"] for row in read(shop / "in.results.jsonl")) == {"ok": 3, "failed": 37}
+    assert Counter(row["status"] for row in read(shop / "in.results.jsonl")) == {
+        "ok": 3,
+        "failed": 37,
+    }
 
 
-def test_rows_that_failed_are_asked_again(shop: Path, model: Loopback, serve: Serve, command: Command) -> None:
+def test_rows_that_failed_are_asked_again(
+    shop: Path, model: Loopback, serve: Serve, command: Command
+) -> None:
     """A row at which the API failed is asked again by the same command, and has one line; others are not asked."""
     write_rows(shop / "in.jsonl", 40)
     refusing = serve(answering(HTTPReply(401, parts=(b"{}",))))
@@ -309,7 +350,10 @@ def test_rows_that_failed_are_asked_again(shop: Path, model: Loopback, serve: Se
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--messages", "txet"], "--messages: the first row has no column 'txet' (there are id, text)"),
+        (
+            ["--messages", "txet"],
+            "--messages: the first row has no column 'txet' (there are id, text)",
+        ),
         (["--prompt", "{txt}"], "--prompt: the first row has no column 'txt' (there are id, text)"),
         (["--prompt", 'Give {"a": 1} for {text}'], "write a literal brace twice: {{ or }}"),
     ],
@@ -332,14 +376,21 @@ USAGE = [
     (["--out", "no/out.jsonl"], "does not exist"),
     (["--request", "{"], "--request is not JSON"),
     (["--request", '{"temprature": 1}'], "no keyword 'temprature'"),
-    *((["--request", f'{{"{name}": 1}}'], f"--request: {name}") for name in ("api", "client", "model", "prefix")),
+    *(
+        (["--request", f'{{"{name}": 1}}'], f"--request: {name}")
+        for name in ("api", "client", "model", "prefix")
+    ),
     (["--prompt", "{text"], "--prompt"),
     (["--answer", "batch_shop:None"], "--answer"),
 ]
 
 
-@pytest.mark.parametrize(("options", "told"), USAGE, ids=[" ".join(options) for options, _ in USAGE])
-def test_wrong_usage(shop: Path, model: Loopback, command: Command, options: list[str], told: str) -> None:
+@pytest.mark.parametrize(
+    ("options", "told"), USAGE, ids=[" ".join(options) for options, _ in USAGE]
+)
+def test_wrong_usage(
+    shop: Path, model: Loopback, command: Command, options: list[str], told: str
+) -> None:
     """Wrong usage is reported before any request, with status 2, and leaves no run to resume."""
     write_rows(shop / "in.jsonl", 1)
     refused = command(*words(model), *options)
@@ -393,7 +444,9 @@ def test_twenty_kills(shop: Path) -> None:
     told, command = "", [sys.executable, "-c", STARTER]
     with (
         closing(Loopback(shop, "--delay", "0.004")) as loopback,
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as starter,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as starter,
     ):
         commands, told_by = starter.stdin, starter.stdout
         assert commands is not None
@@ -409,7 +462,9 @@ def test_twenty_kills(shop: Path) -> None:
             while loopback.size() < goal:
                 time.sleep(0.001)
             os.kill(process, signal.SIGKILL)
-            assert int(told_by.readline()) == signal.SIGKILL, "it came to its end before it was killed"
+            assert int(told_by.readline()) == signal.SIGKILL, (
+                "it came to its end before it was killed"
+            )
             if dice.random() < 0.5 and out.exists():  # as a machine that stops may leave it
                 with out.open("ab") as file:
                     file.write(b'{"index": 0, "id"')
@@ -465,7 +520,9 @@ def test_a_kill_while_failed_rows_are_taken_out(tmp_path: Path, replaced: bool) 
     statuses: tuple[RowStatus, ...] = ("ok", "failed", "mended", "failed", "ok")
     for index, status in enumerate(statuses):
         attempts = 0 if index == 3 else 1  # this one could not be asked, and stays
-        journal.add(index, {"text": f"row {index}"}, RowResult(index, None, status, attempts=attempts))
+        journal.add(
+            index, {"text": f"row {index}"}, RowResult(index, None, status, attempts=attempts)
+        )
     journal.save(complete=True)
     journal.close()
     before, manifest = path.read_bytes(), journal.manifest

@@ -70,7 +70,9 @@ def test_columnar_batches(ask: sr.batch.Rows, form: str) -> None:
     assert columns["attempts"] == [1, 2, 4]
     assert json.loads(columns["issues"][1])[0]["code"] == "answer.enum"
     assert columns["usage"][1]["total_tokens"] == 30
-    assert list(read(make({"text": TEXTS, "number": [1, 2, 3]}))) == list(read(batch)), "the batch itself is unchanged"
+    assert list(read(make({"text": TEXTS, "number": [1, 2, 3]}))) == list(read(batch)), (
+        "the batch itself is unchanged"
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -108,14 +110,22 @@ def test_a_column_that_is_taken(ask: sr.batch.Rows, form: str) -> None:
     """A batch with a column named like a result is refused before anything is asked; a prefix names them otherwise."""
     model: Any = Model()
     columns = {"text": ["one"], "status": ["new"]}
-    batch: Any = [{"text": "one"}, {"text": "two", "status": "new"}] if form == "rows" else FORMS[form][0](columns)
+    batch: Any = (
+        [{"text": "one"}, {"text": "two", "status": "new"}]
+        if form == "rows"
+        else FORMS[form][0](columns)
+    )
     with pytest.raises(sr.ContractError, match="prefix="):
         sr.batch.rows(CONTRACT, model="m", messages="text", client=model)(batch)
     assert not model.requests
     prefixed = sr.batch.rows(CONTRACT, model="m", messages="text", client=model, prefix="out_")
     done = prefixed(batch)
     prefixed.close()
-    row = done[1] if form == "rows" else {name: values[0] for name, values in FORMS[form][1](done).items()}
+    row = (
+        done[1]
+        if form == "rows"
+        else {name: values[0] for name, values in FORMS[form][1](done).items()}
+    )
     assert (row["status"], row["out_status"]) == ("new", "ok")
 
 
@@ -131,7 +141,10 @@ def test_messages_in_arrays(ask: sr.batch.Rows) -> None:
     numpy = pytest.importorskip("numpy", reason="numpy is not installed here")
     turns = numpy.empty(1, dtype=object)
     turns[0] = {"role": "user", "content": "x"}
-    assert [row["status"] for row in ask([{"text": turns}, {"text": numpy.str_("y")}])] == ["ok", "ok"]
+    assert [row["status"] for row in ask([{"text": turns}, {"text": numpy.str_("y")}])] == [
+        "ok",
+        "ok",
+    ]
 
 
 def test_a_frame_keeps_what_is_not_there() -> None:

@@ -34,7 +34,9 @@ class Clock:
         return self.now
 
 
-@pytest.mark.parametrize(("status", "limit"), [(429, 32), (503, 32), (529, 32), (500, 64), (400, 64), (408, 64)])
+@pytest.mark.parametrize(
+    ("status", "limit"), [(429, 32), (503, 32), (529, 32), (500, 64), (400, 64), (408, 64)]
+)
 def test_what_halves_the_bound(status: int, limit: int) -> None:
     """Only the statuses of an overloaded API halve the bound."""
     gate = Gate(64, Clock())
@@ -46,7 +48,14 @@ def test_requests_that_were_under_way_together_halve_it_once() -> None:
     """A failure of a request sent before the bound fell does not halve it again; one of a later request does."""
     clock = Clock()
     gate = Gate(64, clock)
-    for now, seconds, limit in ((10, 1, 32), (10.5, 1, 32), (10.9, 1, 32), (11.5, 1, 16), (20, 1, 8), (30, 1, 4)):
+    for now, seconds, limit in (
+        (10, 1, 32),
+        (10.5, 1, 32),
+        (10.9, 1, 32),
+        (11.5, 1, 16),
+        (20, 1, 8),
+        (30, 1, 4),
+    ):
         clock.now = now
         gate.note(failed(429, seconds))
         assert gate.limit == limit
@@ -132,7 +141,9 @@ def test_a_busy_api_is_met_with_patience() -> None:
 
     model: Any = Model(refuse_many)
     policy = sr.RetryPolicy(transport_retries=20, quota=None)
-    ask = sr.batch.rows(CONTRACT, model="m", messages="text", client=model, concurrency=16, policy=policy)
+    ask = sr.batch.rows(
+        CONTRACT, model="m", messages="text", client=model, concurrency=16, policy=policy
+    )
     statuses, least = asyncio.run(main())
     assert statuses == ["ok"] * 300
     assert least <= 8

@@ -20,7 +20,11 @@ from strictreply.values._limits import JSONObject
 
 pytest_plugins = ["cli.conftest"]
 
-SCHEMA = {"type": "object", "properties": {"topic": {"enum": ["delivery", "price"]}}, "required": ["topic"]}
+SCHEMA = {
+    "type": "object",
+    "properties": {"topic": {"enum": ["delivery", "price"]}},
+    "required": ["topic"],
+}
 FORMAT = {"type": "json_schema", "json_schema": {"name": "label", "schema": SCHEMA}}
 TOOL = {"type": "function", "function": {"name": "sort", "parameters": SCHEMA}}
 GOOD, BAD = completion('{"topic": "price"}'), completion('{"topic": "cost"}')
@@ -28,25 +32,46 @@ GOOD, BAD = completion('{"topic": "price"}'), completion('{"topic": "cost"}')
 
 def asked(custom_id: str, **body: Any) -> JSONObject:
     """Return a request for a chat completion."""
-    given: JSONObject = {"model": "m", "messages": [{"role": "user", "content": custom_id}], "response_format": FORMAT}
-    return {"custom_id": custom_id, "method": "POST", "url": "/v1/chat/completions", "body": given | body}
+    given: JSONObject = {
+        "model": "m",
+        "messages": [{"role": "user", "content": custom_id}],
+        "response_format": FORMAT,
+    }
+    return {
+        "custom_id": custom_id,
+        "method": "POST",
+        "url": "/v1/chat/completions",
+        "body": given | body,
+    }
 
 
 def came(custom_id: str, body: JSONObject, status: int = 200, own: str = "") -> JSONObject:
     """Return an output."""
     response = {"status_code": status, "request_id": "r", "body": body}
-    return {"id": f"batch_req_{own or custom_id}", "custom_id": custom_id, "response": response, "error": None}
+    return {
+        "id": f"batch_req_{own or custom_id}",
+        "custom_id": custom_id,
+        "response": response,
+        "error": None,
+    }
 
 
 def expired(custom_id: str) -> JSONObject:
     """Return what an error file says of a request that was not made in time."""
     error = {"code": "batch_expired", "message": "This request could not be executed."}
-    return {"id": f"batch_req_x{custom_id}", "custom_id": custom_id, "response": None, "error": error}
+    return {
+        "id": f"batch_req_x{custom_id}",
+        "custom_id": custom_id,
+        "response": None,
+        "error": error,
+    }
 
 
 def write(path: Path, *lines: JSONObject | str) -> Path:
     """Write JSON lines; a text is written as it is."""
-    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+    path.write_text(
+        "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
+    )
     return path
 
 
@@ -57,18 +82,30 @@ def read(path: Path) -> dict[str, Any]:
 
 def test_two_passes(tmp_path: Path) -> None:
     """The rejected are asked again with a correction under their ids; the next pass is judged with all that came."""
-    requests = write(tmp_path / "in.jsonl", asked("a"), asked("b"), asked("c"), asked("d"), asked("e"))
+    requests = write(
+        tmp_path / "in.jsonl", asked("a"), asked("b"), asked("c"), asked("d"), asked("e")
+    )
     first = write(tmp_path / "out1.jsonl", came("c", GOOD), came("b", BAD), came("a", GOOD))
     errors = write(tmp_path / "err1.jsonl", expired("d"))
     out, again = tmp_path / "result.jsonl", tmp_path / "again.jsonl"
     counts = sr.batch.judge_files([first, errors], requests=[requests], out=out, reask=again)
     assert counts.statuses == {"ok": 2, "rejected": 1, "failed": 2}
-    assert (counts.requests, counts.again, counts.missing, counts.unknown, counts.surplus) == (5, 3, 1, 0, 0)
+    assert (counts.requests, counts.again, counts.missing, counts.unknown, counts.surplus) == (
+        5,
+        3,
+        1,
+        0,
+        0,
+    )
     rows = read(out)
     assert list(rows) == ["a", "b", "c", "d", "e"]
     assert list(rows["a"]) == ["custom_id", *sr.batch.COLUMNS]
     assert rows["a"]["reply"] == {"answer": {"topic": "price"}}
-    assert [rows[name]["issues"][-1]["code"] for name in "bde"] == ["batch.again", "batch.again", "batch.missing"]
+    assert [rows[name]["issues"][-1]["code"] for name in "bde"] == [
+        "batch.again",
+        "batch.again",
+        "batch.missing",
+    ]
     next_asked = read(again)
     assert list(next_asked) == ["b", "d", "e"]
     assert (next_asked["d"], next_asked["e"]) == (asked("d"), asked("e"))
@@ -77,8 +114,15 @@ def test_two_passes(tmp_path: Path) -> None:
     assert '"delivery", "price"' in correction["content"]
     assert (next_asked["b"]["url"], next_asked["b"]["method"]) == ("/v1/chat/completions", "POST")
 
-    second = write(tmp_path / "out2.jsonl", came("d", GOOD, own="d2"), came("e", GOOD), came("b", GOOD, own="b2"))
-    counts = sr.batch.judge_files([first, errors, second], requests=[requests], out=out, reask=again)
+    second = write(
+        tmp_path / "out2.jsonl",
+        came("d", GOOD, own="d2"),
+        came("e", GOOD),
+        came("b", GOOD, own="b2"),
+    )
+    counts = sr.batch.judge_files(
+        [first, errors, second], requests=[requests], out=out, reask=again
+    )
     assert counts.statuses == {"ok": 4, "mended": 1}
     assert counts.again == 0
     assert again.read_text() == ""
@@ -96,7 +140,9 @@ def test_the_policy_bounds_the_passes(tmp_path: Path) -> None:
         outputs.append(write(tmp_path / f"out{number}.jsonl", came("a", BAD, own=str(number))))
         out = tmp_path / "result.jsonl"
         policy = sr.RetryPolicy(max_retries=2)
-        counts = sr.batch.judge_files(outputs, requests=[requests], out=out, reask=again, policy=policy)
+        counts = sr.batch.judge_files(
+            outputs, requests=[requests], out=out, reask=again, policy=policy
+        )
         row = read(out)["a"]
         statuses.append((counts.again, row["issues"][-1]["code"]))
         assert (row["status"], row["attempts"]) == ("rejected", number + 1)
@@ -115,12 +161,21 @@ def test_the_policy_bounds_the_passes(tmp_path: Path) -> None:
         (came("a", {}), "failed", 1),
         ({"id": "x", "custom_id": "a", "response": None, "error": None}, "failed", 1),
         ({"id": "x", "custom_id": "a"}, "failed", 1),
-        ({"id": "x", "custom_id": "a", "response": {"status_code": 200, "body": "text"}}, "failed", 1),
+        (
+            {"id": "x", "custom_id": "a", "response": {"status_code": 200, "body": "text"}},
+            "failed",
+            1,
+        ),
     ],
 )
-def test_what_comes_instead_of_a_reply(tmp_path: Path, record: JSONObject, status: str, again: int) -> None:
+def test_what_comes_instead_of_a_reply(
+    tmp_path: Path, record: JSONObject, status: str, again: int
+) -> None:
     """A failed request is sent again where that may help; no output ends the run."""
-    requests, outputs = write(tmp_path / "in.jsonl", asked("a")), write(tmp_path / "out.jsonl", record)
+    requests, outputs = (
+        write(tmp_path / "in.jsonl", asked("a")),
+        write(tmp_path / "out.jsonl", record),
+    )
     out = tmp_path / "result.jsonl"
     counts = sr.batch.judge_files([outputs], requests=[requests], out=out)
     row = read(out)["a"]
@@ -131,16 +186,29 @@ def test_what_comes_instead_of_a_reply(tmp_path: Path, record: JSONObject, statu
 def test_odd_files(tmp_path: Path) -> None:
     """Lines that are none, ids that are there twice, outputs of nobody: each is counted, every request has a row."""
     requests = write(
-        tmp_path / "in.jsonl", asked("a"), "{", asked("b"), asked("a"), {"custom_id": "e", "body": {"input_": 1}}
+        tmp_path / "in.jsonl",
+        asked("a"),
+        "{",
+        asked("b"),
+        asked("a"),
+        {"custom_id": "e", "body": {"input_": 1}},
     )
     twice = came("a", GOOD)
     outputs = write(
-        tmp_path / "out.jsonl", twice, "[]", twice, came("b", GOOD), came("b", BAD, own="b2"), came("z", GOOD)
+        tmp_path / "out.jsonl",
+        twice,
+        "[]",
+        twice,
+        came("b", GOOD),
+        came("b", BAD, own="b2"),
+        came("z", GOOD),
     )
     counts = sr.batch.judge_files([outputs], requests=[requests], out=tmp_path / "result.jsonl")
     assert counts.statuses == {"ok": 2, "failed": 3}
     assert (counts.surplus, counts.unknown, counts.missing) == (2, 1, 0)
-    assert counts.unreadable == ("out.jsonl:2: no output line: those have a custom_id, and a response or an error",)
+    assert counts.unreadable == (
+        "out.jsonl:2: no output line: those have a custom_id, and a response or an error",
+    )
     lines = [json.loads(line) for line in (tmp_path / "result.jsonl").read_text().splitlines()]
     assert [line["custom_id"] for line in lines] == ["a", None, "b", "a", "e"]
     assert "line 2 of in.jsonl" in lines[1]["issues"][0]["message"]
@@ -161,7 +229,9 @@ def test_outputs_without_ids_of_their_own(tmp_path: Path, own: str | None) -> No
     requests = write(tmp_path / "in.jsonl", asked("a"))
     first = write(tmp_path / "out1.jsonl", came("a", BAD) | {"id": own})
     second = write(tmp_path / "out2.jsonl", came("a", GOOD) | {"id": own})
-    counts = sr.batch.judge_files([first, first], requests=[requests], out=tmp_path / "result.jsonl")
+    counts = sr.batch.judge_files(
+        [first, first], requests=[requests], out=tmp_path / "result.jsonl"
+    )
     assert (counts.surplus, read(tmp_path / "result.jsonl")["a"]["attempts"]) == (1, 1)
     counts = sr.batch.judge_files([first, second], requests=[requests])
     assert (counts.statuses, counts.surplus) == ({"mended": 1}, 0)
@@ -183,7 +253,9 @@ def test_a_full_disk(tmp_path: Path) -> None:
     """A full disk is an OSError for the outputs, as for any file."""
     resource = pytest.importorskip("resource", reason="this platform limits no file")
     requests = write(tmp_path / "in.jsonl", asked("a"))
-    outputs = write(tmp_path / "out.jsonl", *({"custom_id": "x", "error": "y" * 1000} for _ in range(8000)))
+    outputs = write(
+        tmp_path / "out.jsonl", *({"custom_id": "x", "error": "y" * 1000} for _ in range(8000))
+    )
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
     try:
@@ -196,9 +268,19 @@ def test_a_full_disk(tmp_path: Path) -> None:
 def test_calls_and_responses(tmp_path: Path) -> None:
     """Tools in a request are what its calls are held to; a request of the Responses API is asked again in its form."""
     chat = asked("chat", tools=[TOOL], response_format=None)
-    body = {"model": "m", "input": "Sort it.", "tools": [{"type": "function", "name": "sort", "parameters": SCHEMA}]}
+    body = {
+        "model": "m",
+        "input": "Sort it.",
+        "tools": [{"type": "function", "name": "sort", "parameters": SCHEMA}],
+    }
     responses = {"custom_id": "responses", "method": "POST", "url": "/v1/responses", "body": body}
-    item = {"type": "function_call", "id": "fc", "call_id": "c", "name": "sort", "status": "completed"}
+    item = {
+        "type": "function_call",
+        "id": "fc",
+        "call_id": "c",
+        "name": "sort",
+        "status": "completed",
+    }
     response = {
         "id": "r",
         "object": "response",
@@ -219,10 +301,16 @@ def test_calls_and_responses(tmp_path: Path) -> None:
     assert read(out)["responses"]["usage"]["total_tokens"] == 7
     mended = response | {"output": [item | {"arguments": '{"topic": "price"}'}]}
     good = completion(None, [call("sort", {"topic": "price"})])
-    second = write(tmp_path / "out2.jsonl", came("responses", mended, own="2"), came("chat", good, own="3"))
+    second = write(
+        tmp_path / "out2.jsonl", came("responses", mended, own="2"), came("chat", good, own="3")
+    )
     counts = sr.batch.judge_files([outputs, second], requests=[requests], out=out)
     assert counts.statuses == {"mended": 2}
-    assert read(out)["responses"]["reply"] == {"tool": "sort", "args": {"topic": "price"}, "id": "c"}
+    assert read(out)["responses"]["reply"] == {
+        "tool": "sort",
+        "args": {"topic": "price"},
+        "id": "c",
+    }
 
 
 def test_a_contract_of_ours(tmp_path: Path) -> None:
@@ -232,21 +320,33 @@ def test_a_contract_of_ours(tmp_path: Path) -> None:
     packed.write_bytes(gzip.compress(json.dumps(came("a", BAD)).encode()))
     contract = sr.Contract(answer=SCHEMA)
     assert sr.batch.judge_files([packed], requests=[requests]).statuses == {"ok": 1}
-    assert sr.batch.judge_files([packed], requests=[requests], contract=contract).statuses == {"rejected": 1}
+    assert sr.batch.judge_files([packed], requests=[requests], contract=contract).statuses == {
+        "rejected": 1
+    }
 
 
-KINDS = {"good": ["ok"], "bad good": ["mended"], "bad bad": ["rejected"], "lost good": ["ok"], "bad lost": ["rejected"]}
+KINDS = {
+    "good": ["ok"],
+    "bad good": ["mended"],
+    "bad bad": ["rejected"],
+    "lost good": ["ok"],
+    "bad lost": ["rejected"],
+}
 
 
 @given(st.lists(st.sampled_from(sorted(KINDS)), max_size=12), st.integers(0, 999))
-def test_whatever_the_order(tmp_path_factory: pytest.TempPathFactory, kinds: list[str], seed: int) -> None:
+def test_whatever_the_order(
+    tmp_path_factory: pytest.TempPathFactory, kinds: list[str], seed: int
+) -> None:
     """Outputs in any order give each request the same result, once."""
     folder = tmp_path_factory.mktemp("files")
     passes: list[list[JSONObject]] = [[], []]
     for row, kind in enumerate(kinds):
         for number, word in enumerate(kind.split()):
             if word != "lost":
-                passes[number].append(came(str(row), GOOD if word == "good" else BAD, own=f"{row}.{number}"))
+                passes[number].append(
+                    came(str(row), GOOD if word == "good" else BAD, own=f"{row}.{number}")
+                )
     for number, outputs in enumerate(passes):
         random.Random(seed).shuffle(outputs)
         write(folder / f"out{number}.jsonl", *outputs)
@@ -274,20 +374,52 @@ def test_the_command(tmp_path: Path, command: Command, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "in.jsonl", asked("a"), asked("b"))
     write(tmp_path / "out1.jsonl", came("a", GOOD), came("b", BAD))
-    spelled = ("batch", "judge", "out1.jsonl", "--requests", "in.jsonl", "--reask", "again.jsonl", "--out", "r.jsonl")
+    spelled = (
+        "batch",
+        "judge",
+        "out1.jsonl",
+        "--requests",
+        "in.jsonl",
+        "--reask",
+        "again.jsonl",
+        "--out",
+        "r.jsonl",
+    )
     done = command(*spelled)
-    assert (done.exit_code, done.stdout) == (Status.INVALID, "2 requests: 1 ok, 1 rejected\n1 to ask again\n")
+    assert (done.exit_code, done.stdout) == (
+        Status.INVALID,
+        "2 requests: 1 ok, 1 rejected\n1 to ask again\n",
+    )
     assert list(read(tmp_path / "again.jsonl")) == ["b"]
     write(tmp_path / "out2.jsonl", came("b", GOOD, own="b2"))
     done = command("batch", "judge", "out1.jsonl", "out2.jsonl", *spelled[3:])
     assert (done.exit_code, done.stdout) == (0, "2 requests: 1 ok, 1 mended\n")
     assert list(read(tmp_path / "r.jsonl")) == ["a", "b"]
     write(tmp_path / "odd.jsonl", "{", came("z", GOOD))
-    assert command("batch", "judge", "odd.jsonl", "--requests", "in.jsonl").exit_code == Status.FAILED
+    assert (
+        command("batch", "judge", "odd.jsonl", "--requests", "in.jsonl").exit_code == Status.FAILED
+    )
     mixed_up = command("batch", "judge", "in.jsonl", "--requests", "in.jsonl")
     assert mixed_up.exit_code == Status.FAILED
     assert "in.jsonl:1: no output line" in mixed_up.stderr
-    assert command("batch", "judge", "gone.jsonl", "--requests", "in.jsonl").exit_code == Status.USAGE
-    assert command("batch", "judge", "out1.jsonl", "--requests", "in.jsonl", "--out", "in.jsonl").exit_code == 2
-    twice = command("batch", "judge", "out1.jsonl", "--requests", "in.jsonl", "--out", "r.jsonl", "--reask", "r.jsonl")
+    assert (
+        command("batch", "judge", "gone.jsonl", "--requests", "in.jsonl").exit_code == Status.USAGE
+    )
+    assert (
+        command(
+            "batch", "judge", "out1.jsonl", "--requests", "in.jsonl", "--out", "in.jsonl"
+        ).exit_code
+        == 2
+    )
+    twice = command(
+        "batch",
+        "judge",
+        "out1.jsonl",
+        "--requests",
+        "in.jsonl",
+        "--out",
+        "r.jsonl",
+        "--reask",
+        "r.jsonl",
+    )
     assert (twice.exit_code, list(read(tmp_path / "r.jsonl"))) == (2, ["a", "b"])

@@ -30,7 +30,13 @@ ONE_RETRY = sr.RetryPolicy(max_retries=1, transport_retries=0)
 
 def rows_over(model: Any, **keywords: Any) -> sr.batch.Rows:
     """Make a row function over a model that is ready."""
-    given: dict[str, Any] = {"model": "m", "messages": "text", "policy": ONE_RETRY, "client": model, **keywords}
+    given: dict[str, Any] = {
+        "model": "m",
+        "messages": "text",
+        "policy": ONE_RETRY,
+        "client": model,
+        **keywords,
+    }
     return sr.batch.rows(CONTRACT, **given)
 
 
@@ -39,7 +45,10 @@ def test_each_status() -> None:
     """Each end of a row has its status, the reply where there is one, and the codes of what was wrong."""
     ask = rows_over(Model())
     done: dict[str, Any] = {
-        row["text"]: row for row in ask([{"text": kind or "good", "id": number} for number, kind in enumerate(KINDS)])
+        row["text"]: row
+        for row in ask(
+            [{"text": kind or "good", "id": number} for number, kind in enumerate(KINDS)]
+        )
     }
     ask.close()
     assert [row["status"] for row in done.values()] == list(sr.batch.STATUSES)
@@ -56,19 +65,29 @@ def test_each_status() -> None:
     ]
     hints = [row["issues"][-1]["hint"] for row in done.values() if row["reply"] is None]
     assert all(hints)
-    assert not [hint for hint in hints if "error." in hint or "attempt." in hint], "a row has no exception"
-    assert done["bad"]["usage"] == {"prompt_tokens": 20, "completion_tokens": 10, "total_tokens": 30}
+    assert not [hint for hint in hints if "error." in hint or "attempt." in hint], (
+        "a row has no exception"
+    )
+    assert done["bad"]["usage"] == {
+        "prompt_tokens": 20,
+        "completion_tokens": 10,
+        "total_tokens": 30,
+    }
     assert list(done["bad"]) == ["text", "id", *sr.batch.COLUMNS]
 
 
-@pytest.mark.parametrize(("status", "told"), [(500, "server_error (HTTP 500)"), (401, "authentication_failed")])
+@pytest.mark.parametrize(
+    ("status", "told"), [(500, "server_error (HTTP 500)"), (401, "authentication_failed")]
+)
 def test_a_deadline_spent_on_failures_of_the_api(status: int, told: str) -> None:
     """A row whose deadline passed while the API failed has failed, and its issue names the failure."""
 
     async def down(_: str) -> None:
         raise StatusError(status)
 
-    ask = rows_over(Model(down), policy=sr.RetryPolicy(deadline=60, transport_retries=6, wait=lambda _: 90.0))
+    ask = rows_over(
+        Model(down), policy=sr.RetryPolicy(deadline=60, transport_retries=6, wait=lambda _: 90.0)
+    )
     (row,) = ask([{"text": "good"}])
     ask.close()
     assert (row["status"], row["attempts"]) == ("failed", 1)
@@ -79,12 +98,16 @@ def test_a_deadline_spent_on_failures_of_the_api(status: int, told: str) -> None
 @given(st.lists(st.sampled_from(KINDS), max_size=30), st.integers(1, 8))
 def test_every_row_comes_back_once(kinds: list[str], concurrency: int) -> None:
     """All rows come back, whatever their outcome, in their order and with their own columns."""
-    batch = [{"text": f"{kind} row {number}", "number": number} for number, kind in enumerate(kinds)]
+    batch = [
+        {"text": f"{kind} row {number}", "number": number} for number, kind in enumerate(kinds)
+    ]
     model = Model()
     ask = rows_over(model, concurrency=concurrency)
     done = ask(batch)
     ask.close()
-    assert [(row["number"], row["status"]) for row in done] == [(n, STATUS[kind]) for n, kind in enumerate(kinds)]
+    assert [(row["number"], row["status"]) for row in done] == [
+        (n, STATUS[kind]) for n, kind in enumerate(kinds)
+    ]
     assert set(model.asked) == {row["text"] for row in batch}
     assert model.most <= concurrency
 
@@ -189,7 +212,9 @@ def test_one_client_a_process() -> None:
     ask = rows_over(make, concurrency=3)
     with ThreadPoolExecutor(8) as pool:
         batches = list(pool.map(ask, [[{"text": f"{n} {i}"} for i in range(10)] for n in range(8)]))
-    assert [row["text"] for batch in batches for row in batch] == [f"{n} {i}" for n in range(8) for i in range(10)]
+    assert [row["text"] for batch in batches for row in batch] == [
+        f"{n} {i}" for n in range(8) for i in range(10)
+    ]
     assert len(made) == 1
     assert made[0].most == 3
     assert made[0].closed == 0
@@ -226,7 +251,11 @@ def test_a_row_whose_client_was_cancelled_within() -> None:
             raise asyncio.CancelledError
 
     ask = rows_over(Model(cancelled))
-    assert [row["status"] for row in ask([{"text": text} for text in "abc"])] == ["ok", "failed", "ok"]
+    assert [row["status"] for row in ask([{"text": text} for text in "abc"])] == [
+        "ok",
+        "failed",
+        "ok",
+    ]
     ask.close()
 
 
@@ -315,8 +344,14 @@ def test_pickled_it_begins_anew() -> None:
         """Add."""
         return a + b
 
-    for contract in (CONTRACT, sr.Contract(tools=[add, Label]), sr.Contract(answer={"type": "object"})):
-        ask = sr.batch.rows(contract, model="m", client=local_model, messages=lambda row: row["text"])
+    for contract in (
+        CONTRACT,
+        sr.Contract(tools=[add, Label]),
+        sr.Contract(answer={"type": "object"}),
+    ):
+        ask = sr.batch.rows(
+            contract, model="m", client=local_model, messages=lambda row: row["text"]
+        )
         first = ask([{"text": "x"}])
         again = cloudpickle.loads(cloudpickle.dumps(ask))
         assert again([{"text": "x"}]) == first
@@ -359,9 +394,21 @@ def test_responses_is_asked_by_its_own_keyword() -> None:
     async def create(**request: Any) -> dict[str, Any]:
         asked.append(request)
         part = {"type": "output_text", "text": GOOD, "annotations": []}
-        item = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [part]}
+        item = {
+            "type": "message",
+            "id": "m",
+            "role": "assistant",
+            "status": "completed",
+            "content": [part],
+        }
         usage = {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}
-        return {"id": "r", "object": "response", "status": "completed", "output": [item], "usage": usage}
+        return {
+            "id": "r",
+            "object": "response",
+            "status": "completed",
+            "output": [item],
+            "usage": usage,
+        }
 
     model = Model()
     setattr(model, "responses", type("Responses", (), {"create": staticmethod(create)})())  # noqa: B010 - of one test
@@ -435,7 +482,9 @@ def test_few_rows_are_alive(concurrency: int) -> None:
             for read in range(1, 2001):
                 yield Row(str(read))
 
-        async with aclosing(rows_over(Model(), concurrency=concurrency).stream(source())) as results:
+        async with aclosing(
+            rows_over(Model(), concurrency=concurrency).stream(source())
+        ) as results:
             async for _ in results:
                 taken += 1
                 assert read - taken < concurrency + 1
@@ -461,7 +510,9 @@ def test_each_result_is_taken_before_another_row() -> None:
             raise OSError("the disk is full")
 
     with pytest.raises(OSError, match="the disk is full"):
-        asyncio.run(rows_over(model, concurrency=3).each(({"text": str(n)} for n in range(99)), take))
+        asyncio.run(
+            rows_over(model, concurrency=3).each(({"text": str(n)} for n in range(99)), take)
+        )
     assert len(taken) == 20
     assert len(model.requests) <= 23
     assert model.running == 0
@@ -476,7 +527,9 @@ def test_a_stream_that_is_left() -> None:
         return made[-1]
 
     async def main() -> None:
-        async with aclosing(rows_over(make, concurrency=5).stream({"text": str(n)} for n in range(99))) as results:
+        async with aclosing(
+            rows_over(make, concurrency=5).stream({"text": str(n)} for n in range(99))
+        ) as results:
             async for _ in results:
                 break
         assert (made[0].running, made[0].closed) == (0, 1)

@@ -16,7 +16,11 @@ from strictreply.values._issues import Category
 
 SEARCH = {
     "name": "search",
-    "parameters": {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]},
+    "parameters": {
+        "type": "object",
+        "properties": {"query": {"type": "string"}},
+        "required": ["query"],
+    },
 }
 CONTRACT = Contract(tools=[SEARCH])
 TEXT = Contract(tools=[SEARCH], channel="text")
@@ -34,7 +38,16 @@ def only(verdict: object) -> tuple[str, str, Remedy]:
 @pytest.mark.parametrize(
     "response",
     [None, 3, 2.5, True, [], [GOOD], (GOOD,), [{"choices": []}]],
-    ids=["null", "int", "float", "true", "array", "array-of-messages", "tuple", "array-of-responses"],
+    ids=[
+        "null",
+        "int",
+        "float",
+        "true",
+        "array",
+        "array-of-messages",
+        "tuple",
+        "array-of-responses",
+    ],
 )
 def test_a_response_is_an_object(contract: Contract, response: object) -> None:
     """A response that is not an object is a fault of the server, not of the model."""
@@ -61,7 +74,9 @@ def test_a_response_is_an_object(contract: Contract, response: object) -> None:
         (completion(GOOD) | {"error": {"message": "overloaded"}}, "envelope.error", "/error"),
     ],
 )
-def test_a_response_holds_one_message(contract: Contract, response: object, code: str, path: str) -> None:
+def test_a_response_holds_one_message(
+    contract: Contract, response: object, code: str, path: str
+) -> None:
     """A response without exactly one assistant message is no reply; the same request may bring one."""
     assert only(contract.check(response)) == (code, path, Remedy.RESEND)
 
@@ -71,9 +86,24 @@ def test_a_response_holds_one_message(contract: Contract, response: object, code
     ("response", "code", "path", "remedy"),
     [
         (completion(GOOD, "length"), "reply.truncated", "/choices/0/finish_reason", Remedy.SHORTEN),
-        (completion(GOOD, "content_filter"), "reply.content_filter", "/choices/0/finish_reason", Remedy.STOP),
-        (completion(message('{"answer":"x"}', refusal="no")), "reply.refusal", "/refusal", Remedy.STOP),
-        (message(None, [call("search", {"query": "x"})], refusal="no"), "reply.refusal", "/refusal", Remedy.STOP),
+        (
+            completion(GOOD, "content_filter"),
+            "reply.content_filter",
+            "/choices/0/finish_reason",
+            Remedy.STOP,
+        ),
+        (
+            completion(message('{"answer":"x"}', refusal="no")),
+            "reply.refusal",
+            "/refusal",
+            Remedy.STOP,
+        ),
+        (
+            message(None, [call("search", {"query": "x"})], refusal="no"),
+            "reply.refusal",
+            "/refusal",
+            Remedy.STOP,
+        ),
         (message("x") | {"role": "user"}, "reply.role", "/role", Remedy.CORRECT),
         (message("x") | {"role": ["assistant"]}, "reply.role", "/role", Remedy.CORRECT),
     ],
@@ -85,7 +115,9 @@ def test_how_a_reply_ended_comes_first(
     assert only(contract.check(response)) == (code, path, remedy)
 
 
-@pytest.mark.parametrize("finish_reason", [None, "", "stop", "tool_calls", "function_call", "banana"])
+@pytest.mark.parametrize(
+    "finish_reason", [None, "", "stop", "tool_calls", "function_call", "banana"]
+)
 def test_other_endings_do_not_matter(finish_reason: object) -> None:
     """Servers disagree about the finish reason of a good reply: only the known bad endings count."""
     assert isinstance(CONTRACT.check(completion(GOOD, finish_reason)), Valid)
@@ -122,7 +154,9 @@ def test_an_error_inside_the_choice_is_an_error() -> None:
 
 def test_vendor_fields_do_not_matter() -> None:
     """Reasoning, annotations, log probabilities and an ``error`` of null are not ours to judge."""
-    reply = message("hi", reasoning_content="…", annotations=[], audio=None, function_call=None, tool_calls=None)
+    reply = message(
+        "hi", reasoning_content="…", annotations=[], audio=None, function_call=None, tool_calls=None
+    )
     response = completion(reply) | {"error": None, "system_fingerprint": "f"}
     assert CONTRACT.check(response) == Valid(DirectAnswer("hi"))
 
@@ -144,13 +178,18 @@ FORMS: dict[str, Callable[[dict[str, Any]], object]] = {
     "SDK object without its parts": lambda response: ChatCompletion.model_construct(**response),
     "mapping of SDK objects": lambda response: {
         "choices": [
-            {"message": ChatCompletionMessage.construct(**choice["message"]), "finish_reason": choice["finish_reason"]}
+            {
+                "message": ChatCompletionMessage.construct(**choice["message"]),
+                "finish_reason": choice["finish_reason"],
+            }
             for choice in response["choices"]
         ]
     },
     "message": lambda response: response["choices"][0]["message"],
     "message as text": lambda response: json.dumps(response["choices"][0]["message"]),
-    "message as SDK object": lambda response: ChatCompletionMessage.construct(**response["choices"][0]["message"]),
+    "message as SDK object": lambda response: ChatCompletionMessage.construct(
+        **response["choices"][0]["message"]
+    ),
     "tuples": lambda response: {"choices": tuple(response["choices"])},
 }
 
@@ -158,9 +197,13 @@ RESPONSES = {
     "answer": completion(message("hi")),
     "call": completion(GOOD),
     "unknown tool": completion(message(None, [call("serch", {"query": "x"})])),
-    "bad arguments": completion(message("let me see", [call("search", '{"query": 1, "query": 2}')])),
+    "bad arguments": completion(
+        message("let me see", [call("search", '{"query": 1, "query": 2}')])
+    ),
     "bad argument": completion(message(None, [call("search", {"query": 5, "more": [1]})])),
-    "several": completion(message(None, [call("search", {"query": "x"}), call("search", {"query": "y"}, "call_1")])),
+    "several": completion(
+        message(None, [call("search", {"query": "x"}), call("search", {"query": "y"}, "call_1")])
+    ),
     "nothing": completion(message(None)),
     "blank": completion(message("  ")),
     "refusal": completion(message(None, refusal="no")),
@@ -169,7 +212,9 @@ RESPONSES = {
 
 @pytest.mark.parametrize("response", RESPONSES.values(), ids=RESPONSES)
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_every_form_gives_the_same_verdict(form: Callable[[dict[str, Any]], object], response: dict[str, Any]) -> None:
+def test_every_form_gives_the_same_verdict(
+    form: Callable[[dict[str, Any]], object], response: dict[str, Any]
+) -> None:
     """A text, a mapping and an SDK object of the same response, or of its message, are judged alike."""
     assert CONTRACT.check(form(response)) == CONTRACT.check(response)
 
@@ -178,7 +223,9 @@ def test_sdk_call_objects_are_read() -> None:
     """The typed call objects of the SDK are calls like any other."""
     response = ChatCompletion.model_validate(completion(GOOD))
     assert CONTRACT.check(response) == Valid(ToolCall("search", {"query": "x"}, "call_1"))
-    assert CONTRACT.check(response.choices[0].message) == Valid(ToolCall("search", {"query": "x"}, "call_1"))
+    assert CONTRACT.check(response.choices[0].message) == Valid(
+        ToolCall("search", {"query": "x"}, "call_1")
+    )
 
 
 def test_a_custom_tool_call_is_no_function_call() -> None:

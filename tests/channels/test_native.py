@@ -25,14 +25,20 @@ CONTRACT = Contract(tools=[SEARCH, NOW])
 STRICT = CONTRACT.replace(dialects="strict")
 PARALLEL = Contract(tools=[SEARCH, NOW], parallel=True)
 FINAL = Contract(tools=[SEARCH, NOW], answer_style="tool")
-INVOICE = Contract(tools=[SEARCH], answer={"type": "object", "properties": {"total": {"type": "number"}}})
+INVOICE = Contract(
+    tools=[SEARCH], answer={"type": "object", "properties": {"total": {"type": "number"}}}
+)
 ARGUMENTS = "/tool_calls/0/function/arguments"
 
 
 def faults(contract: Contract, reply: object) -> list[tuple[str, str]]:
     """Return the code and path of every fault, none when the reply is valid."""
     verdict = contract.check(reply)
-    return [(issue.code, issue.path) for issue in verdict.issues] if isinstance(verdict, Invalid) else []
+    return (
+        [(issue.code, issue.path) for issue in verdict.issues]
+        if isinstance(verdict, Invalid)
+        else []
+    )
 
 
 def test_one_call() -> None:
@@ -49,7 +55,9 @@ def test_text_is_an_answer() -> None:
 
 def test_a_remark_may_stand_beside_calls() -> None:
     """Models comment on their calls; the calls are the reply."""
-    assert CONTRACT.check(message("Let me look.", [call("now", {})])) == Valid(ToolCall("now", {}, "call_1"))
+    assert CONTRACT.check(message("Let me look.", [call("now", {})])) == Valid(
+        ToolCall("now", {}, "call_1")
+    )
 
 
 @pytest.mark.parametrize("calls", [None, [], ()])
@@ -109,7 +117,11 @@ def test_a_call_names_a_declared_tool(name: object, code: str, category: Categor
     verdict = CONTRACT.check(message(None, [call(name, {"query": "x"})]))
     assert isinstance(verdict, Invalid)
     (issue,) = verdict.issues
-    assert (issue.code, issue.path, issue.category) == (code, "/tool_calls/0/function/name", category)
+    assert (issue.code, issue.path, issue.category) == (
+        code,
+        "/tool_calls/0/function/name",
+        category,
+    )
 
 
 @pytest.mark.parametrize(
@@ -138,13 +150,17 @@ def test_arguments_are_strict_json_that_fits(arguments: str, code: str, path: st
 def test_extraction_is_not_for_arguments() -> None:
     """Leniency speaks of the content; the arguments of a native call are JSON and nothing else."""
     lenient = Contract(tools=[SEARCH], extraction=("fenced", "first_object"))
-    assert faults(lenient, message(None, [call("search", '```\n{"query": "x"}\n```')])) == [("json.syntax", ARGUMENTS)]
+    assert faults(lenient, message(None, [call("search", '```\n{"query": "x"}\n```')])) == [
+        ("json.syntax", ARGUMENTS)
+    ]
 
 
 @pytest.mark.parametrize("arguments", [{"query": "x"}, None, 5, ["x"]])
 def test_arguments_are_a_text(arguments: object) -> None:
     """Arguments that came parsed are refused, unless they are an object and the ways of servers are read."""
-    reply = message(None, [call("search", {}) | {"function": {"name": "search", "arguments": arguments}}])
+    reply = message(
+        None, [call("search", {}) | {"function": {"name": "search", "arguments": arguments}}]
+    )
     assert faults(STRICT, reply) == [("json.not_text", ARGUMENTS)]
     if not isinstance(arguments, dict):
         assert faults(CONTRACT, reply) == [("json.not_text", ARGUMENTS)]
@@ -153,7 +169,11 @@ def test_arguments_are_a_text(arguments: object) -> None:
 def test_empty_arguments_of_a_tool_that_needs_none() -> None:
     """Servers send an empty text for no arguments; it means ``{}`` where ``{}`` would fit, and nothing elsewhere."""
     read = Valid(ToolCall("now", {}, "call_1"), ("arguments_empty",))
-    assert CONTRACT.check(message(None, [call("now", "")])) == CONTRACT.check(message(None, [call("now", " ")])) == read
+    assert (
+        CONTRACT.check(message(None, [call("now", "")]))
+        == CONTRACT.check(message(None, [call("now", " ")]))
+        == read
+    )
     assert faults(CONTRACT, message(None, [call("search", "")])) == [("json.empty", ARGUMENTS)]
     assert faults(STRICT, message(None, [call("now", "")])) == [("json.empty", ARGUMENTS)]
     assert faults(FINAL, message(None, [call("final_answer", "")])) == [("json.empty", ARGUMENTS)]
@@ -162,7 +182,9 @@ def test_empty_arguments_of_a_tool_that_needs_none() -> None:
 @pytest.mark.parametrize("id_", [None, "", "  ", 7, ["call_1"], {"id": 1}])
 def test_a_call_has_an_id(id_: object) -> None:
     """Results are attached by the call's id: it is a text that is not blank."""
-    assert faults(STRICT, message(None, [call("now", {}, id_)])) == [("call.id_missing", "/tool_calls/0/id")]
+    assert faults(STRICT, message(None, [call("now", {}, id_)])) == [
+        ("call.id_missing", "/tool_calls/0/id")
+    ]
 
 
 def test_ids_differ() -> None:
@@ -185,7 +207,12 @@ def test_several_calls_only_when_parallel() -> None:
 
 def test_one_bad_call_refuses_all() -> None:
     """Every call is judged, and one fault refuses the whole message."""
-    calls = [call("now", {}, "a"), call("search", {"query": 1}, "b"), call("serch", {}, "c"), call("search", "{", "d")]
+    calls = [
+        call("now", {}, "a"),
+        call("search", {"query": 1}, "b"),
+        call("serch", {}, "c"),
+        call("search", "{", "d"),
+    ]
     assert faults(PARALLEL, message(None, calls)) == [
         ("args.type", "/tool_calls/1/function/arguments/query"),
         ("tool.unknown", "/tool_calls/2/function/name"),
@@ -219,7 +246,9 @@ def test_faulty_calls_are_listed_up_to_eight() -> None:
 def test_legacy_function_call() -> None:
     """The legacy ``function_call`` is refused, also beside content; null means none."""
     legacy = {"name": "now", "arguments": "{}"}
-    assert faults(CONTRACT, message("hi", function_call=legacy)) == [("call.malformed", "/function_call")]
+    assert faults(CONTRACT, message("hi", function_call=legacy)) == [
+        ("call.malformed", "/function_call")
+    ]
     assert CONTRACT.check(message("hi", function_call=None)) == Valid(DirectAnswer("hi"))
 
 
@@ -230,7 +259,9 @@ def test_nothing_is_no_reply(content: object) -> None:
     assert faults(CONTRACT, {"role": "assistant"}) == [("reply.empty", "")]
 
 
-@pytest.mark.parametrize("content", [5, ["hi"], [{"type": "text", "text": "hi"}], {"answer": "hi"}, True])
+@pytest.mark.parametrize(
+    "content", [5, ["hi"], [{"type": "text", "text": "hi"}], {"answer": "hi"}, True]
+)
 def test_content_is_text(content: object) -> None:
     """Content that is no text is refused, not interpreted."""
     assert faults(STRICT, message(content)) == [("reply.content", "/content")]
@@ -254,19 +285,27 @@ CHOICES: list[tuple[str, Any, list[tuple[str, str]]]] = [
     ("now", message(None, [call("now", {})]), []),
     ("search", message(None, [call("now", {})]), [("tool.forced", "/tool_calls/0/function/name")]),
     ("none", message("hi", [call("now", {})]), [("tool.forbidden", "/tool_calls/0/function/name")]),
-    ("none", message(None, [call("nope", {})]), [("tool.forbidden", "/tool_calls/0/function/name")]),
+    (
+        "none",
+        message(None, [call("nope", {})]),
+        [("tool.forbidden", "/tool_calls/0/function/name")],
+    ),
     ("now", message(None, [call("nope", {})]), [("tool.unknown", "/tool_calls/0/function/name")]),
 ]
 
 
 @pytest.mark.parametrize(("choice", "reply", "expected"), CHOICES)
-def test_tool_choice_shapes_the_verdict(choice: str, reply: object, expected: list[tuple[str, str]]) -> None:
+def test_tool_choice_shapes_the_verdict(
+    choice: str, reply: object, expected: list[tuple[str, str]]
+) -> None:
     """The reply must satisfy ``tool_choice``."""
     verdict = judge_reply(CONTRACT.with_choice(choice), reply)
     assert [(issue.code, issue.path) for issue in getattr(verdict, "issues", ())] == expected
 
 
-@pytest.mark.parametrize(("choice", "admitted"), [("auto", True), ("required", True), ("none", True), ("now", False)])
+@pytest.mark.parametrize(
+    ("choice", "admitted"), [("auto", True), ("required", True), ("none", True), ("now", False)]
+)
 def test_final_answer_and_tool_choice(choice: str, *, admitted: bool) -> None:
     """``final_answer`` is the way to answer even where no tool may be called, but not where another one is forced."""
     terms = FINAL.with_choice(choice)
@@ -277,7 +316,9 @@ def test_final_answer_and_tool_choice(choice: str, *, admitted: bool) -> None:
 @pytest.mark.req("T14")
 def test_final_answer() -> None:
     """With ``answer_style="tool"`` only ``final_answer`` answers, with exactly one argument."""
-    assert FINAL.check(message(None, [call("final_answer", {"answer": "ok"})])) == Valid(DirectAnswer("ok"))
+    assert FINAL.check(message(None, [call("final_answer", {"answer": "ok"})])) == Valid(
+        DirectAnswer("ok")
+    )
     assert faults(FINAL, message("ok")) == [("tool.required", "/tool_calls")]
     assert faults(FINAL, message('{"answer":"x"}')) == [("tool.required", "/tool_calls")]
     assert faults(FINAL, message(None, [call("final_answer", {"foo": 1})])) == [
@@ -301,7 +342,9 @@ def test_structured_answer() -> None:
     assert INVOICE.check(message('{"total": 3.5}')) == Valid(DirectAnswer({"total": 3.5}))
     assert faults(INVOICE, message('{"total": "3.5"}')) == [("answer.type", "/content/total")]
     assert faults(INVOICE, message('{"total": 1, "more": 2}')) == [("answer.extra_key", "/content")]
-    assert faults(INVOICE, message('{"total": 1, "total": 2}')) == [("json.duplicate_key", "/content/total")]
+    assert faults(INVOICE, message('{"total": 1, "total": 2}')) == [
+        ("json.duplicate_key", "/content/total")
+    ]
     assert faults(INVOICE, message("three")) == [("json.syntax", "/content")]
 
 
@@ -325,20 +368,29 @@ def test_structured_answer_leniency(content: str, mode: Extraction) -> None:
 def test_json_text_of_a_message() -> None:
     """A text is the JSON of a message or a completion here, read as strictly as any reply."""
     assert faults(CONTRACT, "hello") == [("json.syntax", "")]
-    assert faults(CONTRACT, '{"role":"assistant","content":"a","content":"b"}') == [("json.duplicate_key", "/*")]
+    assert faults(CONTRACT, '{"role":"assistant","content":"a","content":"b"}') == [
+        ("json.duplicate_key", "/*")
+    ]
     assert CONTRACT.check('{"role":"assistant","content":"a"}') == Valid(DirectAnswer("a"))
     assert faults(CONTRACT, completion(message(None))) == [("reply.empty", "")]
 
 
 def test_final_answer_is_among_the_names_that_are_listed() -> None:
     """With ``answer_style="tool"`` a model that answers in prose, or misspells the name, is led to ``final_answer``."""
-    refused = [FINAL.check(message("ok")), FINAL.check(message(None, [call("final_anwser", {"answer": "x"})]))]
-    prose, misspelt = (issue for verdict in refused if isinstance(verdict, Invalid) for issue in verdict.issues)
+    refused = [
+        FINAL.check(message("ok")),
+        FINAL.check(message(None, [call("final_anwser", {"answer": "x"})])),
+    ]
+    prose, misspelt = (
+        issue for verdict in refused if isinstance(verdict, Invalid) for issue in verdict.issues
+    )
     assert (prose.code, misspelt.code) == ("tool.required", "tool.unknown")
     assert all("final_answer" in issue.message for issue in (prose, misspelt))
     assert "final_answer" in misspelt.hint
     forced = FINAL.with_choice("final_answer")
-    assert judge_reply(forced, message(None, [call("final_answer", {"answer": "x"})])) == Valid(DirectAnswer("x"))
+    assert judge_reply(forced, message(None, [call("final_answer", {"answer": "x"})])) == Valid(
+        DirectAnswer("x")
+    )
 
 
 SMALL = Limits(reply_bytes=40, id_bytes=12)
@@ -349,7 +401,9 @@ SMALL = Limits(reply_bytes=40, id_bytes=12)
 def test_v14_a_text_answer_is_capped_in_bytes(text: str, wrapped: bool) -> None:
     """A plain answer has at most ``reply_bytes`` bytes of UTF-8, in a message and in a whole completion."""
     reply = message(text)
-    wrong = [("reply.too_large", "/content")] if len(text.encode("utf-8", "surrogatepass")) > 40 else []
+    wrong = (
+        [("reply.too_large", "/content")] if len(text.encode("utf-8", "surrogatepass")) > 40 else []
+    )
     assert faults(Contract(limits=SMALL), completion(reply) if wrapped else reply) == wrong
 
 
@@ -361,11 +415,15 @@ def test_v14_a_text_of_20_mb_is_no_answer() -> None:
 def test_v14_the_text_beside_calls_is_capped() -> None:
     """The text beside a good call joins the conversation, so it has the cap of an answer."""
     contract = Contract(tools=[NOW], limits=SMALL)
-    assert faults(contract, message("é" * 21, [call("now", {})])) == [("reply.too_large", "/content")]
+    assert faults(contract, message("é" * 21, [call("now", {})])) == [
+        ("reply.too_large", "/content")
+    ]
     assert faults(contract, message("é" * 20, [call("now", {})])) == []
 
 
-@pytest.mark.parametrize(("id_", "fits"), [("x" * 12, True), ("é" * 6, True), ("x" * 13, False), ("é" * 7, False)])
+@pytest.mark.parametrize(
+    ("id_", "fits"), [("x" * 12, True), ("é" * 6, True), ("x" * 13, False), ("é" * 7, False)]
+)
 def test_v14_an_id_is_capped_in_bytes(id_: str, fits: bool) -> None:
     """An id has at most ``id_bytes`` bytes of UTF-8; nothing of a longer one is in the issue."""
     contract = Contract(tools=[NOW], limits=SMALL)
@@ -387,6 +445,8 @@ def test_v14_ids_that_carry_a_thought_signature_fit(size: int) -> None:
 def test_v14_arguments_share_their_cap_in_bytes() -> None:
     """All arguments of a message together are counted in bytes, not in characters."""
     contract = Contract(tools=[SEARCH], parallel=True, limits=Limits(reply_bytes=60))
-    calls = [call("search", '{"query": "ééééééééé"}', name) for name in ("a", "b")]  # 22 characters, 31 bytes each
+    calls = [
+        call("search", '{"query": "ééééééééé"}', name) for name in ("a", "b")
+    ]  # 22 characters, 31 bytes each
     assert faults(contract, message(None, calls)) == [("json.too_large", "/tool_calls")]
     assert faults(contract, message(None, calls[:1])) == []

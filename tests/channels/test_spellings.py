@@ -18,7 +18,11 @@ from strictreply.contract._spelled_calls import CALLS, HEADS, MARKERS, is_call
 
 SEARCH = {
     "name": "search",
-    "parameters": {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]},
+    "parameters": {
+        "type": "object",
+        "properties": {"query": {"type": "string"}},
+        "required": ["query"],
+    },
 }
 NOW = {"name": "now"}
 TOOLS = {"search", "now"}
@@ -170,7 +174,11 @@ def test_v10_a_call_as_text_is_no_answer(text: str) -> None:
         verdict = judged(around)
         assert isinstance(verdict, Invalid)
         (issue,) = verdict.issues
-        assert (issue.code, issue.path, issue.remedy) == ("call.as_text", "/content", Remedy.CORRECT)
+        assert (issue.code, issue.path, issue.remedy) == (
+            "call.as_text",
+            "/content",
+            Remedy.CORRECT,
+        )
         assert "query" not in issue.message + issue.hint
 
 
@@ -201,17 +209,24 @@ def test_v10_a_call_is_no_structured_answer_either(text: str) -> None:
     for contract in (asked, Contract(tools=[SEARCH, NOW], answer=invoice)):
         verdict = judged(text, contract)
         assert [issue.code for issue in verdict.issues] == ["call.as_text"]
-    lenient, _ = shape(Contract(tools=[SEARCH, NOW], calls_as_text="answer"), {"messages": [], **JSON_MODE})
+    lenient, _ = shape(
+        Contract(tools=[SEARCH, NOW], calls_as_text="answer"), {"messages": [], **JSON_MODE}
+    )
     assert isinstance(judged(text, lenient), Valid)
     assert isinstance(judged('{"name": "search", "price": 3}', asked), Valid)
 
 
 def test_a_structured_answer_has_a_schema_of_its_own() -> None:
     """An answer that fits its schema is accepted, even if it looks like a call; so are calls of the text channel."""
-    schema = {"type": "object", "properties": {"name": {"type": "string"}, "arguments": {"type": "object"}}}
+    schema = {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "arguments": {"type": "object"}},
+    }
     text = '{"name": "now", "arguments": {}}'
     assert isinstance(judged(text, Contract(tools=[NOW], answer=schema)), Valid)
-    assert isinstance(judged('{"tool": "now", "args": {}}', Contract(tools=[NOW], channel="text")), Valid)
+    assert isinstance(
+        judged('{"tool": "now", "args": {}}', Contract(tools=[NOW], channel="text")), Valid
+    )
     required = judged(text, CONTRACT.with_choice("required"))
     assert [issue.code for issue in required.issues] == ["tool.required"]
 
@@ -235,17 +250,23 @@ def test_each_row_of_the_table_is_met(row: str) -> None:
 
 PROSE = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)
 WORDS = st.lists(
-    st.sampled_from([*"{}[]<>()|:,;\"'`", *TOOLS, " ", "\n", "name", "tool_call", "```json", "x"]), max_size=30
+    st.sampled_from([*"{}[]<>()|:,;\"'`", *TOOLS, " ", "\n", "name", "tool_call", "```json", "x"]),
+    max_size=30,
 )
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*spellings.NAMES, "a", "b"]), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from([*spellings.NAMES, "a", "b"]), inner)
+    ),
     max_leaves=8,
 )
 
 
 @given(PROSE, st.sampled_from(sorted(SPELLINGS)), PROSE, st.booleans())
-def test_v10_prose_around_a_call_is_an_answer(before: str, name: str, after: str, at_end: bool) -> None:
+def test_v10_prose_around_a_call_is_an_answer(
+    before: str, name: str, after: str, at_end: bool
+) -> None:
     """A call with letters before or after it is an answer, because the text says more than the call."""
     text = SPELLINGS[name]
     assume(name != BEGUN_BEFORE)
@@ -275,21 +296,32 @@ def test_any_text_is_judged(text: str) -> None:
 @pytest.mark.parametrize("calls", [None, [], ()])
 @pytest.mark.parametrize("reason", ["tool_calls", "function_call", "tool_use"])
 @pytest.mark.parametrize(
-    "contract", [CONTRACT, Contract(tools=[NOW], answer={"type": "object"})], ids=["text", "structured"]
+    "contract",
+    [CONTRACT, Contract(tools=[NOW], answer={"type": "object"})],
+    ids=["text", "structured"],
 )
-def test_v10_a_promised_call_that_is_not_there(contract: Contract, reason: str, calls: object) -> None:
+def test_v10_a_promised_call_that_is_not_there(
+    contract: Contract, reason: str, calls: object
+) -> None:
     """A reply that ended to call a tool and calls none lost it on the way: its text is no answer."""
-    for choice in ({"finish_reason": reason}, {"finish_reason": "stop", "native_finish_reason": reason}):
+    for choice in (
+        {"finish_reason": reason},
+        {"finish_reason": "stop", "native_finish_reason": reason},
+    ):
         response = completion(message("{}", tool_calls=calls))
         response["choices"][0] |= choice
         verdict = contract.check(response)
         assert isinstance(verdict, Invalid)
-        assert [(issue.code, issue.path) for issue in verdict.issues] == [("call.missing", "/tool_calls")]
+        assert [(issue.code, issue.path) for issue in verdict.issues] == [
+            ("call.missing", "/tool_calls")
+        ]
 
 
 def test_a_promise_is_kept_by_calls_or_cannot_be_made() -> None:
     """With its calls there, without any tool, and in the text channel, the ending is an ending like any other."""
-    assert isinstance(CONTRACT.check(completion(message(None, [call("now", {})]), "tool_calls")), Valid)
+    assert isinstance(
+        CONTRACT.check(completion(message(None, [call("now", {})]), "tool_calls")), Valid
+    )
     assert isinstance(Contract().check(completion(message("hi"), "tool_calls")), Valid)
     union = Contract(tools=[NOW], channel="text")
     assert isinstance(union.check(completion(message('{"answer": "hi"}'), "tool_calls")), Valid)

@@ -32,22 +32,35 @@ def spelled(value: object) -> str:
 
 
 VALID_CALL = {"tool": "add", "args": {"a": 1, "b": 2}}
-EXTRA, EMPTY, MISSING, WRONG = "shape.extra_key", "shape.empty", "shape.missing_key", "shape.wrong_type"
+EXTRA, EMPTY, MISSING, WRONG = (
+    "shape.extra_key",
+    "shape.empty",
+    "shape.missing_key",
+    "shape.wrong_type",
+)
 UNION = [
     # the four cases of a tool call, the four of an answer and the six of the union, as the original's tests have them
     pytest.param(VALID_CALL, [], id="call"),
     pytest.param(VALID_CALL | {"foo": 99}, [(EXTRA, "")], id="call-extra-key"),
     pytest.param({"tool": "add"}, [(MISSING, "/args")], id="call-without-args"),
-    pytest.param({"tool": 123, "args": "not-an-object"}, [(WRONG, "/tool"), (WRONG, "/args")], id="call-wrong-types"),
+    pytest.param(
+        {"tool": 123, "args": "not-an-object"},
+        [(WRONG, "/tool"), (WRONG, "/args")],
+        id="call-wrong-types",
+    ),
     pytest.param({"answer": "42"}, [], id="answer"),
     pytest.param({"answer": "42", "foo": "bar"}, [(EXTRA, "")], id="answer-extra-key"),
     pytest.param({}, [(MISSING, "/tool"), (MISSING, "/args")], id="nothing"),
     pytest.param({"answer": 42}, [(WRONG, "/answer")], id="answer-wrong-type"),
     pytest.param({"tool": "now", "args": {}}, [], id="union-accepts-a-call"),
     pytest.param({"answer": "hello"}, [], id="union-accepts-an-answer"),
-    pytest.param(VALID_CALL | {"answer": "x"}, [("shape.tool_and_answer", "")], id="union-is-exclusive"),
+    pytest.param(
+        VALID_CALL | {"answer": "x"}, [("shape.tool_and_answer", "")], id="union-is-exclusive"
+    ),
     pytest.param({"args": {}}, [(MISSING, "/tool")], id="union-args-alone"),
-    pytest.param({"foo": 1}, [(EXTRA, ""), (MISSING, "/tool"), (MISSING, "/args")], id="union-neither"),
+    pytest.param(
+        {"foo": 1}, [(EXTRA, ""), (MISSING, "/tool"), (MISSING, "/args")], id="union-neither"
+    ),
     pytest.param([{"answer": "x"}], [("shape.not_object", "")], id="union-array"),
 ]
 
@@ -64,12 +77,16 @@ def test_union_table(value: object, expected: list[tuple[str, str]]) -> None:
 @pytest.mark.req("T1", "T2", "T3")
 def test_union_members() -> None:
     """A call and an answer both pass, and the type of the reply tells which it was."""
-    assert CONTRACT.check('{"tool":"add","args":{"a":1,"b":2}}') == Valid(ToolCall("add", {"a": 1, "b": 2}))
+    assert CONTRACT.check('{"tool":"add","args":{"a":1,"b":2}}') == Valid(
+        ToolCall("add", {"a": 1, "b": 2})
+    )
     assert CONTRACT.check('{"answer":"42"}') == Valid(DirectAnswer("42"))
 
 
 @pytest.mark.req("T4", "T5")
-@pytest.mark.parametrize("text", ['{"tool":"add","args":{"a":1,"b":2},"foo":99}', '{"answer":"42","foo":"bar"}'])
+@pytest.mark.parametrize(
+    "text", ['{"tool":"add","args":{"a":1,"b":2},"foo":99}', '{"answer":"42","foo":"bar"}']
+)
 def test_no_extra_keys(text: str) -> None:
     """A key beside the allowed ones is refused, and ``found`` names it."""
     verdict = CONTRACT.check(text)
@@ -78,7 +95,9 @@ def test_no_extra_keys(text: str) -> None:
 
 
 @pytest.mark.req("T6")
-@pytest.mark.parametrize("text", ['{"tool":"now","args":{},"answer":"x"}', '{"args":{},"answer":"x"}'])
+@pytest.mark.parametrize(
+    "text", ['{"tool":"now","args":{},"answer":"x"}', '{"args":{},"answer":"x"}']
+)
 def test_union_is_exclusive(text: str) -> None:
     """An object with members of both a call and an answer is neither."""
     assert faults(CONTRACT, text) == [("shape.tool_and_answer", "")]
@@ -115,7 +134,8 @@ def test_args_are_an_object(args: str) -> None:
 
 @pytest.mark.req("T11")
 @pytest.mark.parametrize(
-    ("text", "missing"), [('{"tool":"add"}', ["/args"]), ('{"args":{}}', ["/tool"]), ("{}", ["/tool", "/args"])]
+    ("text", "missing"),
+    [('{"tool":"add"}', ["/args"]), ('{"args":{}}', ["/tool"]), ("{}", ["/tool", "/args"])],
 )
 def test_keys_are_required(text: str, missing: list[str]) -> None:
     """Each missing key is a fault of its own, at its own place."""
@@ -152,8 +172,13 @@ def test_the_reply_is_one_object(text: str, code: str) -> None:
 @pytest.mark.req("T14")
 def test_final_answer_is_the_only_way_to_answer() -> None:
     """With ``answer_style="tool"`` an answer is a call of ``final_answer`` with exactly one argument."""
-    assert FINAL.check('{"tool":"final_answer","args":{"answer":"ok"}}') == Valid(DirectAnswer("ok"))
-    assert faults(FINAL, '{"tool":"final_answer","args":{"foo":1}}') == [(EXTRA, "/args"), (MISSING, "/args/answer")]
+    assert FINAL.check('{"tool":"final_answer","args":{"answer":"ok"}}') == Valid(
+        DirectAnswer("ok")
+    )
+    assert faults(FINAL, '{"tool":"final_answer","args":{"foo":1}}') == [
+        (EXTRA, "/args"),
+        (MISSING, "/args/answer"),
+    ]
     assert faults(FINAL, '{"answer":"x"}') == [(EXTRA, ""), (MISSING, "/tool"), (MISSING, "/args")]
 
 
@@ -178,13 +203,20 @@ def test_white_space_around_is_no_fault() -> None:
     for empty, code in [("", "json.empty"), (" \n", "json.empty"), (message(None), "reply.empty")]:
         verdict = CONTRACT.check(empty)
         assert isinstance(verdict, Invalid)
-        assert [(issue.code, issue.category) for issue in verdict.issues] == [(code, Category.FORMAT_ERROR)]
+        assert [(issue.code, issue.category) for issue in verdict.issues] == [
+            (code, Category.FORMAT_ERROR)
+        ]
 
 
 def test_native_calls_have_no_place_here() -> None:
     """A reply that uses ``tool_calls`` or ``function_call`` in the text channel is refused, whatever its content."""
-    for misplaced in ({"tool_calls": [call("now", {})]}, {"function_call": {"name": "now", "arguments": "{}"}}):
-        assert [code for code, _ in faults(CONTRACT, message('{"answer":"x"}', **misplaced))] == ["call.malformed"]
+    for misplaced in (
+        {"tool_calls": [call("now", {})]},
+        {"function_call": {"name": "now", "arguments": "{}"}},
+    ):
+        assert [code for code, _ in faults(CONTRACT, message('{"answer":"x"}', **misplaced))] == [
+            "call.malformed"
+        ]
 
 
 def test_content_is_text() -> None:
@@ -206,16 +238,22 @@ def test_content_is_text() -> None:
         ("add", '{"tool":"now","args":{}}', [("tool.forced", "/tool")]),
     ],
 )
-def test_tool_choice_shapes_the_verdict(choice: str, text: str, expected: list[tuple[str, str]]) -> None:
+def test_tool_choice_shapes_the_verdict(
+    choice: str, text: str, expected: list[tuple[str, str]]
+) -> None:
     """The reply must satisfy ``tool_choice``."""
     verdict = judge_reply(CONTRACT.with_choice(choice), text)
     assert [(issue.code, issue.path) for issue in getattr(verdict, "issues", ())] == expected
 
 
-@pytest.mark.parametrize(("choice", "admitted"), [("auto", True), ("required", True), ("none", True), ("now", False)])
+@pytest.mark.parametrize(
+    ("choice", "admitted"), [("auto", True), ("required", True), ("none", True), ("now", False)]
+)
 def test_final_answer_is_an_answer_to_tool_choice(choice: str, *, admitted: bool) -> None:
     """``final_answer`` is the way to answer even where no tool may be called, but not where another one is forced."""
-    verdict = judge_reply(FINAL.with_choice(choice), '{"tool":"final_answer","args":{"answer":"x"}}')
+    verdict = judge_reply(
+        FINAL.with_choice(choice), '{"tool":"final_answer","args":{"answer":"x"}}'
+    )
     assert isinstance(verdict, Valid) == admitted
 
 
@@ -251,9 +289,19 @@ def test_leniency_is_recorded_on_refusals() -> None:
     assert verdict.leniency == ("fenced",)
 
 
-scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
-nested = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)
-ANYTHING = Contract(tools=[{"name": "any", "parameters": {"type": "object"}}], channel="text", extra="schema")
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+)
+nested = st.recursive(
+    scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8
+)
+ANYTHING = Contract(
+    tools=[{"name": "any", "parameters": {"type": "object"}}], channel="text", extra="schema"
+)
 replies = st.builds(lambda text: {"answer": text + "."}, st.text()) | st.builds(
     lambda args: {"tool": "any", "args": args}, st.dictionaries(st.text(), nested, max_size=3)
 )

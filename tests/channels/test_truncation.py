@@ -13,7 +13,10 @@ from strictreply import Contract, Invalid
 from strictreply.retry._asking import NEAR_LIMIT, cut_at_limit
 from strictreply.values._replies import OUR_NAMES
 
-SEARCH = {"name": "search", "parameters": {"type": "object", "properties": {"query": {"type": "string"}}}}
+SEARCH = {
+    "name": "search",
+    "parameters": {"type": "object", "properties": {"query": {"type": "string"}}},
+}
 NATIVE = Contract(tools=[SEARCH])
 TEXT = Contract(tools=[SEARCH], channel="text")
 ANSWER = Contract(answer={"type": "object", "properties": {"query": {"type": "string"}}})
@@ -24,7 +27,9 @@ BROKEN = message(None, [call("search", '{"query": "x')])
 
 def used(of: dict[str, Any], tokens: object) -> dict[str, Any]:
     """Return a completion whose usage reports this number of tokens."""
-    return completion(of) | {"usage": {"prompt_tokens": 1, "completion_tokens": tokens, "total_tokens": 1}}
+    return completion(of) | {
+        "usage": {"prompt_tokens": 1, "completion_tokens": tokens, "total_tokens": 1}
+    }
 
 
 def is_cut(contract: Contract, of: dict[str, Any], tokens: object, **request: Any) -> bool:
@@ -32,7 +37,9 @@ def is_cut(contract: Contract, of: dict[str, Any], tokens: object, **request: An
     cut = cut_at_limit(contract, of, request, used(of, tokens), OUR_NAMES)
     if cut is not None:
         assert isinstance(cut, Invalid)
-        assert [(issue.code, issue.path) for issue in cut.issues] == [("reply.truncated", "/usage/completion_tokens")]
+        assert [(issue.code, issue.path) for issue in cut.issues] == [
+            ("reply.truncated", "/usage/completion_tokens")
+        ]
     return cut is not None
 
 
@@ -59,7 +66,9 @@ def is_cut(contract: Contract, of: dict[str, Any], tokens: object, **request: An
         (TEXT, message("Sure, here"), True),
     ],
 )
-def test_v8_at_the_limit_only_closed_json_is_whole(key: str, contract: Contract, of: dict[str, Any], cut: bool) -> None:
+def test_v8_at_the_limit_only_closed_json_is_whole(
+    key: str, contract: Contract, of: dict[str, Any], cut: bool
+) -> None:
     """Exactly at the limit a text, a number and a call prove nothing; JSON that its last bracket closes does."""
     assert is_cut(contract, of, 50, **{key: 50}) is cut
 
@@ -75,7 +84,11 @@ def test_v8_below_the_limit_a_whole_reply_is_believed(limit: int, tokens: int) -
 def test_v8_near_the_limit_json_that_breaks_off_was_cut(limit: int, tokens: int) -> None:
     """From nine tenths of the limit on, JSON that is not complete is no mistake in JSON."""
     near = tokens >= NEAR_LIMIT * limit and tokens > 0
-    for contract, of in ((NATIVE, BROKEN), (TEXT, message('{"answer": "x')), (ANSWER, message('{"query": "x'))):
+    for contract, of in (
+        (NATIVE, BROKEN),
+        (TEXT, message('{"answer": "x')),
+        (ANSWER, message('{"query": "x')),
+    ):
         assert is_cut(contract, of, tokens, max_tokens=limit) is near
 
 
@@ -102,9 +115,16 @@ def test_check_has_no_request() -> None:
 
 def test_v2_calls_beyond_the_caps_are_not_read_for_where_they_break_off() -> None:
     """A call that exceeds the caps is not searched for its end."""
-    contract = Contract(tools=[{"type": "function", "function": {"name": "big", "parameters": {"type": "object"}}}])
+    contract = Contract(
+        tools=[{"type": "function", "function": {"name": "big", "parameters": {"type": "object"}}}]
+    )
     function = {"name": "big", "arguments": '{"q":[' + "1," * 450_000}
-    calls: list[Any] = [{"id": f"c{index}", "type": "function", "function": function} for index in range(2)]
+    calls: list[Any] = [
+        {"id": f"c{index}", "type": "function", "function": function} for index in range(2)
+    ]
     message: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": calls}
-    response: dict[str, Any] = {"choices": [{"message": message}], "usage": {"completion_tokens": 95}}
+    response: dict[str, Any] = {
+        "choices": [{"message": message}],
+        "usage": {"completion_tokens": 95},
+    }
     assert cut_at_limit(contract, message, {"max_tokens": 100}, response, OUR_NAMES) is None

@@ -30,7 +30,10 @@ def test_it_tells_what_the_tables_tell(command: Command, tmp_path: Path) -> None
     """Counts, rates by code, model and tool, what was unreadable, and of each cause where, what, and what is wrong."""
     text = Page(page_of(command, tmp_path, LINES)).text
     assert "2 of 4 recorded replies did not fit." in text
-    assert all(word in text for word in ("By issue code", "By model", "By tool", "args.type", "m2", "search"))
+    assert all(
+        word in text
+        for word in ("By issue code", "By model", "By tool", "args.type", "m2", "search")
+    )
     assert "replies.jsonl:2" in text
     assert "replies.jsonl:5" in text
     assert all(f"replies.jsonl:{line}" in text for line in (3, 7, 8))
@@ -40,7 +43,10 @@ def test_it_shows_what_would_have_been_asked(command: Command, tmp_path: Path) -
     """The page shows each reply with the correction that a wrapped client would have sent, for both APIs."""
     tools = [{"type": "function", **json.loads(TOOLS)[0]["function"]}]
     item = {"type": "function_call", "call_id": "c", "name": "search", "arguments": '{"query": 1}'}
-    responses = {"request": {"input": "x", "tools": tools}, "response": {"object": "response", "output": [item]}}
+    responses = {
+        "request": {"input": "x", "tools": tools},
+        "response": {"object": "response", "output": [item]},
+    }
     text = Page(page_of(command, tmp_path, [BAD, json.dumps(responses)])).text
     assert text.count("Call search again, corrected:") == 2
     assert "- /limit: must be an integer (write it without quotes)" in text
@@ -51,14 +57,19 @@ def test_the_worst_come_first(command: Command, tmp_path: Path) -> None:
     empty = json.dumps({"tools": json.loads(TOOLS), **completion(message(None))})
     page = page_of(command, tmp_path, [empty, empty, UNKNOWN, BAD, BAD])
     told = Page(page).text[Page(page).text.index("The worst replies first") :]
-    order = [told.index(cause) for cause in ("args.required, args.type · 2", "tool.unknown · 1", "reply.empty · 2")]
+    order = [
+        told.index(cause)
+        for cause in ("args.required, args.type · 2", "tool.unknown · 1", "reply.empty · 2")
+    ]
     assert order == sorted(order)
     assert page.count('type="radio"') > 2
 
 
 def test_only_a_few_of_each_cause_are_shown(command: Command, tmp_path: Path) -> None:
     """A thousand replies of one cause are counted, and shown a few times."""
-    page = page_of(command, tmp_path, [record("search", "{}", f"m{number % 3}") for number in range(1000)])
+    page = page_of(
+        command, tmp_path, [record("search", "{}", f"m{number % 3}") for number in range(1000)]
+    )
     assert "args.required · 1000 replies" in Page(page).text
     assert page.count('class="finding') < 10
 
@@ -86,7 +97,9 @@ def test_hostile_text_stays_text(command: Command, tmp_path: Path) -> None:
 
 def test_a_page_that_cannot_be_written_is_said_at_once(command: Command, tmp_path: Path) -> None:
     """A folder that is not there ends the command before anything is judged."""
-    done = command("check", str(written(tmp_path, LINES)), "--html", str(tmp_path / "none" / "page.html"))
+    done = command(
+        "check", str(written(tmp_path, LINES)), "--html", str(tmp_path / "none" / "page.html")
+    )
     assert (done.exit_code, done.stdout) == (Status.USAGE, "")
     assert "does not exist" in done.stderr
 
@@ -106,7 +119,9 @@ def test_all_valid_is_a_good_verdict(command: Command, tmp_path: Path) -> None:
 
 
 @needs_chromium
-@pytest.mark.parametrize("lines", [[*LINES, record("search", json.dumps({HOSTILE: 1}), HOSTILE)], [GOOD]])
+@pytest.mark.parametrize(
+    "lines", [[*LINES, record("search", json.dumps({HOSTILE: 1}), HOSTILE)], [GOOD]]
+)
 def test_it_is_readable_on_a_phone(command: Command, tmp_path: Path, lines: list[str]) -> None:
     """Nothing is wider than 400 pixels, and a picture can be taken."""
     page = page_of(command, tmp_path, lines)

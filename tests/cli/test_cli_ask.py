@@ -22,10 +22,14 @@ BAD = completion(message(calls=[call("search", '{"limit": 1}')]))
 REPLY = {"tool": "search", "args": {"query": "boots"}, "id": "call_1"}
 
 
-def test_stdout_is_the_reply_and_stderr_the_story(command: Command, serve: Serve, tmp_path: Path) -> None:
+def test_stdout_is_the_reply_and_stderr_the_story(
+    command: Command, serve: Serve, tmp_path: Path
+) -> None:
     """A mended reply leaves one JSON object on stdout; what was wrong and what was asked stand on stderr."""
     url = serve(answering(BAD, GOOD))
-    done = command("ask", "Find boots", "--tools", tools_file(tmp_path), "--base-url", url, "--model", "m")
+    done = command(
+        "ask", "Find boots", "--tools", tools_file(tmp_path), "--base-url", url, "--model", "m"
+    )
     assert (done.exit_code, json.loads(done.stdout)) == (0, REPLY)
     assert [line.split()[0] for line in done.stderr.splitlines() if line[2] != " "] == [
         "came",
@@ -37,10 +41,21 @@ def test_stdout_is_the_reply_and_stderr_the_story(command: Command, serve: Serve
     assert "args.required at search" in done.stderr
 
 
-def test_a_refused_reply_leaves_stdout_empty(command: Command, serve: Serve, tmp_path: Path) -> None:
+def test_a_refused_reply_leaves_stdout_empty(
+    command: Command, serve: Serve, tmp_path: Path
+) -> None:
     """When the retries are spent the status is 1, stdout is empty, and stderr ends with what happened."""
     url = serve(answering(BAD))
-    words = ("ask", "Find boots", "--tools", tools_file(tmp_path), "--base-url", url, "--max-retries", "1")
+    words = (
+        "ask",
+        "Find boots",
+        "--tools",
+        tools_file(tmp_path),
+        "--base-url",
+        url,
+        "--max-retries",
+        "1",
+    )
     done = command(*words)
     assert (done.exit_code, done.stdout) == (Status.INVALID, "")
     assert done.stderr.count("  came") == 2
@@ -60,7 +75,16 @@ def test_several_calls_are_admitted_by_name(command: Command, serve: Serve, tmp_
     """Two calls of one message are refused unless ``--parallel`` is given, and then both are printed."""
     calls = [call("search", '{"query": "a"}', "call_1"), call("search", '{"query": "b"}', "call_2")]
     url = serve(answering(completion(message(calls=calls))))
-    words = ("ask", "Find", "--tools", tools_file(tmp_path), "--base-url", url, "--max-retries", "0")
+    words = (
+        "ask",
+        "Find",
+        "--tools",
+        tools_file(tmp_path),
+        "--base-url",
+        url,
+        "--max-retries",
+        "0",
+    )
     assert command(*words).exit_code == Status.INVALID
     told = json.loads(command(*words, "--parallel").stdout)
     assert [each["args"]["query"] for each in told["calls"]] == ["a", "b"]
@@ -69,17 +93,23 @@ def test_several_calls_are_admitted_by_name(command: Command, serve: Serve, tmp_
 def test_the_text_channel(command: Command, serve: Serve, tmp_path: Path) -> None:
     """With ``--channel text`` the JSON in the content is the reply."""
     url = serve(answering(completion(message('{"tool": "search", "args": {"query": "boots"}}'))))
-    done = command("ask", "Find", "--tools", tools_file(tmp_path), "--base-url", url, "--channel", "text")
+    done = command(
+        "ask", "Find", "--tools", tools_file(tmp_path), "--base-url", url, "--channel", "text"
+    )
     assert json.loads(done.stdout) == {"tool": "search", "args": {"query": "boots"}}
 
 
-@pytest.mark.parametrize("hostile", ["\x1b[2J\x1b[31mred", "a\x9bb\u202eb", "[bold]x[/bold]", "für 5 €"])
+@pytest.mark.parametrize(
+    "hostile", ["\x1b[2J\x1b[31mred", "a\x9bb\u202eb", "[bold]x[/bold]", "für 5 €"]
+)
 def test_what_a_model_wrote_is_only_text(command: Command, serve: Serve, hostile: str) -> None:
     """No control sequence of a reply reaches either stream, markup is not interpreted, and no character is lost."""
     done = command("ask", "Hello?", "--base-url", serve(answering(completion(message(hostile)))))
     assert json.loads(done.stdout) == {"answer": hostile}
     assert done.stdout.rstrip("\n").isascii()
-    assert all(line.isprintable() for line in [*done.stdout.splitlines(), *done.stderr.splitlines()])
+    assert all(
+        line.isprintable() for line in [*done.stdout.splitlines(), *done.stderr.splitlines()]
+    )
     assert not hostile.isprintable() or hostile in done.stderr
 
 
@@ -87,11 +117,22 @@ def test_what_a_model_wrote_is_only_text(command: Command, serve: Serve, hostile
     "definitions",
     [
         {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}},
-        {"tools": [{"name": "search", "inputSchema": {"type": "object", "properties": {"query": {}}}}]},
-        [{"name": "search", "parameters": {"type": "object", "properties": {"query": {"type": "string"}}}}],
+        {
+            "tools": [
+                {"name": "search", "inputSchema": {"type": "object", "properties": {"query": {}}}}
+            ]
+        },
+        [
+            {
+                "name": "search",
+                "parameters": {"type": "object", "properties": {"query": {"type": "string"}}},
+            }
+        ],
     ],
 )
-def test_tools_come_from_a_file(command: Command, serve: Serve, tmp_path: Path, definitions: object) -> None:
+def test_tools_come_from_a_file(
+    command: Command, serve: Serve, tmp_path: Path, definitions: object
+) -> None:
     """One definition, a list, an object with ``tools``: OpenAI's and MCP's spellings are read."""
     path = tmp_path / "some.json"
     path.write_text(json.dumps(definitions), encoding="utf-8")
@@ -109,7 +150,14 @@ def test_tools_come_from_a_module(
     (tmp_path / f"shop_{attribute}.py").write_text(source, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*sys.path])
-    done = command("ask", "Find", "--tools", f"shop_{attribute}:{attribute}", "--base-url", serve(answering(GOOD)))
+    done = command(
+        "ask",
+        "Find",
+        "--tools",
+        f"shop_{attribute}:{attribute}",
+        "--base-url",
+        serve(answering(GOOD)),
+    )
     assert json.loads(done.stdout) == REPLY
 
 
@@ -127,7 +175,9 @@ def test_tools_come_from_a_module(
         ("--base-url", "http://127.0.0.1:1/v1", "--max-retries", "-1"),
     ],
 )
-def test_wrong_usage_is_told_before_anything_is_sent(command: Command, words: tuple[str, ...]) -> None:
+def test_wrong_usage_is_told_before_anything_is_sent(
+    command: Command, words: tuple[str, ...]
+) -> None:
     """Wrong usage ends with status 2, nothing on stdout and no traceback."""
     done = command("ask", "Hello?", *words)
     assert (done.exit_code, done.stdout) == (Status.USAGE, "")
@@ -147,7 +197,9 @@ def test_wrong_usage_is_told_before_anything_is_sent(command: Command, words: tu
     ],
     ids=ascii,
 )
-def test_what_cannot_be_sent_is_wrong_usage(command: Command, question: str, words: tuple[str, ...]) -> None:
+def test_what_cannot_be_sent_is_wrong_usage(
+    command: Command, question: str, words: tuple[str, ...]
+) -> None:
     """A key, a name, a question or an address that HTTP cannot carry is told in one line, without the key."""
     done = command("ask", question, *words, OPENAI_BASE_URL="http://127.0.0.1:1/v1")
     assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (Status.USAGE, "", 1)
@@ -163,25 +215,35 @@ def test_the_public_api_is_asked_for_a_named_model_only(command: Command) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "5", '[{"name": ""}]', "\x00"])
-def test_a_file_that_declares_no_tools_is_wrong_usage(command: Command, tmp_path: Path, text: str) -> None:
+def test_a_file_that_declares_no_tools_is_wrong_usage(
+    command: Command, tmp_path: Path, text: str
+) -> None:
     """A file that is not JSON or declares no tool is reported in one line."""
     path = tmp_path / "some.json"
     path.write_text(text, encoding="utf-8")
-    done = command("ask", "Hello?", "--tools", str(path), "--base-url", "http://127.0.0.1:1/v1", "--model", "m")
+    done = command(
+        "ask", "Hello?", "--tools", str(path), "--base-url", "http://127.0.0.1:1/v1", "--model", "m"
+    )
     assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (Status.USAGE, "", 1)
 
 
-def test_a_module_that_fails_is_told(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_that_fails_is_told(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An exception raised when the user's module is imported is named, without a traceback."""
     (tmp_path / "broken_shop.py").write_text("1 / 0", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    done = command("ask", "Hello?", "--tools", "broken_shop:x", "--base-url", "http://127.0.0.1:1/v1")
+    done = command(
+        "ask", "Hello?", "--tools", "broken_shop:x", "--base-url", "http://127.0.0.1:1/v1"
+    )
     assert done.exit_code == Status.USAGE
     assert "ZeroDivisionError" in done.stderr
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 400])
-def test_what_a_server_refuses_is_told_in_its_words(command: Command, serve: Serve, status: int) -> None:
+def test_what_a_server_refuses_is_told_in_its_words(
+    command: Command, serve: Serve, status: int
+) -> None:
     """An HTTP error ends with 1 and one last line: where, what, and what the server said, escaped."""
     url = serve(answering(error_reply(status, "the key \x1b[31mis wrong")))
     done = command("ask", "Hello?", "--base-url", url, "--model", "m")
@@ -194,7 +256,9 @@ def test_what_a_server_refuses_is_told_in_its_words(command: Command, serve: Ser
 
 def test_a_server_that_says_a_lot_is_cut_short(command: Command, serve: Serve) -> None:
     """Of what a server said, 300 characters are shown."""
-    done = command("ask", "Hello?", "--base-url", serve(answering(error_reply(400, "~" * 400))), "--model", "m")
+    done = command(
+        "ask", "Hello?", "--base-url", serve(answering(error_reply(400, "~" * 400))), "--model", "m"
+    )
     assert done.stderr.splitlines()[-1].count("~") == 300
 
 
@@ -208,7 +272,9 @@ def test_an_endpoint_that_is_not_there_is_told(command: Command) -> None:
 @pytest.mark.parametrize("names", [[], ["small", "large"]])
 def test_the_model_is_named_where_there_is_a_choice(command: Command, names: list[str]) -> None:
     """A server of several models, or of none, is not asked for a reply by guess."""
-    listed = json.dumps({"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
+    listed = json.dumps(
+        {"object": "list", "data": [{"id": name, "object": "model"} for name in names]}
+    )
     with serving_text(listed) as url:
         done = command("ask", "Hello?", "--base-url", url)
     assert (done.exit_code, done.stdout) == (Status.USAGE, "")

@@ -49,13 +49,27 @@ def test_each_line_is_judged_or_reported(command: Command, tmp_path: Path, name:
     """Valid, invalid and unreadable lines are counted and named by file and line, packed or not."""
     path = written(tmp_path, LINES, name)
     result = told(command, str(path))
-    assert (result["complete"], result["replies"], result["valid"], result["invalid"]) == (True, 4, 2, 2)
+    assert (result["complete"], result["replies"], result["valid"], result["invalid"]) == (
+        True,
+        4,
+        2,
+        2,
+    )
     assert [entry["line"] for entry in result["unreadable"]] == [3, 7, 8]
-    assert [(entry["file"], entry["line"]) for entry in result["invalid_replies"]] == [(str(path), 2), (str(path), 5)]
+    assert [(entry["file"], entry["line"]) for entry in result["invalid_replies"]] == [
+        (str(path), 2),
+        (str(path), 5),
+    ]
     assert result["by_code"] == {"args.required": 1, "args.type": 1, "tool.unknown": 1}
-    assert result["by_model"] == {"m2": {"replies": 2, "invalid": 2}, "m1": {"replies": 2, "invalid": 0}}
+    assert result["by_model"] == {
+        "m2": {"replies": 2, "invalid": 2},
+        "m1": {"replies": 2, "invalid": 0},
+    }
     assert result["by_tool"]["search"] == {"replies": 3, "invalid": 1}
-    assert {issue["code"] for issue in result["invalid_replies"][0]["issues"]} == {"args.required", "args.type"}
+    assert {issue["code"] for issue in result["invalid_replies"][0]["issues"]} == {
+        "args.required",
+        "args.type",
+    }
 
 
 def test_tables_tell_the_same_to_a_person(command: Command, tmp_path: Path) -> None:
@@ -74,7 +88,14 @@ def test_tables_tell_the_same_to_a_person(command: Command, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("lines", "status"),
-    [([GOOD, GOOD], 0), ([], 3), ([GOOD, BAD], 1), ([GOOD, "broken"], 3), ([BAD, "broken"], 1), (["", " "], 3)],
+    [
+        ([GOOD, GOOD], 0),
+        ([], 3),
+        ([GOOD, BAD], 1),
+        ([GOOD, "broken"], 3),
+        ([BAD, "broken"], 1),
+        (["", " "], 3),
+    ],
 )
 def test_the_status_says_whether_all_were_valid(
     command: Command, tmp_path: Path, lines: list[str], status: int
@@ -94,12 +115,20 @@ def test_several_files_are_one_count(command: Command, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        {"request": {"tools": json.loads(TOOLS), "model": "m"}, "response": completion(message("hello"))},
+        {
+            "request": {"tools": json.loads(TOOLS), "model": "m"},
+            "response": completion(message("hello")),
+        },
         completion(message(calls=[call("search", '{"query": "x"}')])),
-        {"tools": json.loads(TOOLS), **completion(message(calls=[call("search", '{"query": "x"}')]))},
+        {
+            "tools": json.loads(TOOLS),
+            **completion(message(calls=[call("search", '{"query": "x"}')])),
+        },
     ],
 )
-def test_chat_completion_dumps_are_read(command: Command, tmp_path: Path, line: dict[str, Any]) -> None:
+def test_chat_completion_dumps_are_read(
+    command: Command, tmp_path: Path, line: dict[str, Any]
+) -> None:
     """Completions are judged by the tools beside them, or by those of ``--tools`` when they name none."""
     path = written(tmp_path, [json.dumps(line)])
     assert command("check", str(path), "--tools", tools_file(tmp_path)).exit_code == 0
@@ -107,14 +136,21 @@ def test_chat_completion_dumps_are_read(command: Command, tmp_path: Path, line: 
 
 def test_a_completion_without_tools_is_held_to_none(command: Command, tmp_path: Path) -> None:
     """A call that nobody declared is invalid."""
-    path = written(tmp_path, [json.dumps(completion(message(calls=[call("search", '{"query": "x"}')])))])
+    path = written(
+        tmp_path, [json.dumps(completion(message(calls=[call("search", '{"query": "x"}')])))]
+    )
     assert told(command, str(path))["invalid"] == 1
 
 
 @pytest.mark.parametrize("damage", ["cut", "overwritten", "followed"])
-def test_a_damaged_file_is_reported_where_it_breaks(command: Command, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_file_is_reported_where_it_breaks(
+    command: Command, tmp_path: Path, damage: str
+) -> None:
     """A packed file that is cut, overwritten or followed by junk keeps what was read, and is not valid."""
-    lines = [record("search", json.dumps({"query": f"{number:040x}"}), f"m{number}") for number in range(2_000)]
+    lines = [
+        record("search", json.dumps({"query": f"{number:040x}"}), f"m{number}")
+        for number in range(2_000)
+    ]
     path = written(tmp_path, lines, "replies.jsonl.gz")
     packed = path.read_bytes()
     middle = len(packed) // 2
@@ -152,7 +188,9 @@ def test_what_is_no_file_is_wrong_usage(command: Command, tmp_path: Path, name: 
 
 def test_tools_that_cannot_be_declared_are_wrong_usage(command: Command, tmp_path: Path) -> None:
     """Wrong ``--tools`` are told once, not for each line."""
-    (tmp_path / "bad.json").write_text('[{"name": "x", "parameters": {"type": "wrong"}}]', encoding="utf-8")
+    (tmp_path / "bad.json").write_text(
+        '[{"name": "x", "parameters": {"type": "wrong"}}]', encoding="utf-8"
+    )
     done = command("check", str(written(tmp_path, [GOOD])), "--tools", str(tmp_path / "bad.json"))
     assert (done.exit_code, done.stdout) == (Status.USAGE, "")
 
@@ -160,7 +198,9 @@ def test_tools_that_cannot_be_declared_are_wrong_usage(command: Command, tmp_pat
 def test_recorded_names_do_not_act_on_the_terminal(command: Command, tmp_path: Path) -> None:
     """Names from a recording are printed as characters, with their markup, and listed to a limit."""
     names = ["\x1b[2J[red]evil\u202e", *(f"model-{number}" for number in range(60))]
-    done = command("check", str(written(tmp_path, [record("search", "{}", name) for name in names])))
+    done = command(
+        "check", str(written(tmp_path, [record("search", "{}", name) for name in names]))
+    )
     assert all(line.isprintable() for line in done.stdout.splitlines())
     assert "[red]evil" in done.stdout
     assert done.stdout.count("model-") < 60
@@ -168,7 +208,9 @@ def test_recorded_names_do_not_act_on_the_terminal(command: Command, tmp_path: P
 
 
 @needs_shared
-@pytest.mark.filterwarnings("ignore::strictreply.ContractWarning")  # some recorded tools contradict themselves (C7)
+@pytest.mark.filterwarnings(
+    "ignore::strictreply.ContractWarning"
+)  # some recorded tools contradict themselves (C7)
 def test_all_recorded_replies_are_judged(command: Command) -> None:
     """Every line of the recordings beside the checkout is judged, and nothing is lost in the sums."""
     path = SHARED / "corpus" / "replies.jsonl.gz"
@@ -187,7 +229,8 @@ def test_several_processes_find_the_same_in_the_same_order(
 ) -> None:
     """A file that is shared between workers gives the object that one process gives, to its last line."""
     lines = [
-        record("search", json.dumps({"query": "boots"} | ({"limit": "x"} if not n % 7 else {}))) for n in range(900)
+        record("search", json.dumps({"query": "boots"} | ({"limit": "x"} if not n % 7 else {})))
+        for n in range(900)
     ]
     path = written(tmp_path, [*lines, "{not json"])
     alone = told(command, str(path), "--jobs", "1")
@@ -221,7 +264,12 @@ def test_nothing_invalid_is_kept() -> None:
     tally = ReplyTally(seen.append)
     for line in range(10_000):
         tally.add(Path("x.jsonl"), JudgedLine(line, "m", "search", [{"code": "args.type"}]))
-    assert (tally.invalid, len(seen), len(tally.by_code), len(tally.first)) == (10_000, 10_000, 1, 1)
+    assert (tally.invalid, len(seen), len(tally.by_code), len(tally.first)) == (
+        10_000,
+        10_000,
+        1,
+        1,
+    )
     assert not any(isinstance(value, list) and value for value in vars(tally).values())
 
 
@@ -238,6 +286,9 @@ def test_a_recorded_response_counts_under_its_tool(command: Command, tmp_path: P
     """A reply of the Responses API also counts under the tool of its first call."""
     tools = [{"type": "function", **json.loads(TOOLS)[0]["function"]}]
     item = {"type": "function_call", "call_id": "c", "name": "search", "arguments": '{"query": 1}'}
-    line = {"request": {"input": "x", "tools": tools}, "response": {"object": "response", "output": [item]}}
+    line = {
+        "request": {"input": "x", "tools": tools},
+        "response": {"object": "response", "output": [item]},
+    }
     result = told(command, str(written(tmp_path, [json.dumps(line)])))
     assert result["by_tool"] == {"search": {"replies": 1, "invalid": 1}}

@@ -30,7 +30,9 @@ def counted(output: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("columns", [80, 160])
-def test_the_first_screen_fits(command: Command, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+def test_the_first_screen_fits(
+    command: Command, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
     """At most 40 lines: the program, three stories, a table and the next command; whatever the environment names."""
     monkeypatch.setenv("OPENAI_BASE_URL", "http://model.invalid/v1")
     monkeypatch.setenv("HTTP_PROXY", "http://proxy.invalid:1")
@@ -78,7 +80,9 @@ def test_a_model_without_faults_is_valid_at_once(command: Command) -> None:
 def test_the_same_seed_tells_the_same_story(command: Command, serve: Serve) -> None:
     """A real endpoint with the same model gives the same story as the embedded one, but for its first line."""
     embedded = command("demo", "--questions", "--seed", "3").stdout.splitlines()
-    real = command("demo", "--base-url", serve(UnreliableModel(SCENARIO, seed=3))).stdout.splitlines()
+    real = command(
+        "demo", "--base-url", serve(UnreliableModel(SCENARIO, seed=3))
+    ).stdout.splitlines()
     assert embedded[1:] == real[1:]
     assert embedded[0] != real[0]
     assert command("demo", "--questions", "--seed", "4").stdout.splitlines()[1:] != embedded[1:]
@@ -88,12 +92,16 @@ def test_the_summary_fits_a_small_terminal(command: Command) -> None:
     """On 80 columns no line is wider, and each question still has one row."""
     lines = command("demo", "--questions", COLUMNS="80").stdout.splitlines()
     assert max(map(len, lines)) <= 80
-    rows = lines[next(index for index, line in enumerate(lines) if line.startswith("question")) + 2 :]
+    rows = lines[
+        next(index for index, line in enumerate(lines) if line.startswith("question")) + 2 :
+    ]
     assert [row[:20] for row in rows[: len(QUESTIONS)]] == [question[:20] for question in QUESTIONS]
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-def test_an_endpoint_that_cannot_be_used_ends_the_demo(command: Command, serve: Serve, status: int) -> None:
+def test_an_endpoint_that_cannot_be_used_ends_the_demo(
+    command: Command, serve: Serve, status: int
+) -> None:
     """A failure that every question would meet ends the demo at the first one, with status 1."""
     done = command("demo", "--base-url", serve(answering(error_reply(status, "no"))))
     assert done.exit_code == Status.FAILED
@@ -119,7 +127,11 @@ def test_a_demo_without_any_reply_failed(command: Command, serve: Serve) -> None
 def test_a_tool_that_raises_is_a_result(command: Command, serve: Serve) -> None:
     """Valid arguments that a tool cannot serve show its error, and the demo goes on."""
     args = {"title": "x", "start": "9999-12-31T23:59:59Z", "minutes": 480, "attendees": []}
-    done = command("demo", "--base-url", serve(answering(completion(message(calls=[call("schedule_meeting", args)])))))
+    done = command(
+        "demo",
+        "--base-url",
+        serve(answering(completion(message(calls=[call("schedule_meeting", args)])))),
+    )
     assert done.exit_code == 0
     assert done.stdout.count("OverflowError") == len(QUESTIONS)
 

@@ -17,7 +17,9 @@ def test_every_fault_is_listed(command: Command) -> None:
     """Each entry has its name, code and sentence, under its kind; the last line counts them."""
     done = command("faults")
     assert done.exit_code == 0
-    assert all(entry.name in done.stdout and entry.code in done.stdout for entry in CATALOGUE.values())
+    assert all(
+        entry.name in done.stdout and entry.code in done.stdout for entry in CATALOGUE.values()
+    )
     assert all(f"\n{kind.value}" in f"\n{done.stdout}" for kind in Kind)
     assert done.stdout.splitlines()[-1].startswith(f"{len(CATALOGUE)} faults")
 
@@ -39,7 +41,10 @@ def test_a_fault_can_be_looked_at(command: Command, name: str) -> None:
     """The served reply is shown with its issue code, made from the demo's tools."""
     done = command("faults", "--show", name)
     assert done.exit_code == 0
-    assert all(word in done.stdout for word in (CATALOGUE[name].summary, f"faults.{name}(", CATALOGUE[name].code))
+    assert all(
+        word in done.stdout
+        for word in (CATALOGUE[name].summary, f"faults.{name}(", CATALOGUE[name].code)
+    )
 
 
 def test_a_fault_is_made_from_given_tools(command: Command, tmp_path: Path) -> None:
@@ -48,7 +53,10 @@ def test_a_fault_is_made_from_given_tools(command: Command, tmp_path: Path) -> N
     assert "search /limit: must be an integer" in command(*words).stdout
     told = json.loads(command(*words, "--json").stdout)
     assert [one["at"] for one in told["specimens"]] == ["/query", "/limit"]
-    assert [issue["code"] for one in told["specimens"] for issue in one["issues"]] == ["args.type", "args.type"]
+    assert [issue["code"] for one in told["specimens"] for issue in one["issues"]] == [
+        "args.type",
+        "args.type",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +69,9 @@ def test_a_fault_is_made_from_given_tools(command: Command, tmp_path: Path) -> N
         (["--show", "wrong_type", "--tools", "cli.running:TOOLS"], "--tools"),
     ],
 )
-def test_wrong_usage_says_what_to_do(command: Command, tmp_path: Path, words: list[str], said: str) -> None:
+def test_wrong_usage_says_what_to_do(
+    command: Command, tmp_path: Path, words: list[str], said: str
+) -> None:
     """A name that is none gets the nearest ones, and tools that are none or have no such rule are told so."""
     done = command("faults", *[tools_file(tmp_path) if word == "TOOLS" else word for word in words])
     assert done.exit_code == Status.USAGE

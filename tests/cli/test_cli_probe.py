@@ -24,7 +24,11 @@ pytestmark = pytest.mark.one_lane
 
 SAMPLES = Path(sample_apps.__file__).parent
 SOME = ("trailing_comma", "unknown_tool", "empty_choices")
-CHOSEN = [*(word for name in SOME for word in ("--fault", name)), "--jobs", "1"]  # a worker takes a second to begin
+CHOSEN = [
+    *(word for name in SOME for word in ("--fault", name)),
+    "--jobs",
+    "1",
+]  # a worker takes a second to begin
 
 
 @pytest.fixture(autouse=True)
@@ -48,10 +52,17 @@ def test_findings_are_told_in_every_form(command: Command, tmp_path: Path) -> No
     files = [word for form, path in paths.items() for word in (f"--{form}", str(path))]
     done = command("probe", "--app", "sample_apps:careless", *CHOSEN, *files)
     assert done.exit_code == Status.INVALID
-    assert all(f"strictreply faults --show {name}" in done.stdout for name in ("trailing_comma", "unknown_tool"))
+    assert all(
+        f"strictreply faults --show {name}" in done.stdout
+        for name in ("trailing_comma", "unknown_tool")
+    )
     assert "llm.script(faults.unknown_tool(refund))" in done.stdout
     told = json.loads(paths["json"].read_text("utf-8"))
-    assert (told["app"], told["outcomes"]["accepted"], told["outcomes"]["crashed"]) == ("sample_apps:careless", 1, 2)
+    assert (told["app"], told["outcomes"]["accepted"], told["outcomes"]["crashed"]) == (
+        "sample_apps:careless",
+        1,
+        2,
+    )
     assert ET.parse(paths["junit"]).getroot()[0].get("failures") == "3"  # noqa: S314 - our own XML
     assert "Did not survive 3 of 3" in paths["html"].read_text("utf-8")
 
@@ -61,11 +72,18 @@ def test_only_what_is_new_against_a_baseline_fails(command: Command, tmp_path: P
     earlier = tmp_path / "earlier.json"
     words = ("probe", "--app", "sample_apps:careless")
     assert command(*words, *CHOSEN, "--json", str(earlier)).exit_code == Status.INVALID
-    known = command(*words, *CHOSEN, "--baseline", str(earlier), "--json", str(tmp_path / "now.json"))
+    known = command(
+        *words, *CHOSEN, "--baseline", str(earlier), "--json", str(tmp_path / "now.json")
+    )
     assert known.exit_code == 0
-    assert json.loads((tmp_path / "now.json").read_text("utf-8"))["baseline"] == {"new": [], "gone": []}
+    assert json.loads((tmp_path / "now.json").read_text("utf-8"))["baseline"] == {
+        "new": [],
+        "gone": [],
+    }
     junit = tmp_path / "now.xml"
-    more = command(*words, *CHOSEN, "--fault", "fenced", "--baseline", str(earlier), "--junit", str(junit))
+    more = command(
+        *words, *CHOSEN, "--fault", "fenced", "--baseline", str(earlier), "--junit", str(junit)
+    )
     assert more.exit_code == Status.INVALID
     assert (more.stdout.count(", 1 new"), known.stdout.count(", 1 new")) == (1, 0)
     assert ET.parse(junit).getroot()[0].get("failures") == "1"  # noqa: S314 - our own XML
@@ -76,15 +94,36 @@ def test_only_what_is_new_against_a_baseline_fails(command: Command, tmp_path: P
 ODD = json.dumps(
     {
         "app": "sample_apps:careless",
-        "runs": [{"kind": "args", "outcome": "accepted", "fault": "x", "detail": "y", "code": 1, "source": "z"}],
+        "runs": [
+            {
+                "kind": "args",
+                "outcome": "accepted",
+                "fault": "x",
+                "detail": "y",
+                "code": 1,
+                "source": "z",
+            }
+        ],
     }
 )
 
 
 @pytest.mark.parametrize(
-    "content", [None, "{}", "[", '{"runs": [{}]}', '{"runs": 1}', '{"runs": [{"kind": "x"}]}', ODD, "[" * 100_000]
+    "content",
+    [
+        None,
+        "{}",
+        "[",
+        '{"runs": [{}]}',
+        '{"runs": 1}',
+        '{"runs": [{"kind": "x"}]}',
+        ODD,
+        "[" * 100_000,
+    ],
 )
-def test_a_baseline_that_is_none_is_said_at_once(command: Command, tmp_path: Path, content: str | None) -> None:
+def test_a_baseline_that_is_none_is_said_at_once(
+    command: Command, tmp_path: Path, content: str | None
+) -> None:
     """A file that is not there, or is no report, ends the command before the app runs: status 2."""
     earlier = tmp_path / "earlier.json"
     if content is not None:
@@ -117,14 +156,19 @@ def test_what_the_author_vouches_for_is_clean(command: Command) -> None:
         (["--app", "sample_apps:strict", "--fault", "trailing_coma"], "trailing_comma"),
         (["--app", "sample_apps:strict", "--kind", "finnish"], "finish"),
         (["--app", "sample_apps:strict", "--good", "{"], "--good"),
-        (["--app", "sample_apps:strict", "--answer", "no_such_module:Kind"], "--answer no_such_module:Kind"),
+        (
+            ["--app", "sample_apps:strict", "--answer", "no_such_module:Kind"],
+            "--answer no_such_module:Kind",
+        ),
         (["--app", "sample_apps:strict", "--html", "no/such/folder/report.html"], "folder"),
         (["--endpoint", "http://127.0.0.1:1/"], "--listen"),
         (["--endpoint", "http://example.com/", "--listen", "9"], "loopback"),
         (["--endpoint", "http://127.0.0.1:1/", "--listen", "9", "--body", "{"], "--body"),
     ],
 )
-def test_wrong_usage_is_said_before_anything_is_run(command: Command, words: list[str], said: str) -> None:
+def test_wrong_usage_is_said_before_anything_is_run(
+    command: Command, words: list[str], said: str
+) -> None:
     """Options that do not say what is to be probed end with 2 and what to give."""
     done = command("probe", *words)
     assert (done.exit_code, done.stdout) == (Status.USAGE, "")
@@ -177,7 +221,9 @@ def service() -> Iterator[tuple[str, int]]:
 def test_a_running_service_is_probed(command: Command, service: tuple[str, int]) -> None:
     """Each run is a POST; an error with a JSON body is a clean refusal."""
     address, port = service
-    done = command("probe", "--endpoint", address, "--listen", str(port), "--body", '{"order": 7}', *CHOSEN)
+    done = command(
+        "probe", "--endpoint", address, "--listen", str(port), "--body", '{"order": 7}', *CHOSEN
+    )
     assert done.exit_code == 0
     assert "Survived all 3" in done.stdout
 
@@ -188,7 +234,9 @@ def test_an_interrupted_probe_tells_what_it_has(process: Process, tmp_path: Path
     words = ("--app", "sample_apps:stuck", "--timeout", "60", "--json", str(path))
     started: subprocess.Popen[str] = process("probe", *words, *CHOSEN)
     assert started.stderr is not None
-    assert any("KeyError" in line for line in started.stderr)  # the first finding; at the second reply it hangs
+    assert any(
+        "KeyError" in line for line in started.stderr
+    )  # the first finding; at the second reply it hangs
     started.send_signal(signal.SIGINT)
     _, stderr = started.communicate(timeout=60)
     assert started.returncode == Status.INTERRUPTED
@@ -211,9 +259,24 @@ def test_an_app_on_the_responses_api_is_probed_alike(command: Command, tmp_path:
         "1",
         "--json",
     )
-    careless = command("probe", "--app", "sample_apps:careless_by_responses", *chosen, str(tmp_path / "careless.json"))
+    careless = command(
+        "probe",
+        "--app",
+        "sample_apps:careless_by_responses",
+        *chosen,
+        str(tmp_path / "careless.json"),
+    )
     assert careless.exit_code == Status.INVALID
     assert "llm.script(faults.boolean_as_text(notify" in careless.stdout
-    guarded = command("probe", "--app", "sample_apps:guarded_by_responses", *chosen, str(tmp_path / "guarded.json"))
+    guarded = command(
+        "probe",
+        "--app",
+        "sample_apps:guarded_by_responses",
+        *chosen,
+        str(tmp_path / "guarded.json"),
+    )
     assert guarded.exit_code == 0
-    assert json.loads((tmp_path / "guarded.json").read_text("utf-8"))["outcomes"].get("accepted", 0) == 0
+    assert (
+        json.loads((tmp_path / "guarded.json").read_text("utf-8"))["outcomes"].get("accepted", 0)
+        == 0
+    )

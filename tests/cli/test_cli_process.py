@@ -26,7 +26,9 @@ from strictreply.values._limits import JSONObject
 
 pytestmark = pytest.mark.one_lane
 
-on_a_terminal = pytest.mark.skipif(not hasattr(os, "openpty"), reason="this platform opens no pseudo-terminals")
+on_a_terminal = pytest.mark.skipif(
+    not hasattr(os, "openpty"), reason="this platform opens no pseudo-terminals"
+)
 
 SELF_INTERRUPTING = """
 import os, signal
@@ -89,14 +91,18 @@ def test_ask_is_answered_by_serve_demo(process: Process, tmp_path: Path) -> None
     server = process("serve-demo", "--port", "0", "--failure-rate", "1")
     url = read_until(server.stdout, "http://").partition("served at ")[2].partition(";")[0]
     command = shlex.split(read_until(server.stdout, "curl ").splitlines()[-1])
-    asked = urllib.request.Request(command[2], command[-1].encode(), {"content-type": "application/json"})  # noqa: S310
+    asked = urllib.request.Request(
+        command[2], command[-1].encode(), {"content-type": "application/json"}
+    )  # noqa: S310
     with urllib.request.urlopen(asked) as answered:  # noqa: S310 - a loopback address
         assert json.load(answered)["choices"]
     path = tmp_path / "tools.json"
     members = {"city": {"type": "string"}, "unit": {"type": "string"}, "days": {"type": "integer"}}
     schema = {"type": "object", "properties": members, "required": ["city", "unit", "days"]}
     path.write_text(json.dumps([{"name": "get_weather", "parameters": schema}]), encoding="utf-8")
-    answer = process("ask", "How hot is Phoenix today, in fahrenheit?", "--tools", str(path), "--base-url", url)
+    answer = process(
+        "ask", "How hot is Phoenix today, in fahrenheit?", "--tools", str(path), "--base-url", url
+    )
     status, stdout, stderr = ended(answer)
     assert (status, json.loads(stdout)["tool"]) == (0, "get_weather")
     assert "  wrong" in stderr
@@ -110,7 +116,9 @@ def test_check_reads_packed_files(process: Process, tmp_path: Path) -> None:
     """Recorded replies are judged offline; with ``--json`` stdout is one object and stderr is empty in a pipe."""
     path = tmp_path / "replies.jsonl.gz"
     path.write_bytes(gzip.compress(f"{search_line('boots')}\n".encode()))
-    status, stdout, stderr = ended(process("check", str(path), "--json", "--tools", tools_file(tmp_path)))
+    status, stdout, stderr = ended(
+        process("check", str(path), "--json", "--tools", tools_file(tmp_path))
+    )
     assert (status, stderr, json.loads(stdout)["valid"]) == (0, "", 1)
 
 
@@ -125,7 +133,9 @@ def test_schema_goes_to_a_pipe_that_closes(process: Process) -> None:
 
 
 @pytest.mark.parametrize("words", [("ask", "Hello?"), ("demo",)])
-def test_an_interrupted_call_ends_cleanly(process: Process, serve: Serve, words: tuple[str, ...]) -> None:
+def test_an_interrupted_call_ends_cleanly(
+    process: Process, serve: Serve, words: tuple[str, ...]
+) -> None:
     """Ctrl-C while the model is silent ends with 130, one line on stderr and no traceback."""
     model = Silent()
     started = process(*words, "--base-url", serve(model), "--model", "m")
@@ -137,11 +147,15 @@ def test_an_interrupted_call_ends_cleanly(process: Process, serve: Serve, words:
 
 
 @pytest.mark.parametrize("as_json", [True, False])
-def test_an_interrupted_check_tells_what_it_has(process: Process, tmp_path: Path, as_json: bool) -> None:
+def test_an_interrupted_check_tells_what_it_has(
+    process: Process, tmp_path: Path, as_json: bool
+) -> None:
     """Ctrl-C in the middle of a file keeps the counts so far, marked as incomplete, and ends with 130."""
     (tmp_path / "interrupting.py").write_text(SELF_INTERRUPTING, encoding="utf-8")
     path = tmp_path / "replies.jsonl"
-    path.write_text("".join(f"{search_line(query)}\n" for query in ("a", "b", "stop", "c")), encoding="utf-8")
+    path.write_text(
+        "".join(f"{search_line(query)}\n" for query in ("a", "b", "stop", "c")), encoding="utf-8"
+    )
     words = ["check", str(path), "--tools", "interrupting:search", *(["--json"] if as_json else [])]
     status, stdout, stderr = ended(process(*words, cwd=tmp_path))
     assert status == Status.INTERRUPTED
@@ -155,7 +169,9 @@ def test_an_interrupted_check_tells_what_it_has(process: Process, tmp_path: Path
 def test_without_its_extra_the_command_says_what_to_install() -> None:
     """Without typer the status is not 0 and stderr names the extra."""
     program = "import sys; sys.modules['typer'] = None; from strictreply.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == Status.FAILED
     assert "strictreply[cli]" in done.stderr
     assert "Traceback" not in done.stderr
@@ -179,7 +195,9 @@ def test_colours_are_for_terminals_that_want_them(
 
 
 @on_a_terminal
-def test_progress_is_shown_to_a_person(process: Process, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_progress_is_shown_to_a_person(
+    process: Process, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """When stderr is a terminal it shows how far a file has been read, its name as it is, and clears up behind."""
     monkeypatch.setenv("TERM", "xterm-256color")
     path = tmp_path / "[bold]replies.jsonl"
@@ -199,7 +217,10 @@ def test_progress_is_shown_to_a_person(process: Process, monkeypatch: pytest.Mon
 def read_terminal(master: int) -> bytes:
     """Read what was written to a terminal until its last writer is gone."""
     printed = b""
-    with open(master, "rb", buffering=0) as screen, contextlib.suppress(OSError):  # how Linux tells the end
+    with (
+        open(master, "rb", buffering=0) as screen,
+        contextlib.suppress(OSError),
+    ):  # how Linux tells the end
         while chunk := screen.read(4096):
             printed += chunk
     return printed

@@ -32,12 +32,19 @@ def test_a_script_is_set_and_its_journal_read(process: Process, host: tuple[str,
     url = printed[0].partition("served at ")[2].partition(";")[0]
     assert printed[2].startswith(f"curl -s {url}/script -d ")
     assert sent(f"{url}/script", {"steps": ["missing_required"], "then": "good"}) == {"steps": 1}
-    request = {"model": "m", "messages": [{"role": "user", "content": "Find tea."}], "tools": json.loads(TOOLS)}
+    request = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "Find tea."}],
+        "tools": json.loads(TOOLS),
+    }
     answers = [sent(f"{url}/chat/completions", request)["choices"][0]["message"] for _ in range(2)]
     served = [json.loads(answer["tool_calls"][0]["function"]["arguments"]) for answer in answers]
     assert [*map(list, served)] == [[], ["query"]]
     journal = sent(f"{url}/journal")
-    assert (journal["spent"], [entry["request"] for entry in journal["requests"]]) == (True, [request] * 2)
+    assert (journal["spent"], [entry["request"] for entry in journal["requests"]]) == (
+        True,
+        [request] * 2,
+    )
     server.send_signal(signal.SIGINT)
     _, stderr = server.communicate(timeout=60)
     assert server.returncode == Status.INTERRUPTED

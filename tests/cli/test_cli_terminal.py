@@ -72,7 +72,9 @@ def test_the_heart_of_a_response_is_shown(raw: Any, expected: str) -> None:
 
 def test_a_refused_attempt_is_told_in_order() -> None:
     """The request, the reply and its faults are printed in this order, each with its label."""
-    issue = Issue.of(Code.TOOL_UNKNOWN, "/tool_calls/0/function/name", names="find", found='"search"')
+    issue = Issue.of(
+        Code.TOOL_UNKNOWN, "/tool_calls/0/function/name", names="find", found='"search"'
+    )
     attempt = Attempt(2, {}, SEARCH, (issue,), correction="Again:\n- this")
     lines = shown(attempt)
     assert [line[:HANGING].strip() for line in lines] == ["asked", "", "came", "wrong"]
@@ -92,7 +94,16 @@ def test_long_lines_hang(width: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "hostile", ["\x1b[31mred", "a\x9b2Jb", "\u202egnp", "a\rb", "x\nwrong  forged", "\x07", "[bold]x[/bold] :smile:"]
+    "hostile",
+    [
+        "\x1b[31mred",
+        "a\x9b2Jb",
+        "\u202egnp",
+        "a\rb",
+        "x\nwrong  forged",
+        "\x07",
+        "[bold]x[/bold] :smile:",
+    ],
 )
 def test_nothing_a_model_wrote_acts_on_the_terminal(hostile: str) -> None:
     """Control sequences, reordering marks, line breaks and markup come out as characters to be read."""

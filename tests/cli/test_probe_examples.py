@@ -29,7 +29,9 @@ def test_an_example_survives_what_models_get_wrong(
     command: Command, example: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing malformed is accepted, crashes it or leaks; with good replies after the fault it recovers."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(EXAMPLES), str(Path(strictreply.__file__).parents[1])]))
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(EXAMPLES), str(Path(strictreply.__file__).parents[1])])
+    )
     monkeypatch.syspath_prepend(EXAMPLES)
     chosen = ("--kind", "finish", "--kind", "tool", "--jobs", "1")
     done = command("probe", "--app", f"{example}:ask", *chosen, *SAID[example])

@@ -27,12 +27,16 @@ CHECK = Draft202012Validator.FORMAT_CHECKER
 def fits(name: str, value: object) -> bool:
     """Check a value against a published schema, as it stands in its file."""
     schema = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-    return Draft202012Validator(schema, format_checker=CHECK).is_valid(json.loads(json.dumps(value)))
+    return Draft202012Validator(schema, format_checker=CHECK).is_valid(
+        json.loads(json.dumps(value))
+    )
 
 
 def test_the_files_are_what_the_code_makes() -> None:
     """``python tools/write_schemas.py`` would change nothing."""
-    files = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in FOLDER.glob("*.json")}
+    files = {
+        path.stem: json.loads(path.read_text(encoding="utf-8")) for path in FOLDER.glob("*.json")
+    }
     assert files == SCHEMAS
 
 
@@ -48,7 +52,9 @@ def test_words_are_for_readers_of_any_language(name: str) -> None:
     """Only the whole has a title, and no description holds markup of Python's documentation."""
     parts = list(subschemas(SCHEMAS[name]))
     assert [part for part in parts[1:] if "title" in part] == []
-    assert not any(mark in part.get("description", "") for part in parts for mark in ("``", ":class:", "None"))
+    assert not any(
+        mark in part.get("description", "") for part in parts for mark in ("``", ":class:", "None")
+    )
 
 
 def subschemas(value: object) -> Iterator[dict[str, Any]]:
@@ -65,7 +71,9 @@ def subschemas(value: object) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize("name", ["issue", "attempt"])
 def test_every_member_is_described(name: str) -> None:
     """Each member of an issue and of an attempt is described: what null means, where a path begins."""
-    assert [key for key, part in SCHEMAS[name]["properties"].items() if not part.get("description")] == []
+    assert [
+        key for key, part in SCHEMAS[name]["properties"].items() if not part.get("description")
+    ] == []
 
 
 def story() -> tuple[sr.Attempt, ...]:
@@ -74,7 +82,9 @@ def story() -> tuple[sr.Attempt, ...]:
     good = completion(message(calls=[call("search", '{"query": "tea"}')]))
     policy = sr.RetryPolicy(wait=lambda _: 0.0)
     client = sr.wrap(Client(bad, TimeoutError(), bad, good), tools=[search], policy=policy)
-    exchange: sr.Exchange = client.exchange(model="m", messages=[{"role": "user", "content": "find tea"}])
+    exchange: sr.Exchange = client.exchange(
+        model="m", messages=[{"role": "user", "content": "find tea"}]
+    )
     return exchange.attempts
 
 
@@ -128,7 +138,14 @@ def test_what_is_no_attempt_does_not_fit(change: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"category": "OTHER"}, {"path": "tool_calls/0"}, {"found": "x" * 121}, {"code": ""}, {"more": ""}]
+    "change",
+    [
+        {"category": "OTHER"},
+        {"path": "tool_calls/0"},
+        {"found": "x" * 121},
+        {"code": ""},
+        {"more": ""},
+    ],
 )
 def test_what_is_no_issue_does_not_fit(change: dict[str, str]) -> None:
     """An unknown category, a path that is no pointer, an excerpt too long or another member is refused."""
@@ -139,7 +156,10 @@ def test_what_is_no_issue_does_not_fit(change: dict[str, str]) -> None:
 def test_every_code_and_category_fits() -> None:
     """Each fault of the table can be told as JSON."""
     for code in sr.Code:
-        assert fits("issue", sr.Issue(code.value, code.category, "/a~1b/0", "words", "hint", '"found"').to_dict())
+        assert fits(
+            "issue",
+            sr.Issue(code.value, code.category, "/a~1b/0", "words", "hint", '"found"').to_dict(),
+        )
 
 
 @sr.tool
@@ -175,7 +195,9 @@ NATIVE = sr.Contract(tools=[search], parallel=True, dialects="strict")
 @pytest.mark.req("T3")
 def test_the_text_union_agrees_with_the_contract(reply: object) -> None:
     """The published union and a contract give the same verdict on the shape of a reply."""
-    assert fits("assistant-reply.text", reply) is isinstance(TEXT.check(json.dumps(reply)), sr.Valid)
+    assert fits("assistant-reply.text", reply) is isinstance(
+        TEXT.check(json.dumps(reply)), sr.Valid
+    )
 
 
 @pytest.mark.parametrize(
@@ -185,7 +207,9 @@ def test_the_text_union_agrees_with_the_contract(reply: object) -> None:
         message("hello", tool_calls=[]),
         message("hello", tool_calls=None, refusal=None, function_call=None, annotations=[]),
         message("", [call("search", '{"query": "tea"}')]),
-        message(None, [call("search", '{"query": "tea"}', "a"), call("search", '{"query": "tea"}', "b")]),
+        message(
+            None, [call("search", '{"query": "tea"}', "a"), call("search", '{"query": "tea"}', "b")]
+        ),
         message(None, [call("search", '{"query": "tea"}') | {"type": None}]),
         message("hello", refusal="no"),
         message("hello", function_call={"name": "search", "arguments": "{}"}),
@@ -231,9 +255,22 @@ def test_recorded_replies_fit() -> None:
     with gzip.open(SHARED / "corpus" / "replies.jsonl.gz") as file:
         judged = [judge.judge(number, line) for number, line in enumerate(islice(file, 400), 1)]
     checked = [each for each in judged if isinstance(each, RecordedVerdict)]
-    faults = [issue for each in checked if isinstance(each.verdict, sr.Invalid) for issue in each.verdict.issues]
-    valid = [(each.recording, each.verdict.reply) for each in checked if isinstance(each.verdict, sr.Valid)]
-    native = [recording.response["choices"][0]["message"] for recording, _ in valid if recording.channel == "native"]
+    faults = [
+        issue
+        for each in checked
+        if isinstance(each.verdict, sr.Invalid)
+        for issue in each.verdict.issues
+    ]
+    valid = [
+        (each.recording, each.verdict.reply)
+        for each in checked
+        if isinstance(each.verdict, sr.Valid)
+    ]
+    native = [
+        recording.response["choices"][0]["message"]
+        for recording, _ in valid
+        if recording.channel == "native"
+    ]
     assert all((faults, valid, native))
     assert all(fits("issue", issue.to_dict()) for issue in faults)
     assert all(fits("assistant-reply", reply.to_dict()) for _, reply in valid)

@@ -88,13 +88,25 @@ def hostile() -> list[object]:
     final = {"next_action": "final_response"}
     function = SimpleNamespace(name="search", arguments=Raising())
     return [
-        *(Raising(), LateRaising(), RaisingMapping(), RaisingDict(final), RaisingText("{}"), Unequal()),
-        *({**final, "content": value} for value in (Raising(), RaisingDict(x=1), RaisingText("x"), Unequal())),
+        *(
+            Raising(),
+            LateRaising(),
+            RaisingMapping(),
+            RaisingDict(final),
+            RaisingText("{}"),
+            Unequal(),
+        ),
+        *(
+            {**final, "content": value}
+            for value in (Raising(), RaisingDict(x=1), RaisingText("x"), Unequal())
+        ),
         {"next_action": Unequal()},
         {Unequal(): 1, "next_action": "final_response", "content": "x"},
         {"role": "assistant", "content": RaisingText('{"next_action": "x"}')},
         {"role": Unequal(), "content": "x"},
-        SimpleNamespace(role="assistant", content=None, tool_calls=[SimpleNamespace(id="c", function=function)]),
+        SimpleNamespace(
+            role="assistant", content=None, tool_calls=[SimpleNamespace(id="c", function=function)]
+        ),
         SimpleNamespace(role="assistant", content=None, tool_calls=Unequal()),
         SimpleNamespace(choices=[SimpleNamespace(message=LateRaising(), finish_reason="stop")]),
         SimpleNamespace(role="error", content=Raising()),

@@ -15,7 +15,9 @@ class KeyedProcessor(ResponseProcessor):
 
     def can_process(self, response: Any) -> bool:
         """Return whether it is such an object; a member may not have another name."""
-        return len(response) == 1 and all("next_action" not in members for members in response.values())
+        return len(response) == 1 and all(
+            "next_action" not in members for members in response.values()
+        )
 
     def process(self, response: Any) -> dict[str, Any]:
         """Put the name among the members."""
@@ -34,7 +36,9 @@ class KeyedFormat(ActionFormat):
 
     def spell(self, action: dict[str, Any]) -> str:
         """Write an action."""
-        return json.dumps({action["next_action"]: {k: v for k, v in action.items() if k != "next_action"}})
+        return json.dumps(
+            {action["next_action"]: {k: v for k, v in action.items() if k != "next_action"}}
+        )
 
     def rule(self) -> str:
         """Return how an action is written."""

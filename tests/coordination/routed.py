@@ -43,42 +43,62 @@ ROUTER = Router(TEAM, tools=[search], leave=())
 # one fault of each category, as it may stand in a verdict
 FAULTS = {
     Category.FORMAT_ERROR: AgentReplyCode.ACTION_MISSING_FIELD.at("/next_action"),
-    Category.PERMISSION_ERROR: AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at("/action_input", names="Worker1"),
+    Category.PERMISSION_ERROR: AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(
+        "/action_input", names="Worker1"
+    ),
     Category.ACTION_ERROR: AgentReplyCode.ACTION_UNKNOWN.at("/next_action", names="invoke_agent"),
-    Category.API_TRANSIENT: Issue("api.service_unavailable", Category.API_TRANSIENT, "", "the API is not available"),
+    Category.API_TRANSIENT: Issue(
+        "api.service_unavailable", Category.API_TRANSIENT, "", "the API is not available"
+    ),
     Category.API_TERMINAL: Issue("api.authentication_failed", Category.API_TERMINAL, "", "no key"),
     Category.TOOL_ERROR: Issue("tool.failed", Category.TOOL_ERROR, "", "the tool failed"),
     Category.UNKNOWN: Issue("mystery", Category.UNKNOWN, "", "something is wrong"),
 }
 
 
-def verdict(reply: object, agent: str = "Coordinator", branch: Branch | None = None) -> ValidationResult:
+def verdict(
+    reply: object, agent: str = "Coordinator", branch: Branch | None = None
+) -> ValidationResult:
     """Judge a reply as the processor does."""
     return PROCESSOR.validate(reply, agent, branch)
 
 
-def invalid(*issues: Issue, suggestion: str | None = "one of these actions: …", **fields: Any) -> ValidationResult:
+def invalid(
+    *issues: Issue, suggestion: str | None = "one of these actions: …", **fields: Any
+) -> ValidationResult:
     """Make a verdict on a reply that did not fit."""
     return ValidationResult(
         False, error_message="it does not fit", retry_suggestion=suggestion, issues=issues, **fields
     )
 
 
-def valid(action: ActionType, *targets: str, origin: Origin = Origin.MODEL, **parsed: Any) -> ValidationResult:
+def valid(
+    action: ActionType, *targets: str, origin: Origin = Origin.MODEL, **parsed: Any
+) -> ValidationResult:
     """Make a verdict that says of itself that it is valid, whatever the topology says."""
     invocations = [AgentInvocation(target, f"ask {target}") for target in targets]
     members = {"next_action": action.value, **parsed}
     calls = parsed.get("tool_calls", [])
-    return ValidationResult(True, action, members, invocations=invocations, tool_calls=calls, origin=origin)
+    return ValidationResult(
+        True, action, members, invocations=invocations, tool_calls=calls, origin=origin
+    )
 
 
 def call(name: str = "search", arguments: str = '{"query": "AI"}') -> dict[str, Any]:
     """Write one tool call."""
-    return {"id": "call_123", "type": "function", "function": {"name": name, "arguments": arguments}}
+    return {
+        "id": "call_123",
+        "type": "function",
+        "function": {"name": name, "arguments": arguments},
+    }
 
 
 def decide(
-    result: ValidationResult, agent: str = "Coordinator", *, branch: Branch | None = None, **context: Any
+    result: ValidationResult,
+    agent: str = "Coordinator",
+    *,
+    branch: Branch | None = None,
+    **context: Any,
 ) -> RoutingDecision:
     """Route a verdict within the team, which can search and has no leave for anything."""
     return ROUTER.decide(result, branch or Branch(), RoutingContext(current_agent=agent, **context))

@@ -11,7 +11,10 @@ from strictreply.coordination.validation import ValidationProcessor
 
 GRAPH = Topology.of(
     [
-        *(("Coordinator", name) for name in ("DataAnalyzer", "Worker1", "Worker2", "Worker3", "User")),
+        *(
+            ("Coordinator", name)
+            for name in ("DataAnalyzer", "Worker1", "Worker2", "Worker3", "User")
+        ),
         *((name, "Coordinator") for name in ("Worker1", "Worker2")),
         ("Worker2", "Worker1"),
         ("DataAnalyzer", "End"),

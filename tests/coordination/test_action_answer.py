@@ -13,7 +13,18 @@ from hypothesis import strategies as st
 from coordination.team import CONVERSATION, PARALLEL, SEARCH, SPAWN, processor
 from openai_shapes import call, message
 from scripted import AsyncClient, Client, completion
-from strictreply import Contract, ContractError, DirectAnswer, Invalid, Issue, RetryPolicy, Tool, ToolCall, Valid, wrap
+from strictreply import (
+    Contract,
+    ContractError,
+    DirectAnswer,
+    Invalid,
+    Issue,
+    RetryPolicy,
+    Tool,
+    ToolCall,
+    Valid,
+    wrap,
+)
 from strictreply.contract._answer import Answer
 from strictreply.coordination._actions import ActionType, Branch, Permitted, ValidationResult
 from strictreply.coordination.formats import (
@@ -54,7 +65,9 @@ class Foreign(ResponseProcessor):
 
     def process(self, response: Any) -> dict[str, Any] | None:
         """Translate, or break where there is nothing to translate."""
-        action = {"final": "final_response", "hand": "invoke_agent", "call": "call_tool"}[response["custom_action"]]
+        action = {"final": "final_response", "hand": "invoke_agent", "call": "call_tool"}[
+            response["custom_action"]
+        ]
         return {"next_action": action, **response.get("members", {})}
 
     def priority(self) -> int:
@@ -73,7 +86,11 @@ class Marked(ResponseProcessor):
 
     def process(self, response: Any) -> dict[str, Any] | None:
         """Take the rest for the answer; nothing behind it is left to the next."""
-        return {"next_action": "final_response", "content": response[1:]} if len(response) > 1 else None
+        return (
+            {"next_action": "final_response", "content": response[1:]}
+            if len(response) > 1
+            else None
+        )
 
     def priority(self) -> int:
         """Rank between JSON and text."""
@@ -89,7 +106,11 @@ def brief(action: dict[str, Any], permitted: Permitted) -> None:
 def rare(action: dict[str, Any], permitted: Permitted) -> list[Issue]:
     """Refuse calls whose number is even."""
     odd = len(action["tool_calls"]) % 2
-    return [] if odd else [Issue("mine.even", Category.ACTION_ERROR, "/tool_calls", "must be an odd number")]
+    return (
+        []
+        if odd
+        else [Issue("mine.even", Category.ACTION_ERROR, "/tool_calls", "must be an odd number")]
+    )
 
 
 def late(args: Any) -> None:
@@ -104,7 +125,12 @@ CHECKED = Tool.from_json_schema("search", SEARCH.definition["function"]["paramet
 def furnished(written: Any, leniency: Any) -> ValidationProcessor:
     """Make a processor with everything that an application may add."""
     made = processor(response_format=written, extraction=leniency, tools=[CHECKED])
-    for one in (Foreign(), Marked(), TextResponseProcessor(), XMLResponseFormat().create_processor()):
+    for one in (
+        Foreign(),
+        Marked(),
+        TextResponseProcessor(),
+        XMLResponseFormat().create_processor(),
+    ):
         made.register_processor(one)
     made.register_action_validator("final_response", brief)
     made.register_action_validator("call_tool", rare)
@@ -112,10 +138,23 @@ def furnished(written: Any, leniency: Any) -> ValidationProcessor:
 
 
 WORDS = st.sampled_from(
-    [*ActionType, "Worker1", "DataAnalyzer", "Nobody", "search", "final", "hand", "call", "", "x" * 90]
+    [
+        *ActionType,
+        "Worker1",
+        "DataAnalyzer",
+        "Nobody",
+        "search",
+        "final",
+        "hand",
+        "call",
+        "",
+        "x" * 90,
+    ]
 )
 CALL = st.builds(
-    call, st.sampled_from(["search", "delete"]), st.fixed_dictionaries({"query": st.sampled_from(["q", "late", 1])})
+    call,
+    st.sampled_from(["search", "delete"]),
+    st.fixed_dictionaries({"query": st.sampled_from(["q", "late", 1])}),
 )
 CALLS = st.lists(CALL | WORDS, min_size=1, max_size=3)
 MEMBERS = st.dictionaries(
@@ -124,7 +163,11 @@ MEMBERS = st.dictionaries(
     max_size=2,
 )
 ACTIONS = st.builds(
-    lambda word, members, calls: {"next_action": word, **members, **({"tool_calls": calls} if calls else {})},
+    lambda word, members, calls: {
+        "next_action": word,
+        **members,
+        **({"tool_calls": calls} if calls else {}),
+    },
     WORDS,
     MEMBERS,
     st.none() | CALLS,
@@ -140,13 +183,19 @@ RIGHT = st.sampled_from(
 SHAPES = (
     ACTIONS
     | RIGHT
-    | st.builds(lambda word, members: {"custom_action": word, "members": members}, WORDS, ACTIONS | MEMBERS)
+    | st.builds(
+        lambda word, members: {"custom_action": word, "members": members}, WORDS, ACTIONS | MEMBERS
+    )
 )
 WRAPS = ["{}", "```json\n{}\n```", "Sure: {}", "<think>so</think>{}", "{}}", "#{}", "{} {}"]
 TEXTS = (
-    st.builds(lambda wrap, shape: wrap.replace("{}", json.dumps(shape)), st.sampled_from(WRAPS), SHAPES)
+    st.builds(
+        lambda wrap, shape: wrap.replace("{}", json.dumps(shape)), st.sampled_from(WRAPS), SHAPES
+    )
     | st.builds(XMLResponseFormat().spell, ACTIONS | RIGHT)
-    | st.sampled_from(["", " ", "#", "# done", "prose", "null", "[1]", '{"a":1,"a":2}', "<a>", "\ud800"])
+    | st.sampled_from(
+        ["", " ", "#", "# done", "prose", "null", "[1]", '{"a":1,"a":2}', "<a>", "\ud800"]
+    )
     | st.text(max_size=12)
 )
 
@@ -193,7 +242,9 @@ def test_a_client_s_loop_judges_as_the_processor_does(
 
 @pytest.mark.req("M1", "M48")
 @settings(max_examples=200, deadline=None)
-@given(content=st.none() | TEXTS, calls=CALLS, agent=st.sampled_from(["Coordinator", "DataAnalyzer"]))
+@given(
+    content=st.none() | TEXTS, calls=CALLS, agent=st.sampled_from(["Coordinator", "DataAnalyzer"])
+)
 def test_native_calls_are_judged_alike(content: str | None, calls: list[Any], agent: str) -> None:
     """A message with calls, too, whatever stands beside them: the same verdict, the calls being the core's."""
     made = furnished("json", "strict")
@@ -227,7 +278,9 @@ def test_a_wrapped_client_asks_again_until_the_action_fits(channel: Any) -> None
     good = INVOKE | {"action_input": "Coordinator"}
     spell = (lambda action: json.dumps({"answer": action})) if channel == "text" else json.dumps
     script = Client(completion(spell(bad)), completion(spell(good)))
-    client = wrap(script, contract=Contract(answer=answer, channel=channel), policy=RetryPolicy(max_retries=3))
+    client = wrap(
+        script, contract=Contract(answer=answer, channel=channel), policy=RetryPolicy(max_retries=3)
+    )
     exchange = client.exchange(model="m", messages=[{"role": "user", "content": "go"}])
     assert isinstance(exchange.reply, DirectAnswer)
     result = exchange.reply.answer
@@ -256,7 +309,10 @@ def test_an_answer_may_be_written_in_xml() -> None:
     assert isinstance(good, Valid)
     assert isinstance(good.reply, DirectAnswer)
     assert good.reply.answer.final_response == "x"
-    for text, code in (("<content>x", "format.syntax"), ("<next_action>dance</next_action>", "action.unknown")):
+    for text, code in (
+        ("<content>x", "format.syntax"),
+        ("<next_action>dance</next_action>", "action.unknown"),
+    ):
         bad = judge(message(text))
         assert isinstance(bad, Invalid)
         assert [issue.code for issue in bad.issues] == [code]
@@ -265,7 +321,9 @@ def test_an_answer_may_be_written_in_xml() -> None:
 
 def test_extra_members_are_the_format_s_to_allow() -> None:
     """The contract keeps the extra members that the processor keeps."""
-    verdict = contract(response_format=JSONResponseFormat(extra="allow")).check(message(json.dumps(FINAL | {"zzz": 1})))
+    verdict = contract(response_format=JSONResponseFormat(extra="allow")).check(
+        message(json.dumps(FINAL | {"zzz": 1}))
+    )
     assert isinstance(verdict, Valid)
 
 
@@ -346,8 +404,8 @@ def test_a_foreign_format_fails_closed() -> None:
             """Return the reader."""
             return Broken()
 
-    verdict = Contract(answer=processor(response_format=BrokenFormat()).answer_kind("Coordinator")).check(
-        message("<a/>")
-    )
+    verdict = Contract(
+        answer=processor(response_format=BrokenFormat()).answer_kind("Coordinator")
+    ).check(message("<a/>"))
     assert isinstance(verdict, Invalid)
     assert verdict.issues[0].code == "format.processor_failed"

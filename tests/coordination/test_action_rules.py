@@ -26,7 +26,11 @@ from strictreply.coordination._topology import Topology
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.values._issues import Category
 
-INVOKE = {"thought": "I need to analyze this data", "next_action": "invoke_agent", "action_input": "DataAnalyzer"}
+INVOKE = {
+    "thought": "I need to analyze this data",
+    "next_action": "invoke_agent",
+    "action_input": "DataAnalyzer",
+}
 INVOKE_WITH_REQUEST = {
     "next_action": "invoke_agent",
     "action_input": "DataAnalyzer",
@@ -50,16 +54,27 @@ PARALLEL_OF_THREE = {
 TOOL_OF_THE_CONCEPT = {
     "next_action": "call_tool",
     "tool_calls": [
-        {"id": "call_123", "type": "function", "function": {"name": "search", "arguments": '{"query": "data"}'}}
+        {
+            "id": "call_123",
+            "type": "function",
+            "function": {"name": "search", "arguments": '{"query": "data"}'},
+        }
     ],
 }
 TOOL_OF_THE_API = {
     "next_action": "call_tool",
     "tool_calls": [
-        {"id": "call_123", "type": "function", "function": {"name": "search", "arguments": '{"query": "AI trends"}'}}
+        {
+            "id": "call_123",
+            "type": "function",
+            "function": {"name": "search", "arguments": '{"query": "AI trends"}'},
+        }
     ],
 }
-FINAL_TEXT: dict[str, Any] = {"next_action": "final_response", "content": "Here is the analysis result..."}
+FINAL_TEXT: dict[str, Any] = {
+    "next_action": "final_response",
+    "content": "Here is the analysis result...",
+}
 FINAL_OF_THE_CONCEPT = {"next_action": "final_response", "content": "Analysis complete..."}
 FINAL_OBJECT = {
     "next_action": "final_response",
@@ -76,7 +91,11 @@ QUOTA = {
 }
 RATE_LIMIT = {
     "next_action": "error_recovery",
-    "error_details": {"type": "rate_limit", "message": "API rate limit exceeded", "retry_after": 60},
+    "error_details": {
+        "type": "rate_limit",
+        "message": "API rate limit exceeded",
+        "retry_after": 60,
+    },
     "suggested_action": "wait_and_retry",
 }
 END = {"next_action": "end_conversation"}
@@ -128,8 +147,12 @@ def test_the_actions_are_these_words() -> None:
 
 @pytest.mark.req("M16", "M17", "M18", "M19", "M20", "M21", "M22", "M23", "M37")
 @pytest.mark.parametrize(("reply", "action"), DOCUMENTED)
-@pytest.mark.parametrize("spell", [lambda reply: reply, json.dumps, lambda reply: message(json.dumps(reply))])
-def test_every_documented_reply_is_valid_where_permitted(reply: dict[str, Any], action: ActionType, spell: Any) -> None:
+@pytest.mark.parametrize(
+    "spell", [lambda reply: reply, json.dumps, lambda reply: message(json.dumps(reply))]
+)
+def test_every_documented_reply_is_valid_where_permitted(
+    reply: dict[str, Any], action: ActionType, spell: Any
+) -> None:
     """As a mapping, as text and as a message: the action the document names, and every member kept (trap 2.12 #4)."""
     result = judged(spell(reply), branch=BRANCHES.get(action), leave=LEAVE)
     assert (result.is_valid, result.action_type, result.issues) == (True, action, ())
@@ -141,13 +164,20 @@ def test_the_code_s_own_actions() -> None:
     """Two more are valid with an edge to User or expressly permitted; ``auto_retry`` is nobody's but the system's."""
     assert judged(ASK).action_type is ActionType.ASK_USER
     terminated = judged({"next_action": "terminate_workflow", "content": "done"}, leave=LEAVE)
-    assert (terminated.action_type, terminated.final_response) == (ActionType.TERMINATE_WORKFLOW, "done")
-    retried = judged({"next_action": "auto_retry", "error_details": {"type": "timeout", "message": "m"}})
+    assert (terminated.action_type, terminated.final_response) == (
+        ActionType.TERMINATE_WORKFLOW,
+        "done",
+    )
+    retried = judged(
+        {"next_action": "auto_retry", "error_details": {"type": "timeout", "message": "m"}}
+    )
     assert faults(retried) == [("action.not_permitted", "/next_action")]
 
 
 @pytest.mark.req("M26")
-@pytest.mark.parametrize("reply", [INVOKE, {key: INVOKE[key] for key in ("next_action", "action_input")}])
+@pytest.mark.parametrize(
+    "reply", [INVOKE, {key: INVOKE[key] for key in ("next_action", "action_input")}]
+)
 def test_one_agent_is_invoked(reply: dict[str, Any]) -> None:
     """The name in ``action_input`` is who follows."""
     result = judged(reply)
@@ -161,7 +191,9 @@ def test_one_agent_is_invoked(reply: dict[str, Any]) -> None:
 @pytest.mark.req("M27")
 def test_a_request_goes_with_the_invocation() -> None:
     """The request is what the agent is asked; without one it is None, and so it is with null."""
-    assert judged(INVOKE_WITH_REQUEST).invocations == [AgentInvocation("DataAnalyzer", "Analyze sales data for Q4")]
+    assert judged(INVOKE_WITH_REQUEST).invocations == [
+        AgentInvocation("DataAnalyzer", "Analyze sales data for Q4")
+    ]
     assert judged(INVOKE).invocations == [AgentInvocation("DataAnalyzer")]
     assert judged(INVOKE | {"request": {"quarter": 4}}).invocations[0].request == {"quarter": 4}
     assert judged(INVOKE | {"request": None}).invocations == [AgentInvocation("DataAnalyzer")]
@@ -170,28 +202,51 @@ def test_a_request_goes_with_the_invocation() -> None:
 @pytest.mark.req("M28")
 def test_action_input_may_list_invocations() -> None:
     """One, alone or in a list, is an invocation; more than one are parallel, each with its own request."""
-    one, other = {"agent_name": "Worker1", "request": "a"}, {"agent_name": "Worker2", "request": "b"}
+    one, other = (
+        {"agent_name": "Worker1", "request": "a"},
+        {"agent_name": "Worker2", "request": "b"},
+    )
     for asked in (one, [one]):
         alone = judged({"next_action": "invoke_agent", "action_input": asked})
-        assert (alone.action_type, alone.invocations) == (ActionType.INVOKE_AGENT, [AgentInvocation("Worker1", "a")])
+        assert (alone.action_type, alone.invocations) == (
+            ActionType.INVOKE_AGENT,
+            [AgentInvocation("Worker1", "a")],
+        )
     both = judged({"next_action": "invoke_agent", "action_input": [one, other]})
     assert both.action_type is ActionType.PARALLEL_INVOKE
-    assert [(made.agent_name, made.request) for made in both.invocations] == [("Worker1", "a"), ("Worker2", "b")]
+    assert [(made.agent_name, made.request) for made in both.invocations] == [
+        ("Worker1", "a"),
+        ("Worker2", "b"),
+    ]
 
 
 @pytest.mark.parametrize(
     ("reply", "expected"),
     [
         ({"action_input": []}, [("action.min_items", "/action_input")]),
-        ({"action_input": [{"request": "a"}]}, [("action.missing_field", "/action_input/0/agent_name")]),
-        ({"action_input": {"agent_name": "Worker1", "zzz": 1}}, [("action.extra_key", "/action_input")]),
-        ({"action_input": {"agent_name": "Worker1"}, "request": "r"}, [("action.request_misplaced", "/request")]),
-        ({"action_input": [{"agent_name": "Nobody"}]}, [("topology.not_allowed", "/action_input/0/agent_name")]),
+        (
+            {"action_input": [{"request": "a"}]},
+            [("action.missing_field", "/action_input/0/agent_name")],
+        ),
+        (
+            {"action_input": {"agent_name": "Worker1", "zzz": 1}},
+            [("action.extra_key", "/action_input")],
+        ),
+        (
+            {"action_input": {"agent_name": "Worker1"}, "request": "r"},
+            [("action.request_misplaced", "/request")],
+        ),
+        (
+            {"action_input": [{"agent_name": "Nobody"}]},
+            [("topology.not_allowed", "/action_input/0/agent_name")],
+        ),
         ({}, [("action.missing_field", "/action_input")]),
         ({"action_input": 7}, [("action.type", "/action_input")]),
     ],
 )
-def test_malformed_invocations_are_refused(reply: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+def test_malformed_invocations_are_refused(
+    reply: dict[str, Any], expected: list[tuple[str, str]]
+) -> None:
     """Each fault has its own code and place; a request that would belong to nobody is not dropped."""
     assert faults(judged({"next_action": "invoke_agent"} | reply)) == expected
 
@@ -223,9 +278,9 @@ def test_a_suggestion_offers_what_is_permitted() -> None:
     result = judged({"next_action": "parallel_invoke", "agents": ["Worker1", "Nobody"]})
     assert result.permitted is not None
     assert suggested_actions(result.issues, result.permitted) == result.permitted.actions
-    assert {action for action in ActionType if action.value in (result.retry_suggestion or "")} == set(
-        result.permitted.actions
-    )
+    assert {
+        action for action in ActionType if action.value in (result.retry_suggestion or "")
+    } == set(result.permitted.actions)
 
 
 @pytest.mark.req("M31")
@@ -243,7 +298,10 @@ def test_requests_and_agents_must_match() -> None:
     spawned = judged(bare, branch=SPAWN)
     assert faults(spawned) == [("action.missing_field", "/agent_requests")]
     assert spawned.error_category is Category.FORMAT_ERROR
-    listed = {"next_action": "invoke_agent", "action_input": [{"agent_name": "Worker1"}, {"agent_name": "Worker2"}]}
+    listed = {
+        "next_action": "invoke_agent",
+        "action_input": [{"agent_name": "Worker1"}, {"agent_name": "Worker2"}],
+    }
     assert [place for _, place in faults(judged(listed, branch=SPAWN))] == [
         "/action_input/0/request",
         "/action_input/1/request",
@@ -252,7 +310,9 @@ def test_requests_and_agents_must_match() -> None:
 
 def test_requests_that_share_a_trimmed_name_are_refused() -> None:
     """Two requests whose names differ by spaces cannot both be kept."""
-    doubled = PARALLEL_OF_TWO | {"agent_requests": {"Worker1": "a", " Worker1": "b", "Worker2": "c"}}
+    doubled = PARALLEL_OF_TWO | {
+        "agent_requests": {"Worker1": "a", " Worker1": "b", "Worker2": "c"}
+    }
     assert faults(judged(doubled)) == [("json.duplicate_key", "/agent_requests")]
 
 
@@ -265,7 +325,12 @@ def test_the_same_agent_twice_is_two_instances() -> None:
     assert [first.request, second.request] == ["a", "b"]
     for index, instance in enumerate((first, second)):
         name, number, tail = instance.instance_id.split("_")
-        assert (name, number, len(tail), set(tail) <= set("0123456789abcdef")) == ("Worker1", str(index), 8, True)
+        assert (name, number, len(tail), set(tail) <= set("0123456789abcdef")) == (
+            "Worker1",
+            str(index),
+            8,
+            True,
+        )
     assert first.instance_id != second.instance_id
     assert judged(reply).invocations == [first, second]
     assert judged(reply, branch=Branch("other")).invocations[0].instance_id != first.instance_id
@@ -275,7 +340,10 @@ def test_the_same_agent_twice_is_two_instances() -> None:
 def test_tool_calls_keep_their_shape() -> None:
     """One call as it was written, and its arguments read for whoever runs it."""
     result = judged(TOOL_OF_THE_API)
-    assert (result.action_type, result.tool_calls) == (ActionType.CALL_TOOL, TOOL_OF_THE_API["tool_calls"])
+    assert (result.action_type, result.tool_calls) == (
+        ActionType.CALL_TOOL,
+        TOOL_OF_THE_API["tool_calls"],
+    )
     assert [(made.tool, made.args, made.id) for made in result.calls] == [
         ("search", {"query": "AI trends"}, "call_123")
     ]
@@ -317,7 +385,11 @@ def test_arguments_that_are_no_json_are_not_empty_arguments() -> None:
 @pytest.mark.parametrize("content", ["done", {"title": "t", "sections": [1, {"a": None}]}, {}])
 def test_a_final_response_is_text_or_an_object(content: object) -> None:
     """The content comes out as it went in, also under the names that the code had for it."""
-    for reply in ({"content": content}, {"action_input": {"response": content}}, {"action_input": {"report": content}}):
+    for reply in (
+        {"content": content},
+        {"action_input": {"response": content}},
+        {"action_input": {"report": content}},
+    ):
         result = judged({"next_action": "final_response"} | reply)
         assert (result.action_type, result.final_response) == (ActionType.FINAL_RESPONSE, content)
         assert result.parsed_response == {"next_action": "final_response", "content": content}
@@ -350,8 +422,13 @@ def test_error_recovery_keeps_its_details(reply: dict[str, Any]) -> None:
     """Details and suggestion arrive as they were written, numbers as numbers; without details there is no recovery."""
     parsed = judged(reply).parsed_response
     assert parsed is not None
-    assert (parsed["error_details"], parsed["suggested_action"]) == (reply["error_details"], reply["suggested_action"])
-    assert faults(judged({"next_action": "error_recovery"})) == [("action.missing_field", "/error_details")]
+    assert (parsed["error_details"], parsed["suggested_action"]) == (
+        reply["error_details"],
+        reply["suggested_action"],
+    )
+    assert faults(judged({"next_action": "error_recovery"})) == [
+        ("action.missing_field", "/error_details")
+    ]
     bare = {"next_action": "error_recovery", "error_details": {"type": "x"}}
     assert faults(judged(bare)) == [("action.missing_field", "/error_details/message")]
 
@@ -371,13 +448,18 @@ def test_a_thought_is_always_optional(reply: dict[str, Any], action: ActionType)
 def test_a_question_asks_something(question: str) -> None:
     """A blank question is the wrong action, not a wrong format."""
     result = judged(ASK | {"question": question})
-    assert (faults(result), result.error_category) == ([("action.no_question", "/question")], Category.ACTION_ERROR)
+    assert (faults(result), result.error_category) == (
+        [("action.no_question", "/question")],
+        Category.ACTION_ERROR,
+    )
 
 
 @pytest.mark.req("M47")
 def test_names_are_trimmed_and_never_blank() -> None:
     """Spaces around a name are not part of it; a name of spaces is a fault of the reply, not an exception."""
-    assert judged({"next_action": "invoke_agent", "action_input": "  Worker1 "}).next_agents == ["Worker1"]
+    assert judged({"next_action": "invoke_agent", "action_input": "  Worker1 "}).next_agents == [
+        "Worker1"
+    ]
     spaced = PARALLEL_OF_TWO | {"agents": [" Worker1", "Worker2 "]}
     assert judged(spaced).next_agents == ["Worker1", "Worker2"]
     blank = judged({"next_action": "invoke_agent", "action_input": " "})
@@ -392,9 +474,13 @@ def test_every_shape_is_closed_and_names_its_action(action: ActionType) -> None:
     example = example_of(action, allowed, {"search": SEARCH})
     assert example is not None
     assert schema_of(action).check(example) == ()
-    assert [issue.code for issue in schema_of(action).check(example | {"zzz": 1})] == ["args.extra_key"]
+    assert [issue.code for issue in schema_of(action).check(example | {"zzz": 1})] == [
+        "args.extra_key"
+    ]
     assert schema_of(action, "allow").check(example | {"zzz": 1}) == ()
-    others = [other for other in ActionType if other is not action and not schema_of(other).check(example)]
+    others = [
+        other for other in ActionType if other is not action and not schema_of(other).check(example)
+    ]
     assert others == []
     assert document_of(action)["required"][0] == "next_action"
 
@@ -427,11 +513,18 @@ def test_a_union_spells_the_permitted_names_out() -> None:
 def test_every_need_is_somebody_s() -> None:
     """Each need stands behind an action, and each code of a need is one of permission or of actions."""
     assert {need for shape in SHAPES.values() for need in shape.needs} == set(Need)
-    assert {code.category for code in LACKING.values()} == {Category.PERMISSION_ERROR, Category.ACTION_ERROR}
+    assert {code.category for code in LACKING.values()} == {
+        Category.PERMISSION_ERROR,
+        Category.ACTION_ERROR,
+    }
 
 
 @pytest.mark.req("M15")
-@given(st.sampled_from(["formatter", "not allowed", "missing", "information", "summarizer_agent", "invoke_agent"]))
+@given(
+    st.sampled_from(
+        ["formatter", "not allowed", "missing", "information", "summarizer_agent", "invoke_agent"]
+    )
+)
 def test_verdicts_do_not_depend_on_names(name: str) -> None:
     """The same faults have the same codes for any names of agents and any texts (traps 2.12 #2, #3)."""
     graph = Topology.of([("A", name), (name, "A"), ("A", "User")], entry="A")
@@ -441,8 +534,14 @@ def test_verdicts_do_not_depend_on_names(name: str) -> None:
     bad = judge({"next_action": "invoke_agent", "action_input": f"{name} format"}, "A")
     assert faults(bad) == [("topology.not_allowed", "/action_input")]
     assert bad.error_category is Category.PERMISSION_ERROR
-    final = judge({"next_action": "final_response", "content": "not allowed: invalid format, missing field"}, name)
-    assert (final.code, final.error_category) == ("topology.may_not_finish", Category.PERMISSION_ERROR)
+    final = judge(
+        {"next_action": "final_response", "content": "not allowed: invalid format, missing field"},
+        name,
+    )
+    assert (final.code, final.error_category) == (
+        "topology.may_not_finish",
+        Category.PERMISSION_ERROR,
+    )
 
 
 def test_the_printed_ellipsis_is_not_json() -> None:

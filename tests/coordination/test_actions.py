@@ -10,7 +10,14 @@ from pydantic_core import to_jsonable_python
 
 from coordination.team import SEARCH, judged, processor
 from openai_shapes import call, message
-from strictreply.coordination._actions import ActionType, AgentInvocation, Branch, BranchType, Origin, ValidationResult
+from strictreply.coordination._actions import (
+    ActionType,
+    AgentInvocation,
+    Branch,
+    BranchType,
+    Origin,
+    ValidationResult,
+)
 from strictreply.values._issues import Category
 
 
@@ -39,21 +46,33 @@ def test_next_agents_are_the_invocations_in_order() -> None:
     assert (both.next_agents, both.next_agent) == (["A", "B"], None)
     one = ValidationResult(is_valid=True, invocations=[AgentInvocation("A")])
     assert (one.next_agents, one.next_agent) == (["A"], "A")
-    assert (ValidationResult(is_valid=True).next_agents, ValidationResult(is_valid=True).next_agent) == ([], None)
+    assert (
+        ValidationResult(is_valid=True).next_agents,
+        ValidationResult(is_valid=True).next_agent,
+    ) == ([], None)
 
 
 @pytest.mark.req("M13")
 def test_what_follows_is_read_off_the_action() -> None:
     """Which actions end the branch, and which one goes on with tools."""
     for action in ActionType:
-        result = ValidationResult(is_valid=True, action_type=action, parsed_response={"content": "c"})
+        result = ValidationResult(
+            is_valid=True, action_type=action, parsed_response={"content": "c"}
+        )
         assert result.should_end_branch is (
-            action.value in {"final_response", "end_conversation", "terminal_error", "terminate_workflow"}
+            action.value
+            in {"final_response", "end_conversation", "terminal_error", "terminate_workflow"}
         )
         assert result.requires_tool_continuation is (action is ActionType.CALL_TOOL)
-        assert result.final_response == ("c" if action.value in {"final_response", "terminate_workflow"} else None)
+        assert result.final_response == (
+            "c" if action.value in {"final_response", "terminate_workflow"} else None
+        )
     invalid = ValidationResult(is_valid=False, action_type=ActionType.FINAL_RESPONSE)
-    assert (invalid.should_end_branch, invalid.requires_tool_continuation, invalid.final_response) == (
+    assert (
+        invalid.should_end_branch,
+        invalid.requires_tool_continuation,
+        invalid.final_response,
+    ) == (
         False,
         False,
         None,
@@ -79,11 +98,18 @@ def test_faults_have_code_category_and_place() -> None:
         "/action_input",
     )
     good = judged({"next_action": "invoke_agent", "action_input": "Worker1"})
-    assert (good.code, good.error_category, good.error_message, good.retry_suggestion) == ("", None, None, None)
+    assert (good.code, good.error_category, good.error_message, good.retry_suggestion) == (
+        "",
+        None,
+        None,
+        None,
+    )
     assert good.origin is Origin.MODEL
 
 
-@pytest.mark.parametrize("reply", [message(calls=[call("search", {"query": "q"})]), {"next_action": "dance"}])
+@pytest.mark.parametrize(
+    "reply", [message(calls=[call("search", {"query": "q"})]), {"next_action": "dance"}]
+)
 def test_results_are_json_safe(reply: object) -> None:
     """A result can be logged, sent and kept: it holds names, no tools and no topology."""
     written = json.dumps(to_jsonable_python(judged(reply)))
@@ -97,7 +123,11 @@ def test_nothing_the_model_wrote_is_in_our_words() -> None:
         {"next_action": canary},
         {"next_action": "invoke_agent", "action_input": canary},
         {"next_action": "invoke_agent", "action_input": "Worker1", canary: 1},
-        {"next_action": "parallel_invoke", "agents": ["Worker1", "Worker2"], "agent_requests": {canary: "x"}},
+        {
+            "next_action": "parallel_invoke",
+            "agents": ["Worker1", "Worker2"],
+            "agent_requests": {canary: "x"},
+        },
         {"next_action": "call_tool", "tool_calls": [call(canary, {})]},
         {"next_action": "call_tool", "tool_calls": [call("search", {canary: 1})]},
         f'{{"{canary}": {{"{canary}": NaN}}}}',
@@ -105,13 +135,22 @@ def test_nothing_the_model_wrote_is_in_our_words() -> None:
     ):
         result = judged(reply)
         assert not result.is_valid
-        told = [result.error_message, result.retry_suggestion, *(f"{i.path}{i.message}{i.hint}" for i in result.issues)]
+        told = [
+            result.error_message,
+            result.retry_suggestion,
+            *(f"{i.path}{i.message}{i.hint}" for i in result.issues),
+        ]
         assert canary not in str(told)
 
 
 def test_branches_are_values() -> None:
     """A branch is simple and young unless it says otherwise, and judging never changes it."""
     branch = Branch()
-    assert (branch.type, branch.turns, branch.max_turns, branch.is_parallel_spawn) == (BranchType.SIMPLE, 0, 5, False)
+    assert (branch.type, branch.turns, branch.max_turns, branch.is_parallel_spawn) == (
+        BranchType.SIMPLE,
+        0,
+        5,
+        False,
+    )
     processor(tools=[SEARCH]).validate({"next_action": "end_conversation"}, "Coordinator", branch)
     assert branch == Branch()

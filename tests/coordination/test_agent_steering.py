@@ -39,7 +39,11 @@ BAD_FORMAT = (FAULTS[Category.FORMAT_ERROR],)
 
 def text(retry_count: int = 1, issues: tuple[Issue, ...] = BAD_FORMAT, **changes: Any) -> str:
     """Return what the coordinator is told."""
-    said: dict[str, Any] = {"permitted": COORDINATOR, "issues": issues, "retry_count": retry_count} | changes
+    said: dict[str, Any] = {
+        "permitted": COORDINATOR,
+        "issues": issues,
+        "retry_count": retry_count,
+    } | changes
     return steering_text(SteeringContext(**said))
 
 
@@ -67,7 +71,9 @@ def names_in(told: str, names: Iterable[str]) -> set[str]:
 
 
 @pytest.mark.req("M65")
-@pytest.mark.parametrize("written", [JSONResponseFormat(), XMLResponseFormat()], ids=lambda written: written.name)
+@pytest.mark.parametrize(
+    "written", [JSONResponseFormat(), XMLResponseFormat()], ids=lambda written: written.name
+)
 @pytest.mark.parametrize(
     ("reply", "code"),
     [
@@ -81,7 +87,11 @@ def names_in(told: str, names: Iterable[str]) -> set[str]:
 def test_a_bad_format_is_told_the_members(reply: str, code: str, written: ActionFormat) -> None:
     """For an unreadable reply the agent gets the format and both its members, in every mode."""
     result = verdict(reply)
-    assert (result.is_valid, result.code, result.error_category) == (False, code, Category.FORMAT_ERROR)
+    assert (result.is_valid, result.code, result.error_category) == (
+        False,
+        code,
+        Category.FORMAT_ERROR,
+    )
     found = text(issues=result.issues, response_format=written)
     routed = decide(result).next_steps[0].steering or ""
     for told in (found, generate_steering(result, COORDINATOR) or "", routed):
@@ -96,9 +106,16 @@ def test_a_bad_format_is_told_the_members(reply: str, code: str, written: Action
 @pytest.mark.req("M65", "M66")
 def test_the_verdict_alone_is_enough() -> None:
     """As the document prints it: what the reply was held to is what is told, in the format that is named."""
-    prose, denied = verdict("prose"), verdict({"next_action": "invoke_agent", "action_input": "Z"}, "Worker1")
-    assert generate_steering(prose) == generate_steering(prose, COORDINATOR) == text(1, prose.issues)
-    assert names_in(generate_steering(denied) or "", TEAM.agents) == set(TEAM.allowed_targets("Worker1"))
+    prose, denied = (
+        verdict("prose"),
+        verdict({"next_action": "invoke_agent", "action_input": "Z"}, "Worker1"),
+    )
+    assert (
+        generate_steering(prose) == generate_steering(prose, COORDINATOR) == text(1, prose.issues)
+    )
+    assert names_in(generate_steering(denied) or "", TEAM.agents) == set(
+        TEAM.allowed_targets("Worker1")
+    )
     spelled = generate_steering(prose, response_format=XMLResponseFormat())
     assert spelled == text(1, prose.issues, response_format=XMLResponseFormat())
     with pytest.raises(ContractError):
@@ -106,7 +123,9 @@ def test_the_verdict_alone_is_enough() -> None:
 
 
 @pytest.mark.req("M65")
-@pytest.mark.parametrize("category", [category for category in Category if category is not Category.FORMAT_ERROR])
+@pytest.mark.parametrize(
+    "category", [category for category in Category if category is not Category.FORMAT_ERROR]
+)
 def test_only_a_bad_format_is_told_of_formats(category: Category) -> None:
     """The correction of a readable reply does not explain the format."""
     assert names_in(text(1, (FAULTS[category],)), ("JSON", "XML")) == set()
@@ -127,7 +146,9 @@ def test_a_valid_reply_is_told_nothing() -> None:
     """A valid reply adds nothing to the next prompt."""
     result = verdict({"next_action": "invoke_agent", "action_input": "Worker1"})
     assert generate_steering(result, COORDINATOR) is None
-    assert AgentSteering().prompt(SteeringContext(permitted=COORDINATOR, issues=result.issues)) is None
+    assert (
+        AgentSteering().prompt(SteeringContext(permitted=COORDINATOR, issues=result.issues)) is None
+    )
 
 
 @pytest.mark.req("M68")
@@ -163,7 +184,8 @@ def test_a_verdict_without_issues_is_told_something() -> None:
 
 @pytest.mark.req("M71")
 @pytest.mark.parametrize(
-    "reply", ["prose", '{"next_action":"dance"}', '{"next_action":"invoke_agent","action_input":"Z"}']
+    "reply",
+    ["prose", '{"next_action":"dance"}', '{"next_action":"invoke_agent","action_input":"Z"}'],
 )
 def test_what_is_retried_has_a_suggestion(reply: object) -> None:
     """Every failure that the router retries has a suggestion to retry with, and the printed use of it works."""
@@ -188,7 +210,9 @@ def test_each_mode_speaks_when_it_says(mode: str, spoken: set[tuple[bool, bool]]
     steering = AgentSteering(mode)
     for failed, again in product((False, True), repeat=2):
         context = SteeringContext(
-            permitted=COORDINATOR, issues=BAD_FORMAT if failed else (), retry_count=1 if again else 0
+            permitted=COORDINATOR,
+            issues=BAD_FORMAT if failed else (),
+            retry_count=1 if again else 0,
         )
         assert (steering.prompt(context) is not None) is ((failed, again) in spoken)
 
@@ -212,11 +236,15 @@ def test_each_tier_says_more() -> None:
 
 
 @pytest.mark.req("M75")
-@pytest.mark.parametrize("category", [Category.FORMAT_ERROR, Category.ACTION_ERROR, Category.UNKNOWN])
+@pytest.mark.parametrize(
+    "category", [Category.FORMAT_ERROR, Category.ACTION_ERROR, Category.UNKNOWN]
+)
 def test_a_generic_text_names_no_peer(category: Category) -> None:
     """The first two retries name neither the agent nor anybody it may hand over to; the third lists the actions."""
     fault = (
-        AgentReplyCode.ACTION_UNKNOWN.at("/next_action", names="those") if category is Category.ACTION_ERROR else None
+        AgentReplyCode.ACTION_UNKNOWN.at("/next_action", names="those")
+        if category is Category.ACTION_ERROR
+        else None
     )
     issues = (fault or FAULTS[category],)
     for count in (0, 1, 2):
@@ -246,7 +274,9 @@ def test_the_last_tier_names_the_agent_a_peer_and_the_exact_reply(agent: str) ->
         (Permitted("A", (ActionType.CALL_TOOL,), (), ("search",)), ActionType.CALL_TOOL),
     ],
 )
-def test_who_may_only_finish_ask_or_call_is_shown_that(allowed: Permitted, action: ActionType) -> None:
+def test_who_may_only_finish_ask_or_call_is_shown_that(
+    allowed: Permitted, action: ActionType
+) -> None:
     """Where no hand-over is permitted, the example is of the permitted action."""
     assert example_in(text(4, permitted=allowed, tools={"search": search}))["next_action"] == action
 
@@ -279,7 +309,12 @@ def test_a_transient_failure_is_told_shortly(kind: ApiErrorClass, count: int) ->
     told = text(count, (ApiError(kind).issue,))
     assert (insists(told), faults_in(told), example_in(told)) == (False, [], None)
     assert kind.value in told
-    assert names_in(told, ("JSON", "{", "[", '"', "next_action", "action_input", *ActionType, *TEAM.agents)) == set()
+    assert (
+        names_in(
+            told, ("JSON", "{", "[", '"', "next_action", "action_input", *ActionType, *TEAM.agents)
+        )
+        == set()
+    )
     assert len(told) < len(text(count))
 
 
@@ -317,7 +352,10 @@ def test_a_context_is_equal_to_another_of_the_same_values() -> None:
 def test_threads_are_counted_alike() -> None:
     """No injection of any thread is lost."""
     steering, context = AgentSteering(), SteeringContext(permitted=COORDINATOR, issues=BAD_FORMAT)
-    threads = [threading.Thread(target=lambda: [steering.prompt(context) for _ in range(200)]) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: [steering.prompt(context) for _ in range(200)])
+        for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -335,7 +373,9 @@ def examples_in(told: str) -> list[str]:
 def test_every_example_shown_is_valid(agent: str) -> None:
     """Every example in a steering text passes the validation of that agent, in its format."""
     for written in (None, XMLResponseFormat(), KeyedFormat()):
-        processor = ValidationProcessor(TEAM, *([] if written is None else [written]), tools=[search])
+        processor = ValidationProcessor(
+            TEAM, *([] if written is None else [written]), tools=[search]
+        )
         allowed = processor.terms(agent).permitted
         known: dict[str, Any] = {} if written is None else {"response_format": written}
         shown = examples_in(text(4, permitted=allowed, tools={"search": search}, **known))
@@ -344,11 +384,19 @@ def test_every_example_shown_is_valid(agent: str) -> None:
         assert (written or JSONResponseFormat()).reminder() in text(1, permitted=allowed, **known)
 
 
-NAMES = st.text(min_size=1, max_size=60).filter(lambda name: name.strip() == name and name not in {USER, "End"})
+NAMES = st.text(min_size=1, max_size=60).filter(
+    lambda name: name.strip() == name and name not in {USER, "End"}
+)
 
 
-@given(st.lists(NAMES, min_size=2, max_size=40, unique=True), st.sampled_from(list(FAULTS.values())), st.integers(0, 6))
-def test_any_names_make_a_bounded_text_with_whole_examples(names: list[str], fault: Issue, count: int) -> None:
+@given(
+    st.lists(NAMES, min_size=2, max_size=40, unique=True),
+    st.sampled_from(list(FAULTS.values())),
+    st.integers(0, 6),
+)
+def test_any_names_make_a_bounded_text_with_whole_examples(
+    names: list[str], fault: Issue, count: int
+) -> None:
     """For any names of agents, a text is at most 2 KB of UTF-8, and its examples are whole JSON."""
     first, *others = names
     team = Topology.of({first: [*others, USER], **{name: [USER] for name in others}})
@@ -368,7 +416,11 @@ def test_nothing_that_a_model_wrote_is_repeated(word: str) -> None:
         {"next_action": "invoke_agent", "action_input": canary},
         {"next_action": "final_response", "content": "x", canary: 1},
         {"next_action": "invoke_agent", "action_input": {"agent_name": "Worker1", canary: canary}},
-        {"next_action": "parallel_invoke", "agents": ["Worker1", canary], "agent_requests": {canary: canary}},
+        {
+            "next_action": "parallel_invoke",
+            "agents": ["Worker1", canary],
+            "agent_requests": {canary: canary},
+        },
         f"{canary} {{",
     ):
         result = PROCESSOR.validate(reply, "Coordinator")
@@ -378,7 +430,10 @@ def test_nothing_that_a_model_wrote_is_repeated(word: str) -> None:
         assert "CANARY" not in str(decide(result).next_steps[0].steering)
 
 
-@given(st.permutations(["formatter", "not allowed", "missing", "invalid format"]), st.sampled_from(list(Category)))
+@given(
+    st.permutations(["formatter", "not allowed", "missing", "invalid format"]),
+    st.sampled_from(list(Category)),
+)
 def test_names_do_not_change_what_is_said(names: list[str], category: Category) -> None:
     """Two teams that differ in names alone are told the same with the names exchanged."""
 
@@ -396,7 +451,10 @@ def test_names_do_not_change_what_is_said(names: list[str], category: Category) 
 
 def test_faults_that_do_not_fit_are_left_out_whole() -> None:
     """Of many long faults those that fit are listed whole; the advice and the example are always there."""
-    many = tuple(Issue(f"mine.{n}", Category.FORMAT_ERROR, f"/f{n}", f"fault {n} " + "x" * 300) for n in range(12))
+    many = tuple(
+        Issue(f"mine.{n}", Category.FORMAT_ERROR, f"/f{n}", f"fault {n} " + "x" * 300)
+        for n in range(12)
+    )
     lines = text(4, many).splitlines()
     assert lines[0].startswith("Still not valid")
     assert json.loads(lines[-1])["next_action"] == "invoke_agent"

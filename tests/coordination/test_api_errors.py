@@ -24,7 +24,14 @@ RETRY, END, ASK = ActionType.AUTO_RETRY, ActionType.TERMINAL_ERROR, ActionType.E
 ACTIONS = {
     **dict.fromkeys(("timeout", "network_error", "service_unavailable", "rate_limit"), RETRY),
     **dict.fromkeys(
-        ("authentication_failed", "permission_denied", "invalid_model", "invalid_request", "request_too_large"), END
+        (
+            "authentication_failed",
+            "permission_denied",
+            "invalid_model",
+            "invalid_request",
+            "request_too_large",
+        ),
+        END,
     ),
     **dict.fromkeys(
         (
@@ -52,7 +59,9 @@ def test_each_class_has_one_reaction(word: str, action: ActionType) -> None:
 @pytest.mark.req("M83")
 def test_a_rate_limit_is_retried_after_the_servers_wait() -> None:
     """A rate limit is tried again, and the seconds that the server asked for go with the action."""
-    result = read(classification="rate_limit", retry_after=60).to_result(agent="A", branch_id="main")
+    result = read(classification="rate_limit", retry_after=60).to_result(
+        agent="A", branch_id="main"
+    )
     assert (result.action_type, result.origin) == (RETRY, Origin.SYSTEM)
     assert result.parsed_response is not None
     assert result.parsed_response["error_details"]["retry_after"] == 60
@@ -61,7 +70,12 @@ def test_a_rate_limit_is_retried_after_the_servers_wait() -> None:
 @pytest.mark.req("M83")
 def test_what_nobody_knows_is_unknown() -> None:
     """A class that does not exist, or none at all, is unknown, and goes to the user."""
-    for report in ({"classification": "moon_phase"}, {}, {"classification": ["timeout"]}, {"classification": None}):
+    for report in (
+        {"classification": "moon_phase"},
+        {},
+        {"classification": ["timeout"]},
+        {"classification": None},
+    ):
         assert ApiError.of_report(report).classification is ApiErrorClass.UNKNOWN
         assert ApiError.of_report(report).action is ASK
 
@@ -75,9 +89,14 @@ def test_what_must_not_be_retried_is_brought_to_the_user() -> None:
 @pytest.mark.req("M85")
 def test_a_terminal_error_says_why_the_run_ends() -> None:
     """An authentication error carries its reason to the end; a transient one has none."""
-    result = read(classification="authentication_failed", message="bad key").to_result(agent="A", branch_id="main")
+    result = read(classification="authentication_failed", message="bad key").to_result(
+        agent="A", branch_id="main"
+    )
     assert result.parsed_response is not None
-    assert (result.action_type, result.parsed_response["termination_reason"]) == (END, "authentication_failed")
+    assert (result.action_type, result.parsed_response["termination_reason"]) == (
+        END,
+        "authentication_failed",
+    )
     assert result.parsed_response["error"] == "bad key"
     assert "termination_reason" not in (
         read(classification="timeout").to_result(agent="A", branch_id="b").parsed_response or {}
@@ -87,7 +106,11 @@ def test_a_terminal_error_says_why_the_run_ends() -> None:
 @pytest.mark.req("M85")
 def test_missing_credits_suggest_what_to_do() -> None:
     """The suggestion of the report comes first, then that credits are needed, then the retry."""
-    report = {"classification": "insufficient_credits", "suggested_action": "call Ann", "limits": {"usd": [1]}}
+    report = {
+        "classification": "insufficient_credits",
+        "suggested_action": "call Ann",
+        "limits": {"usd": [1]},
+    }
     before = copy.deepcopy(report)
     error = ApiError.of_report(report)
     result = error.to_result(agent="A", branch_id="main")
@@ -103,7 +126,9 @@ def test_missing_credits_suggest_what_to_do() -> None:
 def test_a_recovery_says_who_failed_where() -> None:
     """Agent and branch go with a recovery, and not with a terminal error."""
     recovery = read(classification="unknown").to_result(agent="A", branch_id="b7").parsed_response
-    terminal = read(classification="invalid_model").to_result(agent="A", branch_id="b7").parsed_response
+    terminal = (
+        read(classification="invalid_model").to_result(agent="A", branch_id="b7").parsed_response
+    )
     assert recovery is not None
     assert terminal is not None
     assert recovery["retry_context"] == {"agent_name": "A", "branch_id": "b7"}
@@ -113,10 +138,19 @@ def test_a_recovery_says_who_failed_where() -> None:
 @pytest.mark.req("M87")
 def test_a_message_that_reports_no_error_is_refused() -> None:
     """Only a message with the role ``error`` is read as one."""
-    for message in ({"role": "assistant", "content": "hi"}, {}, None, "error", SimpleNamespace(role="user")):
+    for message in (
+        {"role": "assistant", "content": "hi"},
+        {},
+        None,
+        "error",
+        SimpleNamespace(role="user"),
+    ):
         read_message = read_error_message(message)
         assert isinstance(read_message, Invalid)
-        assert (read_message.issues[0].code, read_message.issues[0].path) == (Code.SHAPE_WRONG_TYPE, "/role")
+        assert (read_message.issues[0].code, read_message.issues[0].path) == (
+            Code.SHAPE_WRONG_TYPE,
+            "/role",
+        )
 
 
 @pytest.mark.req("M87")
@@ -158,7 +192,9 @@ def test_a_wait_that_is_no_number_of_seconds_is_not_kept(wait: object) -> None:
         (ConnectionError(), "network_error", RETRY),
     ],
 )
-def test_exceptions_of_an_sdk_are_classified(error: Exception, kind: str, action: ActionType) -> None:
+def test_exceptions_of_an_sdk_are_classified(
+    error: Exception, kind: str, action: ActionType
+) -> None:
     """An SDK's exception is read by the core, and its kind is one of the published classes."""
     known = ApiError.of_exception(error)
     assert known is not None
@@ -198,7 +234,11 @@ def test_the_issue_of_an_error_is_our_own_words() -> None:
     assert read(classification="unknown", message="SECRET").issue.message.find("SECRET") == -1
 
 
-@given(st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists)))
+@given(
+    st.dictionaries(
+        st.text(), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists)
+    )
+)
 def test_any_report_is_read(report: dict[str, Any]) -> None:
     """Any report is read and becomes an action of the system."""
     result = ApiError.of_report(report).to_result(agent="A", branch_id="b")

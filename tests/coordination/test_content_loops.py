@@ -30,7 +30,8 @@ def talked(times: int, agent: str = "Coordinator", words: str = "Let me think") 
 
 
 @pytest.mark.parametrize(
-    ("count", "expected"), [(0, CallModel()), (1, CallModel()), (2, CallModel(steer=True)), (9, CallModel(steer=True))]
+    ("count", "expected"),
+    [(0, CallModel()), (1, CallModel()), (2, CallModel(steer=True)), (9, CallModel(steer=True))],
 )
 def test_below_the_limit_the_model_is_asked(count: int, expected: CallModel) -> None:
     """From the second reply of words on the agent is steered; one below the limit it is still asked."""
@@ -43,7 +44,9 @@ def test_talk_after_a_steering_is_a_loop(count: int, *, expected: bool) -> None:
     assert ContentLoopGuard().talks_on(talked(count)) is expected
 
 
-@pytest.mark.parametrize(("limit", "guard"), [(10, ContentLoopGuard()), (3, ContentLoopGuard(hard_limit=3))])
+@pytest.mark.parametrize(
+    ("limit", "guard"), [(10, ContentLoopGuard()), (3, ContentLoopGuard(hard_limit=3))]
+)
 def test_at_the_limit_no_model_is_asked(limit: int, guard: ContentLoopGuard) -> None:
     """An agent that only talks costs exactly as many calls as the limit says, and then fails."""
     model = Client(*[completion("Let me think")] * (limit + 1))
@@ -64,7 +67,9 @@ def test_an_action_begins_anew() -> None:
 def test_the_diagnosis_says_what_is_known() -> None:
     """It has the agent, the count, what could have been called, the last words, and where to look first."""
     allowed = permitted_actions(TEAM, "Coordinator", tools=["search"])
-    found = ContentLoopGuard().next(talked(10, words="x" * 500), actions=allowed.actions, tools=allowed.tools)
+    found = ContentLoopGuard().next(
+        talked(10, words="x" * 500), actions=allowed.actions, tools=allowed.tools
+    )
     assert isinstance(found, ContentLoop)
     assert (found.agent, found.count) == ("Coordinator", 10)
     assert (found.actions, found.tools) == (allowed.actions, ("search",))
@@ -95,7 +100,9 @@ def test_a_threshold_that_makes_no_sense_is_refused(threshold: int, limit: int) 
 
 
 @given(st.lists(st.booleans(), max_size=60), st.integers(1, 5), st.integers(1, 5))
-def test_the_model_is_never_asked_beyond_the_limit(acts: list[bool], threshold: int, above: int) -> None:
+def test_the_model_is_never_asked_beyond_the_limit(
+    acts: list[bool], threshold: int, above: int
+) -> None:
     """In any run the replies of words in a row never exceed the limit, and steering begins at the threshold."""
     guard = ContentLoopGuard(threshold, threshold + above)
     streak = ContentStreak("A")

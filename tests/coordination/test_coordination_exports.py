@@ -13,7 +13,15 @@ import pytest
 
 from coordination.tutor import state_with
 from strictreply import coordination
-from strictreply.coordination import END, END_NODE, HUMAN_INPUT, USER, Topology, request_human_input, route_next
+from strictreply.coordination import (
+    END,
+    END_NODE,
+    HUMAN_INPUT,
+    USER,
+    Topology,
+    request_human_input,
+    route_next,
+)
 
 
 def test_all_is_what_is_public() -> None:
@@ -53,13 +61,21 @@ def classes_in(annotation: object) -> Iterator[type]:
         yield from classes_in(part)
 
 
-@pytest.mark.parametrize("name", [name for name in coordination.__all__ if callable(getattr(coordination, name))])
+@pytest.mark.parametrize(
+    "name", [name for name in coordination.__all__ if callable(getattr(coordination, name))]
+)
 def test_what_an_export_names_can_be_imported(name: str) -> None:
     """Every class of ours that the annotations of an export name is found where it says it is, under a public name."""
     exported = getattr(coordination, name)
     hints = [typing.get_type_hints(function) for function in functions_of(exported)]
     if isinstance(exported, type):
-        hints.append({key: hint for key, hint in typing.get_type_hints(exported).items() if not key.startswith("_")})
+        hints.append(
+            {
+                key: hint
+                for key, hint in typing.get_type_hints(exported).items()
+                if not key.startswith("_")
+            }
+        )
     for one in {one for found in hints for hint in found.values() for one in classes_in(hint)}:
         assert getattr(importlib.import_module(one.__module__), one.__name__) is one
         assert not one.__name__.startswith("_")
@@ -76,4 +92,7 @@ def test_two_ends_have_two_names() -> None:
     assert (END_NODE, topology.may_finish("B"), topology.may_ask_user("B")) == ("End", True, False)
     with pytest.raises(coordination.DeclarationError) as mixed:
         Topology.of({"A": [END]})
-    assert (mixed.value.issues[0].code, "End" in mixed.value.issues[0].hint) == ("topology.unknown_agent", True)
+    assert (mixed.value.issues[0].code, "End" in mixed.value.issues[0].hint) == (
+        "topology.unknown_agent",
+        True,
+    )

@@ -27,7 +27,11 @@ def test_the_page_runs() -> None:
     """The page prints what it shows and warns of nothing; it registers a format, so it has its own interpreter."""
     script = "from pages import Page; Page.named('coordination.md').run()"
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script], cwd=TESTS, capture_output=True, encoding="utf-8", check=False
+        [sys.executable, "-W", "error", "-c", script],
+        cwd=TESTS,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "".join(PAGE.shown)

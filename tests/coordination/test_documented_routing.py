@@ -41,20 +41,39 @@ def _no_limit_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("fields", "limit", "target"),
     [
-        pytest.param({"loop_count": 11, "next_agent": "coordinator"}, None, "end", id="loop count exceeded"),
-        pytest.param({"is_complete": True, "next_agent": "coordinator"}, None, "end", id="task completed"),
         pytest.param(
-            {"requires_human_input": True, "next_agent": "coordinator"}, None, "human_input", id="human input required"
+            {"loop_count": 11, "next_agent": "coordinator"}, None, "end", id="loop count exceeded"
+        ),
+        pytest.param(
+            {"is_complete": True, "next_agent": "coordinator"}, None, "end", id="task completed"
+        ),
+        pytest.param(
+            {"requires_human_input": True, "next_agent": "coordinator"},
+            None,
+            "human_input",
+            id="human input required",
         ),
         pytest.param({"next_agent": "coordinator"}, None, "coordinator", id="to the coordinator"),
-        pytest.param({"next_agent": "course_advisor"}, None, "course_advisor", id="to the course advisor"),
-        pytest.param({"next_agent": "learning_planner"}, None, "learning_planner", id="to the learning planner"),
+        pytest.param(
+            {"next_agent": "course_advisor"}, None, "course_advisor", id="to the course advisor"
+        ),
+        pytest.param(
+            {"next_agent": "learning_planner"},
+            None,
+            "learning_planner",
+            id="to the learning planner",
+        ),
         pytest.param({"next_agent": "human_input"}, None, "human_input", id="to the human"),
         pytest.param({"next_agent": "end"}, None, "end", id="to the end"),
         pytest.param({"next_agent": "invalid_agent"}, None, "end", id="invalid agent falls back"),
         pytest.param({"next_agent": None}, None, "end", id="no agent falls back"),
         pytest.param(
-            {"loop_count": 11, "is_complete": False, "requires_human_input": True, "next_agent": "coordinator"},
+            {
+                "loop_count": 11,
+                "is_complete": False,
+                "requires_human_input": True,
+                "next_agent": "coordinator",
+            },
             None,
             "end",
             id="loop before human",
@@ -66,7 +85,10 @@ def _no_limit_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             id="completion before human",
         ),
         pytest.param(
-            {"requires_human_input": True, "next_agent": "end"}, None, "human_input", id="human before next agent"
+            {"requires_human_input": True, "next_agent": "end"},
+            None,
+            "human_input",
+            id="human before next agent",
         ),
         pytest.param({"loop_count": 6, "next_agent": "coordinator"}, 5, "end", id="custom limit"),
     ],
@@ -74,7 +96,9 @@ def _no_limit_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_documented_decisions(fields: dict[str, Any], limit: int | None, target: str) -> None:
     """Each of the fourteen documented decisions holds."""
     state = state_with(**fields)
-    assert (route_next(state) if limit is None else route_next(state, max_loop_count=limit)) == target
+    assert (
+        route_next(state) if limit is None else route_next(state, max_loop_count=limit)
+    ) == target
 
 
 @pytest.mark.req("R30")
@@ -86,19 +110,27 @@ def test_example_initial_routing() -> None:
 @pytest.mark.req("R30")
 def test_example_courses() -> None:
     """Scenario 2: who asks for courses comes to the advisor."""
-    assert route_next(state_with(next_agent="course_advisor", current_task="courses")) == "course_advisor"
+    assert (
+        route_next(state_with(next_agent="course_advisor", current_task="courses"))
+        == "course_advisor"
+    )
 
 
 @pytest.mark.req("R30")
 def test_example_plan() -> None:
     """Scenario 3: who asks for a plan comes to the planner."""
-    assert route_next(state_with(next_agent="learning_planner", current_task="plan")) == "learning_planner"
+    assert (
+        route_next(state_with(next_agent="learning_planner", current_task="plan"))
+        == "learning_planner"
+    )
 
 
 @pytest.mark.req("R30")
 def test_example_human() -> None:
     """Scenario 4: ``request_human_input`` leads to the human."""
-    assert route_next(request_human_input(state_with(next_agent="learning_planner"))) == "human_input"
+    assert (
+        route_next(request_human_input(state_with(next_agent="learning_planner"))) == "human_input"
+    )
 
 
 @pytest.mark.req("R30")
@@ -123,9 +155,16 @@ def test_example_loop_prevention() -> None:
 @pytest.mark.req("R30")
 def test_example_priority() -> None:
     """Scenario 7: taking away what decides, one after the other, leads through the documented order."""
-    state = state_with(loop_count=11, is_complete=True, requires_human_input=True, next_agent="course_advisor")
+    state = state_with(
+        loop_count=11, is_complete=True, requires_human_input=True, next_agent="course_advisor"
+    )
     reasons = [explain_route(state).reason]
-    for fields in ({"loop_count": 0}, {"is_complete": False}, {"requires_human_input": False}, {"next_agent": None}):
+    for fields in (
+        {"loop_count": 0},
+        {"is_complete": False},
+        {"requires_human_input": False},
+        {"next_agent": None},
+    ):
         state = changed(state, **fields)
         reasons.append(explain_route(state).reason)
     assert reasons == [
@@ -140,19 +179,28 @@ def test_example_priority() -> None:
 @pytest.mark.req("R30")
 def test_example_invalid_agent() -> None:
     """Scenario 8: an agent that does not exist leads to the end, not to a crash."""
-    assert [route_next(state_with(next_agent=name)) for name in ("unknown", "", None)] == ["end"] * 3
+    assert [route_next(state_with(next_agent=name)) for name in ("unknown", "", None)] == [
+        "end"
+    ] * 3
 
 
 def conversation(state: AgentState) -> dict[str, Any]:
     """Play the node that the state is at: the script of the documented conversation."""
     played = state["current_task"]
     if state["next_agent"] == "course_advisor":
-        return {"course_candidates": [{"name": "Python"}], "next_agent": "coordinator", "current_task": "plan"}
+        return {
+            "course_candidates": [{"name": "Python"}],
+            "next_agent": "coordinator",
+            "current_task": "plan",
+        }
     if state["next_agent"] == "learning_planner":
         planned = changed(state, learning_plan={"weeks": 4})
         return {**request_human_input(planned, "Agreed?", kind=HumanKind.PLAN_APPROVAL, now=noon)}
     if state["next_agent"] == "human_input":
-        return {**human_input(give_human_feedback(state, "approve"), now=noon), "current_task": "done"}
+        return {
+            **human_input(give_human_feedback(state, "approve"), now=noon),
+            "current_task": "done",
+        }
     if played == "done":
         return {**mark_complete(state)}
     return {"next_agent": {"courses": "course_advisor", "plan": "learning_planner"}[str(played)]}

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from coordination.routed import FAULTS
 from strictreply.coordination._actions import AgentReplyCode
-from strictreply.coordination._error_policy import DEFAULT_BUDGET, DEFAULT_REACTIONS, ErrorPolicy, Reaction
+from strictreply.coordination._error_policy import (
+    DEFAULT_BUDGET,
+    DEFAULT_REACTIONS,
+    ErrorPolicy,
+    Reaction,
+)
 from strictreply.retry._policy import RetryPolicy
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Code, Issue
@@ -32,7 +37,15 @@ TABLE = {
 def test_there_are_seven_categories_and_each_code_has_one() -> None:
     """The categories are the published seven words, and every code of a fault has exactly one of them."""
     assert [category.value for category in Category] == [
-        *("FORMAT_ERROR", "PERMISSION_ERROR", "ACTION_ERROR", "API_TRANSIENT", "API_TERMINAL", "TOOL_ERROR", "UNKNOWN")
+        *(
+            "FORMAT_ERROR",
+            "PERMISSION_ERROR",
+            "ACTION_ERROR",
+            "API_TRANSIENT",
+            "API_TERMINAL",
+            "TOOL_ERROR",
+            "UNKNOWN",
+        )
     ]
     assert {code.category for code in (*Code, *AgentReplyCode)} <= set(Category)
     assert all(isinstance(code.category, Category) for code in (*Code, *AgentReplyCode))
@@ -50,13 +63,19 @@ def test_each_category_has_its_reaction(category: Category, reaction: Reaction) 
 def test_strict_permissions_end_at_once() -> None:
     """With ``strict_permissions`` nothing else changes (X5)."""
     strict = ErrorPolicy(strict_permissions=True)
-    assert {category: strict.reactions[category] for category in Category} == TABLE | {Category.PERMISSION_ERROR: END}
+    assert {category: strict.reactions[category] for category in Category} == TABLE | {
+        Category.PERMISSION_ERROR: END
+    }
 
 
 @given(st.dictionaries(st.sampled_from(Category), st.sampled_from(Reaction)), st.booleans())
-def test_the_budget_stops_where_the_table_does(table: dict[Category, Reaction], strict: bool) -> None:
+def test_the_budget_stops_where_the_table_does(
+    table: dict[Category, Reaction], strict: bool
+) -> None:
     """A client's loop is told of exactly the categories that are not asked again; a policy made anew of one agrees."""
-    policy = ErrorPolicy(reactions=table, strict_permissions=strict, budget=RetryPolicy(max_retries=7))
+    policy = ErrorPolicy(
+        reactions=table, strict_permissions=strict, budget=RetryPolicy(max_retries=7)
+    )
     ending = {category for category in Category if policy.reactions[category] is not RETRY}
     assert (policy.budget.stop_on, policy.budget.max_retries) == (ending, 7)
     again = replace(policy, reactions={**policy.reactions, Category.ACTION_ERROR: RETRY})

@@ -99,7 +99,8 @@ def test_the_registry_begins_with_json() -> None:
 
 @pytest.mark.req("M61")
 @pytest.mark.parametrize(
-    ("name", "kind"), [("json", XMLResponseFormat), ("x", object), ("x", XML), ("", XMLResponseFormat)]
+    ("name", "kind"),
+    [("json", XMLResponseFormat), ("x", object), ("x", XML), ("", XMLResponseFormat)],
 )
 @pytest.mark.usefixtures("registry")
 def test_registering_is_checked(name: str, kind: Any) -> None:
@@ -140,7 +141,9 @@ text = "<next_action>final_response</next_action><content>hi</content>"
 print(formats, type(json_format).__name__, is_format_registered("xml"), list_formats(),
       type(get_format()).__name__, made.validate(text, "A").final_response)
 """
-    done = subprocess.run([sys.executable, "-W", "error", "-c", printed], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", printed], capture_output=True, text=True, check=False
+    )
     assert done.stderr == ""
     assert done.stdout.split() == [
         "['json']",
@@ -172,7 +175,9 @@ for default in (None, "xml", "json"):
     named = SystemPromptBuilder("json").build(AgentContext("A", "g", "i"), CoordinationContext([], True))
     print(bad.code, "in XML" in steering, "in JSON" in steering, "<content>" in prompt, "<content>" in named)
 """
-    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False
+    )
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
         "json.syntax False True False False",
@@ -185,7 +190,9 @@ for default in (None, "xml", "json"):
 @pytest.mark.parametrize("written", FORMATS, ids=lambda written: written.name)
 @pytest.mark.parametrize("branch", [None, CONVERSATION, PARALLEL])
 @pytest.mark.parametrize("agent", ["Coordinator", "Worker1", "DataAnalyzer", "Worker3"])
-def test_every_example_is_valid_in_its_own_format(written: ActionFormat, branch: Branch | None, agent: str) -> None:
+def test_every_example_is_valid_in_its_own_format(
+    written: ActionFormat, branch: Branch | None, agent: str
+) -> None:
     """Every example that a format shows an agent in a branch is a valid reply there; each permitted action has one."""
     made = processor(response_format=written, leave=LEAVE)
     context = CoordinationContext.of(made.terms(agent, branch))
@@ -204,7 +211,9 @@ def test_instructions_name_the_permitted_actions_only(written: ActionFormat) -> 
     """Each with its words; an action that is not permitted is not mentioned."""
     context = CoordinationContext(["B"], can_return_final_response=False)
     actions = context.permitted().actions
-    told = written.build_format_instructions(actions, written.build_action_descriptions(actions, context))
+    told = written.build_format_instructions(
+        actions, written.build_action_descriptions(actions, context)
+    )
     assert {action for action in ActionType if action.value in told} == {
         ActionType.INVOKE_AGENT,
         ActionType.PARALLEL_INVOKE,
@@ -212,7 +221,9 @@ def test_instructions_name_the_permitted_actions_only(written: ActionFormat) -> 
     assert written.get_format_name() == written.name
 
 
-@pytest.mark.parametrize(("written", "kind"), [(FORMATS[0], StructuredJSONProcessor), (XML, XMLProcessor)])
+@pytest.mark.parametrize(
+    ("written", "kind"), [(FORMATS[0], StructuredJSONProcessor), (XML, XMLProcessor)]
+)
 def test_each_format_reads_itself_at_the_same_rank(written: ActionFormat, kind: type) -> None:
     """Its processor knows its name, and stands at 80."""
     made = written.create_processor()
@@ -255,7 +266,13 @@ def test_tagged_text_is_read(text: str, expected: dict[str, Any]) -> None:
     assert read_tagged(text) == read_tagged(text.encode()) == expected
 
 
-LAUGHS = "<!DOCTYPE x [<!ENTITY a '" + "ha" * 100 + "'><!ENTITY b '" + "&a;" * 100 + "'>]><content>&b;</content>"
+LAUGHS = (
+    "<!DOCTYPE x [<!ENTITY a '"
+    + "ha" * 100
+    + "'><!ENTITY b '"
+    + "&a;" * 100
+    + "'>]><content>&b;</content>"
+)
 
 
 @pytest.mark.parametrize(
@@ -313,11 +330,21 @@ def test_a_syntax_fault_has_its_place() -> None:
 def test_replies_in_xml_are_judged_like_any_other(wrap: Callable[[str], Any]) -> None:
     """The same topology, shapes and codes; native calls are still calls."""
     settings: dict[str, Any] = {"response_format": XML}
-    good = judged(wrap("<next_action>invoke_agent</next_action><action_input>Worker1</action_input>"), **settings)
+    good = judged(
+        wrap("<next_action>invoke_agent</next_action><action_input>Worker1</action_input>"),
+        **settings,
+    )
     assert (good.next_agents, good.source.response_format) == (["Worker1"], "xml")
-    bad = judged(wrap("<next_action>invoke_agent</next_action><action_input>Nobody</action_input>"), **settings)
+    bad = judged(
+        wrap("<next_action>invoke_agent</next_action><action_input>Nobody</action_input>"),
+        **settings,
+    )
     assert faults(bad) == [("topology.not_allowed", "/action_input")]
-    extra = judged(wrap("<next_action>end_conversation</next_action><zzz>1</zzz>"), branch=CONVERSATION, **settings)
+    extra = judged(
+        wrap("<next_action>end_conversation</next_action><zzz>1</zzz>"),
+        branch=CONVERSATION,
+        **settings,
+    )
     assert [code for code, _ in faults(extra)] == ["action.extra_key"]
     none = judged(wrap("<content>x</content>"), **settings)
     assert faults(none) == [("action.missing_field", "/next_action")]
@@ -391,7 +418,9 @@ def test_a_format_that_is_no_json_is_not_told_of_json() -> None:
 def test_a_reminder_is_the_format_s_own() -> None:
     """A format says its rule again unless it has better words; one of the six methods alone names itself."""
     assert KEYED.reminder() == KEYED.rule()
-    bare: Any = type("Bare", (BaseResponseFormat,), {name: lambda self, *_: "bare" for name in METHODS})()
+    bare: Any = type(
+        "Bare", (BaseResponseFormat,), {name: lambda self, *_: "bare" for name in METHODS}
+    )()
     assert "BARE" in bare.reminder()
     assert "next_action" not in bare.reminder()
 

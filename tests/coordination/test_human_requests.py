@@ -81,7 +81,9 @@ def test_each_kind_has_its_decisions(kind: HumanKind, decisions: set[str]) -> No
         (ERROR, "approve", None),
     ],
 )
-def test_an_answer_is_a_word_or_free_text(kind: HumanKind, answer: str, decision: HumanDecision | None) -> None:
+def test_an_answer_is_a_word_or_free_text(
+    kind: HumanKind, answer: str, decision: HumanDecision | None
+) -> None:
     """A decision's name or one of its words decides it; any other text decides what the kind says."""
     assert read_answer(kind, answer) is decision
 
@@ -89,7 +91,9 @@ def test_an_answer_is_a_word_or_free_text(kind: HumanKind, answer: str, decision
 @pytest.mark.req("R25")
 @pytest.mark.parametrize("kind", [PLAN, COURSES])
 @pytest.mark.parametrize("decision", HumanDecision)
-def test_the_name_of_another_kinds_decision_decides_nothing(kind: HumanKind, decision: HumanDecision) -> None:
+def test_the_name_of_another_kinds_decision_decides_nothing(
+    kind: HumanKind, decision: HumanDecision
+) -> None:
     """Where free text is accepted, the bare name of another kind's decision is refused."""
     for spelt in (decision.value, f" {decision.value.upper()} "):
         if decision in kind.decisions:
@@ -105,7 +109,17 @@ def test_the_name_of_another_kinds_decision_decides_nothing(kind: HumanKind, dec
 @pytest.mark.req("R26")
 @pytest.mark.parametrize(
     "answer",
-    ["不同意", "不可以", "I can't say yes", "disapprove", "not ok", "no", "yes?", "I do not approve", "approve?"],
+    [
+        "不同意",
+        "不可以",
+        "I can't say yes",
+        "disapprove",
+        "not ok",
+        "no",
+        "yes?",
+        "I do not approve",
+        "approve?",
+    ],
 )
 def test_a_negation_is_no_consent(answer: str) -> None:
     """No answer that merely contains a word of consent approves."""
@@ -113,13 +127,18 @@ def test_a_negation_is_no_consent(answer: str) -> None:
 
 
 @pytest.mark.req("R26")
-@given(before=st.text(max_size=8), after=st.text(max_size=8), word=st.sampled_from(sorted(PLAN.words)))
+@given(
+    before=st.text(max_size=8), after=st.text(max_size=8), word=st.sampled_from(sorted(PLAN.words))
+)
 def test_a_word_within_a_text_decides_nothing(before: str, after: str, word: str) -> None:
     """Only a whole answer that is a known word can approve."""
     answer = before + word + after
     assume(answer.strip().casefold() not in set(HumanDecision) - PLAN.decisions)
     if read_answer(PLAN, answer) is HumanDecision.APPROVE:
-        known = {"approve", *(word for word, means in PLAN.words.items() if means is HumanDecision.APPROVE)}
+        known = {
+            "approve",
+            *(word for word, means in PLAN.words.items() if means is HumanDecision.APPROVE),
+        }
         assert read_answer(PLAN, answer.strip()) is HumanDecision.APPROVE
         assert len(answer.strip()) <= max(map(len, known))
 
@@ -167,8 +186,16 @@ def test_a_request_is_json(found: PendingHuman | SettledHuman) -> None:
         ([{**asked().to_dict(), "asked": True}], CoordinationCode.STATE_WRONG_TYPE, "/0/asked"),
         ([{**asked().to_dict(), "carried": -1}], CoordinationCode.STATE_NEGATIVE, "/0/carried"),
         ([{**asked().to_dict(), "tell_to": 5}], CoordinationCode.STATE_WRONG_TYPE, "/0/tell_to"),
-        ([{**settled(asked()).to_dict(), "decision": "perhaps"}], CoordinationCode.STATE_UNKNOWN_WORD, "/0/decision"),
-        ([{**asked().to_dict(), "settled_at": "x"}], CoordinationCode.STATE_MISSING_FIELD, "/0/decision"),
+        (
+            [{**settled(asked()).to_dict(), "decision": "perhaps"}],
+            CoordinationCode.STATE_UNKNOWN_WORD,
+            "/0/decision",
+        ),
+        (
+            [{**asked().to_dict(), "settled_at": "x"}],
+            CoordinationCode.STATE_MISSING_FIELD,
+            "/0/decision",
+        ),
     ],
 )
 def test_a_broken_ledger_is_refused(ledger: Any, code: CoordinationCode, path: str) -> None:
@@ -187,12 +214,16 @@ REQUESTS = st.builds(
     asked=st.integers(0, 2),
     carried=st.integers(0, 2),
 )
-FOUND = REQUESTS | st.builds(settled, REQUESTS, st.none() | st.sampled_from(HumanDecision), st.sampled_from("xy"))
+FOUND = REQUESTS | st.builds(
+    settled, REQUESTS, st.none() | st.sampled_from(HumanDecision), st.sampled_from("xy")
+)
 LEDGERS = st.lists(FOUND, max_size=4).map(lambda found: [one.to_dict() for one in found])
 
 
 @given(one=LEDGERS, two=LEDGERS, three=LEDGERS)
-def test_ledgers_merge_in_any_order(one: list[JSONObject], two: list[JSONObject], three: list[JSONObject]) -> None:
+def test_ledgers_merge_in_any_order(
+    one: list[JSONObject], two: list[JSONObject], three: list[JSONObject]
+) -> None:
     """However often and in whatever order parallel branches merge, the ledger is the same."""
     merged = merge_ledgers(merge_ledgers(one, two), three)
     for a, b, c in permutations((one, two, three)):
@@ -207,7 +238,9 @@ def test_a_merge_loses_nothing(one: list[JSONObject], two: list[JSONObject]) -> 
     merged = {entry["id"]: entry for entry in merge_ledgers(one, two)}
     assert set(merged) == {entry["id"] for entry in one + two}
     for name, entry in merged.items():
-        assert ("settled_at" in entry) == any("settled_at" in found for found in one + two if found["id"] == name)
+        assert ("settled_at" in entry) == any(
+            "settled_at" in found for found in one + two if found["id"] == name
+        )
         assert entry in one + two
         newest = max(
             found["carried"]
@@ -227,13 +260,27 @@ def test_a_carried_request_leads_to_the_new_entry() -> None:
     """Answered, skipped or cancelled it leads there, who asked first is told, and each run that begins counts."""
     once = asked(kind=ERROR, resume_to="a", skip_to="b", interrupted="a").carried_over("c")
     twice = once.carried_over("d")
-    assert (once.resume_to, once.skip_to, once.interrupted, once.tell_to, once.carried) == ("c", "c", "c", "a", 1)
-    assert (twice.resume_to, twice.skip_to, twice.interrupted, twice.tell_to, twice.carried) == ("d", "d", "d", "a", 2)
+    assert (once.resume_to, once.skip_to, once.interrupted, once.tell_to, once.carried) == (
+        "c",
+        "c",
+        "c",
+        "a",
+        1,
+    )
+    assert (twice.resume_to, twice.skip_to, twice.interrupted, twice.tell_to, twice.carried) == (
+        "d",
+        "d",
+        "d",
+        "a",
+        2,
+    )
     assert twice.carried_over("d") == twice
     assert merge_ledgers([twice.to_dict()], [once.to_dict()]) == [twice.to_dict()]
 
 
-@pytest.mark.parametrize("answer", [None, 5, True, ["approve"], {"decision": "approve"}, b"approve"])
+@pytest.mark.parametrize(
+    "answer", [None, 5, True, ["approve"], {"decision": "approve"}, b"approve"]
+)
 def test_an_answer_is_text(answer: Any) -> None:
     """An answer that is not text is refused, and is not converted into feedback."""
     state = create_initial_state("Hi")

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordination.tutor import AGENTS, asked, last_answer, noon, numbered, state_with, ticking, without
+from coordination.tutor import (
+    AGENTS,
+    asked,
+    last_answer,
+    noon,
+    numbered,
+    state_with,
+    ticking,
+    without,
+)
 from strictreply.coordination._actions import StateError
 from strictreply.coordination._next_node import RouteReason, explain_route, route_next
 from strictreply.coordination._run_parts import HumanDecision, HumanKind, PendingHuman, SettledHuman
@@ -38,14 +47,20 @@ def answered(state: AgentState, answer: str, **options: Any) -> AgentState:
 @pytest.mark.req("R17")
 def test_asking_sets_flag_and_target() -> None:
     """A request sets the flag and the target, and the route is the human's."""
-    state = request_human_input(state_with(next_agent="learning_planner"), "Agreed?", now=noon, make_id=numbered())
+    state = request_human_input(
+        state_with(next_agent="learning_planner"), "Agreed?", now=noon, make_id=numbered()
+    )
     assert (state["requires_human_input"], state["next_agent"], route_next(state)) == (
         True,
         "human_input",
         "human_input",
     )
     (request,) = pending_requests(state)
-    assert (request.id, request.prompt, request.interrupted) == ("id-1", "Agreed?", "learning_planner")
+    assert (request.id, request.prompt, request.interrupted) == (
+        "id-1",
+        "Agreed?",
+        "learning_planner",
+    )
     assert request.requested_at == noon().isoformat()
 
 
@@ -79,8 +94,14 @@ def test_waiting_puts_the_prompt_once(feedback: str | None) -> None:
     """Without feedback the prompt is put once, and the flag stays."""
     state = changed(request_human_input(state_with(), "Agreed?", now=noon), human_feedback=feedback)
     once = human_input(state, now=noon)
-    assert [(turn["role"], turn["content"]) for turn in once["messages"]] == [("assistant", "Agreed?")]
-    assert (once["requires_human_input"], once["human_feedback"], route_next(once)) == (True, None, "human_input")
+    assert [(turn["role"], turn["content"]) for turn in once["messages"]] == [
+        ("assistant", "Agreed?")
+    ]
+    assert (once["requires_human_input"], once["human_feedback"], route_next(once)) == (
+        True,
+        None,
+        "human_input",
+    )
     assert human_input(changed(once, human_feedback=feedback), now=ticking()) == once
 
 
@@ -95,19 +116,29 @@ def test_the_human_may_be_reached_without_a_request(fields: dict[str, Any]) -> N
 
 
 @pytest.mark.req("R24")
-@pytest.mark.parametrize(("resume", "target"), [(None, "coordinator"), ("learning_planner", "learning_planner")])
+@pytest.mark.parametrize(
+    ("resume", "target"), [(None, "coordinator"), ("learning_planner", "learning_planner")]
+)
 def test_an_answer_becomes_a_message(resume: str | None, target: str) -> None:
     """Feedback is the user's last message; flag and feedback are cleared, and the run goes on where it was to."""
-    state = request_human_input(state_with(next_agent="course_advisor"), "Agreed?", resume_to=resume, now=noon)
+    state = request_human_input(
+        state_with(next_agent="course_advisor"), "Agreed?", resume_to=resume, now=noon
+    )
     after = answered(human_input(state, now=noon), "use fewer weeks")
-    assert (after["messages"][-1]["role"], after["messages"][-1]["content"]) == ("user", "use fewer weeks")
+    assert (after["messages"][-1]["role"], after["messages"][-1]["content"]) == (
+        "user",
+        "use fewer weeks",
+    )
     assert (after["requires_human_input"], after["human_feedback"]) == (False, None)
     assert (after["next_agent"], route_next(after), pending_requests(after)) == (target, target, ())
 
 
 def test_a_graph_has_its_own_home() -> None:
     """Unless a request says otherwise, an answer leads to the graph's entry."""
-    assert answered(request_human_input(state_with()), "go on", home="triage")["next_agent"] == "triage"
+    assert (
+        answered(request_human_input(state_with()), "go on", home="triage")["next_agent"]
+        == "triage"
+    )
 
 
 @pytest.mark.req("R25")
@@ -145,7 +176,9 @@ def test_a_paused_run_resumes_from_json() -> None:
     """A run that waits is written, read elsewhere, answered and resumed, and decides as without the pause."""
     state = state_with(next_agent="learning_planner", loop_count=2)
     paused = human_input(
-        request_human_input(state, "Agreed?", kind=HumanKind.PLAN_APPROVAL, resume_to="learning_planner", now=noon),
+        request_human_input(
+            state, "Agreed?", kind=HumanKind.PLAN_APPROVAL, resume_to="learning_planner", now=noon
+        ),
         now=noon,
     )
     reloaded = json.loads(json.dumps(paused))
@@ -162,7 +195,10 @@ def test_a_paused_run_resumes_from_json() -> None:
 def failed() -> AgentState:
     """Make a run whose advisor failed and asks what to do."""
     state = state_with(next_agent="course_advisor", loop_count=1)
-    return human_input(request_human_input(state, kind=HumanKind.ERROR, skip_to="learning_planner", now=noon), now=noon)
+    return human_input(
+        request_human_input(state, kind=HumanKind.ERROR, skip_to="learning_planner", now=noon),
+        now=noon,
+    )
 
 
 @pytest.mark.req("R29")
@@ -177,7 +213,11 @@ def failed() -> AgentState:
 def test_an_error_is_answered_in_three_ways(answer: str, target: str, reason: RouteReason) -> None:
     """Retry leads to the same agent, skip to the next step, abort to the end for that reason."""
     decision = explain_route(answered(failed(), answer))
-    assert (decision.target, decision.reason, decision.pending_human_input) == (target, reason, False)
+    assert (decision.target, decision.reason, decision.pending_human_input) == (
+        target,
+        reason,
+        False,
+    )
 
 
 @pytest.mark.req("R29")
@@ -209,7 +249,9 @@ def test_feedback_is_text(answer: Any) -> None:
 
 def test_a_refused_answer_changes_nothing() -> None:
     """The name of another kind's decision raises, and the state that waits takes the next answer."""
-    state = request_human_input(state_with(next_agent="coordinator"), kind=HumanKind.PLAN_APPROVAL, now=noon)
+    state = request_human_input(
+        state_with(next_agent="coordinator"), kind=HumanKind.PLAN_APPROVAL, now=noon
+    )
     with pytest.raises(ContractError):
         answered(state, "abort")
     assert len(pending_requests(state)) == 1
@@ -229,22 +271,31 @@ def test_any_other_answer_to_an_error_is_asked_again(answer: str) -> None:
 
 def test_a_skip_without_a_next_step_goes_home() -> None:
     """Without a next step, skipping leads to the graph's entry."""
-    state = request_human_input(state_with(next_agent="course_advisor"), kind=HumanKind.ERROR, now=noon)
+    state = request_human_input(
+        state_with(next_agent="course_advisor"), kind=HumanKind.ERROR, now=noon
+    )
     assert answered(state, "skip")["next_agent"] == "coordinator"
-    elsewhere = request_human_input(state_with(), kind=HumanKind.ERROR, resume_to="learning_planner", now=noon)
+    elsewhere = request_human_input(
+        state_with(), kind=HumanKind.ERROR, resume_to="learning_planner", now=noon
+    )
     assert answered(elsewhere, "retry")["next_agent"] == "learning_planner"
 
 
 def test_words_of_the_callers_are_read() -> None:
     """The answers that a caller adds hold on the human's turn."""
-    assert answered(failed(), "nochmal", words={"nochmal": HumanDecision.RETRY})["next_agent"] == "course_advisor"
+    assert (
+        answered(failed(), "nochmal", words={"nochmal": HumanDecision.RETRY})["next_agent"]
+        == "course_advisor"
+    )
 
 
 def test_requests_wait_in_line() -> None:
     """A second request waits behind the first; each answer settles the one in front, and each prompt is put."""
     now = ticking()
     state = request_human_input(state_with(next_agent="course_advisor"), "First?", now=now)
-    state = human_input(request_human_input(state, "Second?", resume_to="learning_planner", now=now), now=now)
+    state = human_input(
+        request_human_input(state, "Second?", resume_to="learning_planner", now=now), now=now
+    )
     state = human_input(give_human_feedback(state, "one"), now=now)
     assert [request.prompt for request in pending_requests(state)] == ["Second?"]
     assert (state["requires_human_input"], route_next(state)) == (True, "human_input")
@@ -257,13 +308,17 @@ def test_requests_wait_in_line() -> None:
 def test_clearing_cancels_the_one_in_front() -> None:
     """Cancelling one request leaves those behind it."""
     now = ticking()
-    state = request_human_input(request_human_input(state_with(), "First?", now=now), "Second?", now=now)
+    state = request_human_input(
+        request_human_input(state_with(), "First?", now=now), "Second?", now=now
+    )
     state = clear_human_input_request(state, now=now)
     assert [request.prompt for request in pending_requests(state)] == ["Second?"]
     assert route_next(state) == "human_input"
 
 
-@pytest.mark.parametrize("field", ["requires_human_input", "next_agent", "messages", "human_feedback"])
+@pytest.mark.parametrize(
+    "field", ["requires_human_input", "next_agent", "messages", "human_feedback"]
+)
 def test_the_human_needs_a_state(field: str) -> None:
     """Fields that the human's turn stands in must be there."""
     with pytest.raises(StateError) as caught:
@@ -295,28 +350,49 @@ UPDATES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "loop_count": st.integers(0, 20),
     },
 )
-STEPS = st.lists(st.tuples(st.sampled_from(["update", "stale", "ask", "wait"]), UPDATES), max_size=8)
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["update", "stale", "ask", "wait"]), UPDATES), max_size=8
+)
 
 
 @pytest.mark.req("R27")
 @pytest.mark.parametrize("end", ["answered", "cleared"])
-@pytest.mark.parametrize("update", [None, {}, {"next_agent": "course_advisor"}, {"requires_human_input": False}])
-def test_a_request_is_pending_until_it_is_answered_or_cleared(update: dict[str, Any] | None, end: str) -> None:
+@pytest.mark.parametrize(
+    "update", [None, {}, {"next_agent": "course_advisor"}, {"requires_human_input": False}]
+)
+def test_a_request_is_pending_until_it_is_answered_or_cleared(
+    update: dict[str, Any] | None, end: str
+) -> None:
     """One node asks; the next returns without touching it, or tries to; only the human or a cancellation ends it."""
-    state = apply_update(state_with(), dict(request_human_input(state_with(next_agent="coordinator"), now=noon)))
+    state = apply_update(
+        state_with(), dict(request_human_input(state_with(next_agent="coordinator"), now=noon))
+    )
     for _ in range(2):
         state = apply_update(state, update)
         assert (explain_route(state).target, len(pending_requests(state))) == ("human_input", 1)
-    state = answered(state, "fine") if end == "answered" else clear_human_input_request(state, now=noon)
-    assert (explain_route(apply_update(state, update)).pending_human_input, pending_requests(state)) == (False, ())
+    state = (
+        answered(state, "fine") if end == "answered" else clear_human_input_request(state, now=noon)
+    )
+    assert (
+        explain_route(apply_update(state, update)).pending_human_input,
+        pending_requests(state),
+    ) == (False, ())
 
 
 @pytest.mark.req("R33")
 @given(
-    chosen=st.lists(st.tuples(st.sampled_from([*AGENTS, "human_input", "end"]), st.booleans()), max_size=12),
-    said=st.lists(st.sampled_from(["approve", "ok", "revise", "not ok", "I do not approve", "", "fewer weeks"])),
+    chosen=st.lists(
+        st.tuples(st.sampled_from([*AGENTS, "human_input", "end"]), st.booleans()), max_size=12
+    ),
+    said=st.lists(
+        st.sampled_from(
+            ["approve", "ok", "revise", "not ok", "I do not approve", "", "fewer weeks"]
+        )
+    ),
 )
-def test_nothing_critical_happens_without_approval(chosen: list[tuple[str, bool]], said: list[str]) -> None:
+def test_nothing_critical_happens_without_approval(
+    chosen: list[tuple[str, bool]], said: list[str]
+) -> None:
     """Property 11: from the request of an approval on no agent runs until a human decided, whatever agents return.
 
     And the decision is to approve exactly when the human said so.
@@ -326,7 +402,9 @@ def test_nothing_critical_happens_without_approval(chosen: list[tuple[str, bool]
     def agent(state: AgentState, target: str, asks: bool) -> dict[str, Any]:
         """Ask for an approval, or try to go on without one."""
         if asks:
-            return dict(request_human_input(state, kind=HumanKind.PLAN_APPROVAL, resume_to=target, now=now))
+            return dict(
+                request_human_input(state, kind=HumanKind.PLAN_APPROVAL, resume_to=target, now=now)
+            )
         return {"next_agent": target, "requires_human_input": False, "human_requests": []}
 
     state, open_requests = state_with(next_agent="coordinator"), 0
@@ -399,12 +477,17 @@ def test_a_request_by_hand_is_read() -> None:
     state = state_with(human_requests=[asked(prompt="Agreed?").to_dict()], next_agent="coordinator")
     assert route_next(state) == "human_input"
     done = SettledHuman(asked(), HumanDecision.FEEDBACK, "fine", "x")
-    assert route_next(state_with(human_requests=[done.to_dict()], next_agent="coordinator")) == "coordinator"
+    assert (
+        route_next(state_with(human_requests=[done.to_dict()], next_agent="coordinator"))
+        == "coordinator"
+    )
 
 
 def test_a_ready_question_is_put_like_any_other() -> None:
     """It is asked first, unchanged; other requests stay pending, and put twice it is asked once."""
-    ready = PendingHuman("ready", HumanKind.ERROR, "And now?", resume_to="course_advisor", requested_at="9999")
+    ready = PendingHuman(
+        "ready", HumanKind.ERROR, "And now?", resume_to="course_advisor", requested_at="9999"
+    )
     state = request_human_input(state_with(next_agent="coordinator"), "First?", now=noon)
     once = put_question(state, ready)
     assert (once["requires_human_input"], once["next_agent"]) == (True, "human_input")
@@ -415,6 +498,8 @@ def test_a_ready_question_is_put_like_any_other() -> None:
 def test_a_flag_is_a_question_of_its_own_in_any_ledger() -> None:
     """A flag set by hand is asked also where a settled request has the id that it would have had."""
     settled = SettledHuman(asked(id="flag-1"), HumanDecision.FEEDBACK, "before", noon().isoformat())
-    state = human_input(state_with(requires_human_input=True, human_requests=[settled.to_dict()]), now=noon)
+    state = human_input(
+        state_with(requires_human_input=True, human_requests=[settled.to_dict()]), now=noon
+    )
     assert [turn["content"] for turn in state["messages"]] == [HumanKind.GENERAL.prompt]
     assert [request.asked for request in pending_requests(state)] == [1]

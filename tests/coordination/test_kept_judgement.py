@@ -29,7 +29,13 @@ SETTINGS: dict[str, st.SearchStrategy[Any]] = {
 
 def told(result: ValidationResult) -> tuple[object, ...]:
     """Return what a verdict says."""
-    return result.action_type, result.issues, result.permitted, result.source, result.parsed_response
+    return (
+        result.action_type,
+        result.issues,
+        result.permitted,
+        result.source,
+        result.parsed_response,
+    )
 
 
 @given(st.lists(st.tuples(st.sampled_from(REPLIES), st.fixed_dictionaries(SETTINGS)), max_size=6))
@@ -63,7 +69,10 @@ def test_another_topology_holds_at_once() -> None:
 def test_the_schema_of_the_same_permissions_is_compiled_once() -> None:
     """Asking again with the same permissions uses the compiled schema, also when the turn of a conversation differs."""
     made = processor()
-    schemas = [made.answer_kind("Coordinator", replace(CONVERSATION, turns=turn)).schema for turn in range(3)]
+    schemas = [
+        made.answer_kind("Coordinator", replace(CONVERSATION, turns=turn)).schema
+        for turn in range(3)
+    ]
     assert schemas[0] is schemas[1] is schemas[2]
     assert made.answer_kind("Coordinator", PARALLEL).schema is not schemas[0]
 

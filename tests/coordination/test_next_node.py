@@ -62,7 +62,9 @@ def test_the_signature_is_the_published_one() -> None:
     target = route_next(state_with(next_agent="coordinator"))
     assert (type(target), target) == (str, "coordinator")
     script = "import strictreply.coordination._next_node, sys; print('langgraph' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "False"
 
 
@@ -85,7 +87,9 @@ def test_the_loop_limit_is_strict(count: int, limit: int, target: str) -> None:
     state = state_with(loop_count=count, next_agent="coordinator")
     decision = explain_route(state, limit)
     assert (decision.target, decision.loop_count, decision.max_loop_count) == (target, count, limit)
-    assert decision.reason == (RouteReason.LOOP_LIMIT if target == "end" else RouteReason.NEXT_AGENT)
+    assert decision.reason == (
+        RouteReason.LOOP_LIMIT if target == "end" else RouteReason.NEXT_AGENT
+    )
     assert route_next(state, limit) == target
     assert route_next(state, max_loop_count=limit) == target
 
@@ -94,7 +98,11 @@ def test_the_loop_limit_is_strict(count: int, limit: int, target: str) -> None:
 def test_completion_ends_a_run() -> None:
     """A complete state ends, whatever agent is next."""
     decision = explain_route(state_with(is_complete=True, next_agent="coordinator"))
-    assert (decision.target, decision.reason, decision.rule) == ("end", RouteReason.COMPLETED, "completion")
+    assert (decision.target, decision.reason, decision.rule) == (
+        "end",
+        RouteReason.COMPLETED,
+        "completion",
+    )
 
 
 @pytest.mark.req("R4")
@@ -106,7 +114,9 @@ def test_a_needed_human_comes_before_the_next_agent() -> None:
 
 
 @pytest.mark.req("R5")
-@pytest.mark.parametrize("node", ["coordinator", "course_advisor", "learning_planner", "human_input", "end"])
+@pytest.mark.parametrize(
+    "node", ["coordinator", "course_advisor", "learning_planner", "human_input", "end"]
+)
 def test_a_known_next_agent_is_the_target(node: str) -> None:
     """Each of the five nodes is a target."""
     decision = explain_route(state_with(next_agent=node))
@@ -118,7 +128,10 @@ def test_a_known_next_agent_is_the_target(node: str) -> None:
     ("target", "reason"),
     [
         (None, RouteReason.NO_TARGET),
-        *((name, RouteReason.UNKNOWN_TARGET) for name in ("", "invalid_agent", "Coordinator", " coordinator ")),
+        *(
+            (name, RouteReason.UNKNOWN_TARGET)
+            for name in ("", "invalid_agent", "Coordinator", " coordinator ")
+        ),
         *((value, RouteReason.UNKNOWN_TARGET) for value in (0, True, ["coordinator"], {"a": 1})),
     ],
 )
@@ -161,7 +174,9 @@ def test_missing_fields_are_all_named(missing: tuple[str, ...]) -> None:
     """A state without fields that routing needs is refused with every one of them."""
     with pytest.raises(StateError) as caught:
         route_next(without(state_with(), *missing))
-    assert [issue.code for issue in caught.value.issues] == [CoordinationCode.STATE_MISSING_FIELD] * len(missing)
+    assert [issue.code for issue in caught.value.issues] == [
+        CoordinationCode.STATE_MISSING_FIELD
+    ] * len(missing)
     assert {issue.path for issue in caught.value.issues} == {f"/{name}" for name in missing}
 
 
@@ -230,16 +245,25 @@ def test_a_graph_may_have_other_nodes() -> None:
     """Nodes are configurable: those of the table are targets, those of the documents no longer."""
     routes = Routes(nodes=("triage", "billing", "human_input", "end"))
     assert route_next(state_with(next_agent="billing"), routes=routes) == "billing"
-    assert explain_route(state_with(next_agent="coordinator"), routes=routes).reason is RouteReason.UNKNOWN_TARGET
+    assert (
+        explain_route(state_with(next_agent="coordinator"), routes=routes).reason
+        is RouteReason.UNKNOWN_TARGET
+    )
 
 
 @pytest.mark.req("R13")
 def test_a_human_request_shows_where_the_limit_ends_the_run() -> None:
     """A loop that ends while a human is still to be asked says so."""
-    state = request_human_input(state_with(loop_count=11, next_agent="coordinator"), "Really?", now=noon)
+    state = request_human_input(
+        state_with(loop_count=11, next_agent="coordinator"), "Really?", now=noon
+    )
     decision = explain_route(state)
     assert (decision.target, decision.reason) == ("end", RouteReason.LOOP_LIMIT)
-    assert (decision.loop_count, decision.max_loop_count, decision.pending_human_input) == (11, 10, True)
+    assert (decision.loop_count, decision.max_loop_count, decision.pending_human_input) == (
+        11,
+        10,
+        True,
+    )
     assert not explain_route(state_with(loop_count=11)).pending_human_input
 
 
@@ -349,7 +373,9 @@ def test_the_history_is_bounded() -> None:
         (-5, {"next_agent": "nobody"}, "learning_planner"),
     ],
 )
-def test_a_rule_stands_where_its_priority_says(priority: int, fields: dict[str, Any], target: str) -> None:
+def test_a_rule_stands_where_its_priority_says(
+    priority: int, fields: dict[str, Any], target: str
+) -> None:
     """A rule may stand anywhere among the built-in ones, which win ties; the loop limit is always first."""
     routes = Routes(rules=(RouteRule("mine", priority, lambda state: "learning_planner"),))
     decision = explain_route(state_with(**fields), routes=routes)
@@ -373,7 +399,13 @@ def test_rules_are_asked_in_order_and_may_pass() -> None:
 
         return RouteRule(name, priority, decide)
 
-    rules = (rule("low", 1), rule("b", 150), rule("a", 150), rule("high", 400), rule("late", -1, "coordinator"))
+    rules = (
+        rule("low", 1),
+        rule("b", 150),
+        rule("a", 150),
+        rule("high", 400),
+        rule("late", -1, "coordinator"),
+    )
     assert route_next(state_with(), routes=Routes(rules=rules)) == "coordinator"
     assert asked == ["high", "b", "a", "low", "late"]
 
@@ -412,13 +444,18 @@ def test_a_failing_rule_is_contained() -> None:
 def test_rules_are_not_asked_in_vain() -> None:
     """Rules behind the one that chose are not run."""
     late = RouteRule("late", -1, lambda state: pytest.fail("asked in vain"))
-    assert route_next(state_with(next_agent="coordinator"), routes=Routes(rules=(late,))) == "coordinator"
+    assert (
+        route_next(state_with(next_agent="coordinator"), routes=Routes(rules=(late,)))
+        == "coordinator"
+    )
 
 
 AB = Routes(
     strategies=(
         RouteStrategy("plain", 1),
-        RouteStrategy("planner_first", 1, (RouteRule("planner", 150, lambda state: "learning_planner"),)),
+        RouteStrategy(
+            "planner_first", 1, (RouteRule("planner", 150, lambda state: "learning_planner"),)
+        ),
     )
 )
 
@@ -431,7 +468,10 @@ def test_a_conversation_keeps_its_strategy(conversation: str) -> None:
     decision = explain_route(state, routes=AB)
     later = explain_route(changed(state, loop_count=5), routes=AB)
     assert decision.strategy == later.strategy
-    assert decision.target == {"plain": "coordinator", "planner_first": "learning_planner"}[str(decision.strategy)]
+    assert (
+        decision.target
+        == {"plain": "coordinator", "planner_first": "learning_planner"}[str(decision.strategy)]
+    )
 
 
 @pytest.mark.req("R38")
@@ -443,7 +483,10 @@ def test_weights_share_the_conversations() -> None:
         """Return the strategy of each conversation."""
         strategies = (RouteStrategy("a", first), RouteStrategy("b", second))
         routes = Routes(strategies=strategies, experiment=experiment)
-        return [str(explain_route(state_with(conversation_id=one), routes=routes).strategy) for one in ids]
+        return [
+            str(explain_route(state_with(conversation_id=one), routes=routes).strategy)
+            for one in ids
+        ]
 
     assert set(shares(100, 0)) == {"a"}
     assert set(shares(0, 100)) == {"b"}
@@ -462,7 +505,9 @@ def test_strategies_need_a_conversation() -> None:
     assert [issue.path for issue in caught.value.issues] == ["/conversation_id"]
 
 
-def walk(targets: list[str], *, routes: Routes, tasks: list[str] | None = None) -> list[RouteDecision]:
+def walk(
+    targets: list[str], *, routes: Routes, tasks: list[str] | None = None
+) -> list[RouteDecision]:
     """Record a decision for each target in turn, a count apart, until one ends the run."""
     state, decisions = state_with(), list[RouteDecision]()
     for index, target in enumerate(targets):
@@ -483,7 +528,11 @@ def test_going_to_and_fro_is_a_loop(repeats: int) -> None:
     routes = Routes(cycle=CycleLimit(repeats=repeats))
     decisions = walk(["course_advisor", "coordinator"] * 10, routes=routes)
     last = decisions[-1]
-    assert (last.target, last.reason, last.rule) == ("end", RouteReason.LOOP_DETECTED, "loop_detected")
+    assert (last.target, last.reason, last.rule) == (
+        "end",
+        RouteReason.LOOP_DETECTED,
+        "loop_detected",
+    )
     assert last.loop == ("course_advisor", "coordinator")
     assert len(decisions) == 2 * repeats
     assert last.loop_count < last.max_loop_count
@@ -492,9 +541,15 @@ def test_going_to_and_fro_is_a_loop(repeats: int) -> None:
 @pytest.mark.req("R39")
 def test_the_same_call_again_and_again_is_a_loop() -> None:
     """The same node on the same task three times is a loop; on other tasks it is work."""
-    assert walk(["coordinator"] * 9, routes=Routes(), tasks=["a"] * 9)[-1].reason is RouteReason.LOOP_DETECTED
+    assert (
+        walk(["coordinator"] * 9, routes=Routes(), tasks=["a"] * 9)[-1].reason
+        is RouteReason.LOOP_DETECTED
+    )
     assert len(walk(["coordinator"] * 9, routes=Routes(), tasks=["a"] * 9)) == 3
-    assert walk(["coordinator"] * 9, routes=Routes(), tasks=list("abcdefghi"))[-1].target == "coordinator"
+    assert (
+        walk(["coordinator"] * 9, routes=Routes(), tasks=list("abcdefghi"))[-1].target
+        == "coordinator"
+    )
 
 
 def test_loops_may_be_allowed() -> None:
@@ -528,9 +583,19 @@ def test_a_count_that_went_back_begins_a_new_trail() -> None:
 def test_only_the_newest_entries_are_read() -> None:
     """Entries beyond the window are not read; a broken entry within it is named by its place."""
     state = state_with(next_agent="coordinator", loop_count=9)
-    entry = {"ts": "", "from": None, "to": "course_advisor", "reason": "", "loop_count": 1, "task": None}
+    entry = {
+        "ts": "",
+        "from": None,
+        "to": "course_advisor",
+        "reason": "",
+        "loop_count": 1,
+        "task": None,
+    }
     assert (
-        route_next(changed(state, routing_history=[5] + [entry] * 2 + [{**entry, "to": "end"}] * 47)) == "coordinator"
+        route_next(
+            changed(state, routing_history=[5] + [entry] * 2 + [{**entry, "to": "end"}] * 47)
+        )
+        == "coordinator"
     )
     with pytest.raises(StateError) as caught:
         route_next(changed(state, routing_history=[entry] * 60 + [{**entry, "to": None}]))
@@ -551,7 +616,11 @@ def test_the_edge_map_leads_each_node_to_itself() -> None:
     assert edge_map() == {node: node for node in DEFAULT_NODES}
     assert edge_map(end_target="__end__")["end"] == "__end__"
     routes = Routes(nodes=("triage", "human_input", "end"))
-    assert edge_map(routes, end_target="stop") == {"triage": "triage", "human_input": "human_input", "end": "stop"}
+    assert edge_map(routes, end_target="stop") == {
+        "triage": "triage",
+        "human_input": "human_input",
+        "end": "stop",
+    }
 
 
 def test_an_edge_of_a_table_is_the_function_itself() -> None:

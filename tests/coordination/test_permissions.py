@@ -11,7 +11,13 @@ from coordination.team import CONVERSATION, GRAPH, PARALLEL, faults, judged, pro
 from strictreply import ContractError
 from strictreply.coordination._action_rules import suggested_actions
 from strictreply.coordination._actions import ActionType, Branch, BranchType, Origin
-from strictreply.coordination._permissions import LACKING, SHAPES, permitted_actions, read_leave, refusal_of
+from strictreply.coordination._permissions import (
+    LACKING,
+    SHAPES,
+    permitted_actions,
+    read_leave,
+    refusal_of,
+)
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.values._issues import Category
@@ -28,11 +34,24 @@ A = ActionType
             None,
             ["search"],
             [],
-            [A.INVOKE_AGENT, A.PARALLEL_INVOKE, A.CALL_TOOL, A.FINAL_RESPONSE, A.ERROR_RECOVERY, A.ASK_USER],
+            [
+                A.INVOKE_AGENT,
+                A.PARALLEL_INVOKE,
+                A.CALL_TOOL,
+                A.FINAL_RESPONSE,
+                A.ERROR_RECOVERY,
+                A.ASK_USER,
+            ],
         ),
         ("Worker1", None, [], [], [A.INVOKE_AGENT, A.PARALLEL_INVOKE]),
         ("DataAnalyzer", None, [], [], [A.FINAL_RESPONSE]),
-        ("DataAnalyzer", None, [], ["terminate_workflow"], [A.FINAL_RESPONSE, A.TERMINATE_WORKFLOW]),
+        (
+            "DataAnalyzer",
+            None,
+            [],
+            ["terminate_workflow"],
+            [A.FINAL_RESPONSE, A.TERMINATE_WORKFLOW],
+        ),
         ("Worker3", None, [], [], []),
         ("Worker3", None, ["search"], [], [A.CALL_TOOL]),
         ("Worker3", Branch(type=BranchType.CONVERSATION), [], [], [A.END_CONVERSATION]),
@@ -53,9 +72,18 @@ def test_actions_follow_from_edges_tools_and_branch(
     ("asked", "places"),
     [
         ({"next_action": "invoke_agent", "action_input": "Agent3"}, ["/action_input"]),
-        ({"next_action": "invoke_agent", "action_input": {"agent_name": "Agent3"}}, ["/action_input/agent_name"]),
-        ({"next_action": "invoke_agent", "action_input": [{"agent_name": "Agent3"}]}, ["/action_input/0/agent_name"]),
-        ({"next_action": "parallel_invoke", "agents": ["Agent3", "Agent3"]}, ["/agents/0", "/agents/1"]),
+        (
+            {"next_action": "invoke_agent", "action_input": {"agent_name": "Agent3"}},
+            ["/action_input/agent_name"],
+        ),
+        (
+            {"next_action": "invoke_agent", "action_input": [{"agent_name": "Agent3"}]},
+            ["/action_input/0/agent_name"],
+        ),
+        (
+            {"next_action": "parallel_invoke", "agents": ["Agent3", "Agent3"]},
+            ["/agents/0", "/agents/1"],
+        ),
     ],
 )
 def test_a_target_that_is_no_edge_is_refused(asked: dict[str, Any], places: list[str]) -> None:
@@ -63,12 +91,19 @@ def test_a_target_that_is_no_edge_is_refused(asked: dict[str, Any], places: list
 
     So it is however the target is spelt, and also when the caller's list of allowed agents would admit it.
     """
-    graph = Topology.of({"Agent1": ["Agent2", "Agent3", "User"], "Agent2": ["Agent1"], "Agent3": []}, entry="Agent1")
+    graph = Topology.of(
+        {"Agent1": ["Agent2", "Agent3", "User"], "Agent2": ["Agent1"], "Agent3": []}, entry="Agent1"
+    )
     made = ValidationProcessor(graph)
-    for result in (made.validate(asked, "Agent2"), made.validate(asked, "Agent2", allowed_agents=["Agent1", "Agent3"])):
+    for result in (
+        made.validate(asked, "Agent2"),
+        made.validate(asked, "Agent2", allowed_agents=["Agent1", "Agent3"]),
+    ):
         assert (result.is_valid, result.action_type, result.invocations) == (False, None, [])
         assert faults(result) == [("topology.not_allowed", place) for place in places]
-        assert {(issue.category, issue.found) for issue in result.issues} == {(Category.PERMISSION_ERROR, '"Agent3"')}
+        assert {(issue.category, issue.found) for issue in result.issues} == {
+            (Category.PERMISSION_ERROR, '"Agent3"')
+        }
         assert result.permitted is not None
         assert result.permitted.agents == ("Agent1",)
         for told in (result.retry_suggestion, result.error_message):
@@ -80,7 +115,10 @@ def test_every_bad_target_is_reported_and_none_is_spawned() -> None:
     """One bad target in a parallel handing over refuses all of it."""
     reply = {"next_action": "parallel_invoke", "agents": ["Worker1", "bad1", "bad2"]}
     result = judged(reply)
-    assert [(issue.path, issue.found) for issue in result.issues] == [("/agents/1", '"bad1"'), ("/agents/2", '"bad2"')]
+    assert [(issue.path, issue.found) for issue in result.issues] == [
+        ("/agents/1", '"bad1"'),
+        ("/agents/2", '"bad2"'),
+    ]
     assert (result.is_valid, result.invocations, result.next_agents) == (False, [], [])
 
 
@@ -131,7 +169,10 @@ def test_only_an_agent_with_a_way_out_may_finish() -> None:
     """Without an edge to User or End a final response is a matter of permission; the suggestion names who follows."""
     final = {"next_action": "final_response", "content": "x"}
     result = judged(final, "Worker2", tools=())
-    assert (result.is_valid, faults(result)) == (False, [("topology.may_not_finish", "/next_action")])
+    assert (result.is_valid, faults(result)) == (
+        False,
+        [("topology.may_not_finish", "/next_action")],
+    )
     assert result.error_category is Category.PERMISSION_ERROR
     assert result.permitted is not None
     assert result.permitted.agents == GRAPH.allowed_targets("Worker2") == ("Coordinator", "Worker1")
@@ -191,7 +232,10 @@ def test_the_system_always_reaches_the_user() -> None:
 def test_an_agent_without_anybody_to_follow_may_not_hand_over() -> None:
     """For a leaf every target is a matter of permission."""
     result = judged({"next_action": "invoke_agent", "action_input": "Worker1"}, "DataAnalyzer")
-    assert (result.code, result.error_category) == ("topology.not_allowed", Category.PERMISSION_ERROR)
+    assert (result.code, result.error_category) == (
+        "topology.not_allowed",
+        Category.PERMISSION_ERROR,
+    )
 
 
 def test_who_may_do_nothing_gets_no_suggestion() -> None:
@@ -204,9 +248,14 @@ def test_a_refusal_names_the_need_that_is_not_met() -> None:
     """An agent that may finish, but not the workflow, lacks the application's leave, not an edge."""
     allowed = permitted_actions(GRAPH, "DataAnalyzer")
     assert refusal_of(A.TERMINATE_WORKFLOW, allowed).code == "action.not_permitted"
-    assert refusal_of(A.TERMINATE_WORKFLOW, permitted_actions(GRAPH, "Worker1")).code == "topology.may_not_finish"
+    assert (
+        refusal_of(A.TERMINATE_WORKFLOW, permitted_actions(GRAPH, "Worker1")).code
+        == "topology.may_not_finish"
+    )
     for action, shape in SHAPES.items():
-        assert refusal_of(action, permitted_actions(GRAPH, "Worker3")).code in {LACKING[need] for need in shape.needs}
+        assert refusal_of(action, permitted_actions(GRAPH, "Worker3")).code in {
+            LACKING[need] for need in shape.needs
+        }
 
 
 @pytest.mark.parametrize("leave", [["auto_retry"], ["dance"]])

@@ -17,7 +17,13 @@ import pytest
 from coordination.routed import FAULTS, PROCESSOR, TEAM, call, decide, invalid, talk, valid, verdict
 from shared_data import SHARED, needs_shared
 from strictreply.coordination._actions import ActionType, Branch, ValidationResult
-from strictreply.coordination._decisions import ROUTES, ExecutionStep, RoutingContext, RoutingDecision, StepType
+from strictreply.coordination._decisions import (
+    ROUTES,
+    ExecutionStep,
+    RoutingContext,
+    RoutingDecision,
+    StepType,
+)
 from strictreply.coordination._error_policy import ApiError, read_error_message
 from strictreply.coordination._topology import USER
 from strictreply.coordination.routing import Router
@@ -32,7 +38,10 @@ PARALLEL = {
 }
 CALLS = {"next_action": "call_tool", "tool_calls": [call()]}
 FINAL = {"next_action": "final_response", "content": "done"}
-RECOVERY = {"next_action": "error_recovery", "error_details": {"type": "rate_limit", "message": "late"}}
+RECOVERY = {
+    "next_action": "error_recovery",
+    "error_details": {"type": "rate_limit", "message": "late"},
+}
 STEPS = set(StepType)
 
 
@@ -58,7 +67,9 @@ def pre_checked(*flags: str) -> tuple[Any, ...]:
     return str(decision.reason), decision.should_continue
 
 
-def code(reply: object, agent: str = "Coordinator", branch: Branch | None = None) -> list[tuple[str, str]]:
+def code(
+    reply: object, agent: str = "Coordinator", branch: Branch | None = None
+) -> list[tuple[str, str]]:
     """Judge a reply, and give the faults by code and place."""
     return [(issue.code, issue.path) for issue in PROCESSOR.validate(reply, agent, branch).issues]
 
@@ -81,7 +92,14 @@ ROUTER: dict[str, tuple[Callable[[], Any], Any]] = {
     ),
     "M91": (
         lambda: (
-            {"next_steps", "should_continue", "branch_specs", "metadata", "should_wait", "completion_reason"}
+            {
+                "next_steps",
+                "should_continue",
+                "branch_specs",
+                "metadata",
+                "should_wait",
+                "completion_reason",
+            }
             - names(RoutingDecision)
         ),
         set(),
@@ -107,14 +125,24 @@ ROUTER: dict[str, tuple[Callable[[], Any], Any]] = {
         lambda: [(spec.agent, spec.request) for spec in decide(verdict(PARALLEL)).branch_specs],
         [("Worker1", "north"), ("Worker2", "south")],
     ),
-    "M98": (lambda: led(decide(verdict(CALLS))), ("tools", [("tool_execution", "search")], True, False)),
-    "M99": (lambda: led(decide(verdict(FINAL))), ("final", [("final_response", USER)], False, False)),
+    "M98": (
+        lambda: led(decide(verdict(CALLS))),
+        ("tools", [("tool_execution", "search")], True, False),
+    ),
+    "M99": (
+        lambda: led(decide(verdict(FINAL))),
+        ("final", [("final_response", USER)], False, False),
+    ),
     "M100": (
-        lambda: decide(valid(ActionType.END_CONVERSATION), branch=talk(4)).metadata["conversation_turns"],
+        lambda: decide(valid(ActionType.END_CONVERSATION), branch=talk(4)).metadata[
+            "conversation_turns"
+        ],
         4,
     ),
     "M101": (
-        lambda: known(decide(verdict(RECOVERY)), "requires_user_action", "can_retry", "failed_agent"),
+        lambda: known(
+            decide(verdict(RECOVERY)), "requires_user_action", "can_retry", "failed_agent"
+        ),
         [True, True, "Coordinator"],
     ),
     "M102": (
@@ -135,16 +163,28 @@ ROUTER: dict[str, tuple[Callable[[], Any], Any]] = {
     ),
     "M106": (
         lambda: [
-            pre_checked("timeout_error", "pool_exhausted", "coordination_error", "critical_api_error"),
+            pre_checked(
+                "timeout_error", "pool_exhausted", "coordination_error", "critical_api_error"
+            ),
             pre_checked("timeout_error", "pool_exhausted", "coordination_error"),
             pre_checked("timeout_error", "pool_exhausted")[0],
             pre_checked("timeout_error"),
         ],
-        [("critical_api_error", False), ("coordination_error", True), "pool_exhausted", ("timeout_error", False)],
+        [
+            ("critical_api_error", False),
+            ("coordination_error", True),
+            "pool_exhausted",
+            ("timeout_error", False),
+        ],
     ),
-    "M107": (lambda: led(decide(valid(ActionType.INVOKE_AGENT, "Nobody"))), ("not_allowed", [], False, False)),
+    "M107": (
+        lambda: led(decide(valid(ActionType.INVOKE_AGENT, "Nobody"))),
+        ("not_allowed", [], False, False),
+    ),
     "M108": (
-        lambda: decide(valid(ActionType.INVOKE_AGENT, "Aggregator"), branch=talk(1)).metadata["conversation_turns"],
+        lambda: decide(valid(ActionType.INVOKE_AGENT, "Aggregator"), branch=talk(1)).metadata[
+            "conversation_turns"
+        ],
         2,
     ),
     "M109": (
@@ -160,13 +200,24 @@ ROUTER: dict[str, tuple[Callable[[], Any], Any]] = {
 VALIDATOR: dict[str, tuple[Callable[[], Any], Any]] = {
     "M28": (
         lambda: [
-            targets({"next_action": "invoke_agent", "action_input": [{"agent_name": name} for name in team]})
+            targets(
+                {
+                    "next_action": "invoke_agent",
+                    "action_input": [{"agent_name": name} for name in team],
+                }
+            )
             for team in (["Worker1"], ["Worker1", "Worker2"])
         ],
-        [("invoke_agent", [("Worker1", None)]), ("parallel_invoke", [("Worker1", None), ("Worker2", None)])],
+        [
+            ("invoke_agent", [("Worker1", None)]),
+            ("parallel_invoke", [("Worker1", None), ("Worker2", None)]),
+        ],
     ),
     "M30": (
-        lambda: [code({"next_action": "parallel_invoke", "agents": agents}) for agents in (["Worker1"], [])],
+        lambda: [
+            code({"next_action": "parallel_invoke", "agents": agents})
+            for agents in (["Worker1"], [])
+        ],
         [[("action.min_items", "/agents")]] * 2,
     ),
     "M32": (
@@ -182,7 +233,8 @@ VALIDATOR: dict[str, tuple[Callable[[], Any], Any]] = {
     ),
     "M34": (
         lambda: [
-            bool(code({"next_action": "call_tool", "tool_calls": calls})) for calls in (["x"], [{"id": "1"}], None, [])
+            bool(code({"next_action": "call_tool", "tool_calls": calls}))
+            for calls in (["x"], [{"id": "1"}], None, [])
         ],
         [True] * 4,
     ),
@@ -208,7 +260,10 @@ VALIDATOR: dict[str, tuple[Callable[[], Any], Any]] = {
         [("action.no_question", "/question")],
     ),
     "M47": (
-        lambda: [targets(INVOKE | {"action_input": "  Worker1 "})[1][0][0], bool(code(INVOKE | {"action_input": " "}))],
+        lambda: [
+            targets(INVOKE | {"action_input": "  Worker1 "})[1][0][0],
+            bool(code(INVOKE | {"action_input": " "})),
+        ],
         ["Worker1", True],
     ),
 }
@@ -217,7 +272,13 @@ ERRORS: dict[str, tuple[Callable[[], Any], Any]] = {
     "M83": (
         lambda: [
             str(reported(classification=word).action_type)
-            for word in ("network_error", "rate_limit", "permission_denied", "insufficient_credits", "unknown")
+            for word in (
+                "network_error",
+                "rate_limit",
+                "permission_denied",
+                "insufficient_credits",
+                "unknown",
+            )
         ],
         ["auto_retry", "auto_retry", "terminal_error", "error_recovery", "error_recovery"],
     ),
@@ -227,11 +288,16 @@ ERRORS: dict[str, tuple[Callable[[], Any], Any]] = {
     ),
     "M85": (
         lambda: [
-            (reported(classification="authentication_failed").parsed_response or {})["termination_reason"],
+            (reported(classification="authentication_failed").parsed_response or {})[
+                "termination_reason"
+            ],
             len(
-                (reported(classification="insufficient_credits", suggested_action="top up").parsed_response or {})[
-                    "suggested_actions"
-                ]
+                (
+                    reported(
+                        classification="insufficient_credits", suggested_action="top up"
+                    ).parsed_response
+                    or {}
+                )["suggested_actions"]
             )
             >= 2,
         ],

@@ -32,7 +32,10 @@ def test_only_permitted_agents_are_predicted() -> None:
     assert predict_next_route("A", WALKED, allowed=["C"]) == "C"
     assert predict_next_route("A", WALKED, allowed=[]) is None
     history = [("Worker1", "Coordinator")] * 5 + [("Worker1", "Aggregator")]
-    assert predict_next_route("Worker1", history, allowed=TEAM.allowed_targets("Worker1")) == "Aggregator"
+    assert (
+        predict_next_route("Worker1", history, allowed=TEAM.allowed_targets("Worker1"))
+        == "Aggregator"
+    )
 
 
 @pytest.mark.req("M113")
@@ -40,13 +43,20 @@ def test_a_prediction_is_no_permission() -> None:
     """Routing what was predicted is decided by the topology all the same."""
     predicted = predict_next_route("Worker1", [("Worker1", "Worker2")])
     assert predicted == "Worker2"
-    assert decide(valid(ActionType.INVOKE_AGENT, predicted), "Worker1").reason is RoutingReason.NOT_ALLOWED
+    assert (
+        decide(valid(ActionType.INVOKE_AGENT, predicted), "Worker1").reason
+        is RoutingReason.NOT_ALLOWED
+    )
 
 
 def test_histories_may_be_pairs_or_entries_of_a_state() -> None:
     """Entries of ``routing_history`` and pairs are read alike; of equals the later one is predicted."""
     entry: dict[str, Any] = {"ts": "", "reason": "", "loop_count": 0, "task": None}
-    history: list[Any] = [{**entry, "from": "A", "to": "B"}, {**entry, "from": None, "to": "A"}, ("A", "C")]
+    history: list[Any] = [
+        {**entry, "from": "A", "to": "B"},
+        {**entry, "from": None, "to": "A"},
+        ("A", "C"),
+    ]
     assert predict_next_route("A", history) == "C"
     assert predict_next_route("A", history[:2]) == "B"
 

@@ -34,7 +34,10 @@ class CustomProcessor(ResponseProcessor):
         return isinstance(response, dict) and "custom_field" in response
 
     def process(self, response):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, D102
-        return {"next_action": self.map_action(response["custom_field"]), "content": response.get("data")}
+        return {
+            "next_action": self.map_action(response["custom_field"]),
+            "content": response.get("data"),
+        }
 
     def priority(self):  # type: ignore[no-untyped-def]  # noqa: ANN201, D102
         return 80
@@ -51,7 +54,10 @@ class CustomFormatProcessor(ResponseProcessor):
         return isinstance(response, dict) and "custom_action" in response
 
     def process(self, response: Any) -> dict[str, Any] | None:  # noqa: D102
-        return {"next_action": self._map_action(response["custom_action"]), "content": response.get("data")}
+        return {
+            "next_action": self._map_action(response["custom_action"]),
+            "content": response.get("data"),
+        }
 
     def priority(self) -> int:  # noqa: D102
         return 75  # Between JSON and tool processors
@@ -99,7 +105,11 @@ def test_a_processor_has_three_methods(missing: str) -> None:
     """Neither the interface nor a processor without one of them can be made."""
     with pytest.raises(TypeError):
         ResponseProcessor()  # type: ignore[abstract]
-    methods = {name: lambda self, *_: None for name in ("can_process", "process", "priority") if name != missing}
+    methods = {
+        name: lambda self, *_: None
+        for name in ("can_process", "process", "priority")
+        if name != missing
+    }
     with pytest.raises(TypeError):
         type("Partial", (ResponseProcessor,), methods)()
 
@@ -108,13 +118,19 @@ def test_a_processor_has_three_methods(missing: str) -> None:
 def test_the_first_that_gives_an_action_wins() -> None:
     """From the highest priority down; None leaves it to the next; when nobody gives anything, it is invalid."""
     chain = ProcessorChain(
-        [Scripted("low", 10, final("low")), Scripted("none", 90, None), Scripted("mid", 80, final("mid"))]
+        [
+            Scripted("low", 10, final("low")),
+            Scripted("none", 90, None),
+            Scripted("mid", 80, final("mid")),
+        ]
     )
     made = chain.candidate(lambda: ReplyView(mapping={"x": 1}))
     assert not isinstance(made, Invalid)
     assert made[0] == final("mid")
     for processors in ([Scripted("none", 90, None)], []):
-        assert isinstance(ProcessorChain(processors).candidate(lambda: ReplyView(mapping={"x": 1})), Invalid)
+        assert isinstance(
+            ProcessorChain(processors).candidate(lambda: ReplyView(mapping={"x": 1})), Invalid
+        )
 
 
 @pytest.mark.req("M52")
@@ -148,7 +164,11 @@ def test_processors_are_registered_at_run_time() -> None:
     tied.validate({"other": 1}, "Coordinator")
     assert Scripted.asked == ["first", "second", "third"]
     tied.validate(final("x"), "Coordinator")
-    assert Scripted.asked == ["first", "second", "third"]  # JSON, registered before them, has the same rank
+    assert Scripted.asked == [
+        "first",
+        "second",
+        "third",
+    ]  # JSON, registered before them, has the same rank
 
 
 @pytest.mark.parametrize("wrong", [object(), ResponseProcessor, None])
@@ -163,7 +183,9 @@ def test_json_needs_an_action() -> None:
     """A dict with ``next_action`` and nothing else."""
     reader = StructuredJSONProcessor()
     assert reader.can_process({"next_action": "x"})
-    assert not any(map(reader.can_process, [{"content": "x"}, {}, "next_action", ["next_action"], None]))
+    assert not any(
+        map(reader.can_process, [{"content": "x"}, {}, "next_action", ["next_action"], None])
+    )
 
 
 @pytest.mark.req("M55")
@@ -189,18 +211,31 @@ def test_native_calls_are_calls_whatever_stands_beside_them(content: str | None)
         SimpleNamespace(role="assistant", content=content, tool_calls=[objects]),
     ):
         result = judged(reply)
-        assert (result.action_type, result.tool_calls) == (ActionType.CALL_TOOL, [call("search", {"query": "q"})])
+        assert (result.action_type, result.tool_calls) == (
+            ActionType.CALL_TOOL,
+            [call("search", {"query": "q"})],
+        )
 
 
 def test_the_sdk_s_own_objects_are_read() -> None:
     """A completion of the installed SDK: its content as JSON, its calls as calls."""
     spoken = ChatCompletion.model_validate(completion(message(JSON_INVOKE)))
-    assert judged(spoken).next_agents == judged(spoken.choices[0].message).next_agents == ["Worker1"]
-    called = ChatCompletion.model_validate(completion(message(calls=[call("search", {"query": "q"})])))
-    assert judged(called).tool_calls == judged(called.choices[0].message).tool_calls == [call("search", {"query": "q"})]
+    assert (
+        judged(spoken).next_agents == judged(spoken.choices[0].message).next_agents == ["Worker1"]
+    )
+    called = ChatCompletion.model_validate(
+        completion(message(calls=[call("search", {"query": "q"})]))
+    )
+    assert (
+        judged(called).tool_calls
+        == judged(called.choices[0].message).tool_calls
+        == [call("search", {"query": "q"})]
+    )
 
 
-@pytest.mark.parametrize("calls", ["search", {"id": "1"}, 7, ["x"], [None], [{"id": "1"}], [call("search", {})] * 200])
+@pytest.mark.parametrize(
+    "calls", ["search", {"id": "1"}, 7, ["x"], [None], [{"id": "1"}], [call("search", {})] * 200]
+)
 def test_malformed_native_calls_are_faults(calls: object) -> None:
     """Any malformed ``tool_calls`` is an invalid result, never a call."""
     result = judged({"role": "assistant", "content": None, "tool_calls": calls})
@@ -214,8 +249,14 @@ def test_only_errors_are_errors() -> None:
     assert reader.can_process(ErrorMessage("boom"))
     assert not reader.can_process(message("boom"))
     assert not reader.can_process(SimpleNamespace(role="assistant", content="boom"))
-    result = judged(ErrorMessage({"classification": "insufficient_credits", "message": "m"}), "Worker3")
-    assert (result.is_valid, result.action_type, result.origin) == (True, ActionType.ERROR_RECOVERY, Origin.SYSTEM)
+    result = judged(
+        ErrorMessage({"classification": "insufficient_credits", "message": "m"}), "Worker3"
+    )
+    assert (result.is_valid, result.action_type, result.origin) == (
+        True,
+        ActionType.ERROR_RECOVERY,
+        Origin.SYSTEM,
+    )
 
 
 @pytest.mark.req("M87")
@@ -223,7 +264,10 @@ def test_an_error_that_is_no_json_is_kept_as_its_message() -> None:
     """The class is unknown, the message what was said; a processor given anything else refuses it."""
     parsed = judged(ErrorMessage("boom"), "Worker3").parsed_response
     assert parsed is not None
-    assert (parsed["error_details"]["classification"], parsed["error_details"]["message"]) == ("unknown", "boom")
+    assert (parsed["error_details"]["classification"], parsed["error_details"]["message"]) == (
+        "unknown",
+        "boom",
+    )
     assert isinstance(ErrorMessageProcessor().process(message("boom")), Invalid)
 
 
@@ -248,12 +292,24 @@ def test_prose_is_never_an_action_by_its_words(prose: str) -> None:
     opted = processor()
     opted.register_processor(TextResponseProcessor())
     result = opted.validate(prose, "Coordinator")
-    assert (result.action_type, result.final_response, result.invocations) == (ActionType.FINAL_RESPONSE, prose, [])
+    assert (result.action_type, result.final_response, result.invocations) == (
+        ActionType.FINAL_RESPONSE,
+        prose,
+        [],
+    )
     assert faults(opted.validate(prose, "Worker1")) == [("topology.may_not_finish", "/next_action")]
 
 
 @pytest.mark.parametrize(
-    "text", ['{"next_action": "invoke_agent"', "```json\n{}\n```", '["a"]', "<a>", " ", 'so: {"next_action": 1}']
+    "text",
+    [
+        '{"next_action": "invoke_agent"',
+        "```json\n{}\n```",
+        '["a"]',
+        "<a>",
+        " ",
+        'so: {"next_action": 1}',
+    ],
 )
 def test_a_faulty_action_is_not_prose(text: str) -> None:
     """A malformed action never becomes an answer to the user."""
@@ -269,7 +325,10 @@ def test_foreign_shapes_are_mapped_then_judged() -> None:
     for custom in (CustomProcessor(), CustomFormatProcessor()):
         made.register_processor(custom)
     assert made.validate({"custom_field": "done", "data": "x"}, "Coordinator").final_response == "x"
-    assert made.validate('{"custom_action": "finish", "data": "x"}', "Coordinator").final_response == "x"
+    assert (
+        made.validate('{"custom_action": "finish", "data": "x"}', "Coordinator").final_response
+        == "x"
+    )
     assert faults(made.validate({"custom_field": "done", "data": "x"}, "Worker1")) == [
         ("topology.may_not_finish", "/next_action")
     ]
@@ -283,14 +342,22 @@ def test_a_processor_that_raises_is_contained() -> None:
     made = ValidationProcessor(GRAPH)
     made.register_processor(CustomProcessor())
     result = made.validate({"custom_field": 1}, "Coordinator")
-    assert (result.code, result.error_category) == ("format.processor_failed", Category.FORMAT_ERROR)
+    assert (result.code, result.error_category) == (
+        "format.processor_failed",
+        Category.FORMAT_ERROR,
+    )
     assert "CustomProcessor" in result.issues[0].message
     made.register_processor(Scripted("next", 60, final("read")))
     read = made.validate({"custom_field": 1}, "Coordinator")
-    assert (read.final_response, [note.code for note in read.source.notes]) == ("read", ["format.processor_failed"])
+    assert (read.final_response, [note.code for note in read.source.notes]) == (
+        "read",
+        ["format.processor_failed"],
+    )
 
 
-@pytest.mark.parametrize("breaks", [{"gives": 7}, {"gives": ["x"]}, {"gives": None, "can": ValueError("x")}])
+@pytest.mark.parametrize(
+    "breaks", [{"gives": 7}, {"gives": ["x"]}, {"gives": None, "can": ValueError("x")}]
+)
 def test_a_processor_that_misbehaves_is_contained(breaks: dict[str, Any]) -> None:
     """A processor's invalid result, or an exception of its methods, is a failure of the processor."""
     made = processor()
@@ -304,7 +371,11 @@ def test_what_a_processor_gives_is_plain_json() -> None:
     """A foreign value in an action is a fault of the reply, before anything looks into it."""
     made = processor()
     made.register_processor(
-        Scripted("odd", 85, {"next_action": "invoke_agent", "action_input": "Worker1", "request": {"x": object()}})
+        Scripted(
+            "odd",
+            85,
+            {"next_action": "invoke_agent", "action_input": "Worker1", "request": {"x": object()}},
+        )
     )
     assert made.validate({"other": 1}, "Coordinator").code == "action.unreadable"
 
@@ -312,7 +383,11 @@ def test_what_a_processor_gives_is_plain_json() -> None:
 def test_built_in_ranks_may_be_changed() -> None:
     """As the concept page makes them, ``StructuredJSONProcessor(priority=100)``."""
     chain = ProcessorChain(
-        [TextResponseProcessor(priority=10), ToolCallProcessor(priority=90), StructuredJSONProcessor(priority=100)]
+        [
+            TextResponseProcessor(priority=10),
+            ToolCallProcessor(priority=90),
+            StructuredJSONProcessor(priority=100),
+        ]
     )
     assert [type(one).__name__ for one in chain.processors] == [
         "StructuredJSONProcessor",

@@ -38,16 +38,30 @@ def test_the_printed_example_builds_a_prompt() -> None:
     builder = SystemPromptBuilder(response_format="json")
     system_prompt = builder.build(
         agent_context=AgentContext(
-            name="Coordinator", goal="Coordinate tasks", instruction="You coordinate worker agents..."
+            name="Coordinator",
+            goal="Coordinate tasks",
+            instruction="You coordinate worker agents...",
         ),
-        coordination_context=CoordinationContext(next_agents=["Worker1", "Worker2"], can_return_final_response=True),
+        coordination_context=CoordinationContext(
+            next_agents=["Worker1", "Worker2"], can_return_final_response=True
+        ),
     )
-    for part in ("Coordinator", "Coordinate tasks", "You coordinate worker agents...", "Worker1", "Worker2"):
+    for part in (
+        "Coordinator",
+        "Coordinate tasks",
+        "You coordinate worker agents...",
+        "Worker1",
+        "Worker2",
+    ):
         assert part in system_prompt
     told = {action for action in ActionType if action.value in system_prompt}
     assert told == {ActionType.INVOKE_AGENT, ActionType.PARALLEL_INVOKE, ActionType.FINAL_RESPONSE}
-    graph = Topology.of({"Coordinator": ["Worker1", "Worker2", "End"], "Worker1": [], "Worker2": []})
-    shown = [ValidationProcessor(graph).validate(line, "Coordinator") for line in examples(system_prompt)]
+    graph = Topology.of(
+        {"Coordinator": ["Worker1", "Worker2", "End"], "Worker1": [], "Worker2": []}
+    )
+    shown = [
+        ValidationProcessor(graph).validate(line, "Coordinator") for line in examples(system_prompt)
+    ]
     assert {result.action_type for result in shown} == told
 
 
@@ -55,7 +69,9 @@ def test_the_printed_example_builds_a_prompt() -> None:
 @pytest.mark.parametrize("written", FORMATS, ids=lambda written: written.name)
 @pytest.mark.parametrize("agent", GRAPH.agents)
 @pytest.mark.parametrize("branch", [None, CONVERSATION])
-def test_a_prompt_tells_what_is_permitted_and_no_more(written: ActionFormat, agent: str, branch: Any) -> None:
+def test_a_prompt_tells_what_is_permitted_and_no_more(
+    written: ActionFormat, agent: str, branch: Any
+) -> None:
     """Agents of the topology only, permitted actions only, and each example passes the validator it teaches."""
     made = processor(response_format=written)
     context = CoordinationContext.of(made.terms(agent, branch))
@@ -73,7 +89,12 @@ def test_a_prompt_tells_what_is_permitted_and_no_more(written: ActionFormat, age
 def test_contexts_have_the_documented_defaults() -> None:
     """Three words make an agent; nothing makes a context that permits nothing; lists are each one's own."""
     agent = AgentContext("A", "g", "i")
-    assert (agent.name, agent.goal, agent.instruction, agent.memory_retention) == ("A", "g", "i", "session")
+    assert (agent.name, agent.goal, agent.instruction, agent.memory_retention) == (
+        "A",
+        "g",
+        "i",
+        "session",
+    )
     assert [agent.tools, agent.tools_schema, agent.input_schema, agent.output_schema] == [None] * 4
     one, other = CoordinationContext(), CoordinationContext()
     one.next_agents.append("B")
@@ -84,8 +105,12 @@ def test_contexts_have_the_documented_defaults() -> None:
 def test_tools_and_schemas_are_told() -> None:
     """Tools as they are declared, or as their schemas say; the answer's schema only to who may answer."""
     output = {"type": "object", "properties": {"total": {"type": "number"}}}
-    agent = AgentContext("A", "g", "i", tools={"find": SEARCH}, input_schema={"type": "string"}, output_schema=output)
-    prompt = SystemPromptBuilder().build(agent, CoordinationContext([], can_return_final_response=True))
+    agent = AgentContext(
+        "A", "g", "i", tools={"find": SEARCH}, input_schema={"type": "string"}, output_schema=output
+    )
+    prompt = SystemPromptBuilder().build(
+        agent, CoordinationContext([], can_return_final_response=True)
+    )
     assert "- find:" in prompt
     assert '"query"' in prompt
     assert json.dumps(output, separators=(",", ":")) in prompt
@@ -98,7 +123,9 @@ def test_tools_and_schemas_are_told() -> None:
 
 def test_the_environment_is_told_as_it_is() -> None:
     """Facts by name; none, and an agent that may do nothing, leave nothing behind."""
-    told = SystemPromptBuilder().build(AgentContext("A", "g", "i"), CoordinationContext(), {"date": "2026-11-21"})
+    told = SystemPromptBuilder().build(
+        AgentContext("A", "g", "i"), CoordinationContext(), {"date": "2026-11-21"}
+    )
     assert "date: 2026-11-21" in told
     bare = SystemPromptBuilder().build(AgentContext("A", "", ""), CoordinationContext())
     assert bare == "You are A."
@@ -113,16 +140,22 @@ def test_an_unknown_format_is_refused() -> None:
 class Wordless(KeyedFormat):
     """A format that leaves the words on replying to the agent's own instruction."""
 
-    def build_format_instructions(self, actions: Sequence[ActionType], descriptions: Mapping[ActionType, str]) -> str:
+    def build_format_instructions(
+        self, actions: Sequence[ActionType], descriptions: Mapping[ActionType, str]
+    ) -> str:
         """Return no words."""
         return ""
 
-    def get_examples(self, actions: Sequence[ActionType], context: CoordinationContext) -> list[str]:
+    def get_examples(
+        self, actions: Sequence[ActionType], context: CoordinationContext
+    ) -> list[str]:
         """Return no examples."""
         return []
 
 
 def test_a_format_without_words_leaves_no_empty_section() -> None:
     """A prompt ends with its last section that has words."""
-    prompt = SystemPromptBuilder(Wordless()).build(AgentContext("lead", "g", "i"), CoordinationContext(["ann"]))
+    prompt = SystemPromptBuilder(Wordless()).build(
+        AgentContext("lead", "g", "i"), CoordinationContext(["ann"])
+    )
     assert prompt == prompt.strip()

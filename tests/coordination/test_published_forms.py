@@ -24,9 +24,17 @@ from strictreply.coordination import (
 from strictreply.coordination._actions import ActionType, Branch, ValidationResult
 from strictreply.values._errors import ContractError, ReplyRejected
 
-CALL: dict[str, Any] = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"query": "x"}'}}
+CALL: dict[str, Any] = {
+    "id": "c1",
+    "type": "function",
+    "function": {"name": "search", "arguments": '{"query": "x"}'},
+}
 PRINTED: dict[str, dict[str, Any]] = {
-    "invoke_agent": {"next_action": "invoke_agent", "action_input": "Worker1", "request": "Analyze."},
+    "invoke_agent": {
+        "next_action": "invoke_agent",
+        "action_input": "Worker1",
+        "request": "Analyze.",
+    },
     "parallel_invoke": {
         "next_action": "parallel_invoke",
         "agents": ["Worker1", "Worker2"],
@@ -37,7 +45,11 @@ PRINTED: dict[str, dict[str, Any]] = {
     "wait_and_aggregate": {"next_action": "wait_and_aggregate"},
     "error_recovery": {
         "next_action": "error_recovery",
-        "error_details": {"type": "api_quota_exceeded", "message": "exceeded", "provider": "openai"},
+        "error_details": {
+            "type": "api_quota_exceeded",
+            "message": "exceeded",
+            "provider": "openai",
+        },
         "suggested_action": "retry",
     },
 }
@@ -52,13 +64,17 @@ MEMBERS = {"thought", "request", "action_input", "agents", "agent_requests", "su
 
 def judged(reply: object, *, spawned: bool = False) -> ValidationResult:
     """Judge a reply of the coordinator, which may do all of this in a parallel branch."""
-    return processor().validate(reply, "Coordinator", PARALLEL if spawned else Branch(type=PARALLEL.type))
+    return processor().validate(
+        reply, "Coordinator", PARALLEL if spawned else Branch(type=PARALLEL.type)
+    )
 
 
 @pytest.mark.req("M39")
 @pytest.mark.parametrize("written", [False, True])
 @pytest.mark.parametrize("name", PRINTED)
-def test_v17_a_null_for_an_optional_member_is_as_if_it_were_absent(name: str, written: bool) -> None:
+def test_v17_a_null_for_an_optional_member_is_as_if_it_were_absent(
+    name: str, written: bool
+) -> None:
     """In a mapping and in a text: of the action's own members, and of other actions', which nobody gave a value."""
     action = PRINTED[name]
     expected = judged(action)
@@ -87,7 +103,9 @@ def test_v17_a_null_for_an_optional_member_is_as_if_it_were_absent(name: str, wr
         ),
     ],
 )
-def test_v17_a_null_for_a_needed_or_unknown_member_is_a_fault(reply: dict[str, Any], path: str) -> None:
+def test_v17_a_null_for_a_needed_or_unknown_member_is_a_fault(
+    reply: dict[str, Any], path: str
+) -> None:
     """Only an optional member may be null."""
     result = judged(reply)
     assert not result.is_valid
@@ -99,7 +117,9 @@ def test_v17_nulls_of_the_parts_of_an_action_are_absent_too() -> None:
     listed = [{"agent_name": "Worker1", "request": None}, {"agent_name": "Worker2", "request": "b"}]
     opened = judged({"next_action": "invoke_agent", "action_input": listed})
     assert [one.request for one in opened.invocations] == [None, "b"]
-    one = judged({"next_action": "invoke_agent", "action_input": {"agent_name": "Worker1", "request": None}})
+    one = judged(
+        {"next_action": "invoke_agent", "action_input": {"agent_name": "Worker1", "request": None}}
+    )
     assert one.next_agents == ["Worker1"]
     details = {"type": "t", "message": "m", "provider": None, "retry_after": None}
     told = judged({"next_action": "error_recovery", "error_details": details})
@@ -130,7 +150,10 @@ class Finished(AgentResponse):
 @pytest.mark.parametrize(
     ("response", "action"),
     [
-        (AgentResponse(next_action="invoke_agent", action_input="Worker1"), ActionType.INVOKE_AGENT),
+        (
+            AgentResponse(next_action="invoke_agent", action_input="Worker1"),
+            ActionType.INVOKE_AGENT,
+        ),
         (
             AgentResponse(
                 next_action="parallel_invoke",
@@ -142,9 +165,16 @@ class Finished(AgentResponse):
         (Finished(next_action="final_response", content="x"), ActionType.FINAL_RESPONSE),
     ],
 )
-def test_v17_the_printed_agent_response_is_accepted_as_an_instance(response: AgentResponse, action: ActionType) -> None:
+def test_v17_the_printed_agent_response_is_accepted_as_an_instance(
+    response: AgentResponse, action: ActionType
+) -> None:
     """As it is, as what it dumps to, and as the JSON that it writes."""
-    for given in (response, response.model_dump(), response.model_dump_json(), response.model_dump(exclude_none=True)):
+    for given in (
+        response,
+        response.model_dump(),
+        response.model_dump_json(),
+        response.model_dump(exclude_none=True),
+    ):
         assert judged(given).action_type is action
     assert asyncio.run(processor().process_response(response, "Coordinator", Branch())).is_valid
     stranger = response.model_copy(update={"next_action": "dance"})
@@ -169,15 +199,26 @@ def test_v17_the_printed_chain_processes_by_priority() -> None:
     """It is importable where the pages speak of it; what no processor reads is None, as printed."""
     assert ProcessorChain is formats.ProcessorChain is validation.ProcessorChain
     chain = ProcessorChain(
-        [StructuredJSONProcessor(priority=100), ToolCallProcessor(priority=90), TextResponseProcessor(priority=10)]
+        [
+            StructuredJSONProcessor(priority=100),
+            ToolCallProcessor(priority=90),
+            TextResponseProcessor(priority=10),
+        ]
     )
     order = sorted(chain.processors, key=lambda one: one.priority(), reverse=True)
-    assert [one.priority() for one in order] == [one.priority() for one in chain.processors] == [100, 90, 10]
+    assert (
+        [one.priority() for one in order]
+        == [one.priority() for one in chain.processors]
+        == [100, 90, 10]
+    )
     action = PRINTED["invoke_agent"]
     assert asyncio.run(chain.process(action)) == action
     assert asyncio.run(chain.process(json.dumps(action))) == action
     assert asyncio.run(chain.process({"tool_calls": [CALL]})) == PRINTED["call_tool"]
-    assert asyncio.run(chain.process("Done.")) == {"next_action": "final_response", "content": "Done."}
+    assert asyncio.run(chain.process("Done.")) == {
+        "next_action": "final_response",
+        "content": "Done.",
+    }
     nothings: tuple[object, ...] = ({}, None, 5, "", '{"next_action": ')
     for nothing in nothings:
         assert asyncio.run(chain.process(nothing)) is None
@@ -198,7 +239,10 @@ def test_v17_the_printed_custom_processor_works() -> None:
             return isinstance(response, dict) and "custom_action" in response
 
         def process(self, response: Any) -> dict[str, Any] | None:
-            return {"next_action": self._map_action(response["custom_action"]), "content": response.get("data")}
+            return {
+                "next_action": self._map_action(response["custom_action"]),
+                "content": response.get("data"),
+            }
 
         def priority(self) -> int:
             return 75
@@ -208,14 +252,20 @@ def test_v17_the_printed_custom_processor_works() -> None:
 
     made = processor()
     made.register_processor(CustomFormatProcessor())
-    assert made.validate({"custom_action": "done", "data": "x"}, "Coordinator").final_response == "x"
+    assert (
+        made.validate({"custom_action": "done", "data": "x"}, "Coordinator").final_response == "x"
+    )
     assert not made.validate({"custom_action": "done"}, "Coordinator").is_valid
 
 
 @pytest.mark.req("M32")
 def test_v17_instances_are_told_apart_over_rounds() -> None:
     """The same reply has other ids when the conversation has come further, and the same ones when it is read again."""
-    reply = {"next_action": "parallel_invoke", "agents": ["Worker1", "Worker1"], "agent_requests": {"Worker1": "x"}}
+    reply = {
+        "next_action": "parallel_invoke",
+        "agents": ["Worker1", "Worker1"],
+        "agent_requests": {"Worker1": "x"},
+    }
     rounds: list[dict[str, Any]] = [
         {"conversation_id": "c", "loop_count": count, "messages": [{}] * said}
         for count in range(3)
@@ -224,7 +274,10 @@ def test_v17_instances_are_told_apart_over_rounds() -> None:
     rounds.append({"conversation_id": "d", "loop_count": 0, "messages": []})
     made = processor()
     ids = [
-        [one.instance_id for one in made.validate(reply, "Coordinator", exec_state=state).invocations]
+        [
+            one.instance_id
+            for one in made.validate(reply, "Coordinator", exec_state=state).invocations
+        ]
         for state in rounds
     ]
     assert len({name for pair in ids for name in pair}) == 2 * len(rounds)
@@ -267,11 +320,21 @@ def validate_at_once(response: object) -> ValidationResult:
 @pytest.mark.req("M69", "M70")
 @pytest.mark.parametrize("made", [Prompted, Prompt])
 @pytest.mark.parametrize("validate", [validate_response, validate_at_once])
-def test_v17_the_printed_retry_with_steering_asks_an_agent_by_its_prompt(made: type[Prompted], validate: Any) -> None:
+def test_v17_the_printed_retry_with_steering_asks_an_agent_by_its_prompt(
+    made: type[Prompted], validate: Any
+) -> None:
     """Each prompt is the original one and the steering for the last reply alone; the first that is right is given."""
-    agent = made("prose", {"next_action": "invoke_agent", "action_input": "stranger"}, PRINTED["invoke_agent"])
+    agent = made(
+        "prose",
+        {"next_action": "invoke_agent", "action_input": "stranger"},
+        PRINTED["invoke_agent"],
+    )
     asked = retry_with_steering(
-        agent, "Please reply in JSON.", max_retries=3, original_prompt="Go.", validate_response=validate
+        agent,
+        "Please reply in JSON.",
+        max_retries=3,
+        original_prompt="Go.",
+        validate_response=validate,
     )
     result = asyncio.run(_of(asked))
     assert (result.is_valid, result.next_agents) == (True, ["Worker1"])
@@ -290,20 +353,33 @@ async def _of(awaitable: Any) -> Any:
 
 @pytest.mark.req("M70")
 @pytest.mark.parametrize(("given", "asked"), [((2,), 2), ((), 3), ((0,), 0)])
-def test_v17_the_printed_retry_with_steering_fails_typed_when_it_is_spent(given: tuple[int, ...], asked: int) -> None:
+def test_v17_the_printed_retry_with_steering_fails_typed_when_it_is_spent(
+    given: tuple[int, ...], asked: int
+) -> None:
     """Not with None: the error has every attempt and the faults of the last; three are made when nobody says."""
     agent = Prompted(*["prose"] * 9)
-    called = retry_with_steering(agent, None, *given, original_prompt="Go.", validate_response=validate_response)
+    called = retry_with_steering(
+        agent, None, *given, original_prompt="Go.", validate_response=validate_response
+    )
     with pytest.raises(ReplyRejected) as raised:
         asyncio.run(_of(called))
-    assert (len(agent.prompts), len(raised.value.attempts), raised.value.reason) == (asked, asked, "retries")
+    assert (len(agent.prompts), len(raised.value.attempts), raised.value.reason) == (
+        asked,
+        asked,
+        "retries",
+    )
     assert [issue.code for issue in raised.value.issues] == ["json.syntax"] * bool(asked)
     assert "prose" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
     "keywords",
-    [{}, {"original_prompt": "Go."}, {"validate_response": validate_response}, {"model": "m", "messages": []}],
+    [
+        {},
+        {"original_prompt": "Go."},
+        {"validate_response": validate_response},
+        {"model": "m", "messages": []},
+    ],
 )
 def test_v17_the_printed_retry_with_steering_says_what_it_needs(keywords: dict[str, Any]) -> None:
     """The two names that the page leaves open are keywords, and nobody is asked without them."""

@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordination.routed import FAULTS, TEAM, call, decide, invalid, talk, valid, verdict
-from strictreply.coordination._actions import ActionType, Branch, BranchType, Origin, ValidationResult
+from strictreply.coordination._actions import (
+    ActionType,
+    Branch,
+    BranchType,
+    Origin,
+    ValidationResult,
+)
 from strictreply.coordination._decisions import RoutingContext, RoutingDecision
 from strictreply.coordination._error_policy import ApiError
 from strictreply.coordination.routing import RouteCache, RouteKey, Router
@@ -20,7 +26,9 @@ HANDOVER = valid(ActionType.INVOKE_AGENT, "Worker1")
 CONTEXT = RoutingContext(current_agent="Coordinator")
 
 
-def key(result: ValidationResult = HANDOVER, agent: str = "Coordinator", branch: Branch | None = None) -> RouteKey:
+def key(
+    result: ValidationResult = HANDOVER, agent: str = "Coordinator", branch: Branch | None = None
+) -> RouteKey:
     """Make the key of a reply within the team."""
     return RouteKey.of(TEAM, agent, branch or Branch(), result)
 

@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply.coordination._actions import CoordinationCode, DeclarationError
-from strictreply.coordination._next_node import BUILT_IN_NAMES, CycleLimit, RouteRule, Routes, RouteStrategy
+from strictreply.coordination._next_node import (
+    BUILT_IN_NAMES,
+    CycleLimit,
+    RouteRule,
+    Routes,
+    RouteStrategy,
+)
 from strictreply.coordination._run_state import DEFAULT_NODES
 
 
@@ -32,7 +38,13 @@ def codes(declare: Callable[[], object]) -> list[tuple[str, str]]:
 def test_the_five_nodes_are_the_default() -> None:
     """Without a word, the nodes are those of the documents."""
     assert Routes().nodes == DEFAULT_NODES
-    assert set(DEFAULT_NODES) == {"coordinator", "course_advisor", "learning_planner", "human_input", "end"}
+    assert set(DEFAULT_NODES) == {
+        "coordinator",
+        "course_advisor",
+        "learning_planner",
+        "human_input",
+        "end",
+    }
 
 
 @pytest.mark.req("R12")
@@ -40,20 +52,34 @@ def test_the_end_and_the_human_must_be_there() -> None:
     """A table without ``end`` or ``human_input`` is refused with a ValueError that names each."""
     missing = CoordinationCode.ROUTES_MISSING_NODE
     assert codes(lambda: Routes(nodes=("a", "human_input"))) == [(missing, "/nodes/end")]
-    assert codes(lambda: Routes(nodes=("a",))) == [(missing, "/nodes/end"), (missing, "/nodes/human_input")]
+    assert codes(lambda: Routes(nodes=("a",))) == [
+        (missing, "/nodes/end"),
+        (missing, "/nodes/human_input"),
+    ]
 
 
 @pytest.mark.parametrize("name", ["", " ", " a", "a ", 5, None])
 def test_nodes_have_names(name: Any) -> None:
     """A node's name is text, not blank, without spaces around it."""
-    assert codes(lambda: Routes(nodes=(name, "human_input", "end")))[0][0] == CoordinationCode.ROUTES_BAD_NAME
+    assert (
+        codes(lambda: Routes(nodes=(name, "human_input", "end")))[0][0]
+        == CoordinationCode.ROUTES_BAD_NAME
+    )
 
 
 def test_every_fault_is_told() -> None:
     """All that is wrong with a table is in one error."""
-    rules = (RouteRule("a", 1, nothing), RouteRule("a", True, nothing), RouteRule("fallback", 1, None))  # type: ignore[arg-type]
+    rules = (
+        RouteRule("a", 1, nothing),
+        RouteRule("a", True, nothing),
+        RouteRule("fallback", 1, None),
+    )  # type: ignore[arg-type]
     strategies = (RouteStrategy("s", -1), RouteStrategy("s", 1))
-    found = codes(lambda: Routes(nodes=("x", "x", "end"), max_loop_count=-1, rules=rules, strategies=strategies))
+    found = codes(
+        lambda: Routes(
+            nodes=("x", "x", "end"), max_loop_count=-1, rules=rules, strategies=strategies
+        )
+    )
     assert found == [
         (CoordinationCode.ROUTES_DUPLICATE, "/nodes/x"),
         (CoordinationCode.ROUTES_MISSING_NODE, "/nodes/human_input"),
@@ -126,7 +152,11 @@ def test_the_end_of_a_trail_decides(trail: str, loop: str) -> None:
     assert "".join(CycleLimit().loop(trail)) == loop
 
 
-@given(start=st.text("abc", max_size=5), piece=st.text("abc", min_size=1, max_size=4), repeats=st.integers(2, 4))
+@given(
+    start=st.text("abc", max_size=5),
+    piece=st.text("abc", min_size=1, max_size=4),
+    repeats=st.integers(2, 4),
+)
 def test_every_repeated_piece_is_found(start: str, piece: str, repeats: int) -> None:
     """Whatever came before, a piece k times in a row is a loop, and what is found does repeat."""
     limit = CycleLimit(repeats=repeats)

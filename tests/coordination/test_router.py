@@ -11,7 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordination.routed import FAULTS, PROCESSOR, ROUTER, TEAM, call, decide, invalid, search, talk, valid, verdict
+from coordination.routed import (
+    FAULTS,
+    PROCESSOR,
+    ROUTER,
+    TEAM,
+    call,
+    decide,
+    invalid,
+    search,
+    talk,
+    valid,
+    verdict,
+)
 from strictreply.coordination._actions import (
     ActionType,
     AgentInvocation,
@@ -22,7 +34,13 @@ from strictreply.coordination._actions import (
     Permitted,
     ValidationResult,
 )
-from strictreply.coordination._decisions import ROUTES, RoutingContext, RoutingDecision, RoutingReason, StepType
+from strictreply.coordination._decisions import (
+    ROUTES,
+    RoutingContext,
+    RoutingDecision,
+    RoutingReason,
+    StepType,
+)
 from strictreply.coordination._error_policy import ApiError, ErrorPolicy, Reaction
 from strictreply.coordination._permissions import permitted_actions
 from strictreply.coordination._processors import ErrorMessage
@@ -38,15 +56,31 @@ DETAILS = {"type": "rate_limit", "message": "API rate limit exceeded", "retry_af
 
 # one valid verdict for each action, with the branch it may stand in and the reason it leads to
 EVERY_ACTION: dict[ActionType, tuple[ValidationResult, Branch, RoutingReason]] = {
-    ActionType.INVOKE_AGENT: (valid(ActionType.INVOKE_AGENT, "Worker1"), Branch(), RoutingReason.SEQUENTIAL),
+    ActionType.INVOKE_AGENT: (
+        valid(ActionType.INVOKE_AGENT, "Worker1"),
+        Branch(),
+        RoutingReason.SEQUENTIAL,
+    ),
     ActionType.PARALLEL_INVOKE: (
         valid(ActionType.PARALLEL_INVOKE, "Worker1", "Worker2"),
         Branch(),
         RoutingReason.PARALLEL,
     ),
-    ActionType.CALL_TOOL: (valid(ActionType.CALL_TOOL, tool_calls=[call()]), Branch(), RoutingReason.TOOLS),
-    ActionType.FINAL_RESPONSE: (valid(ActionType.FINAL_RESPONSE, content="done"), Branch(), RoutingReason.FINAL),
-    ActionType.END_CONVERSATION: (valid(ActionType.END_CONVERSATION), talk(3), RoutingReason.CONVERSATION_ENDED),
+    ActionType.CALL_TOOL: (
+        valid(ActionType.CALL_TOOL, tool_calls=[call()]),
+        Branch(),
+        RoutingReason.TOOLS,
+    ),
+    ActionType.FINAL_RESPONSE: (
+        valid(ActionType.FINAL_RESPONSE, content="done"),
+        Branch(),
+        RoutingReason.FINAL,
+    ),
+    ActionType.END_CONVERSATION: (
+        valid(ActionType.END_CONVERSATION),
+        talk(3),
+        RoutingReason.CONVERSATION_ENDED,
+    ),
     ActionType.WAIT_AND_AGGREGATE: (
         valid(ActionType.WAIT_AND_AGGREGATE),
         Branch(type=BranchType.PARALLEL),
@@ -57,7 +91,11 @@ EVERY_ACTION: dict[ActionType, tuple[ValidationResult, Branch, RoutingReason]] =
         Branch(),
         RoutingReason.RECOVERY,
     ),
-    ActionType.TERMINAL_ERROR: (valid(ActionType.TERMINAL_ERROR, error="no"), Branch(), RoutingReason.TERMINAL),
+    ActionType.TERMINAL_ERROR: (
+        valid(ActionType.TERMINAL_ERROR, error="no"),
+        Branch(),
+        RoutingReason.TERMINAL,
+    ),
     ActionType.AUTO_RETRY: (
         valid(ActionType.AUTO_RETRY, origin=Origin.SYSTEM, error_details={"type": "timeout"}),
         Branch(),
@@ -68,7 +106,11 @@ EVERY_ACTION: dict[ActionType, tuple[ValidationResult, Branch, RoutingReason]] =
         Branch(),
         RoutingReason.FINAL,
     ),
-    ActionType.ASK_USER: (valid(ActionType.ASK_USER, question="Which?"), Branch(), RoutingReason.USER_ASKED),
+    ActionType.ASK_USER: (
+        valid(ActionType.ASK_USER, question="Which?"),
+        Branch(),
+        RoutingReason.USER_ASKED,
+    ),
 }
 
 
@@ -83,8 +125,13 @@ def test_every_action_has_a_route() -> None:
 def test_each_action_is_routed_awaiting_or_not(action: ActionType) -> None:
     """``route`` and ``decide`` give the same decision, with its reason, for every action."""
     result, branch, reason = EVERY_ACTION[action]
-    router, context = Router(TEAM, tools=[search], leave=LEAVE), RoutingContext(current_agent="Coordinator")
-    decision = asyncio.run(router.route(validation_result=result, current_branch=branch, routing_context=context))
+    router, context = (
+        Router(TEAM, tools=[search], leave=LEAVE),
+        RoutingContext(current_agent="Coordinator"),
+    )
+    decision = asyncio.run(
+        router.route(validation_result=result, current_branch=branch, routing_context=context)
+    )
     assert isinstance(decision, RoutingDecision)
     assert decision == router.decide(result, branch, context)
     assert (decision.reason, decision.metadata["routing_type"]) == (reason, reason.value)
@@ -119,8 +166,12 @@ def test_the_printed_example_runs() -> None:
 @pytest.mark.req("M95")
 def test_one_invocation_is_one_step() -> None:
     """An invocation is one step to the target with its request, and the branch goes on."""
-    decision = decide(verdict({"next_action": "invoke_agent", "action_input": "Worker1", "request": "Sum up"}))
-    assert [(step.step_type, step.target) for step in decision.next_steps] == [(StepType.AGENT_INVOCATION, "Worker1")]
+    decision = decide(
+        verdict({"next_action": "invoke_agent", "action_input": "Worker1", "request": "Sum up"})
+    )
+    assert [(step.step_type, step.target) for step in decision.next_steps] == [
+        (StepType.AGENT_INVOCATION, "Worker1")
+    ]
     assert decision.next_steps[0].data["request"] == "Sum up"
     assert decision.should_continue
     assert decision.metadata["routing_type"] == "sequential"
@@ -135,7 +186,11 @@ def test_parallel_invocations_are_branches_and_the_parent_waits() -> None:
         "agent_requests": {"Worker1": "Task A", "Worker2": "Task B"},
     }
     decision = decide(verdict(reply))
-    assert (decision.next_steps, decision.should_continue, decision.should_wait) == ([], False, True)
+    assert (decision.next_steps, decision.should_continue, decision.should_wait) == (
+        [],
+        False,
+        True,
+    )
     assert [(spec.agent, spec.request) for spec in decision.branch_specs] == [
         ("Worker2", "Task B"),
         ("Worker1", "Task A"),
@@ -147,12 +202,17 @@ def test_parallel_invocations_are_branches_and_the_parent_waits() -> None:
 @pytest.mark.req("M97")
 def test_each_branch_gets_its_own_request() -> None:
     """Requests come from the invocations, in the list form too, with the same agent twice, and never from elsewhere."""
-    asked = [{"agent_name": "Worker1", "request": "north"}, {"agent_name": "Worker1", "request": "south"}]
+    asked = [
+        {"agent_name": "Worker1", "request": "north"},
+        {"agent_name": "Worker1", "request": "south"},
+    ]
     result = verdict({"next_action": "invoke_agent", "action_input": asked})
     specs = decide(result).branch_specs
     assert [spec.request for spec in specs] == ["north", "south"]
     assert [spec.instance_id for spec in specs] == [one.instance_id for one in result.invocations]
-    misleading = valid(ActionType.INVOKE_AGENT, "Worker1", action_input="Worker2", request="another")
+    misleading = valid(
+        ActionType.INVOKE_AGENT, "Worker1", action_input="Worker2", request="another"
+    )
     assert decide(misleading).next_steps[0].data == {"request": "ask Worker1"}
 
 
@@ -161,8 +221,13 @@ def test_each_call_is_a_step_with_decoded_arguments() -> None:
     """There is one step for each call, in order; arguments are decoded, and the original is kept."""
     second = call(arguments='{"query": "tea"}') | {"id": "call_456"}
     decision = decide(verdict({"next_action": "call_tool", "tool_calls": [call(), second]}))
-    assert [(step.step_type, step.target) for step in decision.next_steps] == [(StepType.TOOL_EXECUTION, "search")] * 2
-    assert [step.data["arguments"] for step in decision.next_steps] == [{"query": "AI"}, {"query": "tea"}]
+    assert [(step.step_type, step.target) for step in decision.next_steps] == [
+        (StepType.TOOL_EXECUTION, "search")
+    ] * 2
+    assert [step.data["arguments"] for step in decision.next_steps] == [
+        {"query": "AI"},
+        {"query": "tea"},
+    ]
     assert [step.data["tool_call_id"] for step in decision.next_steps] == ["call_123", "call_456"]
     assert decision.next_steps[1].data["tool_call"] == second
     assert decision.should_continue
@@ -187,7 +252,12 @@ def test_calls_that_cannot_be_read_are_not_run(calls: list[dict[str, Any]]) -> N
 
 def test_no_arguments_are_an_empty_object() -> None:
     """An empty text of arguments, as several servers send it, means none."""
-    assert decide(valid(ActionType.CALL_TOOL, tool_calls=[call(arguments="")])).next_steps[0].data["arguments"] == {}
+    assert (
+        decide(valid(ActionType.CALL_TOOL, tool_calls=[call(arguments="")]))
+        .next_steps[0]
+        .data["arguments"]
+        == {}
+    )
 
 
 @pytest.mark.req("M99")
@@ -197,8 +267,15 @@ def test_a_final_response_ends() -> None:
     step = decision.next_steps[0]
     assert (step.step_type, step.target) == (StepType.FINAL_RESPONSE, USER)
     assert step.data == {"content": {"title": "Report"}}
-    assert (decision.should_continue, bool(decision.completion_reason), decision.is_terminal()) == (False, True, True)
-    assert decide(valid(ActionType.FINAL_RESPONSE, content="x"), "Aggregator").next_steps[0].target == END_NODE
+    assert (decision.should_continue, bool(decision.completion_reason), decision.is_terminal()) == (
+        False,
+        True,
+        True,
+    )
+    assert (
+        decide(valid(ActionType.FINAL_RESPONSE, content="x"), "Aggregator").next_steps[0].target
+        == END_NODE
+    )
 
 
 @pytest.mark.req("M100")
@@ -213,7 +290,10 @@ def test_a_conversation_ends_with_its_turns() -> None:
 def test_a_stranger_ends_no_conversation() -> None:
     """A verdict that lets an agent end a conversation of others is not believed."""
     told = decide(valid(ActionType.END_CONVERSATION), "Worker1", branch=talk(4))
-    assert (told.reason, told.metadata["code"]) == (RoutingReason.NOT_ALLOWED, "action.not_permitted")
+    assert (told.reason, told.metadata["code"]) == (
+        RoutingReason.NOT_ALLOWED,
+        "action.not_permitted",
+    )
 
 
 @pytest.mark.req("M100")
@@ -227,10 +307,18 @@ def test_waiting_is_a_step() -> None:
 @pytest.mark.req("M88", "M101")
 def test_an_agents_error_recovery_reaches_the_user() -> None:
     """The printed recovery goes to the user with its details, the wait a number still, and the run goes on."""
-    reply = {"next_action": "error_recovery", "error_details": DETAILS, "suggested_action": "wait_and_retry"}
+    reply = {
+        "next_action": "error_recovery",
+        "error_details": DETAILS,
+        "suggested_action": "wait_and_retry",
+    }
     decision = decide(verdict(reply), branch=Branch("b7"))
     (step,) = decision.next_steps
-    assert (step.step_type, step.target, decision.should_continue) == (StepType.ERROR_RECOVERY, USER, True)
+    assert (step.step_type, step.target, decision.should_continue) == (
+        StepType.ERROR_RECOVERY,
+        USER,
+        True,
+    )
     assert step.data == {"error": DETAILS, "suggested_action": "wait_and_retry"}
     assert step.data["error"]["retry_after"] == 60
     assert step.metadata == {
@@ -247,7 +335,9 @@ def test_a_recoverable_fault_is_brought_to_the_user() -> None:
     """A fault that the policy escalates is one step to the user with the error's details."""
     details = {"type": "tool_failed", "message": "no disk", "inner": {"code": 28}}
     decision = decide(invalid(FAULTS[Category.TOOL_ERROR]), error_info=details)
-    assert [(step.step_type, step.target) for step in decision.next_steps] == [(StepType.ERROR_RECOVERY, USER)]
+    assert [(step.step_type, step.target) for step in decision.next_steps] == [
+        (StepType.ERROR_RECOVERY, USER)
+    ]
     assert decision.next_steps[0].data["error"] == details
     assert (decision.reason, decision.error_action) == (RoutingReason.ESCALATED, "escalate")
     told = decide(invalid(FAULTS[Category.TOOL_ERROR])).next_steps[0].data["error"]
@@ -260,7 +350,11 @@ def test_a_terminal_error_is_shown_and_nothing_is_retried() -> None:
     error = ApiError.of_report({"classification": "authentication_failed", "message": "bad key"})
     decision = decide(error.to_result(agent="Worker1", branch_id="main"), "Worker1")
     (step,) = decision.next_steps
-    assert (step.target, step.metadata["no_retry"], step.metadata["can_retry"]) == (USER, True, False)
+    assert (step.target, step.metadata["no_retry"], step.metadata["can_retry"]) == (
+        USER,
+        True,
+        False,
+    )
     assert step.data["error"]["message"] == "bad key"
     assert (decision.should_continue, decision.reason) == (False, RoutingReason.TERMINAL)
     assert (decision.completion_reason or "").startswith("Terminal error")
@@ -271,7 +365,9 @@ def test_a_terminal_error_is_shown_and_nothing_is_retried() -> None:
 def test_an_agents_terminal_error_is_its_own() -> None:
     """An error that an agent reports as terminal is named as the agent's, and its words go to the user alone."""
     router, context = Router(TEAM, leave=LEAVE), RoutingContext(current_agent="Coordinator")
-    decision = router.decide(valid(ActionType.TERMINAL_ERROR, error="out of paper"), Branch(), context)
+    decision = router.decide(
+        valid(ActionType.TERMINAL_ERROR, error="out of paper"), Branch(), context
+    )
     assert decision.next_steps[0].data["error"] == {"message": "out of paper"}
     assert decision.completion_reason == "Terminal error: reported by Coordinator"
     assert "termination_reason" not in decision.metadata
@@ -285,9 +381,15 @@ def test_an_agents_terminal_error_is_its_own() -> None:
 def test_an_automatic_retry_is_the_same_agent_again() -> None:
     """The agent that failed is asked again, after the wait that the server asked for."""
     error = ApiError.of_report({"classification": "rate_limit", "retry_after": 12})
-    decision = decide(error.to_result(agent="Worker1", branch_id="main"), "Worker1", transport_retries=1)
+    decision = decide(
+        error.to_result(agent="Worker1", branch_id="main"), "Worker1", transport_retries=1
+    )
     (step,) = decision.next_steps
-    assert (step.step_type, step.target, step.data) == (StepType.AGENT_INVOCATION, "Worker1", {"retry_after": 12})
+    assert (step.step_type, step.target, step.data) == (
+        StepType.AGENT_INVOCATION,
+        "Worker1",
+        {"retry_after": 12},
+    )
     assert step.metadata == {"retry_attempt": 2, "retry_reason": "api.rate_limit"}
     assert decision.error_action == "retry"
 
@@ -297,7 +399,9 @@ def test_an_automatic_retry_is_the_same_agent_again() -> None:
 def test_automatic_retries_are_bounded(report: dict[str, Any], made: int) -> None:
     """When the transport's budget is spent, or the wait is too long for it, the user is asked."""
     error = ApiError.of_report({"classification": "rate_limit", **report})
-    decision = decide(error.to_result(agent="Worker1", branch_id="main"), "Worker1", transport_retries=made)
+    decision = decide(
+        error.to_result(agent="Worker1", branch_id="main"), "Worker1", transport_retries=made
+    )
     assert (decision.reason, decision.next_steps[0].target) == (RoutingReason.RETRIES_SPENT, USER)
 
 
@@ -306,10 +410,14 @@ def test_failed_calls_do_not_use_up_corrections() -> None:
     """Each budget counts its own: a spent one leaves the other whole."""
     transient, bad = invalid(FAULTS[Category.API_TRANSIENT]), invalid(FAULTS[Category.FORMAT_ERROR])
     assert decide(transient, retry_count=9, transport_retries=2).reason is RoutingReason.RETRY
-    assert decide(transient, retry_count=0, transport_retries=3).reason is RoutingReason.RETRIES_SPENT
+    assert (
+        decide(transient, retry_count=0, transport_retries=3).reason is RoutingReason.RETRIES_SPENT
+    )
     assert decide(bad, retry_count=2, transport_retries=9).reason is RoutingReason.RETRY
     assert decide(bad, retry_count=3, transport_retries=0).reason is RoutingReason.RETRIES_SPENT
-    uneven = Router(TEAM, policy=ErrorPolicy(budget=RetryPolicy(max_retries=1, transport_retries=5)))
+    uneven = Router(
+        TEAM, policy=ErrorPolicy(budget=RetryPolicy(max_retries=1, transport_retries=5))
+    )
     context = RoutingContext(current_agent="Coordinator", retry_count=1, transport_retries=4)
     assert uneven.decide(transient, Branch(), context).reason is RoutingReason.RETRY
     assert uneven.decide(bad, Branch(), context).reason is RoutingReason.RETRIES_SPENT
@@ -323,7 +431,10 @@ def test_a_bad_format_is_asked_for_again(count: int) -> None:
     (step,) = decision.next_steps
     assert (step.step_type, step.target) == (StepType.RETRY_WITH_STEERING, "Coordinator")
     assert step.steering
-    assert step.metadata == {"retry_attempt": count + 1, "retry_reason": AgentReplyCode.ACTION_MISSING_FIELD.value}
+    assert step.metadata == {
+        "retry_attempt": count + 1,
+        "retry_reason": AgentReplyCode.ACTION_MISSING_FIELD.value,
+    }
     assert (decision.should_continue, decision.error_action) == (True, "retry")
 
 
@@ -331,7 +442,10 @@ def test_a_bad_format_is_asked_for_again(count: int) -> None:
 def test_a_missing_field_has_its_own_code() -> None:
     """A missing field has a code of its own, in the category of formats."""
     result = verdict('{"next_action": "invoke_agent"}')
-    assert (result.code, result.error_category) == (AgentReplyCode.ACTION_MISSING_FIELD, Category.FORMAT_ERROR)
+    assert (result.code, result.error_category) == (
+        AgentReplyCode.ACTION_MISSING_FIELD,
+        Category.FORMAT_ERROR,
+    )
     assert decide(result).next_steps[0].metadata["retry_reason"] == "action.missing_field"
 
 
@@ -349,7 +463,11 @@ def test_retries_end() -> None:
 def test_without_steering_the_agent_is_asked_again_untold() -> None:
     """With steering off the same agent is asked again, and nothing is said to it."""
     (step,) = decide(verdict("prose"), steering_enabled=False).next_steps
-    assert (step.step_type, step.steering, step.metadata["retry_attempt"]) == (StepType.AGENT_INVOCATION, None, 1)
+    assert (step.step_type, step.steering, step.metadata["retry_attempt"]) == (
+        StepType.AGENT_INVOCATION,
+        None,
+        1,
+    )
 
 
 @pytest.mark.req("M105")
@@ -369,7 +487,9 @@ def test_a_fault_without_a_suggestion_completes() -> None:
 def test_the_policy_decides(category: Category, reaction: Reaction) -> None:
     """For any table, each category leads where the table says."""
     router = Router(TEAM, policy=ErrorPolicy(reactions={category: reaction}))
-    decision = router.decide(invalid(FAULTS[category]), Branch(), RoutingContext(current_agent="Coordinator"))
+    decision = router.decide(
+        invalid(FAULTS[category]), Branch(), RoutingContext(current_agent="Coordinator")
+    )
     assert decision.error_action == reaction.value
     assert decision.is_terminal() is (reaction is Reaction.TERMINATE)
 
@@ -390,14 +510,22 @@ def test_the_policy_decides_on_failed_calls(kind: str, reaction: Reaction) -> No
     category = API_ERRORS[kind]
     failed = verdict(ErrorMessage({"classification": kind}))
     context = RoutingContext(current_agent="Coordinator")
-    changed = Router(TEAM, policy=ErrorPolicy(reactions={category: reaction})).decide(failed, Branch(), context)
+    changed = Router(TEAM, policy=ErrorPolicy(reactions={category: reaction})).decide(
+        failed, Branch(), context
+    )
     published = decide(failed)
     if reaction is ErrorPolicy().reactions[category]:
         assert changed == published
     else:
-        assert (changed.error_action, changed.is_terminal()) == (reaction.value, reaction is Reaction.TERMINATE)
+        assert (changed.error_action, changed.is_terminal()) == (
+            reaction.value,
+            reaction is Reaction.TERMINATE,
+        )
     others = {other: reaction for other in Category if other is not category}
-    assert Router(TEAM, policy=ErrorPolicy(reactions=others)).decide(failed, Branch(), context) == published
+    assert (
+        Router(TEAM, policy=ErrorPolicy(reactions=others)).decide(failed, Branch(), context)
+        == published
+    )
 
 
 @pytest.mark.req("M79")
@@ -427,10 +555,14 @@ def test_a_denied_permission_ends_with_the_published_words() -> None:
 )
 def test_what_the_executor_reports_comes_first(key: str, stops: bool) -> None:
     """A reported fault is told to the user before the reply is looked at, and ends the branch or does not."""
-    decision = decide(valid(ActionType.INVOKE_AGENT, "Worker1"), metadata={key: {"message": "full"}})
+    decision = decide(
+        valid(ActionType.INVOKE_AGENT, "Worker1"), metadata={key: {"message": "full"}}
+    )
     assert decision.reason == key
     assert decision.is_terminal() is stops
-    assert [(step.step_type, step.target) for step in decision.next_steps] == [(StepType.ERROR_RECOVERY, USER)]
+    assert [(step.step_type, step.target) for step in decision.next_steps] == [
+        (StepType.ERROR_RECOVERY, USER)
+    ]
     assert decision.next_steps[0].data["error"] == {"message": "full"}
 
 
@@ -439,7 +571,9 @@ def test_an_exhausted_pool_says_when_to_come_back() -> None:
     """Without a wait of its own an exhausted pool is tried again after 5 seconds."""
     pool = decide(valid(ActionType.AUTO_RETRY), metadata={"pool_exhausted": True}).next_steps[0]
     assert (pool.data["retry_after"], pool.metadata["notification"]) == (5, "resource")
-    told = decide(valid(ActionType.AUTO_RETRY), metadata={"pool_exhausted": {"retry_after": 30}}).next_steps[0]
+    told = decide(
+        valid(ActionType.AUTO_RETRY), metadata={"pool_exhausted": {"retry_after": 30}}
+    ).next_steps[0]
     assert told.data["retry_after"] == 30
 
 
@@ -459,28 +593,108 @@ HELD = Permitted("Worker1", tuple(ActionType), TEAM.agents, ("search", "rm"))
 """Permissions that nobody has, as a forged verdict may carry them."""
 
 FORGED: list[tuple[ValidationResult, str, Branch, Code | AgentReplyCode]] = [
-    (valid(ActionType.INVOKE_AGENT, "Worker2"), "Worker1", Branch(), AgentReplyCode.TOPOLOGY_NOT_ALLOWED),
-    (valid(ActionType.INVOKE_AGENT, "Nobody"), "Coordinator", Branch(), AgentReplyCode.TOPOLOGY_NOT_ALLOWED),
-    (valid(ActionType.INVOKE_AGENT, USER), "Coordinator", Branch(), AgentReplyCode.TOPOLOGY_NOT_ALLOWED),
-    (valid(ActionType.INVOKE_AGENT, "Coordinator"), "Coordinator", Branch(), AgentReplyCode.TOPOLOGY_NOT_ALLOWED),
+    (
+        valid(ActionType.INVOKE_AGENT, "Worker2"),
+        "Worker1",
+        Branch(),
+        AgentReplyCode.TOPOLOGY_NOT_ALLOWED,
+    ),
+    (
+        valid(ActionType.INVOKE_AGENT, "Nobody"),
+        "Coordinator",
+        Branch(),
+        AgentReplyCode.TOPOLOGY_NOT_ALLOWED,
+    ),
+    (
+        valid(ActionType.INVOKE_AGENT, USER),
+        "Coordinator",
+        Branch(),
+        AgentReplyCode.TOPOLOGY_NOT_ALLOWED,
+    ),
+    (
+        valid(ActionType.INVOKE_AGENT, "Coordinator"),
+        "Coordinator",
+        Branch(),
+        AgentReplyCode.TOPOLOGY_NOT_ALLOWED,
+    ),
     (
         valid(ActionType.PARALLEL_INVOKE, "Aggregator", "Worker2"),
         "Worker1",
         Branch(),
         AgentReplyCode.TOPOLOGY_NOT_ALLOWED,
     ),
-    (valid(ActionType.FINAL_RESPONSE, content="x"), "Worker1", Branch(), AgentReplyCode.TOPOLOGY_MAY_NOT_FINISH),
-    (valid(ActionType.TERMINATE_WORKFLOW, content="x"), "Worker1", Branch(), AgentReplyCode.TOPOLOGY_MAY_NOT_FINISH),
-    (valid(ActionType.TERMINATE_WORKFLOW, content="x"), "Coordinator", Branch(), AgentReplyCode.ACTION_NOT_PERMITTED),
-    (valid(ActionType.ASK_USER, question="?"), "Aggregator", Branch(), AgentReplyCode.TOPOLOGY_NO_USER),
-    (valid(ActionType.ERROR_RECOVERY, error_details=DETAILS), "Worker1", Branch(), AgentReplyCode.TOPOLOGY_NO_USER),
-    (valid(ActionType.TERMINAL_ERROR, error="no"), "Coordinator", Branch(), AgentReplyCode.ACTION_NOT_PERMITTED),
-    (valid(ActionType.END_CONVERSATION), "Coordinator", Branch(), AgentReplyCode.ACTION_NOT_PERMITTED),
-    (valid(ActionType.WAIT_AND_AGGREGATE), "Coordinator", Branch(), AgentReplyCode.ACTION_NOT_PERMITTED),
-    (valid(ActionType.WAIT_AND_AGGREGATE), "Coordinator", talk(), AgentReplyCode.ACTION_NOT_PERMITTED),
-    (valid(ActionType.AUTO_RETRY, origin=OWN), "Coordinator", Branch(), AgentReplyCode.ACTION_NOT_PERMITTED),
-    (valid(ActionType.CALL_TOOL, tool_calls=[call("rm")]), "Coordinator", Branch(), Code.TOOL_UNKNOWN),
-    (valid(ActionType.CALL_TOOL, tool_calls=[call(), call("rm")]), "Coordinator", Branch(), Code.TOOL_UNKNOWN),
+    (
+        valid(ActionType.FINAL_RESPONSE, content="x"),
+        "Worker1",
+        Branch(),
+        AgentReplyCode.TOPOLOGY_MAY_NOT_FINISH,
+    ),
+    (
+        valid(ActionType.TERMINATE_WORKFLOW, content="x"),
+        "Worker1",
+        Branch(),
+        AgentReplyCode.TOPOLOGY_MAY_NOT_FINISH,
+    ),
+    (
+        valid(ActionType.TERMINATE_WORKFLOW, content="x"),
+        "Coordinator",
+        Branch(),
+        AgentReplyCode.ACTION_NOT_PERMITTED,
+    ),
+    (
+        valid(ActionType.ASK_USER, question="?"),
+        "Aggregator",
+        Branch(),
+        AgentReplyCode.TOPOLOGY_NO_USER,
+    ),
+    (
+        valid(ActionType.ERROR_RECOVERY, error_details=DETAILS),
+        "Worker1",
+        Branch(),
+        AgentReplyCode.TOPOLOGY_NO_USER,
+    ),
+    (
+        valid(ActionType.TERMINAL_ERROR, error="no"),
+        "Coordinator",
+        Branch(),
+        AgentReplyCode.ACTION_NOT_PERMITTED,
+    ),
+    (
+        valid(ActionType.END_CONVERSATION),
+        "Coordinator",
+        Branch(),
+        AgentReplyCode.ACTION_NOT_PERMITTED,
+    ),
+    (
+        valid(ActionType.WAIT_AND_AGGREGATE),
+        "Coordinator",
+        Branch(),
+        AgentReplyCode.ACTION_NOT_PERMITTED,
+    ),
+    (
+        valid(ActionType.WAIT_AND_AGGREGATE),
+        "Coordinator",
+        talk(),
+        AgentReplyCode.ACTION_NOT_PERMITTED,
+    ),
+    (
+        valid(ActionType.AUTO_RETRY, origin=OWN),
+        "Coordinator",
+        Branch(),
+        AgentReplyCode.ACTION_NOT_PERMITTED,
+    ),
+    (
+        valid(ActionType.CALL_TOOL, tool_calls=[call("rm")]),
+        "Coordinator",
+        Branch(),
+        Code.TOOL_UNKNOWN,
+    ),
+    (
+        valid(ActionType.CALL_TOOL, tool_calls=[call(), call("rm")]),
+        "Coordinator",
+        Branch(),
+        Code.TOOL_UNKNOWN,
+    ),
     (
         valid(ActionType.INVOKE_AGENT, "Worker1", origin=Origin.SYSTEM),
         "Coordinator",
@@ -499,7 +713,12 @@ FORGED: list[tuple[ValidationResult, str, Branch, Code | AgentReplyCode]] = [
         Branch(),
         Code.TOOL_UNKNOWN,
     ),
-    (ValidationResult(True, "call_tool", tool_calls=[call("rm")]), "Worker1", Branch(), Code.TOOL_UNKNOWN),  # type: ignore[arg-type]
+    (
+        ValidationResult(True, "call_tool", tool_calls=[call("rm")]),
+        "Worker1",
+        Branch(),
+        Code.TOOL_UNKNOWN,
+    ),  # type: ignore[arg-type]
     (
         replace(valid(ActionType.TERMINAL_ERROR), permitted=HELD),
         "Worker1",
@@ -529,7 +748,10 @@ def test_what_a_verdict_was_held_to_is_what_its_tools_are() -> None:
     untold, context = Router(TEAM), RoutingContext(current_agent="Coordinator")
     assert untold.decide(verdict(asked), Branch(), context).reason is RoutingReason.TOOLS
     by_hand = valid(ActionType.CALL_TOOL, tool_calls=[call()])
-    assert untold.decide(by_hand, Branch(), context).metadata["code"] == AgentReplyCode.ACTION_NOT_PERMITTED
+    assert (
+        untold.decide(by_hand, Branch(), context).metadata["code"]
+        == AgentReplyCode.ACTION_NOT_PERMITTED
+    )
     changed = replace(verdict(asked), tool_calls=[call("rm")])
     assert untold.decide(changed, Branch(), context).metadata["code"] == Code.TOOL_UNKNOWN
 
@@ -538,7 +760,9 @@ def test_what_a_verdict_was_held_to_is_what_its_tools_are() -> None:
 def test_a_narrowed_verdict_is_not_widened() -> None:
     """Whom a reply was allowed to hand over to is all it hands over to, though there are more edges."""
     narrowed = PROCESSOR.validate(
-        {"next_action": "invoke_agent", "action_input": "Worker1"}, "Coordinator", allowed_agents=["Worker1"]
+        {"next_action": "invoke_agent", "action_input": "Worker1"},
+        "Coordinator",
+        allowed_agents=["Worker1"],
     )
     assert decide(narrowed).reason is RoutingReason.SEQUENTIAL
     forged = replace(narrowed, invocations=[AgentInvocation("Worker2")])
@@ -556,7 +780,10 @@ def test_the_systems_errors_always_reach_the_user() -> None:
 @pytest.mark.parametrize("agent", ["", "Nobody", USER])
 def test_nothing_is_executed_for_nobody(agent: str) -> None:
     """Without an agent of this topology there is no edge to ask about, so there is no step."""
-    for result in (valid(ActionType.INVOKE_AGENT, "Worker1"), invalid(FAULTS[Category.FORMAT_ERROR])):
+    for result in (
+        valid(ActionType.INVOKE_AGENT, "Worker1"),
+        invalid(FAULTS[Category.FORMAT_ERROR]),
+    ):
         decision = decide(result, agent)
         assert (decision.next_steps, decision.reason) == ([], RoutingReason.UNKNOWN_AGENT)
 
@@ -565,9 +792,15 @@ def test_who_replied_may_be_said_by_the_verdict_or_the_branch() -> None:
     """The context wins; else it is whom the verdict is about, or the sole agent of the branch."""
     router, unsaid = Router(TEAM), RoutingContext()
     judged = verdict({"next_action": "invoke_agent", "action_input": "Worker1"})
-    assert router.decide(judged, Branch(agents=("Worker2",)), unsaid).reason is RoutingReason.SEQUENTIAL
+    assert (
+        router.decide(judged, Branch(agents=("Worker2",)), unsaid).reason
+        is RoutingReason.SEQUENTIAL
+    )
     raw = valid(ActionType.INVOKE_AGENT, "Worker1")
-    assert router.decide(raw, Branch(agents=("Coordinator",)), unsaid).reason is RoutingReason.SEQUENTIAL
+    assert (
+        router.decide(raw, Branch(agents=("Coordinator",)), unsaid).reason
+        is RoutingReason.SEQUENTIAL
+    )
     assert router.decide(raw, talk(), unsaid).reason is RoutingReason.UNKNOWN_AGENT
 
 
@@ -615,8 +848,14 @@ def test_a_conversation_goes_on_with_the_next_turn() -> None:
 def test_no_branch_becomes_a_conversation_by_itself() -> None:
     """A simple branch stays one, though the two have edges both ways; so does a conversation with a stranger."""
     there = valid(ActionType.INVOKE_AGENT, "Aggregator")
-    assert decide(there, branch=Branch(agents=("Coordinator", "Aggregator"))).reason is RoutingReason.SEQUENTIAL
-    assert decide(valid(ActionType.INVOKE_AGENT, "Worker1"), branch=talk()).reason is RoutingReason.SEQUENTIAL
+    assert (
+        decide(there, branch=Branch(agents=("Coordinator", "Aggregator"))).reason
+        is RoutingReason.SEQUENTIAL
+    )
+    assert (
+        decide(valid(ActionType.INVOKE_AGENT, "Worker1"), branch=talk()).reason
+        is RoutingReason.SEQUENTIAL
+    )
 
 
 @pytest.mark.req("M108")
@@ -628,7 +867,10 @@ def test_the_context_may_say_that_it_is_a_conversation() -> None:
         branch_agents=["Coordinator", "Aggregator"],
         conversation_turns=4,
     )
-    assert (decision.reason, decision.metadata["conversation_turns"]) == (RoutingReason.CONVERSATION, 5)
+    assert (decision.reason, decision.metadata["conversation_turns"]) == (
+        RoutingReason.CONVERSATION,
+        5,
+    )
 
 
 @pytest.mark.req("M109")
@@ -637,7 +879,10 @@ def test_an_alternative_is_permitted_and_new() -> None:
     router = Router(TEAM)
     assert router.suggest_alternative_route("Coordinator", "Worker1") in {"Worker2", "Aggregator"}
     assert router.suggest_alternative_route("Coordinator", "Worker1", ["Aggregator"]) == "Worker2"
-    assert router.suggest_alternative_route("Coordinator", "Worker1", ["Aggregator", "Worker2"]) is None
+    assert (
+        router.suggest_alternative_route("Coordinator", "Worker1", ["Aggregator", "Worker2"])
+        is None
+    )
     assert router.suggest_alternative_route("Worker1", "Aggregator") is None
     with pytest.raises(ContractError):
         router.suggest_alternative_route("Nobody", "Worker1")
@@ -646,7 +891,9 @@ def test_an_alternative_is_permitted_and_new() -> None:
 NAMES = (*TEAM.agents, USER, END_NODE, "Nobody", "formatter", "not allowed", "missing", "")
 HOSTILE: Any = st.recursive(
     st.none() | st.booleans() | st.floats() | st.text(max_size=5) | st.builds(object),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 RESULTS = st.builds(
@@ -656,14 +903,23 @@ RESULTS = st.builds(
     parsed_response=st.none()
     | HOSTILE
     | st.dictionaries(
-        st.sampled_from(["content", "error_details", "error", "question", "suggested_action", "next_action"]),
-        st.none() | st.text() | st.integers() | st.dictionaries(st.text(max_size=5), st.text() | st.integers()),
+        st.sampled_from(
+            ["content", "error_details", "error", "question", "suggested_action", "next_action"]
+        ),
+        st.none()
+        | st.text()
+        | st.integers()
+        | st.dictionaries(st.text(max_size=5), st.text() | st.integers()),
     ),
     error_message=st.none() | st.text(),
     retry_suggestion=st.none() | st.text(),
-    invocations=st.lists(st.builds(AgentInvocation, st.sampled_from(NAMES), st.none() | st.text()), max_size=3)
+    invocations=st.lists(
+        st.builds(AgentInvocation, st.sampled_from(NAMES), st.none() | st.text()), max_size=3
+    )
     | st.lists(HOSTILE, max_size=2),
-    tool_calls=st.lists(st.dictionaries(st.sampled_from(["id", "function"]), st.text() | st.just({"name": "x"})))
+    tool_calls=st.lists(
+        st.dictionaries(st.sampled_from(["id", "function"]), st.text() | st.just({"name": "x"}))
+    )
     | st.lists(HOSTILE)
     | st.just([call()]),
     issues=st.lists(st.sampled_from(list(FAULTS.values())), max_size=2).map(tuple),
@@ -687,7 +943,9 @@ CONTEXTS = st.builds(
 
 @pytest.mark.req("M107")
 @given(result=RESULTS, branch=BRANCHES, context=CONTEXTS)
-def test_no_step_leaves_the_topology(result: ValidationResult, branch: Branch, context: RoutingContext) -> None:
+def test_no_step_leaves_the_topology(
+    result: ValidationResult, branch: Branch, context: RoutingContext
+) -> None:
     """For any result, each step leads to a permitted agent, the same one, the user or an end; with a reason."""
     before = repr((result, branch, context))
     decision = ROUTER.decide(result, branch, context)
@@ -703,22 +961,33 @@ def test_no_step_leaves_the_topology(result: ValidationResult, branch: Branch, c
     assert {spec.agent for spec in decision.branch_specs} <= reachable
     assert decision.reason is not None
     assert decision.is_terminal() or decision.should_continue or decision.should_wait
-    if result.is_valid and not decision.follows_fault() and decision.next_steps + decision.branch_specs:
+    if (
+        result.is_valid
+        and not decision.follows_fault()
+        and decision.next_steps + decision.branch_specs
+    ):
         held = permitted_actions(TEAM, agent, branch=branch, tools=["search"], origin=result.origin)
         assert result.action_type in held.actions
     assert repr((result, branch, context)) == before
 
 
-@given(agents=st.permutations(["formatter", "not allowed", "missing", "invalid format", "permission"]))
+@given(
+    agents=st.permutations(["formatter", "not allowed", "missing", "invalid format", "permission"])
+)
 def test_names_decide_nothing(agents: list[str]) -> None:
     """Teams that differ only in what agents are called are routed alike, whatever words are in the names."""
     first, second, third, *_ = agents
     team = Topology.of({USER: [first], first: [second, third], second: [first], third: [USER]})
-    for target, reason in ((second, RoutingReason.SEQUENTIAL), ("nobody", RoutingReason.NOT_ALLOWED)):
+    for target, reason in (
+        (second, RoutingReason.SEQUENTIAL),
+        ("nobody", RoutingReason.NOT_ALLOWED),
+    ):
         result = valid(ActionType.INVOKE_AGENT, target)
         decision = Router(team).decide(result, Branch(), RoutingContext(current_agent=first))
         assert decision.reason is reason
     for category, fault in FAULTS.items():
-        result = ValidationResult(False, error_message=" ".join(agents), retry_suggestion=first, issues=(fault,))
+        result = ValidationResult(
+            False, error_message=" ".join(agents), retry_suggestion=first, issues=(fault,)
+        )
         decision = Router(team).decide(result, Branch(), RoutingContext(current_agent=first))
         assert decision.error_action == ErrorPolicy().reactions[category].value

@@ -36,7 +36,11 @@ def test_the_printed_decisions_can_be_made() -> None:
     """Every decision that the documents print is made as printed, and reads as printed."""
     sequential = RoutingDecision(
         next_steps=[
-            ExecutionStep(step_type=StepType.AGENT_INVOCATION, target="Analyzer", data={"request": "Analyze data"})
+            ExecutionStep(
+                step_type=StepType.AGENT_INVOCATION,
+                target="Analyzer",
+                data={"request": "Analyze data"},
+            )
         ],
         should_continue=True,
         branch_specs=[],
@@ -45,27 +49,47 @@ def test_the_printed_decisions_can_be_made() -> None:
     parallel = RoutingDecision(
         next_steps=[],
         should_continue=False,
-        branch_specs=[BranchSpec(agent="Worker1", request="Task1"), BranchSpec(agent="Worker2", request="Task2")],
+        branch_specs=[
+            BranchSpec(agent="Worker1", request="Task1"),
+            BranchSpec(agent="Worker2", request="Task2"),
+        ],
     )
     denied = RoutingDecision(
-        next_steps=[], should_continue=False, error_action="terminate", error_message="Permission denied"
+        next_steps=[],
+        should_continue=False,
+        error_action="terminate",
+        error_message="Permission denied",
     )
     retried = RoutingDecision(
         next_steps=[
-            ExecutionStep(step_type=StepType.RETRY_WITH_STEERING, steering="Please respond with valid JSON format")
+            ExecutionStep(
+                step_type=StepType.RETRY_WITH_STEERING,
+                steering="Please respond with valid JSON format",
+            )
         ]
     )
     recovered = RoutingDecision(
-        next_steps=[ExecutionStep(step_type=StepType.ERROR_RECOVERY, target="User", data={"error": {"type": "x"}})]
+        next_steps=[
+            ExecutionStep(
+                step_type=StepType.ERROR_RECOVERY, target="User", data={"error": {"type": "x"}}
+            )
+        ]
     )
     assert (sequential.next_steps[0].target, sequential.metadata) == ("Analyzer", {"step_count": 5})
     assert parallel.child_branch_specs == parallel.branch_specs
     assert (parallel.has_child_branches(), sequential.has_child_branches()) == (True, False)
-    assert (denied.error_action, denied.error_message, denied.is_terminal()) == ("terminate", "Permission denied", True)
-    assert (retried.next_steps[0].steering, retried.should_continue) == ("Please respond with valid JSON format", True)
-    assert [made.follows_fault() for made in (sequential, parallel, denied, retried, recovered)] == [
-        *(False, False, True, True, True)
-    ]
+    assert (denied.error_action, denied.error_message, denied.is_terminal()) == (
+        "terminate",
+        "Permission denied",
+        True,
+    )
+    assert (retried.next_steps[0].steering, retried.should_continue) == (
+        "Please respond with valid JSON format",
+        True,
+    )
+    assert [
+        made.follows_fault() for made in (sequential, parallel, denied, retried, recovered)
+    ] == [*(False, False, True, True, True)]
 
 
 @pytest.mark.req("M91", "M92")

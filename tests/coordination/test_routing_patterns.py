@@ -29,7 +29,9 @@ from strictreply.values._limits import JSONObject
 
 def hand(target: str, request: str | None = None) -> JSONObject:
     """Write a hand-over."""
-    return {"next_action": "invoke_agent", "action_input": target} | ({} if request is None else {"request": request})
+    return {"next_action": "invoke_agent", "action_input": target} | (
+        {} if request is None else {"request": request}
+    )
 
 
 class Team:
@@ -50,7 +52,9 @@ class Team:
 @pytest.mark.req("M111")
 def test_a_linear_chain() -> None:
     """Agent1 → Agent2 → Agent3 → final: each reply leads to the next agent, and the last one to the user."""
-    chain = Topology.of({USER: ["Agent1"], "Agent1": ["Agent2"], "Agent2": ["Agent3"], "Agent3": [USER]})
+    chain = Topology.of(
+        {USER: ["Agent1"], "Agent1": ["Agent2"], "Agent2": ["Agent3"], "Agent3": [USER]}
+    )
     final: JSONObject = {"next_action": "final_response", "content": "done"}
     team = Team(chain, Agent1=hand("Agent2", "one"), Agent2=hand("Agent3", "two"), Agent3=final)
     decisions, agent = [team.turn("Agent1")], "Agent1"
@@ -81,17 +85,30 @@ def test_branches_that_join() -> None:
     found = {name: hand("Aggregator", f"{name} found") for name in ("Worker1", "Worker2")}
     team = Team(TEAM, Coordinator=spawn, Aggregator={"next_action": "wait_and_aggregate"}, **found)
     opened = team.turn("Coordinator")
-    assert (opened.reason, opened.next_steps, opened.should_wait) == (RoutingReason.PARALLEL, [], True)
-    assert [(spec.agent, spec.request) for spec in opened.branch_specs] == [("Worker1", "north"), ("Worker2", "south")]
+    assert (opened.reason, opened.next_steps, opened.should_wait) == (
+        RoutingReason.PARALLEL,
+        [],
+        True,
+    )
+    assert [(spec.agent, spec.request) for spec in opened.branch_specs] == [
+        ("Worker1", "north"),
+        ("Worker2", "south"),
+    ]
     inside = Branch("b1", BranchType.PARALLEL)
-    joined = [step for spec in opened.branch_specs for step in team.turn(spec.agent, inside).next_steps]
+    joined = [
+        step for spec in opened.branch_specs for step in team.turn(spec.agent, inside).next_steps
+    ]
     assert [(step.step_type, step.target, step.data["request"]) for step in joined] == [
         (StepType.AGENT_INVOCATION, "Aggregator", "Worker1 found"),
         (StepType.AGENT_INVOCATION, "Aggregator", "Worker2 found"),
     ]
     waiting = team.turn("Aggregator", inside)
     assert [step.step_type for step in waiting.next_steps] == [StepType.WAIT_FOR_CONVERGENCE]
-    assert (waiting.should_wait, waiting.should_continue, waiting.is_terminal()) == (True, False, False)
+    assert (waiting.should_wait, waiting.should_continue, waiting.is_terminal()) == (
+        True,
+        False,
+        False,
+    )
     team.replies["Aggregator"] = {"next_action": "final_response", "content": "both"}
     summed = team.turn("Aggregator")
     assert (summed.next_steps[0].data, summed.is_terminal()) == ({"content": "both"}, True)
@@ -127,13 +144,21 @@ def failed_step() -> ExecutionStep:
 def test_an_error_is_the_users_to_decide() -> None:
     """Retry asks the same agent again, skip goes to the next one, abort ends; anything else puts the question again."""
     asked = question_of(failed_step(), request_id="q1", skip_to="Aggregator")
-    assert (asked.kind, asked.resume_to, asked.skip_to) == (HumanKind.ERROR, "Worker1", "Aggregator")
+    assert (asked.kind, asked.resume_to, asked.skip_to) == (
+        HumanKind.ERROR,
+        "Worker1",
+        "Aggregator",
+    )
     decided = {
         word: resume_after_error(TEAM, asked, read_answer(asked.kind, word))
         for word in ("retry", "skip", "abort", "do not abort")
     }
     assert {
-        word: (one.reason, [(step.step_type, step.target) for step in one.next_steps], one.is_terminal())
+        word: (
+            one.reason,
+            [(step.step_type, step.target) for step in one.next_steps],
+            one.is_terminal(),
+        )
         for word, one in decided.items()
     } == {
         "retry": (RoutingReason.HUMAN_RETRY, [(StepType.AGENT_INVOCATION, "Worker1")], False),
@@ -146,16 +171,26 @@ def test_an_error_is_the_users_to_decide() -> None:
 
 def test_what_is_asked_again_is_still_a_question() -> None:
     """The step that puts a question again makes the same question."""
-    asked = question_of(failed_step(), request_id="q1", prompt="And now?", skip_to="Aggregator", requested_at="noon")
+    asked = question_of(
+        failed_step(), request_id="q1", prompt="And now?", skip_to="Aggregator", requested_at="noon"
+    )
     again = resume_after_error(TEAM, asked, HumanDecision.APPROVE).next_steps[0]
-    put = question_of(again, request_id="q1", prompt=asked.prompt, skip_to=asked.skip_to, requested_at="noon")
+    put = question_of(
+        again, request_id="q1", prompt=asked.prompt, skip_to=asked.skip_to, requested_at="noon"
+    )
     assert put == asked
 
 
 def test_a_skipped_step_may_be_the_last() -> None:
     """Where nothing follows the failed step, skipping it ends the branch without a fault."""
-    decision = resume_after_error(TEAM, question_of(failed_step(), request_id="q1"), HumanDecision.SKIP)
-    assert (decision.is_terminal(), decision.reason, decision.error_action) == (True, RoutingReason.HUMAN_SKIP, None)
+    decision = resume_after_error(
+        TEAM, question_of(failed_step(), request_id="q1"), HumanDecision.SKIP
+    )
+    assert (decision.is_terminal(), decision.reason, decision.error_action) == (
+        True,
+        RoutingReason.HUMAN_SKIP,
+        None,
+    )
 
 
 @pytest.mark.parametrize("skip_to", ["Worker2", "Nobody", USER])
@@ -171,7 +206,9 @@ def test_a_user_skips_over_an_edge_only(skip_to: str) -> None:
 def test_a_request_that_names_nobody_leads_nowhere(resume_to: str | None) -> None:
     """A request that was kept while the topology changed is refused, not followed."""
     asked = PendingHuman("q1", HumanKind.ERROR, resume_to=resume_to, skip_to="Aggregator")
-    assert resume_after_error(TEAM, asked, HumanDecision.RETRY).reason is RoutingReason.UNKNOWN_AGENT
+    assert (
+        resume_after_error(TEAM, asked, HumanDecision.RETRY).reason is RoutingReason.UNKNOWN_AGENT
+    )
     assert resume_after_error(TEAM, asked, HumanDecision.SKIP).reason is RoutingReason.NOT_ALLOWED
 
 

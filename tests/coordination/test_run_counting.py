@@ -15,8 +15,20 @@ from hypothesis import strategies as st
 
 from coordination.tutor import noon, state_with
 from strictreply.coordination._actions import CoordinationCode, StateError
-from strictreply.coordination._counting import Activity, ActivityTally, MetricsSnapshot, RunMetrics, counted
-from strictreply.coordination._next_node import CycleLimit, RouteReason, Routes, RouteStrategy, explain_route
+from strictreply.coordination._counting import (
+    Activity,
+    ActivityTally,
+    MetricsSnapshot,
+    RunMetrics,
+    counted,
+)
+from strictreply.coordination._next_node import (
+    CycleLimit,
+    RouteReason,
+    Routes,
+    RouteStrategy,
+    explain_route,
+)
 from strictreply.coordination._run_state import (
     DEFAULT_NODES,
     AgentState,
@@ -105,7 +117,9 @@ def test_every_node_of_a_run_counts() -> None:
     """Not the coordinator alone: three nodes in turn count three."""
     state = state_with()
     for target in ("course_advisor", "learning_planner", "coordinator"):
-        state = apply_update(state, counted(lambda state, target=target: {"next_agent": target})(state))
+        state = apply_update(
+            state, counted(lambda state, target=target: {"next_agent": target})(state)
+        )
     assert (state["loop_count"], state["next_agent"]) == (3, "coordinator")
 
 
@@ -154,14 +168,21 @@ def test_a_guard_keeps_a_request() -> None:
 def test_a_guard_records_what_follows() -> None:
     """With a table the decision after a node stands in the history, is the one the edge takes, and finds loops."""
     routes = Routes()
-    advisor = counted(lambda state: {"next_agent": "coordinator"}, name="course_advisor", routes=routes, now=noon)
+    advisor = counted(
+        lambda state: {"next_agent": "coordinator"}, name="course_advisor", routes=routes, now=noon
+    )
     coordinator = counted(partial_node, name="coordinator", routes=routes, now=noon)
     nodes = {"course_advisor": advisor, "coordinator": coordinator}
     state = state_with(next_agent="coordinator")
     while (decision := explain_route(state, routes=routes)).target != "end":
         state = changed(state, **nodes[decision.target](state))
-    assert (decision.reason, decision.loop) == (RouteReason.LOOP_DETECTED, ("course_advisor", "coordinator"))
-    history = [(entry["from"], entry["to"], entry["loop_count"]) for entry in state["routing_history"]]
+    assert (decision.reason, decision.loop) == (
+        RouteReason.LOOP_DETECTED,
+        ("course_advisor", "coordinator"),
+    )
+    history = [
+        (entry["from"], entry["to"], entry["loop_count"]) for entry in state["routing_history"]
+    ]
     assert history == [
         ("coordinator", "course_advisor", 1),
         ("course_advisor", "coordinator", 2),
@@ -183,7 +204,12 @@ def test_what_is_no_update_is_refused(returned: object) -> None:
 
 @pytest.mark.parametrize(
     "update",
-    [{"requires_human_input": "false"}, {"loop_count": "1"}, {"human_requests": [5]}, {"requires_human_input": 1}],
+    [
+        {"requires_human_input": "false"},
+        {"loop_count": "1"},
+        {"human_requests": [5]},
+        {"requires_human_input": 1},
+    ],
 )
 def test_a_mistyped_update_is_refused(update: dict[str, Any]) -> None:
     """A flag is a bool and a count a number, also in an update."""
@@ -220,7 +246,9 @@ def test_executions_are_measured() -> None:
 
 
 @pytest.mark.req("R36", "R39")
-@pytest.mark.parametrize(("cycle", "kept"), [(None, 50), (CycleLimit(), 50), (CycleLimit(repeats=3, longest=40), 121)])
+@pytest.mark.parametrize(
+    ("cycle", "kept"), [(None, 50), (CycleLimit(), 50), (CycleLimit(repeats=3, longest=40), 121)]
+)
 def test_the_history_is_as_long_as_circles_need(cycle: CycleLimit | None, kept: int) -> None:
     """It is bounded, and holds every step of the longest circle that the table looks for, and the one before."""
     routes = Routes(cycle=cycle, max_loop_count=500)
@@ -231,17 +259,27 @@ def test_the_history_is_as_long_as_circles_need(cycle: CycleLimit | None, kept: 
 
 
 @pytest.mark.req("R35")
-@given(targets=st.lists(st.sampled_from([*DEFAULT_NODES, None, "nobody"]), max_size=20), limit=st.integers(0, 3))
+@given(
+    targets=st.lists(st.sampled_from([*DEFAULT_NODES, None, "nobody"]), max_size=20),
+    limit=st.integers(0, 3),
+)
 def test_routes_are_counted_by_target_and_by_reason(targets: list[str | None], limit: int) -> None:
     """Each decision counts once under its target and once under its reason; both sums are the calls."""
     metrics = RunMetrics()
-    states = [state_with(next_agent=target, loop_count=index) for index, target in enumerate(targets)]
+    states = [
+        state_with(next_agent=target, loop_count=index) for index, target in enumerate(targets)
+    ]
     decisions = [explain_route(state, limit) for state in states]
     for decision in decisions:
         metrics.routed(decision)
     gone = [decision.target for decision in decisions]
     snapshot = metrics.snapshot()
-    assert sum(snapshot.targets.values()) == sum(snapshot.reasons.values()) == snapshot.routes == len(targets)
+    assert (
+        sum(snapshot.targets.values())
+        == sum(snapshot.reasons.values())
+        == snapshot.routes
+        == len(targets)
+    )
     assert snapshot.targets == {target: gone.count(target) for target in gone}
     reasons = [decision.reason.value for decision in decisions]
     assert snapshot.reasons == {reason: reasons.count(reason) for reason in reasons}
@@ -257,12 +295,18 @@ def test_strategies_are_counted() -> None:
 
 
 @pytest.mark.req("R40")
-@pytest.mark.parametrize("activity", ["node_executions", "llm_calls", "tool_executions", "conversations"])
+@pytest.mark.parametrize(
+    "activity", ["node_executions", "llm_calls", "tool_executions", "conversations"]
+)
 def test_activities_have_totals_and_averages(activity: str) -> None:
     """Totals count everything, the average is the time of successes over successes, and nothing done is 0."""
     metrics, kind = RunMetrics(), Activity(activity)
     assert metrics.snapshot().tally(kind) == ActivityTally()
-    assert (ActivityTally().average_seconds, ActivityTally().success_rate, ActivityTally().failed) == (0.0, 0.0, 0)
+    assert (
+        ActivityTally().average_seconds,
+        ActivityTally().success_rate,
+        ActivityTally().failed,
+    ) == (0.0, 0.0, 0)
     metrics.done(kind, "a", succeeded=False, seconds=100)
     assert metrics.snapshot().tally(kind).average_seconds == 0.0
     metrics.done(kind, "a", seconds=1)
@@ -322,7 +366,10 @@ def test_threads_and_tasks_lose_no_count() -> None:
         assert all(pool.map(work, range(8)))
     asyncio.run(tasks())
     snapshot = metrics.snapshot()
-    assert (snapshot.tally(Activity.TOOL_EXECUTIONS), snapshot.routes) == (ActivityTally(600, 600, 600.0), 600)
+    assert (snapshot.tally(Activity.TOOL_EXECUTIONS), snapshot.routes) == (
+        ActivityTally(600, 600, 600.0),
+        600,
+    )
 
 
 def test_a_guarded_node_goes_to_another_process() -> None:

@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 
 from coordination.tutor import NOON, noon, numbered, state_with, without
 from strictreply.coordination._actions import MAX_LISTED, CoordinationCode, StateError
-from strictreply.coordination._next_node import RouteReason, Routes, explain_route, record_route, route_next
+from strictreply.coordination._next_node import (
+    RouteReason,
+    Routes,
+    explain_route,
+    record_route,
+    route_next,
+)
 from strictreply.coordination._run_parts import merge_ledgers
 from strictreply.coordination._run_state import (
     AgentState,
@@ -54,8 +60,14 @@ def test_a_conversation_begins_with_nothing_decided() -> None:
     assert set(get_type_hints(AgentState)) >= DOCUMENTED
     assert state["conversation_id"] != other["conversation_id"]
     assert state["user_profile"]["user_id"] != other["user_profile"]["user_id"]
-    assert (state["requires_human_input"], state["is_complete"], state["loop_count"]) == (False, False, 0)
-    assert [state[name] for name in ("current_task", "next_agent", "learning_plan", "human_feedback")] == [None] * 4
+    assert (state["requires_human_input"], state["is_complete"], state["loop_count"]) == (
+        False,
+        False,
+        0,
+    )
+    assert [
+        state[name] for name in ("current_task", "next_agent", "learning_plan", "human_feedback")
+    ] == [None] * 4
     for name in ("messages", "course_candidates", "human_requests", "routing_history"):
         assert state[name] == []
         assert state[name] is not other[name]
@@ -65,17 +77,31 @@ def test_a_conversation_begins_with_nothing_decided() -> None:
 def test_what_is_given_is_kept() -> None:
     """Ids and profile are the caller's when given, the profile a copy; a first message is the user's."""
     profile = {"user_id": "u", "goals": ["python"]}
-    state = create_initial_state("Hi", conversation_id="c", user_profile=profile, max_loop_count=0, now=noon)
-    assert (state["conversation_id"], state["user_profile"], state["max_loop_count"]) == ("c", profile, 0)
+    state = create_initial_state(
+        "Hi", conversation_id="c", user_profile=profile, max_loop_count=0, now=noon
+    )
+    assert (state["conversation_id"], state["user_profile"], state["max_loop_count"]) == (
+        "c",
+        profile,
+        0,
+    )
     assert state["messages"] == [{"role": "user", "content": "Hi", "timestamp": NOON.isoformat()}]
     state["user_profile"]["goals"].append("go")
     assert profile["goals"] == ["python"]
     made = create_initial_state(user_profile={"level": 1}, make_id=numbered())
-    assert (made["conversation_id"], made["user_profile"]) == ("id-1", {"level": 1, "user_id": "id-2"})
-    assert datetime.fromisoformat(create_initial_state("Hi")["messages"][0]["timestamp"]).tzinfo is not None
+    assert (made["conversation_id"], made["user_profile"]) == (
+        "id-1",
+        {"level": 1, "user_id": "id-2"},
+    )
+    assert (
+        datetime.fromisoformat(create_initial_state("Hi")["messages"][0]["timestamp"]).tzinfo
+        is not None
+    )
 
 
-@pytest.mark.parametrize("bad", [{"conversation_id": " "}, {"user_profile": {"user_id": ""}}, {"max_loop_count": -1}])
+@pytest.mark.parametrize(
+    "bad", [{"conversation_id": " "}, {"user_profile": {"user_id": ""}}, {"max_loop_count": -1}]
+)
 def test_a_conversation_does_not_begin_wrongly(bad: dict[str, Any]) -> None:
     """Arguments that make no valid state are refused at once."""
     with pytest.raises(StateError):
@@ -100,7 +126,13 @@ def test_counting_needs_a_count() -> None:
 @pytest.mark.req("R16")
 def test_each_run_counts_from_zero() -> None:
     """The entry of a run sets the count to 0 and drops nothing the user has."""
-    used = state_with(loop_count=9, is_complete=True, next_agent="end", ending="aborted", learning_plan={"weeks": 4})
+    used = state_with(
+        loop_count=9,
+        is_complete=True,
+        next_agent="end",
+        ending="aborted",
+        learning_plan={"weeks": 4},
+    )
     run = start_run(request_human_input(used, "Sure?"), "And now?", now=noon)
     assert (run["loop_count"], run["is_complete"], run["next_agent"]) == (0, False, "coordinator")
     assert (run["learning_plan"], run["messages"][-1]["content"]) == ({"weeks": 4}, "And now?")
@@ -156,9 +188,19 @@ MESSAGE = {"role": "user", "content": "Hi", "timestamp": "2026-01-12T12:00:00+00
             )
             for gone in MESSAGE
         ),
-        ("messages", [MESSAGE, {**MESSAGE, "content": None}], CoordinationCode.STATE_WRONG_TYPE, "/messages/1/content"),
+        (
+            "messages",
+            [MESSAGE, {**MESSAGE, "content": None}],
+            CoordinationCode.STATE_WRONG_TYPE,
+            "/messages/1/content",
+        ),
         ("messages", [{**MESSAGE, "role": ""}], CoordinationCode.STATE_BLANK, "/messages/0/role"),
-        ("requires_human_input", "false", CoordinationCode.STATE_WRONG_TYPE, "/requires_human_input"),
+        (
+            "requires_human_input",
+            "false",
+            CoordinationCode.STATE_WRONG_TYPE,
+            "/requires_human_input",
+        ),
         ("is_complete", 1, CoordinationCode.STATE_WRONG_TYPE, "/is_complete"),
         ("loop_count", -1, CoordinationCode.STATE_NEGATIVE, "/loop_count"),
         ("loop_count", True, CoordinationCode.STATE_WRONG_TYPE, "/loop_count"),
@@ -172,7 +214,9 @@ MESSAGE = {"role": "user", "content": "Hi", "timestamp": "2026-01-12T12:00:00+00
         ("routing_history", [5], CoordinationCode.STATE_NOT_OBJECT, "/routing_history/0"),
     ],
 )
-def test_each_violation_is_named(field: str, value: object, code: CoordinationCode, path: str) -> None:
+def test_each_violation_is_named(
+    field: str, value: object, code: CoordinationCode, path: str
+) -> None:
     """Validation names the field of each violation, and says which it is."""
     state = state_with(**{field: value})
     found = [(issue.code, issue.path) for issue in state_issues(state)]
@@ -187,7 +231,9 @@ def test_each_violation_is_named(field: str, value: object, code: CoordinationCo
 def test_each_missing_field_is_named(field: str) -> None:
     """No documented field may be left out."""
     issues = state_issues(without(state_with(), field))
-    assert [(issue.code, issue.path) for issue in issues] == [(CoordinationCode.STATE_MISSING_FIELD, f"/{field}")]
+    assert [(issue.code, issue.path) for issue in issues] == [
+        (CoordinationCode.STATE_MISSING_FIELD, f"/{field}")
+    ]
     assert validate_state(without(state_with(), field))[0] is False
 
 
@@ -230,11 +276,16 @@ JSON_OBJECTS = st.recursive(
 )
 
 
-@given(plan=st.none() | st.dictionaries(st.text(), JSON_OBJECTS, max_size=4), count=st.integers(0, 10**6))
+@given(
+    plan=st.none() | st.dictionaries(st.text(), JSON_OBJECTS, max_size=4),
+    count=st.integers(0, 10**6),
+)
 def test_a_state_reads_back_equal(plan: Any, count: int) -> None:
     """JSON and back gives the same state, requests and history included, which routes the same."""
     state = request_human_input(
-        state_with(learning_plan=plan, loop_count=count, next_agent="coordinator", messages=[MESSAGE]),
+        state_with(
+            learning_plan=plan, loop_count=count, next_agent="coordinator", messages=[MESSAGE]
+        ),
         "Sure?",
         now=noon,
     )

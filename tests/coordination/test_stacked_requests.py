@@ -40,11 +40,20 @@ class Tale:
 
     def ask(self, kind: HumanKind, resume: str | None, skip: str | None) -> None:
         """Put one more question; a retry leads to the agent that was interrupted, unless the question says where."""
-        self.answered = self.answered and bool(self.asked)  # an answer before this one is followed by now
+        self.answered = self.answered and bool(
+            self.asked
+        )  # an answer before this one is followed by now
         options: dict[str, Any] = {"kind": kind, "resume_to": resume, "skip_to": skip}
         self.state = request_human_input(self.state, "?", now=self.now, make_id=self.ids, **options)
         retry = resume or (self.expected if kind is HumanKind.ERROR else None)
-        self.asked.append({"id": f"q-{len(self.asked) + self.ended + 1}", "resume": retry, "skip": skip, "kind": kind})
+        self.asked.append(
+            {
+                "id": f"q-{len(self.asked) + self.ended + 1}",
+                "resume": retry,
+                "skip": skip,
+                "kind": kind,
+            }
+        )
 
     def end(self, how: str) -> None:
         """End one question and return where the run goes next."""
@@ -56,7 +65,9 @@ class Tale:
             return
         word = how if one["kind"] is HumanKind.ERROR and how in ("retry", "skip") else "go on"
         word = "retry" if one["kind"] is HumanKind.ERROR and word == "go on" else word
-        self.state = human_input(give_human_feedback(human_input(self.state, now=self.now), word), now=self.now)
+        self.state = human_input(
+            give_human_feedback(human_input(self.state, now=self.now), word), now=self.now
+        )
         before = self.expected if self.answered else None
         self.expected = (one["skip"] if word == "skip" else one["resume"]) or before or HOME
         self.answered = True
@@ -64,7 +75,9 @@ class Tale:
     def check(self, *, kept: bool = False) -> None:
         """Check the state against the law, ``kept`` after it was written and read."""
         self.state = json.loads(json.dumps(self.state)) if kept else self.state
-        assert [request.id for request in pending_requests(self.state)] == [one["id"] for one in self.asked]
+        assert [request.id for request in pending_requests(self.state)] == [
+            one["id"] for one in self.asked
+        ]
         assert self.state["requires_human_input"] is bool(self.asked)
         assert route_next(self.state) == ("human_input" if self.asked else self.expected)
 
@@ -129,25 +142,35 @@ class StackedQuestions(RuleBasedStateMachine):
         self.tale.check(kept=True)
 
 
-StackedQuestions.TestCase.settings = settings(max_examples=60, stateful_step_count=16, deadline=None)
+StackedQuestions.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=16, deadline=None
+)
 test_v16_stacked_questions = pytest.mark.req("R18", "R24", "R29")(StackedQuestions.TestCase)
 
 
 def test_v16_cancelling_all_restores_the_interrupted_target() -> None:
     """Two questions, both cancelled: the run goes on at the agent that was next before them, not at the end."""
-    state = request_human_input(request_human_input(state_with(next_agent="course_advisor"), "1"), "2")
+    state = request_human_input(
+        request_human_input(state_with(next_agent="course_advisor"), "1"), "2"
+    )
     for _ in range(2):
         state = clear_human_input_request(state)
     assert route_next(state) == "course_advisor"
 
 
 @pytest.mark.parametrize("flag", [True, False])
-def test_v16_a_run_that_was_sent_to_the_human_by_hand_goes_home_when_that_is_cancelled(flag: bool) -> None:
+def test_v16_a_run_that_was_sent_to_the_human_by_hand_goes_home_when_that_is_cancelled(
+    flag: bool,
+) -> None:
     """Nobody knows what was interrupted: it goes where the graph begins, and neither ends nor asks again."""
     state = state_with(next_agent="human_input", requires_human_input=flag)
     assert route_next(clear_human_input_request(state)) == HOME
     assert clear_human_input_request(state, home="triage")["next_agent"] == "triage"
-    stacked = request_human_input(state, "?") if flag else request_human_input(request_human_input(state, "1"), "2")
+    stacked = (
+        request_human_input(state, "?")
+        if flag
+        else request_human_input(request_human_input(state, "1"), "2")
+    )
     for _ in range(2):
         stacked = clear_human_input_request(stacked)
     assert route_next(stacked) == HOME

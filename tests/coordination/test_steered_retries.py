@@ -16,7 +16,11 @@ from coordination.keyed import KeyedFormat
 from coordination.routed import PROCESSOR, TEAM, call, search
 from scripted import AsyncClient, Client, Server, StatusError, completion, truncated
 from strictreply.coordination._actions import ActionType, Branch, ValidationResult
-from strictreply.coordination._agent_steering import ActionSteering, AgentSteering, retry_with_steering
+from strictreply.coordination._agent_steering import (
+    ActionSteering,
+    AgentSteering,
+    retry_with_steering,
+)
 from strictreply.coordination._counting import ValidationCounts, ValidationMetrics
 from strictreply.coordination._decisions import RoutingContext, RoutingReason, StepType
 from strictreply.coordination._error_policy import ApiError, ErrorPolicy, Reaction
@@ -26,7 +30,10 @@ from strictreply.coordination.routing import RouteCache, RouteKey, Router
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.values._issues import Category
 
-MESSAGES: list[Any] = [{"role": "system", "content": "You coordinate."}, {"role": "user", "content": "Analyze"}]
+MESSAGES: list[Any] = [
+    {"role": "system", "content": "You coordinate."},
+    {"role": "user", "content": "Analyze"},
+]
 ANSWER = PROCESSOR.answer_kind("Coordinator")
 HANDOVER = completion('{"next_action":"invoke_agent","action_input":"Worker1","request":"north"}')
 PROSE = completion("Let me think about it.")
@@ -107,7 +114,10 @@ def test_native_calls_are_an_action() -> None:
     """Calls of the agent's tools come back as ``call_tool`` with typed arguments, and are routed in order."""
     calls = [call(), call(arguments='{"query":"tea"}') | {"id": "call_2", "index": 1}]
     result = ask(Client(completion(None, calls)))
-    assert (result.action_type, [one.args.query for one in result.calls]) == (ActionType.CALL_TOOL, ["AI", "tea"])
+    assert (result.action_type, [one.args.query for one in result.calls]) == (
+        ActionType.CALL_TOOL,
+        ["AI", "tea"],
+    )
     decision = Router(TEAM).decide(result, Branch(), RoutingContext())
     assert [step.step_type for step in decision.next_steps] == [StepType.TOOL_EXECUTION] * 2
 
@@ -133,7 +143,9 @@ def test_an_async_client_is_awaited() -> None:
 
     async def asking() -> ValidationResult:
         """Await the verdict."""
-        result: ValidationResult = await retry_with_steering(client, ANSWER, model="m", messages=MESSAGES)
+        result: ValidationResult = await retry_with_steering(
+            client, ANSWER, model="m", messages=MESSAGES
+        )
         return result
 
     assert asyncio.run(asking()).next_agents == ["Worker1"]
@@ -155,7 +167,9 @@ def test_the_real_sdk_sends_it(with_tools: bool) -> None:
 
 
 @pytest.mark.req("M64")
-@pytest.mark.parametrize("form", [JSONResponseFormat(), XMLResponseFormat(), KeyedFormat()], ids=lambda form: form.name)
+@pytest.mark.parametrize(
+    "form", [JSONResponseFormat(), XMLResponseFormat(), KeyedFormat()], ids=lambda form: form.name
+)
 def test_what_the_fourth_correction_shows_passes(form: ActionFormat) -> None:
     """The example of the highest tier, sent back as it stands, is accepted in the format that the corrections teach."""
     answer = ValidationProcessor(TEAM, form, tools=[search]).answer_kind("Coordinator")
@@ -190,7 +204,10 @@ def test_the_loop_ends_where_the_policy_says(category: Category, reaction: React
     assert (len(raw.script.requests), failed.value.reason) == (1, "category")
     assert {issue.category for issue in failed.value.issues} == {category}
     result = PROCESSOR.validate(NOT_RIGHT[category], "Coordinator")
-    assert Router(TEAM, policy=policy).decide(result, Branch(), RoutingContext()).error_action == reaction.value
+    assert (
+        Router(TEAM, policy=policy).decide(result, Branch(), RoutingContext()).error_action
+        == reaction.value
+    )
 
 
 @pytest.mark.req("M79")
@@ -203,12 +220,16 @@ def test_strict_permissions_end_the_loop_at_once() -> None:
     assert ask(Client(DENIED, HANDOVER)).next_agents == ["Worker1"]
 
 
-@pytest.mark.parametrize("reply", ['{"hello": 1}', '{"next_action":"invoke_agent","action_input":"SECRET"}'])
+@pytest.mark.parametrize(
+    "reply", ['{"hello": 1}', '{"next_action":"invoke_agent","action_input":"SECRET"}']
+)
 def test_json_mode_leaves_the_actions_in_force(reply: str) -> None:
     """A request in the API's JSON mode is held to the actions all the same; a schema beside them is refused."""
     raw = Client(completion(reply), HANDOVER)
     assert ask(raw, response_format={"type": "json_object"}).next_agents == ["Worker1"]
-    assert [request["response_format"] for request in raw.script.requests] == [{"type": "json_object"}] * 2
+    assert [request["response_format"] for request in raw.script.requests] == [
+        {"type": "json_object"}
+    ] * 2
     schema = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
     with pytest.raises(sr.ContractError):
         ask(Client(completion(reply)), response_format=schema)
@@ -226,7 +247,9 @@ def test_failed_calls_have_their_own_budget() -> None:
     error = ApiError.of_exception(failed.value)
     assert error is not None
     decision = Router(TEAM).decide(
-        error.to_result(agent="Worker1", branch_id="main"), Branch(), RoutingContext(current_agent="Worker1")
+        error.to_result(agent="Worker1", branch_id="main"),
+        Branch(),
+        RoutingContext(current_agent="Worker1"),
     )
     assert (decision.reason, decision.next_steps[0].target) == (RoutingReason.RECOVERY, USER)
 
@@ -244,7 +267,9 @@ def test_every_attempt_is_counted_by_the_processor(awaited: bool) -> None:
     """Bad, bad, good: three verdicts, one of them good, after two steered retries; a failed call is none."""
     metrics, answer = counting()
     replies = (PROSE, StatusError(503, {"retry-after": "0"}), DENIED, HANDOVER)
-    client: Any = sr.wrap(AsyncClient(*replies) if awaited else Client(*replies), steering=ActionSteering())
+    client: Any = sr.wrap(
+        AsyncClient(*replies) if awaited else Client(*replies), steering=ActionSteering()
+    )
     called = retry_with_steering(client, answer, model="m", messages=MESSAGES)
     result: Any = asyncio.run(_awaited(called)) if awaited else called
     snapshot = metrics.snapshot()
@@ -266,7 +291,9 @@ def test_the_attempts_of_a_failed_call_are_counted(awaited: bool) -> None:
     """An agent that is never right has failed as often as it was asked; native calls count as an action."""
     metrics, answer = counting()
     raw: Any = AsyncClient(*[PROSE] * 3) if awaited else Client(*[PROSE] * 3)
-    ask = partial(retry_with_steering, sr.wrap(raw), answer, max_retries=2, model="m", messages=MESSAGES)
+    ask = partial(
+        retry_with_steering, sr.wrap(raw), answer, max_retries=2, model="m", messages=MESSAGES
+    )
     with pytest.raises(sr.ReplyRejected):
         asyncio.run(_awaited(ask())) if awaited else ask()
     assert metrics.snapshot().totals == ValidationCounts(3, 0, 3, 2, 2)
@@ -276,7 +303,12 @@ def test_the_attempts_of_a_failed_call_are_counted(awaited: bool) -> None:
 
 
 @pytest.mark.req("M114")
-@given(st.lists(st.sampled_from([PROSE, DENIED, HANDOVER, completion(None, [call()]), truncated()]), max_size=5))
+@given(
+    st.lists(
+        st.sampled_from([PROSE, DENIED, HANDOVER, completion(None, [call()]), truncated()]),
+        max_size=5,
+    )
+)
 def test_each_counted_verdict_is_right_or_wrong(replies: list[Any]) -> None:
     """Whatever is replied, the total is the sum of both, and no more were retries than there were verdicts but one."""
     metrics, answer = counting()
@@ -289,7 +321,9 @@ def test_each_counted_verdict_is_right_or_wrong(replies: list[Any]) -> None:
 
 
 @pytest.mark.req("M73", "M77")
-@pytest.mark.parametrize(("mode", "spoken"), [("error", 2), ("auto", 2), ("always", 2), ("never", 0)])
+@pytest.mark.parametrize(
+    ("mode", "spoken"), [("error", 2), ("auto", 2), ("always", 2), ("never", 0)]
+)
 def test_a_mode_says_when_it_is_ours_to_speak(mode: str, spoken: int) -> None:
     """Corrections are counted by who speaks; where we never do, they are worded by the core."""
     speaking = AgentSteering(mode)
@@ -313,7 +347,10 @@ def test_the_practices_together() -> None:
         assert (bad.is_valid, bool(bad.retry_suggestion)) == (False, True)
         assert all(issue.message in request[-1]["content"] for issue in bad.issues)
     snapshot = metrics.snapshot()
-    assert dict(snapshot.faults) == {("Coordinator", "json.syntax"): 1, ("Coordinator", "topology.not_allowed"): 1}
+    assert dict(snapshot.faults) == {
+        ("Coordinator", "json.syntax"): 1,
+        ("Coordinator", "topology.not_allowed"): 1,
+    }
     assert PROCESSOR.validate(HANDOVER, "Coordinator") == result
     router, cache, context = Router(TEAM), RouteCache(), RoutingContext(current_agent="Coordinator")
     decision = router.decide(result, Branch(), context)

@@ -29,7 +29,9 @@ TEAM = {
 class Digraph:
     """The public form of networkx.DiGraph: ``nodes``, ``edges`` with attributes, ``is_directed``."""
 
-    def __init__(self, edges: Iterable[tuple[Any, ...]], nodes: Iterable[Any] = (), *, directed: bool = True) -> None:
+    def __init__(
+        self, edges: Iterable[tuple[Any, ...]], nodes: Iterable[Any] = (), *, directed: bool = True
+    ) -> None:
         """Store pairs or triples with attributes."""
         self._edges = [(*edge, {})[:3] for edge in edges]
         self.nodes = dict.fromkeys([*nodes, *(end for edge in self._edges for end in edge[:2])])
@@ -60,7 +62,11 @@ def faults(declare: Callable[[], object]) -> list[tuple[str, str]]:
 def test_three_spellings_make_one_topology() -> None:
     """A mapping, a list of edges and a digraph declare the same value."""
     topology = Topology.of(TEAM)
-    for other in (Topology.of(pairs(TEAM)), Topology.of(Digraph(pairs(TEAM))), Topology.of(topology.edges)):
+    for other in (
+        Topology.of(pairs(TEAM)),
+        Topology.of(Digraph(pairs(TEAM))),
+        Topology.of(topology.edges),
+    ):
         assert other == topology
         assert (hash(other), other.version) == (hash(topology), topology.version)
 
@@ -74,7 +80,10 @@ def test_what_a_topology_answers() -> None:
     assert topology.allowed_targets("Lead") == ("Analyst", "Writer")
     assert topology.neighbours(USER) == ("Lead",)
     assert topology.neighbours(END_NODE) == ()
-    finishing = {agent: (topology.may_finish(agent), topology.may_ask_user(agent)) for agent in topology.agents}
+    finishing = {
+        agent: (topology.may_finish(agent), topology.may_ask_user(agent))
+        for agent in topology.agents
+    }
     assert finishing == {
         "Lead": (True, True),
         "Critic": (True, False),
@@ -108,7 +117,11 @@ def test_alternatives_leave_out_what_failed_and_what_was_visited() -> None:
 def test_conversations_are_mutual_or_marked() -> None:
     """Two agents talk in turns when edges lead both ways, or when their edge is marked; User only when marked."""
     topology = Topology.of({**TEAM, "Critic": ["Writer", "End"]})
-    expected = {frozenset({"Lead", "Analyst"}), frozenset({"Lead", "Writer"}), frozenset({"Writer", "Critic"})}
+    expected = {
+        frozenset({"Lead", "Analyst"}),
+        frozenset({"Lead", "Writer"}),
+        frozenset({"Writer", "Critic"}),
+    }
     assert topology.conversations == expected
     one_way = {"A": ["B", "User"], "B": ["End"], "User": ["A"]}
     assert Topology.of(one_way).conversations == frozenset()
@@ -117,7 +130,8 @@ def test_conversations_are_mutual_or_marked() -> None:
     assert marked.in_conversation("A", "User")
     assert not marked.in_conversation("B", "User")
     attributes = [
-        (source, target, {"conversation": (source, target) == ("A", "B")}) for source, target in pairs(one_way)
+        (source, target, {"conversation": (source, target) == ("A", "B")})
+        for source, target in pairs(one_way)
     ]
     assert Topology.of(Digraph(attributes)).in_conversation("B", "A")
     assert marked.version != Topology.of(one_way).version
@@ -131,7 +145,9 @@ def test_conversations_are_mutual_or_marked() -> None:
         ({"A": ["A", "End"]}, ("A",)),
     ],
 )
-def test_the_entry_follows_from_the_edges(mapping: dict[str, list[str]], entries: tuple[str, ...]) -> None:
+def test_the_entry_follows_from_the_edges(
+    mapping: dict[str, list[str]], entries: tuple[str, ...]
+) -> None:
     """Runs begin where User leads, else at agents that no other agent leads to."""
     assert Topology.of(mapping).entries == entries
 
@@ -149,24 +165,51 @@ def test_an_entry_may_be_named() -> None:
     ("declare", "expected"),
     [
         (lambda: Topology.of({}), [(CoordinationCode.TOPOLOGY_MALFORMED, "/agents")]),
-        (lambda: Topology.of({"A": ["B", "End"]}), [(CoordinationCode.TOPOLOGY_UNKNOWN_AGENT, "/edges/A/B")]),
-        (lambda: Topology.of([("A", "B")], agents=["A"]), [(CoordinationCode.TOPOLOGY_UNKNOWN_AGENT, "/edges/A/B")]),
-        (lambda: Topology.of({"A": ["End"]}, entry="a"), [(CoordinationCode.TOPOLOGY_UNKNOWN_AGENT, "/entries/a")]),
-        (lambda: Topology.of({"A": ["End"], " A ": []}), [(CoordinationCode.TOPOLOGY_DUPLICATE_AGENT, "/agents/A")]),
+        (
+            lambda: Topology.of({"A": ["B", "End"]}),
+            [(CoordinationCode.TOPOLOGY_UNKNOWN_AGENT, "/edges/A/B")],
+        ),
+        (
+            lambda: Topology.of([("A", "B")], agents=["A"]),
+            [(CoordinationCode.TOPOLOGY_UNKNOWN_AGENT, "/edges/A/B")],
+        ),
+        (
+            lambda: Topology.of({"A": ["End"]}, entry="a"),
+            [(CoordinationCode.TOPOLOGY_UNKNOWN_AGENT, "/entries/a")],
+        ),
+        (
+            lambda: Topology.of({"A": ["End"], " A ": []}),
+            [(CoordinationCode.TOPOLOGY_DUPLICATE_AGENT, "/agents/A")],
+        ),
         (
             lambda: Topology.of([("A", "End")], agents=["A", "A"]),
             [(CoordinationCode.TOPOLOGY_DUPLICATE_AGENT, "/agents/A")],
         ),
-        (lambda: Topology.of({"A": ["End", " End"]}), [(CoordinationCode.TOPOLOGY_DUPLICATE_EDGE, "/edges/A/End")]),
-        (lambda: Topology.of({"A": ["End"], "": []}), [(CoordinationCode.TOPOLOGY_BAD_NAME, "/agents/1")]),
-        (lambda: Topology.of({"A": ["End", " "]}), [(CoordinationCode.TOPOLOGY_BAD_NAME, "/edges/1")]),
+        (
+            lambda: Topology.of({"A": ["End", " End"]}),
+            [(CoordinationCode.TOPOLOGY_DUPLICATE_EDGE, "/edges/A/End")],
+        ),
+        (
+            lambda: Topology.of({"A": ["End"], "": []}),
+            [(CoordinationCode.TOPOLOGY_BAD_NAME, "/agents/1")],
+        ),
+        (
+            lambda: Topology.of({"A": ["End", " "]}),
+            [(CoordinationCode.TOPOLOGY_BAD_NAME, "/edges/1")],
+        ),
         (
             lambda: Topology.of(Digraph([(1, "A")])),
             [(CoordinationCode.TOPOLOGY_BAD_NAME, p) for p in ("/agents/0", "/edges/0")],
         ),
         (lambda: Topology.of([(["x"], "A")]), [(CoordinationCode.TOPOLOGY_BAD_NAME, "/edges/0")]),
-        (lambda: Topology.of({"A": ["End"]}, entry=" "), [(CoordinationCode.TOPOLOGY_BAD_NAME, "/entries/0")]),
-        (lambda: Topology.of({"A": ["End"], "End": ["A"]}), [(CoordinationCode.TOPOLOGY_RESERVED, "/edges/End/A")]),
+        (
+            lambda: Topology.of({"A": ["End"]}, entry=" "),
+            [(CoordinationCode.TOPOLOGY_BAD_NAME, "/entries/0")],
+        ),
+        (
+            lambda: Topology.of({"A": ["End"], "End": ["A"]}),
+            [(CoordinationCode.TOPOLOGY_RESERVED, "/edges/End/A")],
+        ),
         (
             lambda: Topology.of({"A": ["End"], "User": ["A", "End"]}),
             [(CoordinationCode.TOPOLOGY_RESERVED, "/edges/User/End")],
@@ -175,7 +218,10 @@ def test_an_entry_may_be_named() -> None:
             lambda: Topology(("A", "User"), (TopologyEdge("A", "End"),)),
             [(CoordinationCode.TOPOLOGY_RESERVED, "/agents/User")],
         ),
-        (lambda: Topology.of({"A": ["B"], "B": []}), [(CoordinationCode.TOPOLOGY_NO_FINISH, "/edges")]),
+        (
+            lambda: Topology.of({"A": ["B"], "B": []}),
+            [(CoordinationCode.TOPOLOGY_NO_FINISH, "/edges")],
+        ),
         (
             lambda: Topology.of({"User": ["A"], "A": ["End"], "B": ["C"], "C": ["B"]}),
             [
@@ -226,7 +272,9 @@ def test_a_topology_that_does_not_hold_together_is_refused(
 )
 def test_what_is_no_graph_is_refused(source: Any) -> None:
     """A spelling that could be misread, such as a text read letter by letter, is a fault."""
-    assert [code for code, _ in faults(lambda: Topology.of(source))] == [CoordinationCode.TOPOLOGY_MALFORMED]
+    assert [code for code, _ in faults(lambda: Topology.of(source))] == [
+        CoordinationCode.TOPOLOGY_MALFORMED
+    ]
 
 
 def test_a_misspelt_agent_gets_the_nearest() -> None:
@@ -252,14 +300,19 @@ def test_changing_gives_another_topology() -> None:
     """More edges, fewer edges and fewer agents are new values with other versions; the old one stays."""
     topology = Topology.of(TEAM)
     before = pickle.dumps(topology)
-    more = topology.with_edges(("Analyst", "Editor"), TopologyEdge("Editor", "End"), ("User", "Editor"))
+    more = topology.with_edges(
+        ("Analyst", "Editor"), TopologyEdge("Editor", "End"), ("User", "Editor")
+    )
     assert more.agents == ("Analyst", "Critic", "Editor", "Lead", "Writer")
     assert more.entries == ("Editor", "Lead")
     fewer = more.without_agents("Editor")
     assert (fewer, fewer.version) == (topology, topology.version)
     assert more.without_edges(("User", "Editor")).entries == ("Lead",)
     assert not topology.without_edges(("Critic", "End")).may_finish("Critic")
-    assert len({topology.version, more.version, topology.without_edges(("Critic", "End")).version}) == 3
+    assert (
+        len({topology.version, more.version, topology.without_edges(("Critic", "End")).version})
+        == 3
+    )
     assert pickle.dumps(topology) == before
     assert faults(lambda: topology.without_agents("Writer")) == [
         (CoordinationCode.TOPOLOGY_UNREACHABLE, "/agents/Critic")
@@ -303,10 +356,16 @@ def test_the_order_of_declaration_does_not_matter(mapping: dict[str, list[str]],
 
 
 @given(one=graphs(), other=graphs())
-def test_versions_are_equal_exactly_when_graphs_are(one: dict[str, list[str]], other: dict[str, list[str]]) -> None:
+def test_versions_are_equal_exactly_when_graphs_are(
+    one: dict[str, list[str]], other: dict[str, list[str]]
+) -> None:
     """Version and equality say the same."""
     first, second = Topology.of(one), Topology.of(other)
-    assert (first.version == second.version) == (first == second) == (set(pairs(one)) == set(pairs(other)))
+    assert (
+        (first.version == second.version)
+        == (first == second)
+        == (set(pairs(one)) == set(pairs(other)))
+    )
 
 
 @given(mapping=graphs(), data=st.data())
@@ -325,11 +384,21 @@ def test_mermaid_draws_what_is_there(mapping: dict[str, list[str]]) -> None:
     topology = Topology.of(mapping)
     header, *lines, last = topology.to_mermaid().split("\n")
     assert (header, last) == ("flowchart LR", "")
-    nodes = [re.fullmatch(r'  (n\d+)(?:\["|\(\["|\(\(")([\w #;]*)(?:"\]|"\]\)|"\)\))', line) for line in lines]
+    nodes = [
+        re.fullmatch(r'  (n\d+)(?:\["|\(\["|\(\(")([\w #;]*)(?:"\]|"\]\)|"\)\))', line)
+        for line in lines
+    ]
     arrows = [re.fullmatch(r"  (n\d+) --> (n\d+)", line) for line in lines]
     assert all(bool(node) != bool(arrow) for node, arrow in zip(nodes, arrows, strict=True))
-    names = {node[1]: re.sub(r"#(\d+);", lambda entity: chr(int(entity[1])), node[2]) for node in nodes if node}
-    assert set(names.values()) == {*topology.agents, *(end for edge in pairs(mapping) for end in edge)}
+    names = {
+        node[1]: re.sub(r"#(\d+);", lambda entity: chr(int(entity[1])), node[2])
+        for node in nodes
+        if node
+    }
+    assert set(names.values()) == {
+        *topology.agents,
+        *(end for edge in pairs(mapping) for end in edge),
+    }
     drawn = sorted((names[arrow[1]], names[arrow[2]]) for arrow in arrows if arrow)
     assert drawn == sorted(pairs(mapping))
 
@@ -340,11 +409,20 @@ def test_dot_draws_what_is_there(mapping: dict[str, list[str]]) -> None:
     topology = Topology.of(mapping)
     first, *lines, last, _ = topology.to_dot().split("\n")
     assert (first, last) == ("digraph topology {", "}")
-    nodes = [re.fullmatch(r'  (n\d+) \[label="([\w &#;]*)", shape=[a-z]+\];', line) for line in lines]
+    nodes = [
+        re.fullmatch(r'  (n\d+) \[label="([\w &#;]*)", shape=[a-z]+\];', line) for line in lines
+    ]
     arrows = [re.fullmatch(r"  (n\d+) -> (n\d+);", line) for line in lines]
     assert all(bool(node) != bool(arrow) for node, arrow in zip(nodes, arrows, strict=True))
-    names = {node[1]: re.sub(r"&#(\d+);", lambda entity: chr(int(entity[1])), node[2]) for node in nodes if node}
-    assert set(names.values()) == {*topology.agents, *(end for edge in pairs(mapping) for end in edge)}
+    names = {
+        node[1]: re.sub(r"&#(\d+);", lambda entity: chr(int(entity[1])), node[2])
+        for node in nodes
+        if node
+    }
+    assert set(names.values()) == {
+        *topology.agents,
+        *(end for edge in pairs(mapping) for end in edge),
+    }
     assert sorted((names[a[1]], names[a[2]]) for a in arrows if a) == sorted(pairs(mapping))
 
 

@@ -20,7 +20,16 @@ from hypothesis import strategies as st
 
 import strictreply as sr
 from coordination.hostile import hostile
-from coordination.team import CONVERSATION, GRAPH, PARALLEL, SEARCH, SPAWN, faults, judged, processor
+from coordination.team import (
+    CONVERSATION,
+    GRAPH,
+    PARALLEL,
+    SEARCH,
+    SPAWN,
+    faults,
+    judged,
+    processor,
+)
 from openai_shapes import call, completion, message
 from scripted import Client
 from scripted import completion as scripted
@@ -28,13 +37,24 @@ from strictreply import Contract, ContractError, Issue, Tool, Valid
 from strictreply.contract._contract import perform_check
 from strictreply.contract._driving import drive
 from strictreply.coordination import validation
-from strictreply.coordination._actions import ActionType, AgentReplyCode, Branch, Origin, Permitted, ValidationResult
+from strictreply.coordination._actions import (
+    ActionType,
+    AgentReplyCode,
+    Branch,
+    Origin,
+    Permitted,
+    ValidationResult,
+)
 from strictreply.coordination._agent_steering import retry_with_steering
 from strictreply.coordination._counting import ValidationMetrics
 from strictreply.coordination._error_policy import ApiErrorClass
 from strictreply.coordination._processors import ErrorMessage
 from strictreply.coordination._run_state import create_initial_state
-from strictreply.coordination.formats import JSONResponseFormat, TextResponseProcessor, XMLResponseFormat
+from strictreply.coordination.formats import (
+    JSONResponseFormat,
+    TextResponseProcessor,
+    XMLResponseFormat,
+)
 from strictreply.coordination.validation import ValidationProcessor, with_reply_format
 from strictreply.values._issues import Category, Code, Remedy
 from strictreply.values._limits import Limits
@@ -53,7 +73,16 @@ JUDGING = (
     "_action_rules",
     "validation",
 )
-EXECUTORS = {"openai", "langgraph", "asyncio", "anyio", "httpx", "subprocess", "concurrent", "multiprocessing"}
+EXECUTORS = {
+    "openai",
+    "langgraph",
+    "asyncio",
+    "anyio",
+    "httpx",
+    "subprocess",
+    "concurrent",
+    "multiprocessing",
+}
 
 
 def tree(path: Path) -> list[ast.AST]:
@@ -69,9 +98,15 @@ def test_replies_are_parsed_in_one_place() -> None:
     """
     for path in sorted(COORDINATION.rglob("*.py")):
         calls = [node.func for node in tree(path) if isinstance(node, ast.Call)]
-        named = {(f.value.id, f.attr) for f in calls if isinstance(f, ast.Attribute) and isinstance(f.value, ast.Name)}
+        named = {
+            (f.value.id, f.attr)
+            for f in calls
+            if isinstance(f, ast.Attribute) and isinstance(f.value, ast.Name)
+        }
         assert not named & PARSERS, path.name
-        assert not {f.id for f in calls if isinstance(f, ast.Name)} & {"eval", "exec", "compile"}, path.name
+        assert not {f.id for f in calls if isinstance(f, ast.Name)} & {"eval", "exec", "compile"}, (
+            path.name
+        )
     makers = {
         path.stem
         for path in COORDINATION.rglob("*.py")
@@ -79,7 +114,10 @@ def test_replies_are_parsed_in_one_place() -> None:
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id == "ValidationResult"
-        and any(word.arg == "is_valid" and getattr(word.value, "value", None) is True for word in node.keywords)
+        and any(
+            word.arg == "is_valid" and getattr(word.value, "value", None) is True
+            for word in node.keywords
+        )
     }
     assert makers == {"_action_rules", "_error_policy"}
 
@@ -119,7 +157,9 @@ def client_verdict(made: ValidationProcessor, text: str) -> bool:
     """Judge in a client's own loop."""
     client: Any = sr.wrap(Client(scripted(text)))
     try:
-        retry_with_steering(client, made.answer_kind("Coordinator"), max_retries=0, model="m", messages=[])
+        retry_with_steering(
+            client, made.answer_kind("Coordinator"), max_retries=0, model="m", messages=[]
+        )
     except sr.ReplyRejected:
         return False
     return True
@@ -138,7 +178,9 @@ def client_verdict(made: ValidationProcessor, text: str) -> bool:
         client_verdict,
     ],
 )
-def test_every_public_path_ends_in_the_one_judge(judge: Callable[[ValidationProcessor, str], bool]) -> None:
+def test_every_public_path_ends_in_the_one_judge(
+    judge: Callable[[ValidationProcessor, str], bool],
+) -> None:
     """The application's own check is asked exactly once, and can refuse, on every way to an action."""
     seen: list[Any] = []
 
@@ -173,7 +215,9 @@ def test_validation_imports_no_executor() -> None:
             )
         }
         assert not {part.partition(".")[0] for part in imported} & EXECUTORS
-        assert not {part for part in imported if "rout" in part or "client" in part or "transport" in part}
+        assert not {
+            part for part in imported if "rout" in part or "client" in part or "transport" in part
+        }
 
 
 @pytest.mark.req("M2")
@@ -187,7 +231,9 @@ def test_an_unknown_format_names_those_there_are() -> None:
     assert isinstance(refused.value, ContractError)
 
 
-SETTINGS = "topology_graph response_format tools leave lock_format extraction limits metrics log_replies"
+SETTINGS = (
+    "topology_graph response_format tools leave lock_format extraction limits metrics log_replies"
+)
 SIGNATURES = {
     "__init__": SETTINGS,
     "process_response": "raw_response agent branch exec_state",
@@ -205,7 +251,9 @@ SIGNATURES = {
 def test_no_parameter_skips_the_judgement() -> None:
     """These are all the parameters that there are: what one can say narrows a verdict or widens it for all agents."""
     public = {
-        name for name, _ in inspect.getmembers(ValidationProcessor, inspect.isfunction) if not name.startswith("_")
+        name
+        for name, _ in inspect.getmembers(ValidationProcessor, inspect.isfunction)
+        if not name.startswith("_")
     }
     assert public | {"__init__"} == set(SIGNATURES)
     for name, expected in SIGNATURES.items():
@@ -238,11 +286,16 @@ def test_both_published_names_agree(reply: object, branch: Branch | None) -> Non
     """``process_response`` of the reference, ``validate_response`` of the concept page, and the sync one (X1)."""
     agent = SimpleNamespace(name="Coordinator")
     processed = asyncio.run(
-        processor().process_response(raw_response=reply, agent=agent, branch=branch, exec_state=object())
+        processor().process_response(
+            raw_response=reply, agent=agent, branch=branch, exec_state=object()
+        )
     )
     validated = asyncio.run(
         processor().validate_response(
-            response=reply, agent_name="Coordinator", allowed_agents=GRAPH.allowed_targets("Coordinator"), branch=branch
+            response=reply,
+            agent_name="Coordinator",
+            allowed_agents=GRAPH.allowed_targets("Coordinator"),
+            branch=branch,
         )
     )
     assert processed == validated == processor().validate(reply, "Coordinator", branch)
@@ -278,18 +331,36 @@ def test_the_printed_calls_run_as_printed() -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=8,
 )
-REPORTED = ["classification", "type", "message", "is_retryable", "retry_after", "suggested_action", "provider"]
-NAMES = st.sampled_from(["next_action", "action_input", "agents", "agent_requests", "tool_calls", "content", "request"])
+REPORTED = [
+    "classification",
+    "type",
+    "message",
+    "is_retryable",
+    "retry_after",
+    "suggested_action",
+    "provider",
+]
+NAMES = st.sampled_from(
+    ["next_action", "action_input", "agents", "agent_requests", "tool_calls", "content", "request"]
+)
 WORDS = st.sampled_from([*ActionType, "Worker1", "Worker2", "search"])
 ACTION = st.fixed_dictionaries({"next_action": WORDS}) | st.dictionaries(
     NAMES, JSON | WORDS | st.lists(WORDS), max_size=4
 )
-SHAPED = st.builds(lambda known, more: {**more, **known}, ACTION, st.dictionaries(NAMES, JSON | WORDS, max_size=3))
-DETAILS = st.fixed_dictionaries({"error_details": JSON | st.dictionaries(st.sampled_from(REPORTED), JSON | WORDS)})
-REPORT = st.dictionaries(st.sampled_from(REPORTED), JSON | st.sampled_from([*ApiErrorClass]), max_size=6)
+SHAPED = st.builds(
+    lambda known, more: {**more, **known}, ACTION, st.dictionaries(NAMES, JSON | WORDS, max_size=3)
+)
+DETAILS = st.fixed_dictionaries(
+    {"error_details": JSON | st.dictionaries(st.sampled_from(REPORTED), JSON | WORDS)}
+)
+REPORT = st.dictionaries(
+    st.sampled_from(REPORTED), JSON | st.sampled_from([*ApiErrorClass]), max_size=6
+)
 ERRORS = st.builds(ErrorMessage, REPORT | st.builds(json.dumps, REPORT) | JSON)
 ERROR_ACTIONS = st.builds(
     lambda word, details: {"next_action": word, **details},
@@ -308,7 +379,11 @@ BRANCHES = st.sampled_from([None, CONVERSATION, PARALLEL, SPAWN])
 
 
 @pytest.mark.req("M4")
-@given(RAW | ERRORS | st.builds(completion, RAW) | st.builds(object), BRANCHES, st.sampled_from(GRAPH.agents))
+@given(
+    RAW | ERRORS | st.builds(completion, RAW) | st.builds(object),
+    BRANCHES,
+    st.sampled_from(GRAPH.agents),
+)
 def test_whatever_comes_is_a_result(raw: object, branch: Branch | None, agent: str) -> None:
     """No content raises; a valid result hands over to permitted agents only; nothing is changed, all is repeatable."""
     before = copy.deepcopy(raw) if type(raw) is not object else raw
@@ -342,7 +417,10 @@ def test_an_action_is_copied_into_plain_values() -> None:
     reply = OrderedDict(next_action=ActionType.FINAL_RESPONSE, content=OrderedDict(title=Loud("t")))
     result = processor().validate(reply, "Coordinator")
     assert result.final_response == {"title": "t"}
-    assert [type(value) for value in (result.final_response, *result.final_response.values())] == [dict, str]
+    assert [type(value) for value in (result.final_response, *result.final_response.values())] == [
+        dict,
+        str,
+    ]
 
 
 class Loud(str):
@@ -423,7 +501,11 @@ def test_nothing_is_told_from_blank_and_empty() -> None:
     replies: list[object] = [None, "  ", {}]
     results = [judged(reply, "Worker1") for reply in replies]
     assert {result.error_category for result in results} == {Category.FORMAT_ERROR}
-    assert len({result.code for result in results}) == len({result.error_message for result in results}) == 3
+    assert (
+        len({result.code for result in results})
+        == len({result.error_message for result in results})
+        == 3
+    )
     for result in results:
         assert result.permitted == Permitted(
             "Worker1",
@@ -448,14 +530,22 @@ def test_a_missing_action_is_a_missing_field(reply: object) -> None:
 
 
 @pytest.mark.req("M7")
-@pytest.mark.parametrize(("name", "hint"), [("dance", ""), ("invoke_agents", "invoke_agent"), ("continue", "")])
+@pytest.mark.parametrize(
+    ("name", "hint"), [("dance", ""), ("invoke_agents", "invoke_agent"), ("continue", "")]
+)
 def test_an_unknown_action_lists_the_permitted_ones(name: str, hint: str) -> None:
     """Those of this agent, and the nearest of them; what was written is in ``found``."""
     result = judged({"next_action": name}, "Worker1", tools=())
-    assert (faults(result), result.error_category) == ([("action.unknown", "/next_action")], Category.ACTION_ERROR)
+    assert (faults(result), result.error_category) == (
+        [("action.unknown", "/next_action")],
+        Category.ACTION_ERROR,
+    )
     assert result.issues[0].found == json.dumps(name)
     assert result.permitted is not None
-    assert [action.value for action in result.permitted.actions] == ["invoke_agent", "parallel_invoke"]
+    assert [action.value for action in result.permitted.actions] == [
+        "invoke_agent",
+        "parallel_invoke",
+    ]
     assert all(action in result.issues[0].message for action in result.permitted.actions)
     assert "final_response" not in result.issues[0].message
     assert hint in result.issues[0].hint
@@ -508,7 +598,10 @@ def test_checks_fail_closed() -> None:
     made.register_action_validator(ActionType.FINAL_RESPONSE, finds)
     assert faults(made.validate(FINAL, "Coordinator")) == [("mine.rule", "/content")]
     made.register_action_validator(ActionType.FINAL_RESPONSE, broken)
-    assert [code for code, _ in faults(made.validate(FINAL, "Coordinator"))] == ["mine.rule", "action.check_failed"]
+    assert [code for code, _ in faults(made.validate(FINAL, "Coordinator"))] == [
+        "mine.rule",
+        "action.check_failed",
+    ]
     wrong = processor()
     wrong.register_action_validator(ActionType.FINAL_RESPONSE, lambda _action, _permitted: "yes")  # type: ignore[arg-type,return-value]
     with pytest.raises(ContractError):
@@ -519,7 +612,9 @@ async def awaited(action: dict[str, Any], permitted: Permitted) -> None:
     """A check that would have to be awaited."""
 
 
-@pytest.mark.parametrize(("action", "check"), [("dance", print), ("final_response", awaited), ("final_response", 7)])
+@pytest.mark.parametrize(
+    ("action", "check"), [("dance", print), ("final_response", awaited), ("final_response", 7)]
+)
 def test_only_checks_of_actions_are_registered(action: str, check: Any) -> None:
     """Anything else is refused when it is declared."""
     with pytest.raises(ContractError):
@@ -541,7 +636,11 @@ FENCE_INSIDE = FINAL | {"content": "run\n```json\n{}\n```\nthen stop"}
 @pytest.mark.req("M41")
 @pytest.mark.parametrize(
     ("mode", "wrap"),
-    [("fenced", "```json\n{}\n```"), ("first_object", "Sure: {} done"), ("after_think", "<think>{{}}</think>{}")],
+    [
+        ("fenced", "```json\n{}\n```"),
+        ("first_object", "Sure: {} done"),
+        ("after_think", "<think>{{}}</think>{}"),
+    ],
 )
 def test_leniency_is_opted_into_and_recorded(mode: Any, wrap: str) -> None:
     """By default the whole text is one object; a leniency takes it out, fences inside its strings stay (X4)."""
@@ -604,7 +703,8 @@ def test_replies_that_end_badly_are_no_actions(reply: object, code: str) -> None
 
 
 @pytest.mark.parametrize(
-    "response", [{"error": {"message": "x"}}, {"choices": []}, {"choices": [{}], **FINAL}, {"error": 1}]
+    "response",
+    [{"error": {"message": "x"}}, {"choices": []}, {"choices": [{}], **FINAL}, {"error": 1}],
 )
 def test_a_response_is_opened_as_a_client_opens_it(response: dict[str, Any]) -> None:
     """A response that is not a completion has the code that a client's own loop gives it."""
@@ -642,7 +742,9 @@ def test_tools_are_everybody_s_or_one_agent_s_or_the_agent_s_own() -> None:
     assert [only.validate(ask, listed).is_valid for _ in range(2)] == [True, True]
 
 
-@pytest.mark.parametrize("tools", [{"Nobody": [SEARCH]}, [7], {"Worker1": "search"}, [SEARCH, SEARCH], 7])
+@pytest.mark.parametrize(
+    "tools", [{"Nobody": [SEARCH]}, [7], {"Worker1": "search"}, [SEARCH, SEARCH], 7]
+)
 def test_tools_that_are_none_are_refused(tools: Any) -> None:
     """A wrong declaration is refused before any reply comes."""
     with pytest.raises(ContractError):
@@ -686,7 +788,11 @@ def test_every_verdict_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -
         made.validate(FINAL, "Coordinator")
         asyncio.run(made.process_response({"next_action": "dance"}, "Coordinator"))
     counts = metrics.snapshot().totals
-    assert (counts.total_validations, counts.successful_validations, counts.failed_validations) == (2, 1, 1)
+    assert (counts.total_validations, counts.successful_validations, counts.failed_validations) == (
+        2,
+        1,
+        1,
+    )
     assert sum("(redacted)" in record.message for record in caplog.records) == 2
     assert not any("dance" in record.message for record in caplog.records)
 
@@ -702,7 +808,13 @@ def test_every_verdict_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -
 )
 def test_v14_texts_and_ids_are_capped(content: str | None, id_: str, code: str | None) -> None:
     """Agents' native calls have the caps of all others: the call's id, and the text beside it."""
-    calls = [{"id": id_, "type": "function", "function": {"name": "search", "arguments": '{"query": "a"}'}}]
+    calls = [
+        {
+            "id": id_,
+            "type": "function",
+            "function": {"name": "search", "arguments": '{"query": "a"}'},
+        }
+    ]
     verdict = judged({"role": "assistant", "content": content, "tool_calls": calls})
     assert [issue.code for issue in verdict.issues] == ([] if code is None else [code])
 
@@ -729,16 +841,26 @@ def test_an_agent_keeps_to_one_format_in_one_conversation(locked: bool) -> None:
     native, called = said(one, message(calls=[call("search", {"query": "q"})]))
     assert (called.is_valid, "reply_formats" in native) == (True, False)
     pinned, first = said(one, as_json)
-    assert (first.is_valid, pinned["reply_formats"], "reply_formats" in one) == (True, {"Coordinator": "json"}, False)
+    assert (first.is_valid, pinned["reply_formats"], "reply_formats" in one) == (
+        True,
+        {"Coordinator": "json"},
+        False,
+    )
     kept, mixed = said(pinned, as_xml)
     assert (mixed.is_valid, kept is pinned) == (not locked, True)
     told = mixed.issues if locked else mixed.source.notes
-    assert [(issue.code, issue.category) for issue in told] == [("format.changed", Category.FORMAT_ERROR)]
+    assert [(issue.code, issue.category) for issue in told] == [
+        ("format.changed", Category.FORMAT_ERROR)
+    ]
     for state, reply, agent in (
         (pinned, as_json, "Coordinator"),
         (pinned, message(calls=[call("search", {"query": "q"})]), "Coordinator"),  # in no format
         (pinned, XML.spell(INVOKE | {"action_input": "Coordinator"}), "Worker1"),  # another agent
-        (create_initial_state("two"), as_xml, "Coordinator"),  # another conversation, beside the first
+        (
+            create_initial_state("two"),
+            as_xml,
+            "Coordinator",
+        ),  # another conversation, beside the first
     ):
         _, other = said(state, reply, agent)
         assert (other.is_valid, other.source.notes) == (True, ())
@@ -762,7 +884,9 @@ def switched() -> ValidationResult:
     """Reply in text after JSON, where the format is locked."""
     made = processor(lock_format=True)
     made.register_processor(TextResponseProcessor())
-    return made.validate("prose", "Coordinator", exec_state={"reply_formats": {"Coordinator": "json"}})
+    return made.validate(
+        "prose", "Coordinator", exec_state={"reply_formats": {"Coordinator": "json"}}
+    )
 
 
 def failed() -> ValidationResult:
@@ -793,7 +917,11 @@ PROVOKED: dict[AgentReplyCode, Callable[[], ValidationResult]] = {
     AgentReplyCode.ACTION_NOT_PERMITTED: lambda: judged({"next_action": "end_conversation"}),
     AgentReplyCode.ACTION_NO_QUESTION: lambda: judged({"next_action": "ask_user", "question": " "}),
     AgentReplyCode.ACTION_REQUEST_UNKNOWN: lambda: judged(
-        {"next_action": "parallel_invoke", "agents": ["Worker1"] * 2, "agent_requests": {"Worker1": "a", "B": "b"}}
+        {
+            "next_action": "parallel_invoke",
+            "agents": ["Worker1"] * 2,
+            "agent_requests": {"Worker1": "a", "B": "b"},
+        }
     ),
     AgentReplyCode.ACTION_REQUEST_MISPLACED: lambda: judged(
         INVOKE | {"action_input": {"agent_name": "Worker1"}, "request": "x"}
@@ -801,7 +929,9 @@ PROVOKED: dict[AgentReplyCode, Callable[[], ValidationResult]] = {
     AgentReplyCode.ACTION_CHECK_FAILED: failed,
     AgentReplyCode.TOPOLOGY_NOT_ALLOWED: lambda: judged(INVOKE | {"action_input": "Nobody"}),
     AgentReplyCode.TOPOLOGY_MAY_NOT_FINISH: lambda: judged(FINAL, "Worker1"),
-    AgentReplyCode.TOPOLOGY_NO_USER: lambda: judged({"next_action": "ask_user", "question": "?"}, "Worker1"),
+    AgentReplyCode.TOPOLOGY_NO_USER: lambda: judged(
+        {"next_action": "ask_user", "question": "?"}, "Worker1"
+    ),
     AgentReplyCode.FORMAT_SYNTAX: lambda: judged("<a>", response_format=XMLResponseFormat()),
     AgentReplyCode.FORMAT_MALFORMED: lambda: judged("prose", response_format=XMLResponseFormat()),
     AgentReplyCode.FORMAT_CHANGED: switched,

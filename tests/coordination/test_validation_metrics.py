@@ -57,7 +57,9 @@ def test_the_loop_of_a_client_is_counted_by_its_attempts() -> None:
     metrics = ValidationMetrics(now=still)
     prose = completion("prose")
     raw = Client(prose, StatusError(503, {"retry-after": "0"}), prose, completion(None, [call()]))
-    client = sr.wrap(raw, steering=ActionSteering(), on_attempt=partial(metrics.attempted, "Coordinator"))
+    client = sr.wrap(
+        raw, steering=ActionSteering(), on_attempt=partial(metrics.attempted, "Coordinator")
+    )
     messages = [{"role": "user", "content": "go"}]
     retry_with_steering(client, PROCESSOR.answer_kind("Coordinator"), model="m", messages=messages)
     snapshot = metrics.snapshot()
@@ -113,7 +115,11 @@ def test_a_snapshot_stays_and_a_reset_begins_anew() -> None:
     before = metrics.snapshot()
     metrics.validated("B", GOOD)
     metrics.reset()
-    assert (before.totals.total_validations, list(before.by_agent), len(before.history)) == (1, ["A"], 1)
+    assert (before.totals.total_validations, list(before.by_agent), len(before.history)) == (
+        1,
+        ["A"],
+        1,
+    )
     empty = metrics.snapshot()
     assert (empty.totals, empty.history, dict(empty.faults)) == (ValidationCounts(), (), {})
 
@@ -129,7 +135,12 @@ def test_each_verdict_is_a_row() -> None:
     assert (good.timestamp, good.agent, good.valid, good.action, good.error) == (
         *(NOON.timestamp(), "Coordinator", True, ActionType.INVOKE_AGENT, None),
     )
-    assert (bad.valid, bad.action, bad.code, bad.category) == (False, None, Code.JSON_SYNTAX, Category.FORMAT_ERROR)
+    assert (bad.valid, bad.action, bad.code, bad.category) == (
+        False,
+        None,
+        Code.JSON_SYNTAX,
+        Category.FORMAT_ERROR,
+    )
     assert bad.error
     rows = json.loads(json.dumps([asdict(row) for row in metrics.snapshot().history]))
     assert {"timestamp", "agent", "valid", "action", "error"} <= set(rows[0])
@@ -158,7 +169,12 @@ def test_a_negative_bound_is_refused() -> None:
 def test_the_main_fault_names_the_cause() -> None:
     """Of an agent that always fails, and of all, the most frequent code is named: a format, a permission, none."""
     metrics = ValidationMetrics(now=still)
-    for agent, result, times in (("A", BAD, 2), ("B", DENIED, 3), ("C", GOOD, 4), ("D", invalid(), 1)):
+    for agent, result, times in (
+        ("A", BAD, 2),
+        ("B", DENIED, 3),
+        ("C", GOOD, 4),
+        ("D", invalid(), 1),
+    ):
         for _ in range(times):
             metrics.validated(agent, result)
     snapshot = metrics.snapshot()
@@ -176,10 +192,15 @@ def test_the_main_fault_names_the_cause() -> None:
 @pytest.mark.req("M120")
 def test_the_benchmark_of_a_verdict_measures_what_it_says() -> None:
     """Ten processors, the actions as they are named, one round of one verdict each; the bound is its own to hold."""
-    benchmark = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "coordination.py"), run_name="benchmark")
+    benchmark = runpy.run_path(
+        str(Path(__file__).parents[2] / "benchmarks" / "coordination.py"), run_name="benchmark"
+    )
     made, bad = benchmark["processor"](), "a target that is not permitted"
     assert len(made.processors) == 10
-    verdicts = {name: made.validate(json.dumps(action), "Agent0") for name, action in benchmark["ACTIONS"].items()}
+    verdicts = {
+        name: made.validate(json.dumps(action), "Agent0")
+        for name, action in benchmark["ACTIONS"].items()
+    }
     assert {name: str(found.action_type) for name, found in verdicts.items() if found.is_valid} == {
         name: name for name in benchmark["ACTIONS"] if name != bad
     }

@@ -27,14 +27,21 @@ def tell(level: int, caplog: pytest.LogCaptureFixture, redact: bool = True) -> s
     result = verdict(RAW)
     with caplog.at_level(level, logger="strictreply"):
         Watch(redact=(lambda text: text) if redact else None).judged("Coordinator", result, RAW)
-        asyncio.run(Router(TEAM).route(result, Branch(), RoutingContext(current_agent="Coordinator")))
+        asyncio.run(
+            Router(TEAM).route(result, Branch(), RoutingContext(current_agent="Coordinator"))
+        )
     return caplog.text
 
 
 def test_debug_tells_all_four(caplog: pytest.LogCaptureFixture) -> None:
     """Raw reply, verdict, decision and the place of the fault are in the log."""
     told = tell(logging.DEBUG, caplog)
-    for part in ("SECRET-agent", "topology.not_allowed", "/action_input", "retry_with_steering 'Coordinator'"):
+    for part in (
+        "SECRET-agent",
+        "topology.not_allowed",
+        "/action_input",
+        "retry_with_steering 'Coordinator'",
+    ):
         assert part in told
 
 
@@ -70,7 +77,10 @@ def test_the_attempts_of_a_client_s_loop_are_told(caplog: pytest.LogCaptureFixtu
         watch.attempted("A", Attempt(2, {}, failure="gone"), None)
         watch.attempted("A", Attempt(3, {}, {"x": "SECRET"}), ActionType.FINAL_RESPONSE)
     told = [record.getMessage() for record in caplog.records]
-    assert told == ["reply of 'A': invalid (topology.not_allowed at /action_input)", "reply of 'A': final_response"]
+    assert told == [
+        "reply of 'A': invalid (topology.not_allowed at /action_input)",
+        "reply of 'A': final_response",
+    ]
 
 
 def test_steps_branches_and_ends_are_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -88,5 +98,7 @@ def test_no_handler_is_installed() -> None:
         "import logging, strictreply.coordination.routing, strictreply.coordination._agent_steering;"
         "assert not logging.getLogger().handlers and not logging.getLogger('strictreply').handlers"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")

@@ -36,7 +36,9 @@ TESTING = ("faults", "mounting", "ok", "shop_scenario", "strategies", "unreliabl
 def module_of(name: str) -> ModuleType:
     """Import a module, or skip where its extra is not installed."""
     return (
-        pytest.importorskip(name, reason="an extra is not installed") if "integrations" in name else import_module(name)
+        pytest.importorskip(name, reason="an extra is not installed")
+        if "integrations" in name
+        else import_module(name)
     )
 
 
@@ -103,7 +105,9 @@ def test_the_pages_of_codes_are_current() -> None:
 def test_the_charts_are_drawn_from_their_tables() -> None:
     """A table that changes changes its chart; ``tools/draw_charts.py`` draws them anew."""
     charts = runpy.run_path(str(DOCS.parent / "tools" / "draw_charts.py"))["CHARTS"]
-    assert [name for name, draw in charts.items() if draw() != (DOCS / name).read_text("utf-8")] == []
+    assert [
+        name for name, draw in charts.items() if draw() != (DOCS / name).read_text("utf-8")
+    ] == []
 
 
 @pytest.mark.parametrize("command", sorted(get_command(app).commands))  # type: ignore[attr-defined]
@@ -119,7 +123,11 @@ def test_every_option_is_told(command: str) -> None:
 def test_every_program_is_run() -> None:
     """A page that prints a program has a test that runs it."""
     tests = "".join(path.read_text("utf-8") for path in (DOCS.parent / "tests").rglob("test_*.py"))
-    pages = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md") if Page.named(str(path)).programs]
+    pages = [
+        path.relative_to(DOCS).as_posix()
+        for path in DOCS.rglob("*.md")
+        if Page.named(str(path)).programs
+    ]
     assert len(pages) > 10
     assert [page for page in pages if f'"{page}"' not in tests and "howto/" not in page] == []
 

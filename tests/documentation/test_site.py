@@ -23,12 +23,20 @@ from browser import CHROMIUM, FLAGS, Page, needs_chromium
 from pages import DOCS
 
 SITE = DOCS.parent / "site"
-PAGES = ("index", "tutorial", "testing", "reference/policy", "reference/codes", "howto/invented-keys")
+PAGES = (
+    "index",
+    "tutorial",
+    "testing",
+    "reference/policy",
+    "reference/codes",
+    "howto/invented-keys",
+)
 
 pytestmark = [
     pytest.mark.one_lane,
     pytest.mark.skipif(
-        not SITE.is_dir() and not os.environ.get("STRICTREPLY_REQUIRE_SITE"), reason="not built: run make docs"
+        not SITE.is_dir() and not os.environ.get("STRICTREPLY_REQUIRE_SITE"),
+        reason="not built: run make docs",
     ),
 ]
 
@@ -68,7 +76,13 @@ class _Site(ThreadingHTTPServer):
         self.seen.clear()
         self.told = None
         url = f"http://127.0.0.1:{self.server_port}/look/{'search' if searching else 'read'}/{page}"
-        command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={folder / 'browser'}", "--dump-dom", url]
+        command = [
+            str(CHROMIUM),
+            *FLAGS,
+            f"--user-data-dir={folder / 'browser'}",
+            "--dump-dom",
+            url,
+        ]
         subprocess.run(command, capture_output=True, check=True, timeout=120)
         return self.told
 
@@ -85,7 +99,9 @@ class _Handler(SimpleHTTPRequestHandler):
         """Serve a file, or what looks at a page of them."""
         if self.path.startswith("/look/"):
             _, _, how, page = self.path.split("/", 3)
-            self._answer(LOOK.replace("PAGE", f"/{page}").replace("SEARCHING", str(how == "search").lower()))
+            self._answer(
+                LOOK.replace("PAGE", f"/{page}").replace("SEARCHING", str(how == "search").lower())
+            )
         elif self.path == "/held":
             self.server.seen.wait(60)
             self._answer("")
@@ -123,7 +139,9 @@ def test_every_link_leads_somewhere() -> None:
     for path in SITE.rglob("*.html"):
         page = Page(path.read_text("utf-8"))
         places[path] = {value for name, value in page.attributes if name == "id" and value}
-        links += [(path, value) for name, value in page.attributes if name in {"href", "src"} and value]
+        links += [
+            (path, value) for name, value in page.attributes if name in {"href", "src"} and value
+        ]
     dead = []
     for path, link in links:
         parts = urlsplit(link)
@@ -131,7 +149,9 @@ def test_every_link_leads_somewhere() -> None:
             continue
         target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
         target = target / "index.html" if target.is_dir() else target
-        if not target.is_file() or (parts.fragment and parts.fragment not in places.get(target, set())):
+        if not target.is_file() or (
+            parts.fragment and parts.fragment not in places.get(target, set())
+        ):
             dead.append(f"{path.relative_to(SITE)}: {link}")
     assert len(places) > 30
     assert dead == []
@@ -142,10 +162,14 @@ def test_nothing_is_loaded_from_elsewhere() -> None:
     foreign = []
     for path in SITE.rglob("*.html"):
         text = path.read_text("utf-8")
-        loaded = re.findall(r"<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)=[\"']?(https?:)?(//[^\"' >]+)", text)
+        loaded = re.findall(
+            r"<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)=[\"']?(https?:)?(//[^\"' >]+)", text
+        )
         foreign += [f"{path.name}: {url}" for _, url in loaded]
     styles = [
-        path.name for path in SITE.rglob("*.css") if re.search(r"url\([\"']?(?:https?:)?//", path.read_text("utf-8"))
+        path.name
+        for path in SITE.rglob("*.css")
+        if re.search(r"url\([\"']?(?:https?:)?//", path.read_text("utf-8"))
     ]
     assert foreign == []
     assert styles == []
@@ -154,7 +178,9 @@ def test_nothing_is_loaded_from_elsewhere() -> None:
 def test_every_page_is_built() -> None:
     """Each page of docs/ is a page of the site."""
     built = {path.relative_to(SITE).with_suffix("").as_posix() for path in SITE.rglob("*.html")}
-    assert {path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")} <= built
+    assert {
+        path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")
+    } <= built
 
 
 @needs_chromium

@@ -24,7 +24,11 @@ ANSWER: Final = "Your order is reserved."
 ORDER: Final = 7
 POISON: Final = 666
 """The order that kills whoever looks it up."""
-SCHEMA: Final = {"type": "object", "properties": {"order": {"type": "integer"}}, "required": ["order"]}
+SCHEMA: Final = {
+    "type": "object",
+    "properties": {"order": {"type": "integer"}},
+    "required": ["order"],
+}
 Moment = Literal["unrecorded", "recorded"]
 Shape = Literal["one by one", "together"]
 
@@ -68,10 +72,19 @@ class Place:
         """Open the desk."""
         client = sr.wrap(
             OpenAI(base_url=self.base_url, api_key="none", timeout=20.0, max_retries=0),
-            tools=[sr.Tool.from_json_schema(name, SCHEMA, function=self._writes(name)) for name in TOOLS],
+            tools=[
+                sr.Tool.from_json_schema(name, SCHEMA, function=self._writes(name))
+                for name in TOOLS
+            ],
             parallel=True,
         )
-        return DurableRuns("desk", client, url=self.url, loop=LoopPolicy(concurrency=self.concurrency), model="desk")
+        return DurableRuns(
+            "desk",
+            client,
+            url=self.url,
+            loop=LoopPolicy(concurrency=self.concurrency),
+            model="desk",
+        )
 
     def done(self) -> Counter[str]:
         """Count what the tools did."""

@@ -26,9 +26,13 @@ def postgres_server() -> Iterator[str]:
         return
     # Not pytest's own directory: only its user may enter that, and PostgreSQL never runs as root.
     with tempfile.TemporaryDirectory(prefix="strictreply-postgres-") as folder:
-        started = subprocess.run([SCRIPT, "start", folder], capture_output=True, text=True, check=False)
+        started = subprocess.run(
+            [SCRIPT, "start", folder], capture_output=True, text=True, check=False
+        )
         if started.returncode == NOT_INSTALLED:
-            pytest.skip("no PostgreSQL: install Debian's package postgresql, or set STRICTREPLY_TEST_POSTGRES to a URL")
+            pytest.skip(
+                "no PostgreSQL: install Debian's package postgresql, or set STRICTREPLY_TEST_POSTGRES to a URL"
+            )
         assert started.returncode == 0, started.stderr
         try:
             yield started.stdout.strip()
@@ -42,7 +46,9 @@ def fresh_database(server: str, *, template: str = "template1") -> Iterator[str]
 
     It is a copy of ``template``, a database that nobody is connected to.
     """
-    psycopg = pytest.importorskip("psycopg", reason="psycopg, which talks to PostgreSQL, is an extra")
+    psycopg = pytest.importorskip(
+        "psycopg", reason="psycopg, which talks to PostgreSQL, is an extra"
+    )
     name = f"strictreply_{uuid4().hex}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
@@ -54,6 +60,8 @@ def fresh_database(server: str, *, template: str = "template1") -> Iterator[str]
 
 def executed(url: str, statement: str, values: Sequence[object]) -> None:
     """Execute one statement in a database."""
-    psycopg = pytest.importorskip("psycopg", reason="psycopg, which talks to PostgreSQL, is an extra")
+    psycopg = pytest.importorskip(
+        "psycopg", reason="psycopg, which talks to PostgreSQL, is an extra"
+    )
     with psycopg.connect(url) as connection:
         connection.execute(statement, values)

@@ -94,11 +94,16 @@ def test_v12_a_poison_run_is_given_up_alone(url: str, tmp_path: Path) -> None:
         place = Place(base_url, url, tmp_path / "journal")
         workers, desk = open_now.enter_context(Workers(place)), open_now.enter_context(place.runs())
         orders = [7, 7, POISON, 7, 7]
-        runs = [desk.start(f"Where is my order {order}?", id=f"run-{n}") for n, order in enumerate(orders)]
+        runs = [
+            desk.start(f"Where is my order {order}?", id=f"run-{n}")
+            for n, order in enumerate(orders)
+        ]
         deaths = 0
         while worked(workers, None, runs):
             deaths += 1
-        assert [ended(run) for run in runs] == ["RunGivenUp" if order == POISON else ANSWER for order in orders]
+        assert [ended(run) for run in runs] == [
+            "RunGivenUp" if order == POISON else ANSWER for order in orders
+        ]
         assert deaths == MAX_DROPS
 
 
@@ -108,10 +113,15 @@ def test_v12_several_poison_runs_take_nobody_with_them(tmp_path: Path) -> None:
         place = Place(base_url, f"sqlite:///{tmp_path}/runs.sqlite", tmp_path / "journal")
         workers, desk = open_now.enter_context(Workers(place)), open_now.enter_context(place.runs())
         orders = [POISON, 7, POISON, 7, POISON, 7]
-        runs = [desk.start(f"Where is my order {order}?", id=f"run-{n}") for n, order in enumerate(orders)]
+        runs = [
+            desk.start(f"Where is my order {order}?", id=f"run-{n}")
+            for n, order in enumerate(orders)
+        ]
         while worked(workers, None, runs):
             pass
-        assert [ended(run) for run in runs] == ["RunGivenUp" if order == POISON else ANSWER for order in orders]
+        assert [ended(run) for run in runs] == [
+            "RunGivenUp" if order == POISON else ANSWER for order in orders
+        ]
 
 
 class Clock:

@@ -24,7 +24,14 @@ PROCESSES = multiprocessing.get_context("forkserver")
 # What a worker needs is imported once, and not by each of them; what one lane has not got is left out.
 SDK = ["openai.resources.chat.completions", "httpx", "httpcore", "httpx2", "httpcore2", "h11"]
 PROCESSES.set_forkserver_preload(
-    ["strictreply.integrations.dbos", "strictreply.testing.ok", "strictreply.testing._wire", "dbos", "psycopg", *SDK]
+    [
+        "strictreply.integrations.dbos",
+        "strictreply.testing.ok",
+        "strictreply.testing._wire",
+        "dbos",
+        "psycopg",
+        *SDK,
+    ]
 )
 PATIENCE = 40
 QUESTION = "Where is my order?"
@@ -95,7 +102,9 @@ def assert_told(run: sr.Run, shape: Shape) -> None:
     middle = ["assistant", "tool"] * 3 if shape == "one by one" else ["assistant", *["tool"] * 3]
     assert run.answer == ANSWER
     assert [message["role"] for message in run.transcript] == ["user", *middle, "assistant"]
-    assert [message["content"] for message in run.transcript if message["role"] == "tool"] == results
+    assert [
+        message["content"] for message in run.transcript if message["role"] == "tool"
+    ] == results
     assert len(run.asked) == len(STEPS[shape]) - len(TOOLS)
 
 
@@ -138,7 +147,10 @@ def test_the_other_worker_finishes_what_a_killed_one_began(
 ) -> None:
     """On PostgreSQL a worker that is there already goes on behind the last step that was recorded."""
     with served(shape) as (model, base_url):
-        place, kill = Place(base_url, postgres_url, tmp_path / "journal"), Kill(number, moment, tmp_path / "dead")
+        place, kill = (
+            Place(base_url, postgres_url, tmp_path / "journal"),
+            Kill(number, moment, tmp_path / "dead"),
+        )
         with Workers(place) as workers, place.runs() as runs:
             both = workers.start_together(kill, kill)
             assert_told(runs.start(QUESTION, id="run").result(poll_seconds=0.05), shape)
@@ -148,10 +160,14 @@ def test_the_other_worker_finishes_what_a_killed_one_began(
 
 
 @pytest.mark.parametrize("number", [2, 3])
-def test_of_calls_that_run_at_the_same_time_the_finished_ones_are_kept(number: int, tmp_path: Path) -> None:
+def test_of_calls_that_run_at_the_same_time_the_finished_ones_are_kept(
+    number: int, tmp_path: Path
+) -> None:
     """When a process dies between the records of three tools that run together, only what has no record runs again."""
     with served("together") as (_, base_url):
-        place = Place(base_url, f"sqlite:///{tmp_path}/runs.sqlite", tmp_path / "journal", concurrency=3)
+        place = Place(
+            base_url, f"sqlite:///{tmp_path}/runs.sqlite", tmp_path / "journal", concurrency=3
+        )
         with Workers(place) as workers, place.runs() as runs:
             workers.die_of(Kill(number, "recorded", tmp_path / "dead"), runs)
             run = runs.find("run")

@@ -39,7 +39,8 @@ def signature(member: object) -> str:
     """Return the parameters of a method as the page writes them."""
     given = [one for one in inspect.signature(member).parameters.values() if one.name != "self"]  # type: ignore[arg-type]
     return ", ".join(
-        one.name if one.default is inspect.Parameter.empty else f"{one.name}={one.default!r}" for one in given
+        one.name if one.default is inspect.Parameter.empty else f"{one.name}={one.default!r}"
+        for one in given
     )
 
 
@@ -66,19 +67,31 @@ def test_the_page_begins_with_a_short_program() -> None:
 
 
 @pytest.mark.parametrize(
-    ("heading", "kind"), [("of one kind", DurableRuns), ("connections of `start`", DurableRun)], ids=["runs", "run"]
+    ("heading", "kind"),
+    [("of one kind", DurableRuns), ("connections of `start`", DurableRun)],
+    ids=["runs", "run"],
 )
 def test_the_tables_of_members_are_those_of_the_code(heading: str, kind: type) -> None:
     """Each public member stands in the table with its parameters, and nothing else."""
     told = {name: given for cell, _ in PAGE.table(heading) for name, given in calls(cell).items()}
-    own = {name: member for name, member in vars(kind).items() if not name.startswith("_") and name not in INTERNAL}
-    assert told == {name: signature(member) if callable(member) else "" for name, member in own.items()}
+    own = {
+        name: member
+        for name, member in vars(kind).items()
+        if not name.startswith("_") and name not in INTERNAL
+    }
+    assert told == {
+        name: signature(member) if callable(member) else "" for name, member in own.items()
+    }
 
 
 def test_the_kinds_of_failure_are_those_of_the_code() -> None:
     """Each kind is an error of the library, or one of the three ends that no turn comes to by itself."""
     told = [name for kinds, _ in PAGE.table("## Runs that fail") for name in calls(kinds)]
-    errors = {name: getattr(sr, name, None) or getattr(running, name) for name in told if name not in OWN_KINDS}
+    errors = {
+        name: getattr(sr, name, None) or getattr(running, name)
+        for name in told
+        if name not in OWN_KINDS
+    }
     assert set(told) >= OWN_KINDS
     assert all(issubclass(error, sr.StrictReplyError) for error in errors.values())
 

@@ -31,7 +31,9 @@ from strictreply.testing.mounting import AsyncScriptedClient
 from strictreply.values._errors import ContractError
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-WEATHER = sr.Tool.from_json_schema("weather", CITY, description="The weather, which the client knows.")
+WEATHER = sr.Tool.from_json_schema(
+    "weather", CITY, description="The weather, which the client knows."
+)
 POLL = 0.02
 PATIENCE = 30
 
@@ -40,7 +42,12 @@ class Desk:
     """Durable runs on a script, with tools that write down what they do."""
 
     def __init__(
-        self, *script: Step, url: str, awaited: bool = False, name: str = "desk", loop: sr.LoopPolicy | None = None
+        self,
+        *script: Step,
+        url: str,
+        awaited: bool = False,
+        name: str = "desk",
+        loop: sr.LoopPolicy | None = None,
     ) -> None:
         """Take the model's replies."""
         self.done: list[str] = []
@@ -138,8 +145,12 @@ def left_behind(url: str, **attributes: int) -> None:
 
 ADD = sr.Tool.from_json_schema("add", {"type": "object", "properties": {"a": {}, "b": {}}})
 ADD_TWICE = ok.calls(*(ok.call(ADD, a=a, b=2) for a in (1, 3)))
-REFUND = ok.call(sr.Tool.from_json_schema("refund", {"type": "object", "properties": {"order": {}}}), order=7)
-FAIL = sr.Tool.from_json_schema("fail", {"type": "object", "properties": {"how": {"type": "string"}}})
+REFUND = ok.call(
+    sr.Tool.from_json_schema("refund", {"type": "object", "properties": {"order": {}}}), order=7
+)
+FAIL = sr.Tool.from_json_schema(
+    "fail", {"type": "object", "properties": {"how": {"type": "string"}}}
+)
 ASK_WEATHER = ok.call(WEATHER, city="Rome")
 
 
@@ -170,7 +181,10 @@ def test_one_id_is_one_run(desk: Callable[..., Desk]) -> None:
     """Starting a run that is there already starts nothing."""
     place = desk(ok.answer("First."))
     with place as runs:
-        told = [runs.start(text, id="ticket-7").result(poll_seconds=POLL).answer for text in ("Well?", "And now?")]
+        told = [
+            runs.start(text, id="ticket-7").result(poll_seconds=POLL).answer
+            for text in ("Well?", "And now?")
+        ]
     assert told == ["First.", "First."]
     assert len(place.model.requests) == 1
 
@@ -219,7 +233,9 @@ def test_an_answer_is_taken_once(desk: Callable[..., Desk]) -> None:
 
 
 @pytest.mark.parametrize(("approved", "done"), [(True, ["refund 7"]), (False, [])])
-def test_a_call_waits_for_its_approval(desk: Callable[..., Desk], approved: bool, done: list[str]) -> None:
+def test_a_call_waits_for_its_approval(
+    desk: Callable[..., Desk], approved: bool, done: list[str]
+) -> None:
     """The tool runs, once, when somebody allowed it, and not when nobody did."""
     place = desk(REFUND, ok.answer("So be it."))
     with place as runs:
@@ -274,9 +290,15 @@ def test_a_retry_does_nothing_a_second_time(desk: Callable[..., Desk]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "told"), [("say", '{"error":{"type":"ToolError","message":"there is no such order"}}'), ("much", "\0xxx")]
+    ("how", "told"),
+    [
+        ("say", '{"error":{"type":"ToolError","message":"there is no such order"}}'),
+        ("much", "\0xxx"),
+    ],
 )
-def test_what_a_tool_gives_survives_the_database(desk: Callable[..., Desk], how: str, told: str) -> None:
+def test_what_a_tool_gives_survives_the_database(
+    desk: Callable[..., Desk], how: str, told: str
+) -> None:
     """The words of a ToolError, a NUL and a long text come to the model as in a plain run."""
     place = desk(ok.call(FAIL, how=how), ok.answer("So it is."))
     with place as runs:
@@ -451,7 +473,10 @@ def test_ids_that_are_none(desk: Callable[..., Desk], bad: str) -> None:
 
 def test_two_kinds_in_one_database(desk: Callable[..., Desk]) -> None:
     """Each is worked on by a worker of its own, or both in one process, the second on the DBOS of the first."""
-    first, second = desk(ok.answer("One."), ok.answer("Three.")), desk(ok.answer("Two."), name="second")
+    first, second = (
+        desk(ok.answer("One."), ok.answer("Three.")),
+        desk(ok.answer("Two."), name="second"),
+    )
     third = desk(ok.answer("Four."), name="third")
 
     def told(runs: DurableRuns) -> Any:
@@ -506,7 +531,9 @@ def test_v14_a_database_that_is_down_is_said_so() -> None:
 
 
 @pytest.mark.parametrize("use", ["look", "waiting", "cancel", "retry", "answer"])
-def test_v14_a_database_that_is_damaged_is_said_so(desk: Callable[..., Desk], url: str, use: str) -> None:
+def test_v14_a_database_that_is_damaged_is_said_so(
+    desk: Callable[..., Desk], url: str, use: str
+) -> None:
     """With an overwritten database every method raises SessionStoreFailed, without stored data."""
     place = desk(ok.answer("Never."))
     run = place.runs.start("canary")
@@ -524,7 +551,9 @@ def test_v14_a_database_that_is_damaged_is_said_so(desk: Callable[..., Desk], ur
 
 @pytest.mark.parametrize("use", ["look", "waiting", "cancel", "answer"])
 @pytest.mark.parametrize("kept", ["canary", '"canary"', '{"canary": 1}'])
-def test_v14_a_record_that_is_none_is_said_so(desk: Callable[..., Desk], url: str, use: str, kept: str) -> None:
+def test_v14_a_record_that_is_none_is_said_so(
+    desk: Callable[..., Desk], url: str, use: str, kept: str
+) -> None:
     """Reading an overwritten end of a turn raises SessionStoreFailed, without a word of the record."""
     place = desk(ok.call(WEATHER, city="Rome"))
     with place as runs:
@@ -541,13 +570,20 @@ def test_v14_a_record_that_is_none_is_said_so(desk: Callable[..., Desk], url: st
 
 def test_v14_a_file_that_nobody_can_make(tmp_path: Path) -> None:
     """A file in a missing folder raises SessionStoreFailed, in a worker and when a run is started."""
-    runs = DurableRuns("desk", sr.wrap(ScriptedClient(ScriptedModel())), url=f"sqlite:///{tmp_path}/no/runs", model="m")
+    runs = DurableRuns(
+        "desk",
+        sr.wrap(ScriptedClient(ScriptedModel())),
+        url=f"sqlite:///{tmp_path}/no/runs",
+        model="m",
+    )
     with pytest.raises(SessionStoreFailed) as told, runs.worker():
         pass
     assert (told.value.reason, "no/runs" in told.value.place) == ("unreachable", True)
 
 
-@pytest.mark.parametrize("url", ["canary", "", "postgresql://ada:p@canary@h:x/d", "mysql://h/canary", None])
+@pytest.mark.parametrize(
+    "url", ["canary", "", "postgresql://ada:p@canary@h:x/d", "mysql://h/canary", None]
+)
 def test_v14_an_address_that_is_none(url: Any) -> None:
     """An address that no database has is refused when the runs are declared, in words that repeat nothing of it."""
     with pytest.raises(ContractError) as told:
@@ -573,7 +609,11 @@ def test_an_app_that_has_launched_nothing(desk: Callable[..., Desk]) -> None:
 
 def test_one_process_works_on_a_file(desk: Callable[..., Desk], url: str) -> None:
     """A second worker on the same SQLite file is refused: it would do everything twice."""
-    with desk(), pytest.raises(ContractError, match="several workers need PostgreSQL"), desk().runs.worker():
+    with (
+        desk(),
+        pytest.raises(ContractError, match="several workers need PostgreSQL"),
+        desk().runs.worker(),
+    ):
         pass
 
 
@@ -592,7 +632,12 @@ def test_a_sync_client_has_no_async_tools() -> None:
         """Do it later."""
 
     with pytest.raises(ContractError):
-        DurableRuns("desk", sr.wrap(ScriptedClient(ScriptedModel()), tools=[later]), url="sqlite:///never", model="m")
+        DurableRuns(
+            "desk",
+            sr.wrap(ScriptedClient(ScriptedModel()), tools=[later]),
+            url="sqlite:///never",
+            model="m",
+        )
 
 
 @pytest.mark.parametrize("url", ["mysql://h/d", "sqlite://", "sqlite:///:memory:"])

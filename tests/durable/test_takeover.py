@@ -18,14 +18,14 @@ from strictreply.testing import ScriptedClient, ScriptedModel, ok
 from strictreply.values._errors import ContractError
 
 POLL = 0.02
-DROPPED = (
-    "UPDATE dbos.workflow_status SET status = 'PENDING', executor_id = 'gone', attributes = %s WHERE workflow_uuid = %s"
-)
+DROPPED = "UPDATE dbos.workflow_status SET status = 'PENDING', executor_id = 'gone', attributes = %s WHERE workflow_uuid = %s"
 
 
 def desk(url: str) -> DurableRuns:
     """Runs that have one answer each."""
-    return DurableRuns("desk", sr.wrap(ScriptedClient(ScriptedModel(ok.answer("Yes.")))), url=url, model="m")
+    return DurableRuns(
+        "desk", sr.wrap(ScriptedClient(ScriptedModel(ok.answer("Yes.")))), url=url, model="m"
+    )
 
 
 def drop(runs: DurableRuns, *, drops: int) -> Any:
@@ -72,7 +72,9 @@ def test_a_worker_that_lives_keeps_its_runs(postgres_url: str) -> None:
     """The runs of a worker whose lock is held are left to it, however often others look."""
     with desk(postgres_url) as runs:
         run = drop(runs, drops=0)
-        living, other = (PostgresPresence(postgres_url, runs.workflow, name) for name in ("gone", "other"))
+        living, other = (
+            PostgresPresence(postgres_url, runs.workflow, name) for name in ("gone", "other")
+        )
         living.hold()
         with runs.worker(poll_seconds=60):
             other.hold()
@@ -126,7 +128,12 @@ def test_an_app_with_a_dbos_of_its_own(postgres_url: str) -> None:
     """Runs are served by the DBOS that the app has launched, and a second one is refused."""
     library = load("dbos")
     with desk(postgres_url) as runs:
-        config = {"name": "the-app", "system_database_url": postgres_url, "executor_id": "app-1", "log_level": "ERROR"}
+        config = {
+            "name": "the-app",
+            "system_database_url": postgres_url,
+            "executor_id": "app-1",
+            "log_level": "ERROR",
+        }
         library.DBOS(config=config)
         library.DBOS.launch()
         try:

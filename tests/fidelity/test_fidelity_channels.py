@@ -48,13 +48,19 @@ def test_v3_text_channel() -> None:
 @pytest.mark.parametrize("channel", ["native", "text"])
 def test_v3_answers(channel: Literal["native", "text"], style: Literal["union", "tool"]) -> None:
     """A structured answer is what was judged, in each channel and style."""
-    contract = Contract(tools=[total] if style == "tool" else [], answer=Inner, channel=channel, answer_style=style)
+    contract = Contract(
+        tools=[total] if style == "tool" else [], answer=Inner, channel=channel, answer_style=style
+    )
 
     def said(number: int) -> Any:
         """Answer."""
         answer = {"number": number}
         if channel == "text":
-            inner = {"answer": answer} if style == "union" else {"tool": "final_answer", "args": {"answer": answer}}
+            inner = (
+                {"answer": answer}
+                if style == "union"
+                else {"tool": "final_answer", "args": {"answer": answer}}
+            )
             return completion(message(json.dumps(inner)))
         if style == "tool":
             return completion(message(None, [call("final_answer", {"answer": answer})]))

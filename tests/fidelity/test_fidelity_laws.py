@@ -35,7 +35,11 @@ class Spelled(typing.NamedTuple):
     near: st.SearchStrategy[Any]
 
 
-INTEGERS = st.integers(-(2**70), 2**70) | st.integers(-9, 9) | st.sampled_from([BEYOND, HUGE, -HUGE, 10**400])
+INTEGERS = (
+    st.integers(-(2**70), 2**70)
+    | st.integers(-9, 9)
+    | st.sampled_from([BEYOND, HUGE, -HUGE, 10**400])
+)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 NUMBERS = INTEGERS | FLOATS | st.integers(-9, 9).map(float)
 NUMBER_LIKE = [
@@ -56,8 +60,28 @@ NUMBER_LIKE = [
     "sNaN",
     "inf",
 ]
-OTHER_LIKE = ["true", "yes", "on", "null", "a", "A", "aGk=", "1700000000", "P1Y", "P1M", "PT1H", "PT60S", "PT1M"]
-TIME_LIKE = ["2024-01-01", "10:00:00Z", "2024-01-01T00:00:00Z", "2024-01-01T00:00:00.1234567Z", "2024-01-01T00:00:00"]
+OTHER_LIKE = [
+    "true",
+    "yes",
+    "on",
+    "null",
+    "a",
+    "A",
+    "aGk=",
+    "1700000000",
+    "P1Y",
+    "P1M",
+    "PT1H",
+    "PT60S",
+    "PT1M",
+]
+TIME_LIKE = [
+    "2024-01-01",
+    "10:00:00Z",
+    "2024-01-01T00:00:00Z",
+    "2024-01-01T00:00:00.1234567Z",
+    "2024-01-01T00:00:00",
+]
 INSTANTS = ["2024-01-01T00:00:00+00:00", "2024-01-01T01:00:00+01:00"]
 WORDS = st.sampled_from([*NUMBER_LIKE, *OTHER_LIKE, *TIME_LIKE, *INSTANTS])
 ANYTHING = NUMBERS | WORDS | st.booleans() | st.none()
@@ -89,7 +113,11 @@ KEYS = [
     Spelled(int, st.integers().map(str), WORDS),
     Spelled(float, FLOATS.map(json.dumps), WORDS),
     Spelled(bool, st.sampled_from(["true", "false"]), WORDS),
-    *(leaf for leaf in LEAVES if leaf.kind in (Decimal, dt.date, dt.datetime, dt.timedelta, uuid.UUID, Colour)),
+    *(
+        leaf
+        for leaf in LEAVES
+        if leaf.kind in (Decimal, dt.date, dt.datetime, dt.timedelta, uuid.UUID, Colour)
+    ),
 ]
 COUNT = iter(range(10**9))
 
@@ -101,15 +129,21 @@ def named(prefix: str) -> str:
 
 def arrays(item: Spelled, kind: Any) -> Spelled:
     """Draw arrays of a kind; the caller leaves out sets of unhashable values."""
-    return Spelled(kind[item.kind], st.lists(item.good, max_size=3), st.lists(item.near, max_size=3))
+    return Spelled(
+        kind[item.kind], st.lists(item.good, max_size=3), st.lists(item.near, max_size=3)
+    )
 
 
 def objects(members: list[Spelled], make: Callable[[dict[str, Any]], Any]) -> Spelled:
     """Draw objects of named members."""
     names = [f"m{index}" for index in range(len(members))]
     kind = make({name: member.kind for name, member in zip(names, members, strict=True)})
-    good = st.fixed_dictionaries({name: member.good for name, member in zip(names, members, strict=True)})
-    near = st.fixed_dictionaries({name: member.near for name, member in zip(names, members, strict=True)})
+    good = st.fixed_dictionaries(
+        {name: member.good for name, member in zip(names, members, strict=True)}
+    )
+    near = st.fixed_dictionaries(
+        {name: member.near for name, member in zip(names, members, strict=True)}
+    )
     return Spelled(kind, good, near)
 
 
@@ -131,7 +165,9 @@ def a_typed_dict(members: dict[str, Any]) -> Any:
 
 def a_union(branches: list[Spelled], mode: Literal["smart", "left_to_right"]) -> Spelled:
     """Draw a union of types."""
-    kind = functools.reduce(lambda one, other: typing.Union[one, other], [branch.kind for branch in branches])  # noqa: UP007
+    kind = functools.reduce(
+        lambda one, other: typing.Union[one, other], [branch.kind for branch in branches]
+    )  # noqa: UP007
     good = st.one_of([branch.good for branch in branches])
     near = st.one_of([branch.near for branch in branches])
     branches_left = [one for one in typing.get_args(kind) if one is not type(None)]
@@ -142,13 +178,17 @@ def a_union(branches: list[Spelled], mode: Literal["smart", "left_to_right"]) ->
 def a_dict(key: Spelled, value: Spelled) -> Spelled:
     """Draw an object with keys of a type."""
     good = st.dictionaries(key.good, value.good, max_size=3)
-    return Spelled(dict[key.kind, value.kind], good, st.dictionaries(key.near, value.near, max_size=3))  # type: ignore[name-defined]
+    return Spelled(
+        dict[key.kind, value.kind], good, st.dictionaries(key.near, value.near, max_size=3)
+    )  # type: ignore[name-defined]
 
 
 def grown(inner: st.SearchStrategy[Spelled]) -> st.SearchStrategy[Spelled]:
     """Make larger types of smaller ones."""
     hashable = st.sampled_from(LEAVES)
-    modes: st.SearchStrategy[Literal["smart", "left_to_right"]] = st.sampled_from(["smart", "left_to_right"])
+    modes: st.SearchStrategy[Literal["smart", "left_to_right"]] = st.sampled_from(
+        ["smart", "left_to_right"]
+    )
     makers = st.sampled_from([a_model, a_dataclass, a_typed_dict])
     return st.one_of(
         st.builds(arrays, inner, st.sampled_from([list, collections.deque, Sequence])),
@@ -161,7 +201,9 @@ def grown(inner: st.SearchStrategy[Spelled]) -> st.SearchStrategy[Spelled]:
 
 
 TYPES = st.recursive(st.sampled_from(LEAVES), grown, max_leaves=5)
-_DATETIME = re.compile(r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?)([zZ]|[+-]\d\d:\d\d)?", re.ASCII)
+_DATETIME = re.compile(
+    r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?)([zZ]|[+-]\d\d:\d\d)?", re.ASCII
+)
 _DURATION = re.compile(r"P(?:(\d+)Y)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?", re.ASCII)
 
 
@@ -206,7 +248,9 @@ def canonical_text(text: str) -> object:
     if found := _DURATION.fullmatch(text):
         years, days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
         return "duration", dt.timedelta(days + 365 * years, seconds, 0, 0, minutes, hours)
-    return "text", {"true": "True", "false": "False"}.get(text, text.lower() if len(text) == 36 else text)
+    return "text", {"true": "True", "false": "False"}.get(
+        text, text.lower() if len(text) == 36 else text
+    )
 
 
 def held(kind: Any, judged: JSON) -> None:
@@ -219,7 +263,9 @@ def held(kind: Any, judged: JSON) -> None:
 
 
 LONG = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 

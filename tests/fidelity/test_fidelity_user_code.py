@@ -96,24 +96,41 @@ def without_dashes(value: Any) -> Any:
         (Doubled, {"number": 2, "many": [1]}, lambda made: (made.number, made.many) == (4.0, [])),
         (Annotated[Decimal, BeforeValidator(without_dashes)], "1_0", lambda made: made == 10),
         (Annotated[float, WrapValidator(lambda _, __: 7.0)], HUGE, lambda made: made == 7.0),
-        (Annotated[str, StringConstraints(to_lower=True, strip_whitespace=True)], " A ", lambda made: made == "a"),
-        (set[Annotated[str, StringConstraints(to_lower=True)]], ["A", "a"], lambda made: made == {"a"}),
+        (
+            Annotated[str, StringConstraints(to_lower=True, strip_whitespace=True)],
+            " A ",
+            lambda made: made == "a",
+        ),
+        (
+            set[Annotated[str, StringConstraints(to_lower=True)]],
+            ["A", "a"],
+            lambda made: made == {"a"},
+        ),
         (list[Annotated[int, AfterValidator(str)]], [1], lambda made: made == ["1"]),
-        (dict[str, Annotated[float, BeforeValidator(lambda _: 1)]], {"a": HUGE}, lambda made: made == {"a": 1.0}),
+        (
+            dict[str, Annotated[float, BeforeValidator(lambda _: 1)]],
+            {"a": HUGE},
+            lambda made: made == {"a": 1.0},
+        ),
         (Own, "x", lambda made: made.text == "x"),
         (SecretStr, "x", lambda made: made.get_secret_value() == "x"),
         (Missing | dt.date, "a", lambda made: made is Missing.A),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else None,
 )
-def test_what_a_users_code_changes_is_theirs(kind: Any, judged: JSON, check: Callable[[Any], bool]) -> None:
+def test_what_a_users_code_changes_is_theirs(
+    kind: Any, judged: JSON, check: Callable[[Any], bool]
+) -> None:
     """Validators, constraints that transform, serializers and types of the user's own are believed."""
     assert check(judge(kind, judged))
 
 
 def test_a_users_code_does_not_hide_the_rest() -> None:
     """Beside a validator that only checks, and below one that follows, values are held to their JSON all the same."""
-    assert places(judge(Doubled, {"number": HUGE, "many": [HUGE]})) == [(CODE, "/number"), (CODE, "/many/0")]
+    assert places(judge(Doubled, {"number": HUGE, "many": [HUGE]})) == [
+        (CODE, "/number"),
+        (CODE, "/many/0"),
+    ]
 
 
 def test_no_code_of_the_user_runs_twice() -> None:
@@ -178,7 +195,9 @@ def test_aliases(alias: Any, judged: JSON) -> None:
 def test_aliases_to_deeper_places_are_theirs() -> None:
     """A value that an alias path takes from inside of a member is not compared with the member."""
     model: Any = create_model(
-        "M", number=(float, Field(validation_alias=AliasPath("x", 0))), when=(dt.date, dt.date(2024, 1, 1))
+        "M",
+        number=(float, Field(validation_alias=AliasPath("x", 0))),
+        when=(dt.date, dt.date(2024, 1, 1)),
     )
     made = instance_of(adapter_of(model, "it"), {"x": [1, 2]}, at="", names=())
     assert not isinstance(made, Invalid)

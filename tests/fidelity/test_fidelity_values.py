@@ -130,9 +130,17 @@ class Key(RootModel[Annotated[str, StringConstraints(to_lower=True)]]):
         (Inner, {"number": HUGE}, "/number"),
         (Point, {"x": HUGE}, "/x"),
         (Row, {"price": HUGE}, "/price"),
-        (Tree, {"weight": 1, "below": [{"weight": 1, "below": [{"weight": HUGE}]}]}, "/below/0/below/0/weight"),
+        (
+            Tree,
+            {"weight": 1, "below": [{"weight": 1, "below": [{"weight": HUGE}]}]},
+            "/below/0/below/0/weight",
+        ),
         (Inner | Other, {"kind": "inner", "number": HUGE}, "/number"),
-        (Annotated[Inner | Other, Field(discriminator="kind")], {"kind": "inner", "number": HUGE}, "/number"),
+        (
+            Annotated[Inner | Other, Field(discriminator="kind")],
+            {"kind": "inner", "number": HUGE},
+            "/number",
+        ),
         (Aliased, {"a": 1, "b": HUGE}, "/b"),
         (Aliased, {"a": "1_0", "b": 1}, "/a"),
         (Open, {"first": 1, "more": HUGE}, "/*"),
@@ -224,10 +232,18 @@ def test_v3_keys_that_are_no_text(kind: Any, judged: JSON) -> None:
         (Decimal, "+1.5e3", Decimal(1500)),
         (Decimal, 1.1, Decimal("1.1")),
         (Decimal, HUGE, Decimal(HUGE)),
-        (dt.datetime, "2024-01-01t00:00:00.5000000z", dt.datetime(2024, 1, 1, 0, 0, 0, 500000, tzinfo=dt.UTC)),
+        (
+            dt.datetime,
+            "2024-01-01t00:00:00.5000000z",
+            dt.datetime(2024, 1, 1, 0, 0, 0, 500000, tzinfo=dt.UTC),
+        ),
         (dt.timedelta, "P1DT24H", dt.timedelta(days=2)),
         (dt.timedelta, "P1Y", dt.timedelta(days=365)),
-        (uuid.UUID, "12345678-ABCD-5678-1234-567812345678", uuid.UUID("12345678-abcd-5678-1234-567812345678")),
+        (
+            uuid.UUID,
+            "12345678-ABCD-5678-1234-567812345678",
+            uuid.UUID("12345678-abcd-5678-1234-567812345678"),
+        ),
         (dict[int, str], {"-1": "a", "10": "b"}, {-1: "a", 10: "b"}),
         (dict[float, str], {"1.5": "a", "1e2": "b"}, {1.5: "a", 100.0: "b"}),
         (dict[bool, str], {"true": "a", "false": "b"}, {True: "a", False: "b"}),
@@ -253,7 +269,12 @@ def test_spellings_of_one_value(kind: Any, judged: JSON, made: object) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "judged"),
-    [(dt.date, "2024-01-01T00:00:00"), (dt.date, "86400"), (dt.datetime, "1700000000"), (dt.timedelta, "01:00:00")],
+    [
+        (dt.date, "2024-01-01T00:00:00"),
+        (dt.date, "86400"),
+        (dt.datetime, "1700000000"),
+        (dt.timedelta, "01:00:00"),
+    ],
 )
 def test_remarks_do_not_change_values(kind: Any, judged: str) -> None:
     """Where ``format`` is a remark, dates and times are still read from nothing else than dates and times."""
@@ -262,7 +283,9 @@ def test_remarks_do_not_change_values(kind: Any, judged: str) -> None:
 
 def test_naive_times_stay_naive() -> None:
     """Where ``format`` is only annotated, a time without offset is read without one."""
-    assert judge(dt.datetime, "2024-01-02T03:04:05", formats="annotate") == dt.datetime(2024, 1, 2, 3, 4, 5)  # noqa: DTZ001
+    assert judge(dt.datetime, "2024-01-02T03:04:05", formats="annotate") == dt.datetime(
+        2024, 1, 2, 3, 4, 5
+    )  # noqa: DTZ001
 
 
 def test_issues_hold_none_of_the_models_words() -> None:
@@ -271,5 +294,7 @@ def test_issues_hold_none_of_the_models_words() -> None:
     assert isinstance(outcome, Invalid)
     told = [issue for issue in outcome.issues if issue.code == CODE]
     assert told
-    assert not any("secret" in part for issue in told for part in (issue.message, issue.hint, issue.path))
+    assert not any(
+        "secret" in part for issue in told for part in (issue.message, issue.hint, issue.path)
+    )
     assert all(len(issue.found) <= 120 for issue in told)

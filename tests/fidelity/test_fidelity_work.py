@@ -95,12 +95,16 @@ def tool_taking(kind: Any) -> Tool:
 def calls_of(tool: Tool, judged: JSON, count: int = 1) -> dict[str, Any]:
     """Write as many equal calls of a tool."""
     function = {"name": tool.name, "arguments": json.dumps({"it": judged})}
-    calls = [{"id": f"c{index}", "type": "function", "function": function} for index in range(count)]
+    calls = [
+        {"id": f"c{index}", "type": "function", "function": function} for index in range(count)
+    ]
     return {"role": "assistant", "content": None, "tool_calls": calls}
 
 
 @pytest.mark.parametrize("channel", ["native", "text"])
-def test_v2_branches_that_multiply_with_depth_are_not_built(channel: Literal["native", "text"]) -> None:
+def test_v2_branches_that_multiply_with_depth_are_not_built(
+    channel: Literal["native", "text"],
+) -> None:
     """A value that pydantic would try in 2**28 ways is refused before; a small one is accepted."""
     tool = tool_taking(Twig | Bough)
     contract = Contract(tools=[tool], answer=Twig | Bough, channel=channel)
@@ -159,14 +163,18 @@ def test_v2_texts_that_hold_bad_json_are_read_until_enough_is_found() -> None:
     work = Work()
     judged: JSON = ['{"a":1,"a":1}'] * 10_000
     fidelity = fidelity_of(adapter_of(list[Json[Any]], "it"))
-    found = fidelity.issues(judged, json.dumps(judged).encode(), at="", names=(), place="args", work=work)
+    found = fidelity.issues(
+        judged, json.dumps(judged).encode(), at="", names=(), place="args", work=work
+    )
     assert {issue.code for issue in found} == {f"args.{NOT_REPRESENTABLE}"}
     assert work.taken < work.limit // 50
 
 
 def test_v2_wide_unions_of_models_are_built_within_the_work() -> None:
     """Some hundred objects under twenty shapes are built; very many are refused before."""
-    kinds = [create_model(f"Kind{index}", **{f"k{index}": (float | None, None)}) for index in range(20)]  # type: ignore[call-overload]
+    kinds = [
+        create_model(f"Kind{index}", **{f"k{index}": (float | None, None)}) for index in range(20)
+    ]  # type: ignore[call-overload]
     either: Any = functools.reduce(operator.or_, kinds)
     tool = tool_taking(list[either])
     contract = Contract(tools=[tool])

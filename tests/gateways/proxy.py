@@ -20,8 +20,12 @@ import openai
 from strictreply.testing import LoopbackServer, ScriptedModel, Step
 
 KEY = "sk-loopback-3f9d1c77a5e84b02b6d0"
-PATIENCE = 180.0  # seconds until the proxy listens: it imports a great deal, and the machine may be busy
-os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # litellm would look prices up on import
+PATIENCE = (
+    180.0  # seconds until the proxy listens: it imports a great deal, and the machine may be busy
+)
+os.environ.setdefault(
+    "LITELLM_LOCAL_MODEL_COST_MAP", "True"
+)  # litellm would look prices up on import
 LITELLM = Path(sys.executable).parent / "litellm"
 
 DECLARED = """
@@ -53,7 +57,12 @@ log = Log()
 """A module beside the proxy's configuration: a contract, and a log of LiteLLM's own kind."""
 
 FILED = {
-    "tools": [{"type": "function", "function": {"name": "ping", "parameters": {"type": "object", "properties": {}}}}]
+    "tools": [
+        {
+            "type": "function",
+            "function": {"name": "ping", "parameters": {"type": "object", "properties": {}}},
+        }
+    ]
 }
 
 
@@ -110,7 +119,11 @@ def configuration(base_url: str, guard: bool = True) -> dict[str, Any]:
     models = [
         {
             "model_name": name,
-            "litellm_params": {"model": f"openai/{name}", "api_base": base_url, "api_key": "sk-none"},
+            "litellm_params": {
+                "model": f"openai/{name}",
+                "api_base": base_url,
+                "api_key": "sk-none",
+            },
         }
         for name in names
     ]
@@ -120,7 +133,10 @@ def configuration(base_url: str, guard: bool = True) -> dict[str, Any]:
         "model_list": models,
         "litellm_settings": {
             "callbacks": [*guards, "beside.log"],
-            "strictreply": {"contract": contracts, "policy": {"max_retries": 2, "transport_retries": 1}},
+            "strictreply": {
+                "contract": contracts,
+                "policy": {"max_retries": 2, "transport_retries": 1},
+            },
             "fallbacks": [{"broken": ["own"]}],
             "num_retries": 0,
         },
@@ -134,7 +150,9 @@ def running(folder: Path, *, guard: bool = True) -> Iterator[Proxy]:
     """Run the proxy in a folder of its own, until it has listened and been used."""
     upstream = Upstream()
     with LoopbackServer(upstream) as server, free_port() as port:
-        (folder / "config.yaml").write_text(json.dumps(configuration(server.base_url, guard)))  # JSON is YAML
+        (folder / "config.yaml").write_text(
+            json.dumps(configuration(server.base_url, guard))
+        )  # JSON is YAML
         (folder / "beside.py").write_text(DECLARED)
         (folder / "filed.json").write_text(json.dumps(FILED))
         with started(folder, port) as (url, pid):
@@ -146,10 +164,16 @@ def running(folder: Path, *, guard: bool = True) -> Iterator[Proxy]:
 @contextmanager
 def started(folder: Path, port: int) -> Iterator[tuple[str, int]]:
     """Start the proxy of a folder's ``config.yaml``, and end it; give its address and the id of its process."""
-    quiet = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False", "PYTHONUNBUFFERED": "1"}
+    quiet = {
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "LITELLM_TELEMETRY": "False",
+        "PYTHONUNBUFFERED": "1",
+    }
     command = [str(LITELLM), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(port)]
     with (folder / "proxy.log").open("w") as said:
-        process = subprocess.Popen(command, cwd=folder, env=os.environ | quiet, stdout=said, stderr=said)
+        process = subprocess.Popen(
+            command, cwd=folder, env=os.environ | quiet, stdout=said, stderr=said
+        )
         try:
             url = f"http://127.0.0.1:{port}"
             _await(f"{url}/health/liveliness", process)

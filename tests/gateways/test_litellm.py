@@ -35,19 +35,30 @@ ARGUMENTS = {"query": "tea"}
 
 def ask(proxy: Proxy, key: str, **more: Any) -> Any:
     """Ask the proxy for one reply, with its headers."""
-    asked: Any = {"model": "own", "messages": [{"role": "user", "content": key}], "tools": TOOLS} | more
+    asked: Any = {
+        "model": "own",
+        "messages": [{"role": "user", "content": key}],
+        "tools": TOOLS,
+    } | more
     return proxy.client.chat.completions.with_raw_response.create(**asked)
 
 
 def called(proxy: Proxy, key: str, **more: Any) -> list[tuple[str, Any]]:
     """Ask, and give the names and arguments of the calls that came."""
     message = ask(proxy, key, **more).parse().choices[0].message
-    return [(call.function.name, json.loads(call.function.arguments)) for call in message.tool_calls or ()]
+    return [
+        (call.function.name, json.loads(call.function.arguments))
+        for call in message.tool_calls or ()
+    ]
 
 
 def streamed(proxy: Proxy, key: str, **more: Any) -> tuple[str, list[str], str | None]:
     """Ask for a stream; give its text, the arguments of its calls, and its finish reason."""
-    asked: Any = {"model": "own", "messages": [{"role": "user", "content": key}], "tools": TOOLS} | more
+    asked: Any = {
+        "model": "own",
+        "messages": [{"role": "user", "content": key}],
+        "tools": TOOLS,
+    } | more
     text, reason = "", None
     calls: dict[int, str] = {}
     with proxy.client.chat.completions.create(**{**asked, "stream": True}) as stream:
@@ -66,7 +77,10 @@ def test_a_good_reply_passes_as_it_came(proxy: Proxy) -> None:
     answered = ask(proxy, key)
     assert answered.headers["x-strictreply-outcome"] == "accepted"
     assert answered.headers["x-strictreply-attempts"] == "1"
-    assert json.loads(answered.parse().choices[0].message.tool_calls[0].function.arguments) == ARGUMENTS
+    assert (
+        json.loads(answered.parse().choices[0].message.tool_calls[0].function.arguments)
+        == ARGUMENTS
+    )
     assert len(proxy.upstream.asked(key)) == 1
 
 
@@ -106,7 +120,9 @@ def outcomes(proxy: Proxy, cases: list[Fault], how: Callable[..., Any]) -> dict[
 def is_valid(given: Any) -> bool:
     """Report whether a client got calls, and all of them may run."""
     calls = given if isinstance(given, list) else [("search", json.loads(one)) for one in given[1]]
-    return bool(calls) and not any(isinstance(SEARCH.build(arguments), sr.Invalid) for _, arguments in calls)
+    return bool(calls) and not any(
+        isinstance(SEARCH.build(arguments), sr.Invalid) for _, arguments in calls
+    )
 
 
 @pytest.mark.parametrize("how", [called, streamed])
@@ -115,22 +131,39 @@ def test_the_catalogue_is_mended(proxy: Proxy, how: Callable[..., Any]) -> None:
     can read, by LiteLLM's own retry what it cannot.
     """
     kinds = (Kind.JSON, Kind.SHAPE, Kind.TOOL, Kind.ARGS)
-    cases = [fault for fault in faults.all_for(SEARCH, kinds=kinds, place="call") if not fault.needs]
+    cases = [
+        fault for fault in faults.all_for(SEARCH, kinds=kinds, place="call") if not fault.needs
+    ]
     got = outcomes(proxy, cases, partial(how, extra_body={"num_retries": 1}))
     assert len(got) > 60
-    assert {one: given for one, given in got.items() if isinstance(given, Exception) or not is_valid(given)} == {}
+    assert {
+        one: given
+        for one, given in got.items()
+        if isinstance(given, Exception) or not is_valid(given)
+    } == {}
 
 
 @pytest.mark.parametrize(
     ("how", "kinds"),
-    [(called, (Kind.ENVELOPE, Kind.FINISH, Kind.HTTP)), (streamed, (Kind.ENVELOPE, Kind.FINISH, Kind.STREAM))],
+    [
+        (called, (Kind.ENVELOPE, Kind.FINISH, Kind.HTTP)),
+        (streamed, (Kind.ENVELOPE, Kind.FINISH, Kind.STREAM)),
+    ],
 )
-def test_whatever_a_server_sends_no_wrong_call_comes(proxy: Proxy, how: Callable[..., Any], kinds: Any) -> None:
+def test_whatever_a_server_sends_no_wrong_call_comes(
+    proxy: Proxy, how: Callable[..., Any], kinds: Any
+) -> None:
     """With a faulty envelope, ending or event a client gets the good call or an error of its SDK."""
-    cases = [fault for fault in faults.all_for(SEARCH, kinds=kinds, place="call") if ends(fault.served)]
+    cases = [
+        fault for fault in faults.all_for(SEARCH, kinds=kinds, place="call") if ends(fault.served)
+    ]
     got = outcomes(proxy, cases, how)
     assert len(got) > 20
-    assert {one: given for one, given in got.items() if not (isinstance(given, Exception) or is_valid(given))} == {}
+    assert {
+        one: given
+        for one, given in got.items()
+        if not (isinstance(given, Exception) or is_valid(given))
+    } == {}
 
 
 def ends(served: Any) -> bool:
@@ -139,7 +172,10 @@ def ends(served: Any) -> bool:
         return True
     waits = any(not isinstance(part, bytes) for part in served.parts)
     return not (
-        served.endless or served.ending is WireEnding.HANG or waits or "retry-after" in str(served.headers).lower()
+        served.endless
+        or served.ending is WireEnding.HANG
+        or waits
+        or "retry-after" in str(served.headers).lower()
     )
 
 
@@ -169,13 +205,17 @@ def test_what_cannot_be_guaranteed_is_refused(proxy: Proxy) -> None:
     def gemini(method: str, model: str, **body: Any) -> None:
         url = proxy.client.base_url.copy_with(path=f"/v1beta/models/{model}:{method}")
         proxy.client.post(
-            str(url), cast_to=object, body={"contents": [{"role": "user", "parts": [{"text": key}]}], **body}
+            str(url),
+            cast_to=object,
+            body={"contents": [{"role": "user", "parts": [{"text": key}]}], **body},
         )
 
     for refused in (
         lambda: ask(proxy, key, n=2),
         lambda: proxy.client.responses.create(
-            model="own", input=key, tools=[{"type": "function", "name": "search", "parameters": {}, "strict": False}]
+            model="own",
+            input=key,
+            tools=[{"type": "function", "name": "search", "parameters": {}, "strict": False}],
         ),
         lambda: proxy.client.post(
             "/messages",
@@ -187,8 +227,12 @@ def test_what_cannot_be_guaranteed_is_refused(proxy: Proxy) -> None:
                 "tools": [{"name": "search", "input_schema": {"type": "object"}}],
             },
         ),
-        lambda: gemini("generateContent", "own", tools=[{"functionDeclarations": [{"name": "search"}]}]),
-        lambda: gemini("streamGenerateContent", "own", tools=[{"functionDeclarations": [{"name": "search"}]}]),
+        lambda: gemini(
+            "generateContent", "own", tools=[{"functionDeclarations": [{"name": "search"}]}]
+        ),
+        lambda: gemini(
+            "streamGenerateContent", "own", tools=[{"functionDeclarations": [{"name": "search"}]}]
+        ),
         lambda: gemini("generateContent", "declared"),
         lambda: proxy.client.responses.create(model="declared", input=key),
         lambda: proxy.client.completions.create(model="declared", prompt=key),
@@ -203,9 +247,16 @@ def test_text_is_live(proxy: Proxy) -> None:
     """The text of an answer goes out while the model is still writing it."""
     whole = render(ok.answer("Hello there, my friend, how are you?").served, {"stream": True})
     key = proxy.upstream.answer(
-        lambda request: HTTPReply(200, whole.headers, whole.parts[:5], WireEnding.HANG, framing="chunked")
+        lambda request: HTTPReply(
+            200, whole.headers, whole.parts[:5], WireEnding.HANG, framing="chunked"
+        )
     )
-    asked: Any = {"model": "own", "messages": [{"role": "user", "content": key}], "tools": TOOLS, "stream": True}
+    asked: Any = {
+        "model": "own",
+        "messages": [{"role": "user", "content": key}],
+        "tools": TOOLS,
+        "stream": True,
+    }
     with proxy.client.chat.completions.create(**asked) as stream:
         texts = (choice.delta.content for chunk in stream for choice in chunk.choices)
         assert next(text for text in texts if text)
@@ -231,8 +282,15 @@ def test_a_text_that_breaks_off_ends_in_an_error(proxy: Proxy, ending: WireEndin
     whole = render(ok.answer("Hello there, my friend, how are you?").served, {"stream": True})
     is_read = threading.Event()
     parts = (*whole.parts[:5], UntilRead(is_read))
-    key = proxy.upstream.answer(lambda request: HTTPReply(200, whole.headers, parts, ending, "chunked"))
-    asked: Any = {"model": "own", "messages": [{"role": "user", "content": key}], "tools": TOOLS, "stream": True}
+    key = proxy.upstream.answer(
+        lambda request: HTTPReply(200, whole.headers, parts, ending, "chunked")
+    )
+    asked: Any = {
+        "model": "own",
+        "messages": [{"role": "user", "content": key}],
+        "tools": TOOLS,
+        "stream": True,
+    }
     came: list[Any] = []
 
     def read(stream: Iterable[Any]) -> Iterator[Any]:
@@ -241,7 +299,10 @@ def test_a_text_that_breaks_off_ends_in_an_error(proxy: Proxy, ending: WireEndin
             if choice.delta.content:
                 is_read.set()
 
-    with proxy.client.chat.completions.create(**asked) as stream, pytest.raises(openai.APIError) as caught:
+    with (
+        proxy.client.chat.completions.create(**asked) as stream,
+        pytest.raises(openai.APIError) as caught,
+    ):
         came.extend(read(stream))  # keeps what came before the error
     assert "".join(choice.delta.content or "" for choice in came)
     assert {choice.finish_reason for choice in came} == {None}
@@ -257,7 +318,9 @@ def test_no_cut_stream_yields_a_call(proxy: Proxy) -> None:
     chosen = random.Random(7)
     whole = render(GOOD.served, {"stream": True})
     events = [event + b"\n\n" for event in whole.body.split(b"\n\n") if event]
-    ended = next(number for number, event in enumerate(events) if b'"finish_reason": "tool_calls"' in event)
+    ended = next(
+        number for number, event in enumerate(events) if b'"finish_reason": "tool_calls"' in event
+    )
     end = len(b"".join(events[: ended + 1]))
 
     def one(_: int) -> tuple[bool, Any]:
@@ -272,7 +335,9 @@ def test_no_cut_stream_yields_a_call(proxy: Proxy) -> None:
     with ThreadPoolExecutor(16) as pool:
         got = list(pool.map(one, range(200)))
     assert sum(is_cut for is_cut, _ in got) > 150
-    assert [given for is_cut, given in got if is_cut and not isinstance(given, openai.APIError)] == []
+    assert [
+        given for is_cut, given in got if is_cut and not isinstance(given, openai.APIError)
+    ] == []
     late = [given for is_cut, given in got if not is_cut and not isinstance(given, openai.APIError)]
     assert all(json.loads(arguments) == ARGUMENTS for given in late for arguments in given)
 
@@ -296,7 +361,9 @@ def test_each_of_many_concurrent_requests_gets_its_own(proxy: Proxy) -> None:
         return json.loads(streamed(proxy, key)[1][0])
 
     with ThreadPoolExecutor(25) as pool:
-        assert list(pool.map(one, range(100))) == [{"query": f"tea {number}"} for number in range(100)]
+        assert list(pool.map(one, range(100))) == [
+            {"query": f"tea {number}"} for number in range(100)
+        ]
 
 
 @pytest.mark.parametrize("model", ["declared", "filed"])
@@ -304,7 +371,10 @@ def test_a_declared_contract_holds_for_its_model(proxy: Proxy, model: str) -> No
     """A contract from a module or a file is written into the request, and its model's replies are held to it."""
     refund = sr.Tool.from_json_schema(
         "refund",
-        {"type": "object", "properties": {"order": {"type": "integer"}, "reason": {"type": "string"}}},
+        {
+            "type": "object",
+            "properties": {"order": {"type": "integer"}, "reason": {"type": "string"}},
+        },
     )
     ping = sr.Tool.from_json_schema("ping", {"type": "object", "properties": {}})
     good = ok.call(refund, order=7, reason="late") if model == "declared" else ok.call(ping)
@@ -334,7 +404,10 @@ def test_every_ask_is_in_the_proxys_log(proxy: Proxy) -> None:
     call = ask(proxy, key).headers["x-litellm-call-id"]
     told = {"call_id": call, "attempt": 2, "issues": ["args.type"]}
     until = time.monotonic() + 60
-    while not (rows := [row for row in proxy.log() if row["ours"] == told]) and time.monotonic() < until:
+    while (
+        not (rows := [row for row in proxy.log() if row["ours"] == told])
+        and time.monotonic() < until
+    ):
         time.sleep(0.05)  # LiteLLM logs behind the reply
     assert [row["spend"] for row in rows] == [told]
     assert [row["call"] for row in proxy.log()].count(call) == 1

@@ -18,7 +18,9 @@ pytestmark = pytest.mark.one_lane
 PAGE = Page.named("litellm.md")
 
 
-def test_the_page_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_page_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """The page's configuration and its program do what the page shows, but for the port."""
     if not LITELLM.exists():
         pytest.skip("LiteLLM is in an environment of its own: make test-litellm")
@@ -28,7 +30,11 @@ def test_the_page_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
     def in_the_meantime(told: str) -> None:
         """Do what a person does while the model of the page is served."""
         url = told.removeprefix("MODEL_URL=").partition(";")[0]
-        for name, value in {"MODEL_URL": url, "MODEL_KEY": "none", "LITELLM_MASTER_KEY": KEY}.items():
+        for name, value in {
+            "MODEL_URL": url,
+            "MODEL_KEY": "none",
+            "LITELLM_MASTER_KEY": KEY,
+        }.items():
             monkeypatch.setenv(name, value)
         with free_port() as port, started(tmp_path, port):
             names: dict[str, Any] = {}
@@ -41,7 +47,9 @@ def test_the_page_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
 
 def guards_module() -> Any:
     """Import the guard; skip where there is no LiteLLM."""
-    pytest.importorskip("litellm", reason="LiteLLM is in an environment of its own: make test-litellm")
+    pytest.importorskip(
+        "litellm", reason="LiteLLM is in an environment of its own: make test-litellm"
+    )
     return import_module("strictreply.integrations.litellm")
 
 
@@ -57,7 +65,9 @@ def test_the_table_names_every_setting() -> None:
     """The table of settings has one row for each that the guard reads."""
     source = (Path(sr.__file__).parent / "integrations" / "litellm.py").read_text("utf-8")
     [listed] = re.findall(r"_SETTINGS: Final = frozenset\(\{(.*?)\}\)", source)
-    assert {row[0].strip("`") for row in PAGE.table("## Settings")} == set(re.findall(r'"(\w+)"', listed))
+    assert {row[0].strip("`") for row in PAGE.table("## Settings")} == set(
+        re.findall(r'"(\w+)"', listed)
+    )
 
 
 def test_no_class_is_derived_from_a_guard() -> None:
@@ -77,8 +87,14 @@ def test_no_class_is_derived_from_a_guard() -> None:
         ({"policy": 3}, "policy must be"),
         ({"policy": {"max_retrys": 3}}, "litellm_settings.strictreply.policy: .*max_retrys"),
         ({"policy": {"max_retries": -3}}, "litellm_settings.strictreply.policy: .*max_retries"),
-        ({"contract": "nosuch:thing"}, "strictreply.contract 'nosuch:thing': No module named 'nosuch'"),
-        ({"contract": "json:thing"}, "contract 'json:thing': module 'json' has no attribute 'thing'"),
+        (
+            {"contract": "nosuch:thing"},
+            "strictreply.contract 'nosuch:thing': No module named 'nosuch'",
+        ),
+        (
+            {"contract": "json:thing"},
+            "contract 'json:thing': module 'json' has no attribute 'thing'",
+        ),
         ({"contract": "nosuch.json"}, "contract 'nosuch.json': .*No such file"),
         ({"contract": {"desk": "json:thing"}}, "contract 'json:thing': "),
     ],

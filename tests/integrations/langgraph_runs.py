@@ -48,7 +48,9 @@ def act(action: str, **members: Any) -> Step:
 
 def hand(agent: str, request: Any = None) -> Step:
     """Reply with a hand-over."""
-    return act("invoke_agent", action_input=agent, **({} if request is None else {"request": request}))
+    return act(
+        "invoke_agent", action_input=agent, **({} if request is None else {"request": request})
+    )
 
 
 def spread(*names: str, **requests: Any) -> Step:
@@ -88,17 +90,24 @@ class Cast:
         return LoopbackServer(self)
 
 
-def agents(cast: Cast, topology: Topology = TEAM, *, awaited: bool = False, **settings: Any) -> list[ChatAgent]:
+def agents(
+    cast: Cast, topology: Topology = TEAM, *, awaited: bool = False, **settings: Any
+) -> list[ChatAgent]:
     """Make the agents of a topology, all through one client."""
     client: Any = sr.wrap(AsyncScriptedClient(cast) if awaited else ScriptedClient(cast))
     request = {name: {"model": name} for name in topology.agents}
-    return [ChatAgent(name=name, client=client, request=request[name], **settings) for name in topology.agents]
+    return [
+        ChatAgent(name=name, client=client, request=request[name], **settings)
+        for name in topology.agents
+    ]
 
 
 def graph(cast: Cast, topology: Topology = TEAM, *, saver: Any = None, **settings: Any) -> Any:
     """Build and compile the graph of a topology, every agent with the tool ``add``."""
     team = agents(cast, topology, tools=[add])
-    return to_langgraph(topology, team, **{"policy": ONE_RETRY, **settings}).compile(checkpointer=saver)
+    return to_langgraph(topology, team, **{"policy": ONE_RETRY, **settings}).compile(
+        checkpointer=saver
+    )
 
 
 def run(cast: Cast, topology: Topology = TEAM, **settings: Any) -> Any:

@@ -12,8 +12,12 @@ from pydantic import BaseModel, field_validator
 
 from scripted import Answer, JSONObject, Server, call, completion
 
-instructor: Any = pytest.importorskip("instructor", reason="instructor is an extra with a lane of its own")
-pytest.importorskip("instructor.core")  # an attribute of the package from when somebody has imported it
+instructor: Any = pytest.importorskip(
+    "instructor", reason="instructor is an extra with a lane of its own"
+)
+pytest.importorskip(
+    "instructor.core"
+)  # an attribute of the package from when somebody has imported it
 MODES = ("TOOLS", "JSON", "JSON_SCHEMA", "MD_JSON")
 QUESTION: list[Any] = [{"role": "user", "content": "Who is {{ who }}?"}]
 
@@ -58,7 +62,9 @@ class Twin:
 
     def client(self, server: Server, mode: str = "TOOLS", **options: Any) -> Any:
         """Make an instructor client over a mock server."""
-        return instructor.from_openai(self.sdk(server), mode=instructor.Mode[mode], model="m", **options)
+        return instructor.from_openai(
+            self.sdk(server), mode=instructor.Mode[mode], model="m", **options
+        )
 
     def run(self, function: Callable[..., Any], **keywords: Any) -> Any:
         """Call, and await what is to be awaited."""
@@ -70,8 +76,12 @@ class AnthropicServer:
 
     def __init__(self, *answers: Answer) -> None:
         """Keep the answers in order."""
-        self.sdk: Any = pytest.importorskip("anthropic", reason="the anthropic SDK is not installed")
-        self.http: Any = getattr(self.sdk._base_client, "httpx2", None) or self.sdk._base_client.httpx
+        self.sdk: Any = pytest.importorskip(
+            "anthropic", reason="the anthropic SDK is not installed"
+        )
+        self.http: Any = (
+            getattr(self.sdk._base_client, "httpx2", None) or self.sdk._base_client.httpx
+        )
         self.answers = list(answers)
         self.requests: list[JSONObject] = []
 
@@ -81,12 +91,16 @@ class AnthropicServer:
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         status, body = answer if isinstance(answer, tuple) else (200, answer)
         content = body if isinstance(body, str) else json.dumps(body)
-        return self.http.Response(status, content=content, headers={"content-type": "application/json"})
+        return self.http.Response(
+            status, content=content, headers={"content-type": "application/json"}
+        )
 
     def client(self, mode: str = "TOOLS", **options: Any) -> Any:
         """Make an instructor client over this server."""
         transport = self.http.Client(transport=self.http.MockTransport(self.handle))
-        sdk = self.sdk.Anthropic(api_key="none", base_url="http://model.invalid", max_retries=0, http_client=transport)
+        sdk = self.sdk.Anthropic(
+            api_key="none", base_url="http://model.invalid", max_retries=0, http_client=transport
+        )
         kept = {"max_tokens": 99, "model": "claude", **options}
         return instructor.from_anthropic(sdk, mode=instructor.Mode[mode], **kept)
 

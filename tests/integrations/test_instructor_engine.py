@@ -44,7 +44,10 @@ def sent(server: Server) -> list[dict[str, Any]]:
 
 def extract(twin: Twin, server: Server, mode: str = "TOOLS", **keywords: Any) -> Any:
     """Ask an engine for a user, with its story."""
-    options = {"policy": keywords.pop("policy", ONE_RETRY), "on_attempt": keywords.pop("on_attempt", None)}
+    options = {
+        "policy": keywords.pop("policy", ONE_RETRY),
+        "on_attempt": keywords.pop("on_attempt", None),
+    }
     engine = wrap(twin.client(server, mode, **keywords.pop("options", {})), **options)
     return twin.run(engine.extract, **{"response_model": User, "messages": QUESTION, **keywords})
 
@@ -72,7 +75,9 @@ def test_a_reply_that_fits_is_an_instance(twin: Twin, mode: str) -> None:
         ('{"name": "Ada", "age": NaN}', "not_finite"),
     ],
 )
-def test_a_reply_that_does_not_fit_is_corrected_by_us(twin: Twin, mode: str, value: object, rule: str) -> None:
+def test_a_reply_that_does_not_fit_is_corrected_by_us(
+    twin: Twin, mode: str, value: object, rule: str
+) -> None:
     """Every mode is read strictly, validators included; the second request holds the bad reply and our correction."""
     server = Server(reply(mode, value), reply(mode, ADA))
     done = extract(twin, server, mode)
@@ -106,7 +111,9 @@ def test_spent_retries_raise_our_error_with_what_was_sent(twin: Twin) -> None:
         (b'{"choices": ' + b"[" * 5_000, "malformed_response", sr.TransportFailed),
     ],
 )
-def test_what_ends_a_call_is_one_of_our_errors(twin: Twin, answer: Any, reason: str, kind: type[sr.CallFailed]) -> None:
+def test_what_ends_a_call_is_one_of_our_errors(
+    twin: Twin, answer: Any, reason: str, kind: type[sr.CallFailed]
+) -> None:
     """A refusal, a cut or a body that is none end as without instructor, not in its exceptions."""
     with pytest.raises(kind) as caught:
         extract(twin, Server(answer))
@@ -147,7 +154,9 @@ class Pair(TypedDict):
         (Iterable[User], "IterableUser", {"tasks": [ADA]}, [USER]),
     ],
 )
-def test_types_that_are_no_models_are_unwrapped(twin: Twin, kind: Any, name: str, said: object, value: object) -> None:
+def test_types_that_are_no_models_are_unwrapped(
+    twin: Twin, kind: Any, name: str, said: object, value: object
+) -> None:
     """A type that instructor wraps for the request is unwrapped in the value."""
     done = extract(twin, Server(reply("TOOLS", said, name)), response_model=kind)
     assert done.value == value
@@ -155,7 +164,9 @@ def test_types_that_are_no_models_are_unwrapped(twin: Twin, kind: Any, name: str
 
 def test_a_typed_dict_is_read_as_instructor_reads_it(twin: Twin) -> None:
     """A TypedDict becomes the model that instructor makes of it."""
-    done = extract(twin, Server(reply("TOOLS", {"left": 1, "right": 2}, "Pair")), response_model=Pair)
+    done = extract(
+        twin, Server(reply("TOOLS", {"left": 1, "right": 2}, "Pair")), response_model=Pair
+    )
     assert done.value.model_dump() == {"left": 1, "right": 2}
 
 
@@ -176,7 +187,9 @@ class Member(BaseModel):
 @pytest.mark.parametrize("mode", MODES)
 def test_the_context_reaches_templates_and_validators_but_no_reply(twin: Twin, mode: str) -> None:
     """``context`` fills the caller's templates and ``info.context``; what the model wrote is no template."""
-    server = Server(reply(mode, {"name": "{{ who }}"}, "Member"), reply(mode, {"name": "Ada"}, "Member"))
+    server = Server(
+        reply(mode, {"name": "{{ who }}"}, "Member"), reply(mode, {"name": "Ada"}, "Member")
+    )
     context = {"who": "Ada", "members": ["Ada"]}
     done = extract(twin, server, mode, response_model=Member, context=context)
     assert done.value == Member.model_validate({"name": "Ada"}, context=context)
@@ -196,7 +209,9 @@ def test_keywords_that_would_go_unheard_are_refused(twin: Twin, keyword: str) ->
     """Keywords that instructor makes itself, or the policy owns, are refused before anything is sent."""
     server = Server(reply("TOOLS", ADA))
     with pytest.raises(sr.ContractError, match=keyword):
-        twin.run(wrap(twin.client(server)).create, response_model=User, messages=QUESTION, **{keyword: 1})
+        twin.run(
+            wrap(twin.client(server)).create, response_model=User, messages=QUESTION, **{keyword: 1}
+        )
     assert server.requests == []
 
 
@@ -226,7 +241,10 @@ def test_hooks_go_on_seeing_every_ask(twin: Twin) -> None:
     server = Server(reply("TOOLS", BAD), reply("TOOLS", ADA))
     client = twin.client(server)
     client.on("completion:kwargs", lambda **sent: seen.append(("kwargs", len(sent["messages"]))))
-    client.on("parse:error", lambda error, **told: seen.append(("parse", (str(error), told["attempt_number"]))))
+    client.on(
+        "parse:error",
+        lambda error, **told: seen.append(("parse", (str(error), told["attempt_number"]))),
+    )
     hooks = instructor.core.Hooks()
     hooks.on("completion:response", lambda response: seen.append(("response", response.id)))
     twin.run(wrap(client).create, response_model=User, messages=QUESTION, hooks=hooks)
@@ -240,7 +258,10 @@ def test_the_watcher_sees_what_was_sent(twin: Twin) -> None:
     told: list[sr.Attempt] = []
     done = extract(twin, Server(reply("TOOLS", BAD), reply("TOOLS", ADA)), on_attempt=told.append)
     assert tuple(told) == done.attempts
-    assert [attempt.request["tool_choice"]["function"]["name"] for attempt in told] == ["User", "User"]
+    assert [attempt.request["tool_choice"]["function"]["name"] for attempt in told] == [
+        "User",
+        "User",
+    ]
 
 
 def test_an_async_watcher_is_awaited() -> None:
@@ -256,7 +277,9 @@ def test_an_async_watcher_is_awaited() -> None:
         wrap(Twin("sync").client(Server(status(500))), on_attempt=watch)
 
 
-def test_instructor_neither_logs_nor_repeats_a_bad_reply(twin: Twin, caplog: pytest.LogCaptureFixture) -> None:
+def test_instructor_neither_logs_nor_repeats_a_bad_reply(
+    twin: Twin, caplog: pytest.LogCaptureFixture
+) -> None:
     """No word of the model's reaches a log of instructor's or ours, and no correction of instructor's is sent."""
     server = Server(reply("TOOLS", BAD), reply("TOOLS", ADA))
     with caplog.at_level(logging.INFO):
@@ -268,7 +291,9 @@ def test_instructor_neither_logs_nor_repeats_a_bad_reply(twin: Twin, caplog: pyt
 def test_a_cache_of_the_client_is_not_asked(twin: Twin) -> None:
     """Each value came through the strict reader: what instructor cached is not taken."""
     server = Server(reply("TOOLS", ADA))
-    client = twin.client(server, cache=importlib.import_module("instructor.cache").AutoCache(maxsize=4))
+    client = twin.client(
+        server, cache=importlib.import_module("instructor.cache").AutoCache(maxsize=4)
+    )
     for _ in range(2):
         twin.run(client.create, response_model=User, messages=QUESTION)
     assert len(server.requests) == 1
@@ -300,7 +325,9 @@ def test_the_callers_messages_are_never_touched(twin: Twin) -> None:
     """A corrected call leaves the caller's list and its turns as they were."""
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Ada?"}]
     before = json.dumps(messages)
-    extract(twin, Server(reply("MD_JSON", BAD), reply("MD_JSON", ADA)), "MD_JSON", messages=messages)
+    extract(
+        twin, Server(reply("MD_JSON", BAD), reply("MD_JSON", ADA)), "MD_JSON", messages=messages
+    )
     assert json.dumps(messages) == before
 
 
@@ -317,7 +344,9 @@ def test_a_provider_string_reaches_the_engine() -> None:
     """``from_provider`` makes what an engine takes; its model stays the default."""
     server = Server(reply("TOOLS", ADA))
     http = server.client()._client
-    client = instructor.from_provider("openai/gpt-x", api_key="none", base_url="http://model.invalid", http_client=http)
+    client = instructor.from_provider(
+        "openai/gpt-x", api_key="none", base_url="http://model.invalid", http_client=http
+    )
     assert wrap(client).create(response_model=User, messages=QUESTION).name == "Ada"
     assert sent(server)[0]["model"] == "gpt-x"
 
@@ -335,14 +364,18 @@ def test_what_cannot_be_served_is_refused_while_declaring() -> None:
         wrap(sdk)
     with pytest.raises(sr.ContractError, match="PARALLEL_TOOLS"):
         wrap(instructor.from_openai(sdk, mode=instructor.Mode.PARALLEL_TOOLS))
-    cohere = instructor.Instructor(client=None, create=lambda **_: None, provider=instructor.Provider.COHERE)
+    cohere = instructor.Instructor(
+        client=None, create=lambda **_: None, provider=instructor.Provider.COHERE
+    )
     with pytest.raises(sr.ContractError, match="anthropic"):
         wrap(cohere)
 
 
 _VALUES = st.one_of(
     st.just(ADA),
-    st.fixed_dictionaries({}, optional={"name": st.text(), "age": st.integers(0, 60), "x": st.none()}),
+    st.fixed_dictionaries(
+        {}, optional={"name": st.text(), "age": st.integers(0, 60), "x": st.none()}
+    ),
     st.text(),
 )
 
@@ -370,12 +403,16 @@ def test_calls_at_the_same_time_keep_apart() -> None:
         async with openai.AsyncOpenAI(base_url=base_url, api_key="none") as sdk:
             engine = wrap(instructor.from_openai(sdk, model="m"))
             turns = [[{"role": "user", "content": name}] for name in names]
-            return await asyncio.gather(*(engine.extract(response_model=User, messages=turn) for turn in turns))
+            return await asyncio.gather(
+                *(engine.extract(response_model=User, messages=turn) for turn in turns)
+            )
 
     names = [f"user {number}" for number in range(8)]
     with LoopbackServer(answer) as server:
         found = asyncio.run(ask_all(server.base_url, names))
-    assert [(done.value.name, codes(done.attempts)) for done in found] == [(n, [["args.required"], []]) for n in names]
+    assert [(done.value.name, codes(done.attempts)) for done in found] == [
+        (n, [["args.required"], []]) for n in names
+    ]
 
 
 def test_a_cancelled_call_is_cancelled() -> None:
@@ -385,7 +422,9 @@ def test_a_cancelled_call_is_cancelled() -> None:
         await asyncio.Event().wait()
 
     async def main() -> None:
-        engine = wrap(instructor.AsyncInstructor(client=None, create=instructor.patch(create=never)))
+        engine = wrap(
+            instructor.AsyncInstructor(client=None, create=instructor.patch(create=never))
+        )
         await asyncio.wait_for(engine.create(response_model=User, messages=QUESTION), timeout=0.05)
 
     with pytest.raises(TimeoutError):

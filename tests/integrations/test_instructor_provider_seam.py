@@ -13,7 +13,10 @@ import strictreply as sr
 from integrations.providers import ADA, AnthropicServer, User, blocks, codes, text, use
 from strictreply.integrations.instructor import wrap
 
-SYSTEM_AND_USER = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who is Ada?"}]
+SYSTEM_AND_USER = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Who is Ada?"},
+]
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "signed"}
 HIDDEN = {"type": "redacted_thinking", "data": "sealed"}
 
@@ -32,18 +35,27 @@ def test_a_message_that_fits_is_an_instance(mode: str, good: dict[str, Any]) -> 
     done = extract(AnthropicServer(blocks(THOUGHT, good)), mode)
     assert done.value == User(name="Ada", age=36)
     assert type(done.completion).__name__ == "Message"
-    assert [choice["index"] for choice in done.attempts[0].raw["choices"]] == [0]  # as the one choice of a completion
+    assert [choice["index"] for choice in done.attempts[0].raw["choices"]] == [
+        0
+    ]  # as the one choice of a completion
     assert done.usage == sr.Usage(12, 5, 17)
 
 
 def test_a_correction_is_spelled_as_the_api_wants_it() -> None:
     """The bad use of a tool is replayed with the thoughts before it; the correction is its result, an error."""
-    server = AnthropicServer(blocks(THOUGHT, HIDDEN, text("Sure."), use({**ADA, "age": "36"})), blocks(use(ADA)))
+    server = AnthropicServer(
+        blocks(THOUGHT, HIDDEN, text("Sure."), use({**ADA, "age": "36"})), blocks(use(ADA))
+    )
     done = extract(server)
     assert codes(done.attempts) == [["args.type"], []]
     first, second = server.requests
     assistant, user = second["messages"][len(first["messages"]) :]
-    assert [block["type"] for block in assistant["content"]] == ["thinking", "redacted_thinking", "text", "tool_use"]
+    assert [block["type"] for block in assistant["content"]] == [
+        "thinking",
+        "redacted_thinking",
+        "text",
+        "tool_use",
+    ]
     assert assistant["content"][:2] == [THOUGHT, HIDDEN]
     assert user["content"] == [
         {
@@ -58,10 +70,16 @@ def test_a_correction_is_spelled_as_the_api_wants_it() -> None:
 
 def test_a_correction_of_text_is_text() -> None:
     """In JSON mode the bad text is the assistant's turn, and the correction the user's."""
-    server = AnthropicServer(blocks(text("{}"), stop_reason="end_turn"), blocks(text(json.dumps(ADA))))
+    server = AnthropicServer(
+        blocks(text("{}"), stop_reason="end_turn"), blocks(text(json.dumps(ADA)))
+    )
     done = extract(server, "JSON")
     assert codes(done.attempts)[0] == ["answer.required", "answer.required"]
-    assert [turn["role"] for turn in server.requests[1]["messages"]] == ["user", "assistant", "user"]
+    assert [turn["role"] for turn in server.requests[1]["messages"]] == [
+        "user",
+        "assistant",
+        "user",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +119,9 @@ def test_a_message_that_does_not_fit_is_asked_for_again(answer: Any, code: str) 
         ("{}", "malformed_response", sr.TransportFailed),
     ],
 )
-def test_what_ends_a_call_is_one_of_our_errors(answer: Any, reason: str, kind: type[sr.CallFailed]) -> None:
+def test_what_ends_a_call_is_one_of_our_errors(
+    answer: Any, reason: str, kind: type[sr.CallFailed]
+) -> None:
     """A refusal, an HTTP error or a body that is no message end as they do with Chat Completions."""
     with pytest.raises(kind) as caught:
         extract(AnthropicServer(answer))

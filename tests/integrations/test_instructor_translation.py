@@ -9,7 +9,18 @@ import pytest
 pytest.importorskip("instructor", reason="instructor is an extra with a lane of its own")
 
 import strictreply as sr
-from integrations.providers import ADA, QUESTION, AnthropicServer, Twin, User, blocks, codes, instructor, reply, use
+from integrations.providers import (
+    ADA,
+    QUESTION,
+    AnthropicServer,
+    Twin,
+    User,
+    blocks,
+    codes,
+    instructor,
+    reply,
+    use,
+)
 from scripted import Server, completion, refusal, status, truncated
 from strictreply.integrations.instructor import from_instructor, to_instructor, wrap
 
@@ -27,7 +38,9 @@ def given_up(*answers: Any, mode: str = "TOOLS", **keywords: Any) -> sr.CallFail
 
 def failed(answer: Any) -> sr.CallFailed:
     """Run an engine until it fails and return its error."""
-    engine = wrap(SYNC.client(Server(answer)), policy=sr.RetryPolicy(max_retries=1, transport_retries=0))
+    engine = wrap(
+        SYNC.client(Server(answer)), policy=sr.RetryPolicy(max_retries=1, transport_retries=0)
+    )
     with pytest.raises(sr.CallFailed) as caught:
         engine.create(response_model=User, messages=QUESTION)
     return caught.value
@@ -46,7 +59,9 @@ def test_code_that_catches_instructors_exception_finds_what_it_reads() -> None:
     assert isinstance(told, instructor.core.InstructorRetryException)
     assert (told.n_attempts, told.total_usage.total_tokens) == (2, 30)
     assert [each.attempt_number for each in told.failed_attempts] == [1, 2]
-    assert {type(each.exception).__name__ for each in told.failed_attempts} == {"ResponseParsingError"}
+    assert {type(each.exception).__name__ for each in told.failed_attempts} == {
+        "ResponseParsingError"
+    }
     assert told.last_completion["choices"][0]["message"]["tool_calls"]
     assert told.create_kwargs["model"] == "m"
     assert told.messages == told.create_kwargs["messages"]
@@ -100,7 +115,11 @@ def test_a_validators_words_are_kept() -> None:
     ],
 )
 def test_each_end_of_instructors_has_its_error(
-    answers: tuple[Any, ...], keywords: dict[str, Any], kind: type[sr.CallFailed], reason: str, last: list[str]
+    answers: tuple[Any, ...],
+    keywords: dict[str, Any],
+    kind: type[sr.CallFailed],
+    reason: str,
+    last: list[str],
 ) -> None:
     """Why instructor ended chooses the error, and no word of the model's is in its text."""
     error = given_up(*answers, **keywords)
@@ -123,7 +142,9 @@ def test_a_completion_that_is_no_json_is_left_out() -> None:
     """A completion that cannot be read as JSON is not a raw reply."""
     core = instructor.core
     kept = core.FailedAttempt(1, ValueError("canary"), object())
-    error = core.InstructorRetryException("x", n_attempts=1, total_usage=None, failed_attempts=[kept])
+    error = core.InstructorRetryException(
+        "x", n_attempts=1, total_usage=None, failed_attempts=[kept]
+    )
     ours = from_instructor(error)
     assert (ours.attempts[0].raw, codes(ours.attempts)) == (None, [["args.check"]])
     assert "canary" not in str(ours)

@@ -43,7 +43,13 @@ def patched(twin: Twin, server: Server, mode: str) -> Any:
 def test_what_does_not_fit_never_reaches_instructor(twin: Twin, mode: str, value: object) -> None:
     """If the request holds the schema, a reply that breaks it is corrected below instructor."""
     server = Server(reply(mode, value), reply(mode, ADA))
-    user = twin.run(patched(twin, server, mode), model="m", response_model=User, messages=QUESTION, max_retries=0)
+    user = twin.run(
+        patched(twin, server, mode),
+        model="m",
+        response_model=User,
+        messages=QUESTION,
+        max_retries=0,
+    )
     assert user.model_dump() == ADA
     last = json.loads(server.bodies[1])["messages"]
     assert [turn["role"] for turn in last][:2] == ["user", "assistant"]
@@ -54,7 +60,13 @@ def test_a_rejected_reply_is_not_asked_for_by_both(twin: Twin) -> None:
     """When our retries are spent instructor asks no more; its exception carries our error with the attempts."""
     server = Server(reply("TOOLS", {}))
     with pytest.raises(instructor.core.InstructorRetryException) as caught:
-        twin.run(patched(twin, server, "TOOLS"), model="m", response_model=User, messages=QUESTION, max_retries=5)
+        twin.run(
+            patched(twin, server, "TOOLS"),
+            model="m",
+            response_model=User,
+            messages=QUESTION,
+            max_retries=5,
+        )
     error = from_instructor(caught.value)
     assert isinstance(error, sr.ToolArgumentsError)
     assert error is caught.value.__cause__
@@ -76,7 +88,9 @@ def test_instructors_class_stands_on_the_patched_function(twin: Twin) -> None:
     kind = instructor.Instructor if twin.kind == "sync" else instructor.AsyncInstructor
     server = Server(reply("TOOLS", {"name": "Ada"}), reply("TOOLS", ADA))
     client = kind(client=None, create=patched(twin, server, "TOOLS"))
-    user, completion = twin.run(client.create_with_completion, model="m", response_model=User, messages=QUESTION)
+    user, completion = twin.run(
+        client.create_with_completion, model="m", response_model=User, messages=QUESTION
+    )
     assert user.model_dump() == ADA
     assert json.loads(completion.choices[0].message.tool_calls[0].function.arguments) == ADA
 
@@ -84,15 +98,22 @@ def test_instructors_class_stands_on_the_patched_function(twin: Twin) -> None:
 def test_a_models_own_validators_are_left_to_instructor(twin: Twin) -> None:
     """The request tells the schema, not the validators: what those refuse instructor asks for again."""
     server = Server(reply("TOOLS", {"name": "Ada", "age": 3}), reply("TOOLS", ADA))
-    user = twin.run(patched(twin, server, "TOOLS"), model="m", response_model=User, messages=QUESTION)
+    user = twin.run(
+        patched(twin, server, "TOOLS"), model="m", response_model=User, messages=QUESTION
+    )
     assert user.model_dump() == ADA
     assert "must be of age" in json.loads(server.bodies[1])["messages"][-1]["content"]
 
 
 def test_json_mode_is_held_to_one_strict_object_only(twin: Twin) -> None:
     """In JSON mode the schema stands in prose: strict JSON is held, an extra key is not."""
-    server = Server(reply("JSON", '{"name": "Ada", "name": "Eve", "age": 36}'), reply("JSON", {**ADA, "admin": True}))
-    user = twin.run(patched(twin, server, "JSON"), model="m", response_model=User, messages=QUESTION)
+    server = Server(
+        reply("JSON", '{"name": "Ada", "name": "Eve", "age": 36}'),
+        reply("JSON", {**ADA, "admin": True}),
+    )
+    user = twin.run(
+        patched(twin, server, "JSON"), model="m", response_model=User, messages=QUESTION
+    )
     assert user.model_dump() == ADA
     assert len(server.requests) == 2
 
@@ -101,7 +122,9 @@ def test_a_wrapped_client_is_an_openai_client_for_instructor(twin: Twin) -> None
     """``from_openai`` takes a wrapped client, and what comes out of it is guarded."""
     server = Server(reply("TOOLS", {"name": "Ada"}), reply("TOOLS", ADA))
     client = instructor.from_openai(sr.wrap(twin.sdk(server), policy=ONE_RETRY))
-    user, completion = twin.run(client.create_with_completion, model="m", response_model=User, messages=QUESTION)
+    user, completion = twin.run(
+        client.create_with_completion, model="m", response_model=User, messages=QUESTION
+    )
     assert user.model_dump() == ADA
     assert json.loads(completion.choices[0].message.tool_calls[0].function.arguments) == ADA
     assert "Validation Error" not in json.loads(server.bodies[1])["messages"][-1]["content"]

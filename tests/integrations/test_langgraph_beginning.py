@@ -12,7 +12,19 @@ pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of it
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from integrations.langgraph_runs import CONFIG, LAB, ONE_RETRY, TEAM, Cast, act, agents, final, graph, hand, spread
+from integrations.langgraph_runs import (
+    CONFIG,
+    LAB,
+    ONE_RETRY,
+    TEAM,
+    Cast,
+    act,
+    agents,
+    final,
+    graph,
+    hand,
+    spread,
+)
 from strictreply.coordination import Topology, ValidationProcessor
 from strictreply.coordination._run_state import pending_requests
 from strictreply.coordination.formats import XMLResponseFormat
@@ -35,7 +47,11 @@ def test_a_run_on_a_used_thread_has_limits_and_memories_of_its_own() -> None:
     assert (len(outcomes_of(first)), set(first["reply_formats"])) == (2, {"lead", "ann", "bob"})
     second = compiled.invoke(begin(LAB, "Second."), CONFIG)
     assert (outcome_of(second)["content"], second["loop_count"]) == ("two", 3)
-    assert (second["max_loop_count"], second["outcomes"], set(second["reply_formats"])) == (None, {}, {"lead", "ann"})
+    assert (second["max_loop_count"], second["outcomes"], set(second["reply_formats"])) == (
+        None,
+        {},
+        {"lead", "ann"},
+    )
     assert [turn["content"] for turn in second["threads"]["lead"] if turn["role"] == "user"] == [
         "Second.",
         "From ann: b",
@@ -46,14 +62,16 @@ def test_a_run_on_a_used_thread_has_limits_and_memories_of_its_own() -> None:
 @pytest.mark.req("R27")
 @pytest.mark.parametrize("entry", ["lead", "writer"])
 @pytest.mark.parametrize(
-    ("first", "answer"), [(ASK, "Paris"), *((faults.rate_limited(), word) for word in ("retry", "skip", "abort"))]
+    ("first", "answer"),
+    [(ASK, "Paris"), *((faults.rate_limited(), word) for word in ("retry", "skip", "abort"))],
 )
 def test_a_question_of_the_run_before_is_asked_first_and_then_the_message_is_worked_on(
     first: Step, answer: str, entry: str
 ) -> None:
     """As with ``state=``: whoever asked is told, the entry of the new run follows, and it hears the new message."""
     cast = Cast(
-        **{"lead": [first], "writer": []} | {entry: [final("new")] if entry == "writer" else [first, final("new")]}
+        **{"lead": [first], "writer": []}
+        | {entry: [final("new")] if entry == "writer" else [first, final("new")]}
     )
     compiled = graph(cast, saver=InMemorySaver())
     asked = compiled.invoke(begin(TEAM, "First."), CONFIG)["__interrupt__"][0].value["id"]
@@ -73,15 +91,26 @@ def test_a_question_waits_on_its_thread_for_as_many_runs_as_it_takes() -> None:
     compiled = graph(cast, saver=InMemorySaver())
     ids = {compiled.invoke(begin(TEAM, "First."), CONFIG)["__interrupt__"][0].value["id"]}
     for entry in ("lead", "writer", "lead", "writer"):
-        ids.add(compiled.invoke(begin(TEAM, f"To {entry}.", entry=entry), CONFIG)["__interrupt__"][0].value["id"])
+        ids.add(
+            compiled.invoke(begin(TEAM, f"To {entry}.", entry=entry), CONFIG)["__interrupt__"][
+                0
+            ].value["id"]
+        )
     state = compiled.invoke(Command(resume="Paris"), CONFIG)
-    assert (len(ids), outcome_of(state)["agent"], cast.told("writer")) == (1, "writer", "To writer.")
+    assert (len(ids), outcome_of(state)["agent"], cast.told("writer")) == (
+        1,
+        "writer",
+        "To writer.",
+    )
 
 
 @pytest.mark.parametrize("answer", ["retry", "skip"])
 def test_a_hand_over_without_a_request_tells_what_the_run_was_asked(answer: str) -> None:
     """The user's last words may be an answer to something else: they are no request."""
-    cast = Cast(lead=[faults.rate_limited(), *([hand("writer")] if answer == "retry" else [])], writer=[final()])
+    cast = Cast(
+        lead=[faults.rate_limited(), *([hand("writer")] if answer == "retry" else [])],
+        writer=[final()],
+    )
     lead, *others = agents(cast)
     team = [replace(lead, skip_to="writer"), *others]
     compiled = to_langgraph(TEAM, team, policy=ONE_RETRY).compile(checkpointer=InMemorySaver())
@@ -99,8 +128,12 @@ def test_a_hand_over_without_a_request_in_a_branch_tells_what_the_branch_was_ask
     given: dict[str, str], told: str
 ) -> None:
     """Not what the whole run was asked; a branch that was asked nothing has what its opener's line was asked."""
-    opened = act("invoke_agent", action_input=[{"agent_name": "cid", **given}, {"agent_name": "bob"}])
-    cast = Cast(lead=[opened, final()], cid=[hand("ann")], ann=[hand("lead", "read")], bob=[final()])
+    opened = act(
+        "invoke_agent", action_input=[{"agent_name": "cid", **given}, {"agent_name": "bob"}]
+    )
+    cast = Cast(
+        lead=[opened, final()], cid=[hand("ann")], ann=[hand("lead", "read")], bob=[final()]
+    )
     graph(cast, LAB).invoke(begin(LAB, "The whole book."))
     assert cast.told("ann") == f"cid hands over to you. {told}"
     assert cast.told("bob") == "lead hands over to you. The user said: The whole book."
@@ -117,8 +150,12 @@ def test_a_locked_format_holds_in_branches(inside: bool) -> None:
     made.register_processor(XML.create_processor())
     opened = spread("ann", "bob", ann="a", bob="b")
     lead = [hand("ann", "x"), opened, final()] if inside else [opened, hand("ann", "x"), final()]
-    as_xml = ok.answer(XML.spell({"next_action": "invoke_agent", "action_input": "lead", "request": "xml"}))
-    cast = Cast(lead=lead, ann=[hand("lead", "json"), as_xml, hand("lead", "json again")], bob=[final()])
+    as_xml = ok.answer(
+        XML.spell({"next_action": "invoke_agent", "action_input": "lead", "request": "xml"})
+    )
+    cast = Cast(
+        lead=lead, ann=[hand("lead", "json"), as_xml, hand("lead", "json again")], bob=[final()]
+    )
     compiled = to_langgraph(LAB, agents(cast, LAB), processor=made, policy=ONE_RETRY).compile()
     state = compiled.invoke(begin(LAB, "Go.", max_loop_count=20))
     assert (outcome_of(state)["status"], cast.asked()["ann"]) == ("completed", 3)
@@ -128,8 +165,13 @@ def test_a_locked_format_holds_in_branches(inside: bool) -> None:
 def test_retry_goes_on_in_a_branch_of_the_opener_s_own() -> None:
     """An agent that opened a branch for itself and fails in it is asked again there: a retry is no hand-over."""
     topology = Topology.of({"a": ["a", "b", "User"], "b": ["a"]}, entry="a")
-    both = act("invoke_agent", action_input=[{"agent_name": "a", "request": "1"}, {"agent_name": "b", "request": "2"}])
-    cast = Cast(a=[both, faults.rate_limited(), final("in the branch"), final("end")], b=[hand("a", "b")])
+    both = act(
+        "invoke_agent",
+        action_input=[{"agent_name": "a", "request": "1"}, {"agent_name": "b", "request": "2"}],
+    )
+    cast = Cast(
+        a=[both, faults.rate_limited(), final("in the branch"), final("end")], b=[hand("a", "b")]
+    )
     compiled = graph(cast, topology, saver=InMemorySaver())
     in_turn = CONFIG | {"max_concurrency": 1}
     compiled.invoke(begin(topology, "Go."), in_turn)
@@ -140,6 +182,8 @@ def test_retry_goes_on_in_a_branch_of_the_opener_s_own() -> None:
 
 def test_every_field_is_set_on_any_thread() -> None:
     """Every channel that a first run may leave behind is a field of the next run's input."""
-    used: Any = graph(Cast(lead=[final()]), saver=InMemorySaver()).invoke(begin(TEAM, "Go.", max_loop_count=3), CONFIG)
+    used: Any = graph(Cast(lead=[final()]), saver=InMemorySaver()).invoke(
+        begin(TEAM, "Go.", max_loop_count=3), CONFIG
+    )
     assert set(used) <= set(begin(TEAM, "Go."))
     assert begin(TEAM, "Go.")["next_agent"] == node_of("lead")

@@ -11,7 +11,19 @@ pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of it
 
 from langgraph.checkpoint.memory import InMemorySaver
 
-from integrations.langgraph_runs import CONFIG, LAB, NONSENSE, TEAM, Cast, agents, final, graph, hand, run, spread
+from integrations.langgraph_runs import (
+    CONFIG,
+    LAB,
+    NONSENSE,
+    TEAM,
+    Cast,
+    agents,
+    final,
+    graph,
+    hand,
+    run,
+    spread,
+)
 from strictreply import RetryPolicy
 from strictreply.coordination import ContentLoopGuard, ErrorPolicy
 from strictreply.integrations.langgraph import begin, outcome_of, outcomes_of, to_langgraph
@@ -33,7 +45,12 @@ def test_v17_an_agent_that_only_talks_is_a_content_loop_under_the_default_policy
     told = outcome_of(compiled.invoke(begin(TEAM, "Go."), CONFIG))
     assert (told["status"], told["reason"], cast.asked()) == ("failed", "content_loop", {"lead": 4})
     loop = told["content_loop"]
-    assert (loop["agent"], loop["count"], loop["snippet"], loop["likely_cause"]) == ("lead", 4, WORDS, "tools_ignored")
+    assert (loop["agent"], loop["count"], loop["snippet"], loop["likely_cause"]) == (
+        "lead",
+        4,
+        WORDS,
+        "tools_ignored",
+    )
     assert "final_response" in loop["actions"]
     assert WORDS not in told["error"]
     assert json.loads(json.dumps(told)) == told
@@ -42,16 +59,28 @@ def test_v17_an_agent_that_only_talks_is_a_content_loop_under_the_default_policy
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        ([NONSENSE] * 2 + [hand("stranger")] + [NONSENSE], "retries_spent"),  # a try at an action ends a streak
-        ([hand("stranger")] * 2 + [NONSENSE] * 2, "retries_spent"),  # steered once, and not beyond it
+        (
+            [NONSENSE] * 2 + [hand("stranger")] + [NONSENSE],
+            "retries_spent",
+        ),  # a try at an action ends a streak
+        (
+            [hand("stranger")] * 2 + [NONSENSE] * 2,
+            "retries_spent",
+        ),  # steered once, and not beyond it
         ([hand("stranger")] + [NONSENSE] * 3, "content_loop"),
         ([hand("stranger")] * 4, "retries_spent"),
     ],
 )
-def test_v17_only_words_alone_after_steering_are_a_content_loop(script: list[Step], reason: str) -> None:
+def test_v17_only_words_alone_after_steering_are_a_content_loop(
+    script: list[Step], reason: str
+) -> None:
     """Other replies that stay wrong end as before, and the outcome says nothing of a loop then."""
     told = outcome_of(run(Cast(lead=script), policy=patient(3)))
-    assert (told["status"], told["reason"], "content_loop" in told) == ("failed", reason, reason == "content_loop")
+    assert (told["status"], told["reason"], "content_loop" in told) == (
+        "failed",
+        reason,
+        reason == "content_loop",
+    )
 
 
 def test_v17_a_failure_of_the_api_is_no_content_loop() -> None:
@@ -66,17 +95,30 @@ def test_v17_a_failure_of_the_api_is_no_content_loop() -> None:
 def test_v18_the_limit_on_words_alone_bounds_the_corrections_of_one_ask(limit: int) -> None:
     """A budget that is wider than the limit is cut to it: exactly so many asks, and none more."""
     cast = Cast(lead=[NONSENSE] * 30)
-    told = outcome_of(run(cast, policy=patient(20), content_limit=ContentLoopGuard(hard_limit=limit)))
-    assert (cast.asked(), told["reason"], told["content_loop"]["count"]) == ({"lead": limit}, "content_loop", limit)
+    told = outcome_of(
+        run(cast, policy=patient(20), content_limit=ContentLoopGuard(hard_limit=limit))
+    )
+    assert (cast.asked(), told["reason"], told["content_loop"]["count"]) == (
+        {"lead": limit},
+        "content_loop",
+        limit,
+    )
 
 
 def test_v17_a_branch_that_only_talks_is_told_by_its_reason_alone() -> None:
     """Who opened it reads no word of what it said; the program finds it in the outcomes."""
-    cast = Cast(lead=[spread("ann", "bob", ann="a", bob="b"), final()], ann=[NONSENSE] * 30, bob=[final("fine")])
+    cast = Cast(
+        lead=[spread("ann", "bob", ann="a", bob="b"), final()],
+        ann=[NONSENSE] * 30,
+        bob=[final("fine")],
+    )
     state = run(cast, LAB, policy=patient(3))
     assert '"reason":"content_loop"' in cast.told("lead")
     assert WORDS not in cast.told("lead")
-    assert [one.get("content_loop", {}).get("snippet") for one in outcomes_of(state).values()] == [WORDS, None]
+    assert [one.get("content_loop", {}).get("snippet") for one in outcomes_of(state).values()] == [
+        WORDS,
+        None,
+    ]
 
 
 def test_v17_a_snippet_fits_into_a_checkpoint() -> None:

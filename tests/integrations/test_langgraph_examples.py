@@ -9,7 +9,9 @@ import pytest
 from programs import ran
 
 pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
-pytest.importorskip("langgraph.checkpoint.sqlite", reason="its SQLite checkpointer is a package of its own")
+pytest.importorskip(
+    "langgraph.checkpoint.sqlite", reason="its SQLite checkpointer is a package of its own"
+)
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
 MAX_LINES = 80
@@ -55,5 +57,8 @@ def test_an_example_tells_its_story(name: str, tmp_path: Path) -> None:
 
 def test_examples_are_short() -> None:
     """Each is a screen or little more."""
-    lengths = {path.name: len(path.read_text("utf-8").splitlines()) for path in FOLDER.glob("langgraph_*.py")}
+    lengths = {
+        path.name: len(path.read_text("utf-8").splitlines())
+        for path in FOLDER.glob("langgraph_*.py")
+    }
     assert {name for name, length in lengths.items() if length > MAX_LINES} == set()

@@ -14,7 +14,19 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 import strictreply as sr
-from integrations.langgraph_runs import CONFIG, LAB, ONE_RETRY, TEAM, Cast, act, agents, final, graph, hand, spread
+from integrations.langgraph_runs import (
+    CONFIG,
+    LAB,
+    ONE_RETRY,
+    TEAM,
+    Cast,
+    act,
+    agents,
+    final,
+    graph,
+    hand,
+    spread,
+)
 from strictreply.coordination import (
     HumanKind,
     Topology,
@@ -53,14 +65,16 @@ def planning(cast: Cast) -> Any:
 
 @pytest.mark.parametrize("entry", ["lead", "writer"])
 @pytest.mark.parametrize(
-    ("first", "answer"), [(ASK, "yes"), *((faults.rate_limited(), word) for word in ("retry", "skip", "abort"))]
+    ("first", "answer"),
+    [(ASK, "yes"), *((faults.rate_limited(), word) for word in ("retry", "skip", "abort"))],
 )
 def test_a_question_of_an_earlier_run_is_asked_first_and_then_the_new_message_is_worked_on(
     first: Step, answer: str, entry: str
 ) -> None:
     """Whatever is answered, the entry of the new run follows; who asked is told, an abort settles the question only."""
     cast = Cast(
-        **{"lead": [first], "writer": []} | {entry: [final("new")] if entry == "writer" else [first, final("new")]}
+        **{"lead": [first], "writer": []}
+        | {entry: [final("new")] if entry == "writer" else [first, final("new")]}
     )
     compiled = graph(cast, saver=InMemorySaver())
     compiled.invoke(begin(TEAM, "First."), CONFIG)
@@ -105,20 +119,31 @@ def test_an_answer_may_come_with_the_state() -> None:
     cut: Any = graph(cast).invoke(begin(TEAM, "Go.", max_loop_count=0))
     state = give_human_feedback(json.loads(json.dumps(cut)) | {"max_loop_count": 9}, "by all means")
     state = graph(cast).invoke(state)
-    assert (decisions(state), outcome_of(state)["status"], cast.asked()) == (["feedback"], "completed", {"lead": 2})
+    assert (decisions(state), outcome_of(state)["status"], cast.asked()) == (
+        ["feedback"],
+        "completed",
+        {"lead": 2},
+    )
     assert "by all means" in said(state, "lead")[-1]
 
 
 def test_a_run_inside_branches_is_not_begun_anew() -> None:
     """Questions of branches stand in their own states: a new run would lose them, and is refused."""
-    cast = Cast(lead=[spread("ann", "bob", ann="a", bob="b"), final(), final()], ann=[ASK, hand("lead")], bob=[final()])
+    cast = Cast(
+        lead=[spread("ann", "bob", ann="a", bob="b"), final(), final()],
+        ann=[ASK, hand("lead")],
+        bob=[final()],
+    )
     compiled = graph(cast, LAB, saver=InMemorySaver())
     paused: Any = compiled.invoke(begin(LAB, "Go."), CONFIG)
     for state in (paused, compiled.get_state(CONFIG).values):
         with pytest.raises(sr.ContractError):
             begin(LAB, "And now?", state=state)
     ended = compiled.invoke(Command(resume="yes"), CONFIG)
-    assert outcome_of(compiled.invoke(begin(LAB, "And now?", state=ended), CONFIG))["status"] == "completed"
+    assert (
+        outcome_of(compiled.invoke(begin(LAB, "And now?", state=ended), CONFIG))["status"]
+        == "completed"
+    )
 
 
 GENERAL, ERROR = HumanKind.GENERAL, HumanKind.ERROR
@@ -148,7 +173,9 @@ def test_v16_stacked_questions_return_to_the_right_agent(
         assert len(asked_of(state)) == 1
         state = compiled.invoke(Command(resume=answer), CONFIG)
     assert (pending_requests(state), outcome_of(state)["status"]) == ((), "completed")
-    assert cast.asked() == {"reader": 0, "writer": 0} | {goes_on: 1} | {"lead": int(goes_on == "reader")}
+    assert cast.asked() == {"reader": 0, "writer": 0} | {goes_on: 1} | {
+        "lead": int(goes_on == "reader")
+    }
 
 
 BAD = [{"decision": "approve"}, ["approve"], 1, True, 0.5]
@@ -163,10 +190,21 @@ def test_an_answer_that_is_no_text_is_refused_and_the_run_waits_on(answer: Any) 
     for resumed in (answer, {paused["__interrupt__"][0].id: answer}, answer):
         with pytest.raises(sr.ContractError):
             compiled.invoke(Command(resume=resumed), CONFIG)
-    assert [request.id for request in pending_requests(compiled.get_state(CONFIG).values)] == asked_of(paused)
+    assert [
+        request.id for request in pending_requests(compiled.get_state(CONFIG).values)
+    ] == asked_of(paused)
     state = compiled.invoke(Command(resume="approve"), CONFIG)
-    assert (decisions(state), outcome_of(state)["status"], cast.asked()) == (["approve"], "completed", {"lead": 2})
-    assert [message["content"] for message in state["messages"]] == ["Plan.", "Sure?", "approve", "done"]
+    assert (decisions(state), outcome_of(state)["status"], cast.asked()) == (
+        ["approve"],
+        "completed",
+        {"lead": 2},
+    )
+    assert [message["content"] for message in state["messages"]] == [
+        "Plan.",
+        "Sure?",
+        "approve",
+        "done",
+    ]
 
 
 @pytest.mark.parametrize("answer", ["abort", "Retry", " skip ", "more"])
@@ -194,7 +232,9 @@ def test_a_refused_answer_in_a_branch_harms_no_other() -> None:
     with pytest.raises(sr.ContractError):
         compiled.invoke(Command(resume={by_kind["general"]: 5}), CONFIG)
     assert cast.asked() == {"lead": 1, "ann": 1, "bob": 1}
-    state = compiled.invoke(Command(resume={by_kind["error"]: "retry", by_kind["general"]: "yes"}), CONFIG)
+    state = compiled.invoke(
+        Command(resume={by_kind["error"]: "retry", by_kind["general"]: "yes"}), CONFIG
+    )
     assert sorted(map(str, decisions(state))) == ["feedback", "retry"]
     assert cast.asked() == {"lead": 2, "ann": 2, "bob": 2}
 
@@ -238,11 +278,18 @@ def test_a_question_that_the_limit_cuts_off_stands_in_the_outcome() -> None:
     compiled = graph(cast, saver=InMemorySaver())
     cut: Any = compiled.invoke(begin(TEAM, "Go.", max_loop_count=0), CONFIG)
     told = outcome_of(cut)
-    assert (told["status"], told["reason"], told["pending_human_input"]) == ("failed", "loop_limit", True)
+    assert (told["status"], told["reason"], told["pending_human_input"]) == (
+        "failed",
+        "loop_limit",
+        True,
+    )
     paused = compiled.invoke(begin(TEAM, "And now?", state=cut | {"max_loop_count": 9}), CONFIG)
     assert asked_of(paused) == [cut["human_requests"][0]["id"]]
     state = compiled.invoke(Command(resume="yes"), CONFIG)
-    assert (outcome_of(state)["status"], outcome_of(state)["pending_human_input"]) == ("completed", False)
+    assert (outcome_of(state)["status"], outcome_of(state)["pending_human_input"]) == (
+        "completed",
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -309,7 +356,9 @@ def test_each_run_of_a_conversation_has_its_turns_and_its_bound() -> None:
     circle = Cast(a=[hand("b")] * 9, b=[hand("c")] * 9, c=[hand("a")] * 9)
     state: Any = None
     for number in (1, 2):
-        given = begin(bounded, "Go.", state=state) if state else begin(bounded, "Go.", max_loop_count=3)
+        given = (
+            begin(bounded, "Go.", state=state) if state else begin(bounded, "Go.", max_loop_count=3)
+        )
         state = graph(circle, bounded).invoke(given)
         assert (state["loop_count"], sum(circle.asked().values())) == (4, 4 * number)
 
@@ -324,7 +373,9 @@ def test_each_run_of_a_conversation_has_its_turns_and_its_bound() -> None:
         (["cancel", "expire", "yes"], "writer"),
     ],
 )
-def test_v16_stacked_questions_are_cancelled_and_expire_in_a_run_that_waits(ends: list[str], goes_on: str) -> None:
+def test_v16_stacked_questions_are_cancelled_and_expire_in_a_run_that_waits(
+    ends: list[str], goes_on: str
+) -> None:
     """The application takes questions back while the run is interrupted; the run goes on where the others lead."""
     cast = Cast(reader=[], writer=[], lead=[final()])
     cast.models[goes_on].script(final() if goes_on == "writer" else hand("lead", "r"))
@@ -339,7 +390,11 @@ def test_v16_stacked_questions_are_cancelled_and_expire_in_a_run_that_waits(ends
             continue
         kept = compiled.get_state(CONFIG).values
         expired = pending_requests(kept)[-1].id if how == "expire" else None
-        compiled.update_state(CONFIG, clear_human_input_request(kept, request_id=expired), as_node="human_input")
+        compiled.update_state(
+            CONFIG, clear_human_input_request(kept, request_id=expired), as_node="human_input"
+        )
         state = compiled.invoke(None, CONFIG)
     assert (pending_requests(state), outcome_of(state)["status"]) == ((), "completed")
-    assert cast.asked() == {"reader": 0, "writer": 0} | {goes_on: 1} | {"lead": int(goes_on == "reader")}
+    assert cast.asked() == {"reader": 0, "writer": 0} | {goes_on: 1} | {
+        "lead": int(goes_on == "reader")
+    }

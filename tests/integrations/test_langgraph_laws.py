@@ -48,7 +48,16 @@ def team(names: Sequence[str]) -> Topology:
     """Declare a team in which not everybody may hand over to everybody, or finish."""
     lead, ann, bob = names
     return Topology.of(
-        [(lead, ann), (lead, bob), (lead, "User"), (ann, lead), (ann, bob), (bob, lead), (bob, "End")], entry=lead
+        [
+            (lead, ann),
+            (lead, bob),
+            (lead, "User"),
+            (ann, lead),
+            (ann, bob),
+            (bob, lead),
+            (bob, "End"),
+        ],
+        entry=lead,
     )
 
 
@@ -92,8 +101,13 @@ def plays(size: int) -> st.SearchStrategy[Plays]:
     return st.tuples(script, script, script)
 
 
-words = st.lists(st.sampled_from(["retry", "skip", "abort", "yes", "not now", "", "I do not approve"]), max_size=4)
-answers = st.tuples(words, st.sampled_from(["retry", "skip", "abort"])).map(lambda drawn: [*drawn[0], drawn[1]])
+words = st.lists(
+    st.sampled_from(["retry", "skip", "abort", "yes", "not now", "", "I do not approve"]),
+    max_size=4,
+)
+answers = st.tuples(words, st.sampled_from(["retry", "skip", "abort"])).map(
+    lambda drawn: [*drawn[0], drawn[1]]
+)
 """What a human says, again and again: sooner or later it decides something, for waiting has no bound."""
 
 
@@ -112,9 +126,16 @@ class Story:
         """Run it; no reply is corrected, so that each execution of an agent is one request."""
         steps = pool(names)
         self.topology = team(names)
-        self.cast = Cast(**{name: [steps[one] for one in play] for name, play in zip(names, drawn, strict=True)})
+        self.cast = Cast(
+            **{name: [steps[one] for one in play] for name, play in zip(names, drawn, strict=True)}
+        )
         self.graph = graph(
-            self.cast, self.topology, saver=InMemorySaver(), max_loop_count=limit, max_turns=2, policy=NO_RETRY
+            self.cast,
+            self.topology,
+            saver=InMemorySaver(),
+            max_loop_count=limit,
+            max_turns=2,
+            policy=NO_RETRY,
         )
         self.answer, self.asked = cycle(said), set[str]()
         self.go_on(begin(self.topology, "Go."), patience)
@@ -127,7 +148,9 @@ class Story:
             if patience == 0:
                 break
             patience -= 1
-            state = self.graph.invoke(Command(resume={one.id: next(self.answer) for one in waiting}), IN_TURN)
+            state = self.graph.invoke(
+                Command(resume={one.id: next(self.answer) for one in waiting}), IN_TURN
+            )
         self.state, self.waiting = state, {one.value["id"] for one in waiting}
 
     @property
@@ -143,15 +166,27 @@ class Story:
     def told(self) -> tuple[Any, ...]:
         """Return the outcome of a run, without a name."""
         outcome = outcome_of(self.state)
-        branches = [(one["status"], one["reason"], one["spent"]) for one in self.state["outcomes"].values()]
-        return outcome["status"], outcome["reason"], self.state["loop_count"], [*self.cast.asked().values()], branches
+        branches = [
+            (one["status"], one["reason"], one["spent"]) for one in self.state["outcomes"].values()
+        ]
+        return (
+            outcome["status"],
+            outcome["reason"],
+            self.state["loop_count"],
+            [*self.cast.asked().values()],
+            branches,
+        )
 
 
 @pytest.mark.req("R32")
 @bounded
 @given(drawn=plays(ALL), said=answers, limit=st.integers(0, 9))
-@example(drawn=([SINGLE] * 8, [SINGLE + 1] * 8, [0] * 8), said=["skip"], limit=4)  # everybody opens branches
-def test_any_sequence_of_replies_ends_within_the_loop_bound(drawn: Plays, said: list[str], limit: int) -> None:
+@example(
+    drawn=([SINGLE] * 8, [SINGLE + 1] * 8, [0] * 8), said=["skip"], limit=4
+)  # everybody opens branches
+def test_any_sequence_of_replies_ends_within_the_loop_bound(
+    drawn: Plays, said: list[str], limit: int
+) -> None:
     """Limit + 1 nodes are executed at most, in all branches together: agents, tools, humans' turns and joins.
 
     The requests to models, counted where they arrive, are no more than the count says.
@@ -164,8 +199,12 @@ def test_any_sequence_of_replies_ends_within_the_loop_bound(drawn: Plays, said: 
 
 @bounded
 @given(drawn=plays(ALL), said=answers, limit=st.integers(0, 12))
-@example(drawn=([SINGLE], [HAND_TO_BOB], [FINAL]), said=["retry"], limit=12)  # a hop inside a branch
-def test_no_reply_reaches_a_node_over_an_edge_that_is_not_there(drawn: Plays, said: list[str], limit: int) -> None:
+@example(
+    drawn=([SINGLE], [HAND_TO_BOB], [FINAL]), said=["retry"], limit=12
+)  # a hop inside a branch
+def test_no_reply_reaches_a_node_over_an_edge_that_is_not_there(
+    drawn: Plays, said: list[str], limit: int
+) -> None:
     """Whoever is asked, in whatever branch, is the entry, or was handed over to over an edge.
 
     Every request to a model is looked at, and what it tells of who handed over. A stranger has no script: to ask one
@@ -174,7 +213,10 @@ def test_no_reply_reaches_a_node_over_an_edge_that_is_not_there(drawn: Plays, sa
     story = Story(drawn, said, limit=limit)
     for agent, told in story.requests:
         senders = [
-            name for words in told for name in NAMES if words.startswith((f"From {name}:", f"{name} hands over"))
+            name
+            for words in told
+            for name in NAMES
+            if words.startswith((f"From {name}:", f"{name} hands over"))
         ]
         assert senders or told[0] == "Go."
         assert all(story.topology.allows(sender, agent) for sender in senders)
@@ -207,7 +249,13 @@ def test_a_human_request_is_never_lost(drawn: Plays, said: list[str], patience: 
 
 
 @bounded
-@given(drawn=plays(ALL), said=answers, names=st.lists(st.sampled_from(ODD_NAMES), min_size=3, max_size=3, unique=True))
-def test_what_agents_are_called_changes_nothing(drawn: Plays, said: list[str], names: list[str]) -> None:
+@given(
+    drawn=plays(ALL),
+    said=answers,
+    names=st.lists(st.sampled_from(ODD_NAMES), min_size=3, max_size=3, unique=True),
+)
+def test_what_agents_are_called_changes_nothing(
+    drawn: Plays, said: list[str], names: list[str]
+) -> None:
     """The same story is told of a team with other names, whatever words they are."""
     assert Story(drawn, said, names=names).told == Story(drawn, said).told

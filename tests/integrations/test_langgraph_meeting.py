@@ -15,7 +15,20 @@ from hypothesis import strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from integrations.langgraph_runs import CONFIG, LAB, NONSENSE, Cast, act, add, agents, final, graph, hand, run, spread
+from integrations.langgraph_runs import (
+    CONFIG,
+    LAB,
+    NONSENSE,
+    Cast,
+    act,
+    add,
+    agents,
+    final,
+    graph,
+    hand,
+    run,
+    spread,
+)
 from strictreply.coordination import StateError, Topology
 from strictreply.coordination._run_state import pending_requests
 from strictreply.integrations.langgraph import begin, outcome_of, outcomes_of, to_langgraph
@@ -56,20 +69,26 @@ def contents(cast: Cast, agent: str = "Aggregator", number: int = -1) -> list[An
 @pytest.mark.req("M111")
 def test_v15_pattern_2_converges_at_the_aggregator() -> None:
     """Both results stand in the one request to the aggregator, whose answer is the run's."""
-    cast = team(Worker1=[hand("Aggregator", "result A")], Worker2=[hand("Aggregator", {"result": "B"})])
+    cast = team(
+        Worker1=[hand("Aggregator", "result A")], Worker2=[hand("Aggregator", {"result": "B"})]
+    )
     state = run(cast, PATTERN_2)
     assert cast.asked() == {"Coordinator": 1, "Worker1": 1, "Worker2": 1, "Aggregator": 1}
     assert [(one["agent"], one["status"], one["content"]) for one in report(cast)] == [
         ("Worker1", "completed", "result A"),
         ("Worker2", "completed", {"result": "B"}),
     ]
-    assert cast.told("Aggregator").startswith("Worker1 hands over to you. Worker2 hands over to you. ")
+    assert cast.told("Aggregator").startswith(
+        "Worker1 hands over to you. Worker2 hands over to you. "
+    )
     assert {key: outcome_of(state)[key] for key in ("agent", "status", "content")} == {
         "agent": "Aggregator",
         "status": "completed",
         "content": "all of it",
     }
-    assert state["loop_count"] == 1 + 2 + 1 + 1  # the coordinator, two workers, the join, the aggregator
+    assert (
+        state["loop_count"] == 1 + 2 + 1 + 1
+    )  # the coordinator, two workers, the join, the aggregator
 
 
 @pytest.mark.req("M111")
@@ -78,7 +97,11 @@ def test_v15_pattern_2_converges_awaited() -> None:
     cast = team(Worker1=[hand("Aggregator", "A")], Worker2=[hand("Aggregator", "B")])
     compiled = to_langgraph(PATTERN_2, agents(cast, PATTERN_2, awaited=True)).compile()
     state = asyncio.run(compiled.ainvoke(begin(PATTERN_2, "Go."), CONFIG))
-    assert (contents(cast), cast.asked()["Aggregator"], outcome_of(state)["content"]) == (["A", "B"], 1, "all of it")
+    assert (contents(cast), cast.asked()["Aggregator"], outcome_of(state)["content"]) == (
+        ["A", "B"],
+        1,
+        "all of it",
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,9 +128,13 @@ def test_v15_a_branch_that_asks_a_human_is_awaited_over_a_checkpoint() -> None:
     """The aggregator is not asked before the answer, and another process may go on from the checkpoint."""
     cast = team(Worker1=[ASK, hand("Aggregator", "A, surely")], Worker2=[hand("Aggregator", "B")])
     saver = InMemorySaver()
-    paused = graph(cast, PATTERN_2, saver=saver, max_loop_count=20).invoke(begin(PATTERN_2, "Go."), CONFIG)
+    paused = graph(cast, PATTERN_2, saver=saver, max_loop_count=20).invoke(
+        begin(PATTERN_2, "Go."), CONFIG
+    )
     assert (len(paused["__interrupt__"]), cast.asked()["Aggregator"]) == (1, 0)
-    state = graph(cast, PATTERN_2, saver=saver, max_loop_count=20).invoke(Command(resume="yes"), CONFIG)
+    state = graph(cast, PATTERN_2, saver=saver, max_loop_count=20).invoke(
+        Command(resume="yes"), CONFIG
+    )
     assert (contents(cast), cast.asked()) == (
         ["A, surely", "B"],
         {"Coordinator": 1, "Worker1": 2, "Worker2": 1, "Aggregator": 1},
@@ -119,7 +146,9 @@ def test_v15_a_crash_of_the_aggregator_is_resumed_with_both_results() -> None:
     """The outcomes of the branches lie in the checkpoint before the aggregator is asked."""
     cast = team(Worker1=[hand("Aggregator", "A")], Worker2=[hand("Aggregator", "B")], Aggregator=[])
     compiled = graph(cast, PATTERN_2, saver=InMemorySaver())
-    for _ in compiled.stream(begin(PATTERN_2, "Go."), CONFIG, interrupt_before=["agent Aggregator"]):
+    for _ in compiled.stream(
+        begin(PATTERN_2, "Go."), CONFIG, interrupt_before=["agent Aggregator"]
+    ):
         pass
     assert cast.asked()["Aggregator"] == 0
     cast.models["Aggregator"].script(final("after the break"))
@@ -142,7 +171,8 @@ def test_v15_two_instances_of_one_worker_meet() -> None:
 def test_v15_branches_of_different_lengths_meet() -> None:
     """One comes by another agent, that only it can lead to."""
     topology = Topology.of(
-        {"lead": ["a", "b"], "a": ["sum"], "b": ["c"], "c": ["sum"], "sum": ["lead", "End"]}, entry="lead"
+        {"lead": ["a", "b"], "a": ["sum"], "b": ["c"], "c": ["sum"], "sum": ["lead", "End"]},
+        entry="lead",
     )
     cast = Cast(
         lead=[spread("a", "b", a="x", b="y")],
@@ -205,7 +235,14 @@ def test_v15_nested_branches_that_come_back_are_no_loss_either() -> None:
 def test_v15_branches_that_lead_to_several_agents_meet_in_turns() -> None:
     """An agent that another meeting point leads to is asked after it, once, with all that leads there."""
     topology = Topology.of(
-        {"lead": ["a", "b", "c"], "a": ["first"], "b": ["first"], "c": ["last"], "first": ["last"], "last": ["User"]},
+        {
+            "lead": ["a", "b", "c"],
+            "a": ["first"],
+            "b": ["first"],
+            "c": ["last"],
+            "first": ["last"],
+            "last": ["User"],
+        },
         entry="lead",
     )
     cast = Cast(
@@ -285,7 +322,9 @@ def test_v15_a_question_that_outlives_its_branch_does_not_close_the_branches_tha
         one=[final("of one")],
         two=[final("of two")],
     )
-    compiled = graph(cast, topology, saver=InMemorySaver(), max_loop_count=13)  # the last branch has a share of one
+    compiled = graph(
+        cast, topology, saver=InMemorySaver(), max_loop_count=13
+    )  # the last branch has a share of one
     paused = compiled.invoke(begin(topology, "Go."), CONFIG)
     assert (len(paused["__interrupt__"]), cast.asked()["one"]) == (1, 0)
     assert pending_requests(compiled.get_state(CONFIG).values)[0].resume_to == "branch"
@@ -300,18 +339,38 @@ def test_v15_where_branches_led_is_held_to_the_topology() -> None:
     """A place to go on at that was written into a state over an edge that is not there is refused, and nobody asked."""
     cast = Cast(lead=[], ann=[], bob=[])
     spec = {"id": "z", "agent": "ann", "instance_id": "i", "request": "[]"}
-    outcome: dict[str, Any] = {"agent": "bob", "status": "completed", "reason": "", "content": "1", "error": None}
+    outcome: dict[str, Any] = {
+        "agent": "bob",
+        "status": "completed",
+        "reason": "",
+        "content": "1",
+        "error": None,
+    }
     kept = {"z": {**outcome, "spent": 0, "reply_formats": {}, "leads_to": "ann"}}
     cases: list[tuple[str, Any, str]] = [
         ("join", {"agent": "lead", "branches": [spec]}, "/outcomes/z/leads_to"),
-        ("branch", {"agent": "lead", "branches": [spec | {"met": ["bob"]}]}, "/spawned/branches/0/agent"),
-        ("branch", {"agent": "lead", "branches": [spec | {"id": "y"}], "waiting": [spec]}, "/outcomes/z/leads_to"),
+        (
+            "branch",
+            {"agent": "lead", "branches": [spec | {"met": ["bob"]}]},
+            "/spawned/branches/0/agent",
+        ),
+        (
+            "branch",
+            {"agent": "lead", "branches": [spec | {"id": "y"}], "waiting": [spec]},
+            "/outcomes/z/leads_to",
+        ),
     ]
     for next_agent, spawned, path in cases:
-        state: Any = begin(LAB, "Go.") | {"spawned": spawned, "outcomes": kept, "next_agent": next_agent}
+        state: Any = begin(LAB, "Go.") | {
+            "spawned": spawned,
+            "outcomes": kept,
+            "next_agent": next_agent,
+        }
         with pytest.raises(StateError) as raised:
             graph(cast, LAB).invoke(state)
-        assert [(issue.code, issue.path) for issue in raised.value.issues] == [("topology.not_allowed", path)]
+        assert [(issue.code, issue.path) for issue in raised.value.issues] == [
+            ("topology.not_allowed", path)
+        ]
     assert sum(cast.asked().values()) == 0
 
 
@@ -331,14 +390,22 @@ def pipelines(draw: st.DrawFn) -> tuple[dict[str, list[str]], dict[str, str | No
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(drawn=pipelines())
-def test_v15_whatever_leads_where_each_meeting_point_is_asked_once_and_nothing_is_lost(drawn: Any) -> None:
+def test_v15_whatever_leads_where_each_meeting_point_is_asked_once_and_nothing_is_lost(
+    drawn: Any,
+) -> None:
     """In any pipeline without circles; an agent that a branch begins with is asked for that branch, and once more."""
     edges, chosen, begun = drawn
     topology = Topology.of(
-        {"lead": [*edges, "User"], **{name: [*targets, "End"] for name, targets in edges.items()}}, entry="lead"
+        {"lead": [*edges, "User"], **{name: [*targets, "End"] for name, targets in edges.items()}},
+        entry="lead",
     )
     scripts = {
-        name: [final(f"from {name}") if (target := chosen[name]) is None else hand(target, f"from {name}")] * 2
+        name: [
+            final(f"from {name}")
+            if (target := chosen[name]) is None
+            else hand(target, f"from {name}")
+        ]
+        * 2
         for name in edges
     }
     cast = Cast(lead=[spread(*begun, **dict.fromkeys(begun, "x")), final("led")], **scripts)
@@ -352,7 +419,9 @@ def test_v15_whatever_leads_where_each_meeting_point_is_asked_once_and_nothing_i
     assert {name: count for name, count in cast.asked().items() if name != "lead" and count} == {
         name: (name in begun) + (name in led_to) for name in reached
     }
-    told = "".join(str(request.messages) for model in cast.models.values() for request in model.requests)
+    told = "".join(
+        str(request.messages) for model in cast.models.values() for request in model.requests
+    )
     assert outcome_of(state)["status"] == "completed"
     assert all(f"from {name}" in told + str(outcome_of(state)["content"]) for name in reached)
     assert {one["status"] for one in outcomes_of(state).values()} == {"completed"}

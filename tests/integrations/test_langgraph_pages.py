@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
-pytest.importorskip("langgraph.checkpoint.sqlite", reason="its SQLite checkpointer is a package of its own")
+pytest.importorskip(
+    "langgraph.checkpoint.sqlite", reason="its SQLite checkpointer is a package of its own"
+)
 
 from integrations.langgraph_runs import act, final, hand
 from pages import Page
@@ -18,7 +20,9 @@ from strictreply.testing._wire import Served
 PAGE = Page.named("langgraph.md")
 
 
-def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_page_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     """The page's programs, run in order, end well and print what the page shows."""
     question = act("ask_user", question="Algebra 101 on Mondays?")
     plan = hand("planner", "a plan")

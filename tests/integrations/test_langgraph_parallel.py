@@ -67,7 +67,10 @@ def test_branches_get_their_own_requests_and_join_in_the_order_of_the_reply() ->
 
 def test_the_same_agent_may_run_in_several_branches() -> None:
     """Instances are told apart, and neither sees the other's thread."""
-    cast = Cast(lead=[spread("ann", "ann", ann="twice"), final()], ann=[hand("lead", "one"), hand("lead", "two")])
+    cast = Cast(
+        lead=[spread("ann", "ann", ann="twice"), final()],
+        ann=[hand("lead", "one"), hand("lead", "two")],
+    )
     run(cast, LAB)
     assert len({one["instance_id"] for one in report(cast)}) == 2
     assert all(len(request.messages) == 2 for request in cast.models["ann"].requests)
@@ -86,17 +89,27 @@ def test_v17_instances_are_told_apart_over_rounds_and_runs() -> None:
     assert len(set(ids)) == 6
     deep = Topology.of({"a": ["b", "End"], "b": ["c", "a"], "c": ["b"]}, entry="a")
     both = {"a": spread("b", "b", b="x"), "b": spread("c", "c", c="x")}
-    cast = Cast(a=[both["a"], final(), both["a"], final()], b=[both["b"], hand("a", "b")] * 4, c=[hand("b", "c")] * 8)
+    cast = Cast(
+        a=[both["a"], final(), both["a"], final()],
+        b=[both["b"], hand("a", "b")] * 4,
+        c=[hand("b", "c")] * 8,
+    )
     compiled = graph(cast, deep, max_loop_count=60)
     state = compiled.invoke(begin(deep, "Go."), CONFIG | {"max_concurrency": 1})
     compiled.invoke(begin(deep, "Again.", state=state), CONFIG | {"max_concurrency": 1})
     ids = [one for model in cast.models.values() for one in instances_told(model)]
-    assert len(set(ids)) == 2 * (2 + 2 * 2)  # in each of two runs two branches, and two of each of them
+    assert len(set(ids)) == 2 * (
+        2 + 2 * 2
+    )  # in each of two runs two branches, and two of each of them
 
 
 def instances_told(model: Any) -> set[str]:
     """Read the ids of instances that an agent was told of, in all its requests."""
-    return set(re.findall(r'"instance_id":"([^"]+)"', " ".join(str(one.messages) for one in model.requests)))
+    return set(
+        re.findall(
+            r'"instance_id":"([^"]+)"', " ".join(str(one.messages) for one in model.requests)
+        )
+    )
 
 
 def test_a_branch_hands_over_and_calls_tools_like_any_line() -> None:
@@ -114,7 +127,11 @@ def test_a_branch_hands_over_and_calls_tools_like_any_line() -> None:
 
 def test_a_failing_branch_is_told_and_the_others_are_kept() -> None:
     """The agent that opened them learns the reason, in words of ours alone."""
-    cast = Cast(lead=[spread("ann", "bob", ann="a", bob="b"), final()], ann=[NONSENSE] * 2, bob=[final("fine")])
+    cast = Cast(
+        lead=[spread("ann", "bob", ann="a", bob="b"), final()],
+        ann=[NONSENSE] * 2,
+        bob=[final("fine")],
+    )
     state = run(cast, LAB)
     ann, bob = report(cast)
     assert (ann["status"], ann["reason"], "content" in ann) == ("failed", "retries_spent", False)
@@ -124,9 +141,16 @@ def test_a_failing_branch_is_told_and_the_others_are_kept() -> None:
 
 def test_waiting_ends_a_branch() -> None:
     """``wait_and_aggregate`` says that a branch has nothing more to tell."""
-    cast = Cast(lead=[spread("ann", "bob", ann="a", bob="b"), final()], ann=[act("wait_and_aggregate")], bob=[final()])
+    cast = Cast(
+        lead=[spread("ann", "bob", ann="a", bob="b"), final()],
+        ann=[act("wait_and_aggregate")],
+        bob=[final()],
+    )
     run(cast, LAB)
-    assert [(one["status"], one["content"]) for one in report(cast)] == [("completed", None), ("completed", "done")]
+    assert [(one["status"], one["content"]) for one in report(cast)] == [
+        ("completed", None),
+        ("completed", "done"),
+    ]
 
 
 def test_branches_ask_the_user_side_by_side() -> None:
@@ -138,9 +162,14 @@ def test_branches_ask_the_user_side_by_side() -> None:
         cid=[hand("lead", "cid knows")],
     )
     compiled = graph(cast, LAB, saver=InMemorySaver(), max_loop_count=20)
-    asked = {one.value["kind"]: one for one in compiled.invoke(begin(LAB, "Go."), CONFIG)["__interrupt__"]}
+    asked = {
+        one.value["kind"]: one
+        for one in compiled.invoke(begin(LAB, "Go."), CONFIG)["__interrupt__"]
+    }
     assert sorted(asked) == ["error", "general"]
-    left = compiled.invoke(Command(resume={asked["general"].id: "Ann yes"}), CONFIG)["__interrupt__"]
+    left = compiled.invoke(Command(resume={asked["general"].id: "Ann yes"}), CONFIG)[
+        "__interrupt__"
+    ]
     assert [one.value["kind"] for one in left] == ["error"]
     state = compiled.invoke(Command(resume={left[0].id: "retry"}), CONFIG)
     assert [one["content"] for one in report(cast)] == ["ann knows", "bob is back", "cid knows"]
@@ -154,14 +183,20 @@ def test_branches_ask_the_user_side_by_side() -> None:
 @pytest.mark.parametrize(("answer", "status"), [("skip", "completed"), ("abort", "aborted")])
 def test_a_decision_in_a_branch_holds_for_what_it_says(answer: str, status: str) -> None:
     """``skip`` ends the branch, which is told; ``abort`` ends the run."""
-    cast = Cast(lead=[spread("ann", "bob", ann="a", bob="b"), final()], ann=[faults.rate_limited()], bob=[final()])
+    cast = Cast(
+        lead=[spread("ann", "bob", ann="a", bob="b"), final()],
+        ann=[faults.rate_limited()],
+        bob=[final()],
+    )
     compiled = graph(cast, LAB, saver=InMemorySaver())
     compiled.invoke(begin(LAB, "Go."), CONFIG)
     assert outcome_of(compiled.invoke(Command(resume=answer), CONFIG))["status"] == status
     assert cast.asked()["lead"] == (2 if answer == "skip" else 1)
 
 
-DEEP = Topology.of({"a": ["b", "c", "End"], "b": ["a", "c", "End"], "c": ["a", "b", "End"]}, entry="a")
+DEEP = Topology.of(
+    {"a": ["b", "c", "End"], "b": ["a", "c", "End"], "c": ["a", "b", "End"]}, entry="a"
+)
 
 
 @pytest.mark.req("R32")
@@ -182,7 +217,12 @@ def test_branches_of_branches_share_one_bound(limit: int) -> None:
 def test_a_branch_without_a_share_is_refused_and_told() -> None:
     """Of four executions that are left two are kept for the join and the lead; the branch asked first gets more."""
     three = ("cid", "ann", "bob")
-    cast = Cast(lead=[spread(*three, **dict.fromkeys(three, "x")), final()], cid=[hand("lead", "c")], ann=[], bob=[])
+    cast = Cast(
+        lead=[spread(*three, **dict.fromkeys(three, "x")), final()],
+        cid=[hand("lead", "c")],
+        ann=[],
+        bob=[],
+    )
     cast.models["ann"].script(hand("lead", "a"))
     state = run(cast, LAB, max_loop_count=4)
     assert [(one["agent"], one["status"], one.get("reason")) for one in report(cast)] == [
@@ -211,7 +251,10 @@ def test_parallel_branches_are_awaited_side_by_side() -> None:
 
     state = asyncio.run(story())
     assert [one["content"] for one in report(cast)] == ["one", "two"]
-    assert (outcome_of(state)["status"], cast.asked()) == ("completed", {"lead": 2, "ann": 2, "bob": 1})
+    assert (outcome_of(state)["status"], cast.asked()) == (
+        "completed",
+        {"lead": 2, "ann": 2, "bob": 1},
+    )
 
 
 def test_a_crash_in_one_branch_leaves_the_others_done() -> None:
@@ -225,7 +268,11 @@ def test_a_crash_in_one_branch_leaves_the_others_done() -> None:
             raise MemoryError
         return cast(body)
 
-    cast = Cast(lead=[spread("ann", "bob", ann="a", bob="b"), final()], ann=[hand("lead", "one")], bob=[final("two")])
+    cast = Cast(
+        lead=[spread("ann", "bob", ann="a", bob="b"), final()],
+        ann=[hand("lead", "one")],
+        bob=[final("two")],
+    )
     client: Any = sr.wrap(ScriptedClient(crash))
     team = [ChatAgent(name=name, client=client, request={"model": name}) for name in LAB.agents]
     compiled = to_langgraph(LAB, team).compile(checkpointer=InMemorySaver())
@@ -233,4 +280,7 @@ def test_a_crash_in_one_branch_leaves_the_others_done() -> None:
     with pytest.raises(MemoryError):
         compiled.invoke(begin(LAB, "Go."), one_by_one)
     state = compiled.invoke(None, one_by_one)
-    assert (outcome_of(state)["status"], cast.asked()) == ("completed", {"lead": 2, "ann": 1, "bob": 1})
+    assert (outcome_of(state)["status"], cast.asked()) == (
+        "completed",
+        {"lead": 2, "ann": 1, "bob": 1},
+    )

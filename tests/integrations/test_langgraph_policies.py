@@ -61,10 +61,15 @@ def ran(happening: Step, policy: ErrorPolicy) -> tuple[str, int]:
 @pytest.mark.req("M79")
 @pytest.mark.parametrize(("reaction", "ended"), [(ESCALATE, "asked"), (TERMINATE, "failed")])
 @pytest.mark.parametrize("category", HAPPENS)
-def test_what_is_not_asked_again_ends_at_once(category: Category, reaction: Reaction, ended: str) -> None:
+def test_what_is_not_asked_again_ends_at_once(
+    category: Category, reaction: Reaction, ended: str
+) -> None:
     """A category that is brought to the user, or ends the branch, is so after the first fault: one ask, no more."""
     assert set(HAPPENS) == set(Category)
-    assert ran(HAPPENS[category], ErrorPolicy(reactions={category: reaction}, budget=BUDGET)) == (ended, 1)
+    assert ran(HAPPENS[category], ErrorPolicy(reactions={category: reaction}, budget=BUDGET)) == (
+        ended,
+        1,
+    )
 
 
 @pytest.mark.req("M79")
@@ -72,7 +77,9 @@ def test_what_is_not_asked_again_ends_at_once(category: Category, reaction: Reac
 def test_the_published_table_is_followed(category: Category) -> None:
     """By default four kinds of bad replies and calls that failed for now are asked again; the others are not."""
     expected = {Category.API_TERMINAL: ("failed", 1), Category.TOOL_ERROR: ("asked", 1)}
-    assert ran(HAPPENS[category], ErrorPolicy(budget=BUDGET)) == expected.get(category, ("completed", 3))
+    assert ran(HAPPENS[category], ErrorPolicy(budget=BUDGET)) == expected.get(
+        category, ("completed", 3)
+    )
 
 
 @pytest.mark.req("M79")
@@ -91,9 +98,14 @@ def test_json_mode_of_a_model_leaves_the_actions_in_force() -> None:
     cast = Cast(lead=[ok.answer({"hello": 1}), hand("stranger"), final("fine")])
     client = sr.wrap(ScriptedClient(cast))
     team = [
-        ChatAgent(name=name, client=client, request={"model": name, "response_format": OBJECT}) for name in TEAM.agents
+        ChatAgent(name=name, client=client, request={"model": name, "response_format": OBJECT})
+        for name in TEAM.agents
     ]
-    state = to_langgraph(TEAM, team, policy=ErrorPolicy(budget=BUDGET)).compile().invoke(begin(TEAM, "Go."))
+    state = (
+        to_langgraph(TEAM, team, policy=ErrorPolicy(budget=BUDGET))
+        .compile()
+        .invoke(begin(TEAM, "Go."))
+    )
     assert outcome_of(state)["content"] == "fine"
     assert cast.models["lead"].requests[0].body["response_format"] == OBJECT
 
@@ -101,7 +113,12 @@ def test_json_mode_of_a_model_leaves_the_actions_in_force() -> None:
 @pytest.mark.parametrize(
     "taken",
     [
-        {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}},
+        {
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "x", "schema": {"type": "object"}},
+            }
+        },
         {"response_format": dict},
         {"response_format": {"type": []}},
         {"stream": True},

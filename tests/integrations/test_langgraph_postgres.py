@@ -13,7 +13,9 @@ import pytest
 
 pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
 pytest.importorskip("langgraph.checkpoint.sqlite", reason="the example that is run here imports it")
-pytest.importorskip("langgraph.checkpoint.postgres", reason="its PostgreSQL checkpointer is a package of its own")
+pytest.importorskip(
+    "langgraph.checkpoint.postgres", reason="its PostgreSQL checkpointer is a package of its own"
+)
 
 from durable.postgres_server import fresh_database, postgres_server
 from integrations.test_langgraph_resume import EXAMPLES, Gate, kill, lines_until
@@ -67,9 +69,13 @@ class Processes:
 
     def start(self, answer: str = "") -> subprocess.Popen[str]:
         """Start one, with an answer for the run's question if there is one."""
-        env = os.environ | {"PYTHONPATH": os.pathsep.join([str(EXAMPLES), os.environ.get("PYTHONPATH", "")])}
+        env = os.environ | {
+            "PYTHONPATH": os.pathsep.join([str(EXAMPLES), os.environ.get("PYTHONPATH", "")])
+        }
         command = [sys.executable, "-W", "error", "-c", CHILD, *self.arguments, answer]
-        process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
+        process = subprocess.Popen(
+            command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+        )
         self.started.append(process)
         return process
 
@@ -98,7 +104,11 @@ def test_a_killed_run_goes_on_from_postgres(gate: Gate, database: str) -> None:
         assert gate.asked == {"coordinator": 2, "course_advisor": 2, "learning_planner": 1}
 
         second = processes.start()
-        assert lines_until(second, "over") == ["agent learning_planner", "__interrupt__", "over: None"]
+        assert lines_until(second, "over") == [
+            "agent learning_planner",
+            "__interrupt__",
+            "over: None",
+        ]
         kill(second)
         assert gate.asked == {"coordinator": 2, "course_advisor": 2, "learning_planner": 2}
 

@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
-pytest.importorskip("langgraph.checkpoint.sqlite", reason="its SQLite checkpointer is a package of its own")
+pytest.importorskip(
+    "langgraph.checkpoint.sqlite", reason="its SQLite checkpointer is a package of its own"
+)
 
 from strictreply.testing import LoopbackServer, ScriptedModel, Step, ok
 from strictreply.testing._wire import Served
@@ -49,7 +51,8 @@ class Gate:
                 act("invoke_agent", action_input="learning_planner", request="a plan"),
             ),
             "course_advisor": ScriptedModel(
-                act("call_tool", tool_calls=[call]), act("invoke_agent", action_input="coordinator", request="two")
+                act("call_tool", tool_calls=[call]),
+                act("invoke_agent", action_input="coordinator", request="two"),
             ),
             "learning_planner": ScriptedModel(
                 act("ask_user", question="Agree?"), act("final_response", content="the plan")
@@ -85,9 +88,13 @@ class Processes:
 
     def start(self, base_url: str, answer: str = "") -> subprocess.Popen[str]:
         """Start one, with an answer for the run's question if there is one."""
-        env = os.environ | {"PYTHONPATH": os.pathsep.join([str(EXAMPLES), os.environ.get("PYTHONPATH", "")])}
+        env = os.environ | {
+            "PYTHONPATH": os.pathsep.join([str(EXAMPLES), os.environ.get("PYTHONPATH", "")])
+        }
         command = [sys.executable, "-W", "error", "-c", CHILD, base_url, str(self.database), answer]
-        process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
+        process = subprocess.Popen(
+            command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+        )
         self.started.append(process)
         return process
 

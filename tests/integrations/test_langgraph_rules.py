@@ -13,7 +13,19 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 import strictreply as sr
-from integrations.langgraph_runs import CONFIG, TEAM, Cast, act, add, agents, final, graph, hand, run, spread
+from integrations.langgraph_runs import (
+    CONFIG,
+    TEAM,
+    Cast,
+    act,
+    add,
+    agents,
+    final,
+    graph,
+    hand,
+    run,
+    spread,
+)
 from strictreply.coordination import RouteRule, Routes, Topology
 from strictreply.coordination._next_node import CycleLimit
 from strictreply.integrations.langgraph import begin, node_of, outcome_of, to_langgraph
@@ -58,7 +70,9 @@ def test_a_rule_that_reopens_a_finished_run_is_obeyed() -> None:
     ],
     ids=["tools", "branches", "human"],
 )
-def test_a_rule_does_not_lead_past_what_is_prepared(step: Step, asked: dict[str, int], priority: int) -> None:
+def test_a_rule_does_not_lead_past_what_is_prepared(
+    step: Step, asked: dict[str, int], priority: int
+) -> None:
     """Accepted calls run, branches are opened, and a human is asked; the rule is asked again at the next hop."""
 
     def early(state: Mapping[str, Any]) -> str | None:
@@ -120,7 +134,9 @@ def test_agents_that_call_tools_and_hand_over_in_a_ring_go_in_circles(
     """A round is three steps an agent: the call, its result, the hand-over; the third round is not finished."""
     after = dict(zip(ring, (*ring[1:], ring[0]), strict=True))
     cast = Cast(**{name: [ok.call(add, a=1, b=2), hand(after[name], "x")] * 20 for name in ring})
-    state = graph(cast, topology, max_loop_count=100, max_turns=1000).invoke(begin(topology, "Go."), FAR)
+    state = graph(cast, topology, max_loop_count=100, max_turns=1000).invoke(
+        begin(topology, "Go."), FAR
+    )
     assert outcome_of(state)["reason"] == "loop_detected"
     assert state["loop_count"] <= 3 * steps
 

@@ -59,7 +59,9 @@ from strictreply.values._issues import Category
 def values(state: Any) -> Any:
     """Return every value inside a state."""
     yield state
-    children = state.values() if isinstance(state, dict) else state if isinstance(state, list) else ()
+    children = (
+        state.values() if isinstance(state, dict) else state if isinstance(state, list) else ()
+    )
     for child in children:
         yield from values(child)
 
@@ -105,16 +107,24 @@ def test_a_reply_is_corrected_by_the_core_loop_before_anything_follows_from_it()
 def test_tools_run_and_their_results_go_back_to_the_agent(written: str) -> None:
     """Calls run in order, whether they were made natively or as an action; then the same agent is asked again."""
     calls = [
-        {"id": f"c{n}", "type": "function", "function": {"name": "add", "arguments": f'{{"a": {n}, "b": 1}}'}}
+        {
+            "id": f"c{n}",
+            "type": "function",
+            "function": {"name": "add", "arguments": f'{{"a": {n}, "b": 1}}'},
+        }
         for n in (1, 2)
     ]
     native = ok.calls(ok.call(add, a=1, b=1), ok.call(add, a=2, b=1))
-    cast = Cast(lead=[native if written == "native" else act("call_tool", tool_calls=calls), final()])
+    cast = Cast(
+        lead=[native if written == "native" else act("call_tool", tool_calls=calls), final()]
+    )
     state = run(cast)
     thread = state["threads"]["lead"]
     assert [turn["role"] for turn in thread] == ["user", "assistant", "tool", "tool", "assistant"]
     assert [turn["content"] for turn in thread[2:4]] == ["2", "3"]
-    assert [turn["tool_call_id"] for turn in thread[2:4]] == [call["id"] for call in thread[1]["tool_calls"]]
+    assert [turn["tool_call_id"] for turn in thread[2:4]] == [
+        call["id"] for call in thread[1]["tool_calls"]
+    ]
     assert state["loop_count"] == 3
 
 
@@ -131,8 +141,16 @@ def test_no_tool_runs_while_one_call_of_the_reply_is_wrong() -> None:
     wrong = act(
         "call_tool",
         tool_calls=[
-            {"id": "1", "type": "function", "function": {"name": "note", "arguments": '{"number": 1}'}},
-            {"id": "2", "type": "function", "function": {"name": "note", "arguments": '{"number": "two"}'}},
+            {
+                "id": "1",
+                "type": "function",
+                "function": {"name": "note", "arguments": '{"number": 1}'},
+            },
+            {
+                "id": "2",
+                "type": "function",
+                "function": {"name": "note", "arguments": '{"number": "two"}'},
+            },
         ],
     )
     cast = Cast(lead=[wrong, wrong])
@@ -147,9 +165,16 @@ def test_executing_an_invalid_result_raises() -> None:
     for result in (ValidationResult(is_valid=False), ValidationResult(is_valid=True)):
         with pytest.raises(StateError):
             executable_calls(result)
-    forged = {"id": "1", "type": "function", "function": {"name": "add", "arguments": '{"a": "one", "b": 2}'}}
+    forged = {
+        "id": "1",
+        "type": "function",
+        "function": {"name": "add", "arguments": '{"a": "one", "b": 2}'},
+    }
     turn = {"role": "assistant", "content": None, "tool_calls": [forged]}
-    state: Any = begin(TEAM, "Go.") | {"next_agent": "tools", "calling": {"agent": "lead", "turn": turn}}
+    state: Any = begin(TEAM, "Go.") | {
+        "next_agent": "tools",
+        "calling": {"agent": "lead", "turn": turn},
+    }
     with pytest.raises(StateError) as raised:
         graph(Cast(lead=[])).invoke(state)
     assert raised.value.issues[0].path.endswith("/arguments/a")
@@ -164,7 +189,9 @@ def test_a_tool_that_raises_is_brought_to_the_user_and_leaves_no_half_turn() -> 
         raise RuntimeError(what)
 
     cast = Cast(lead=[ok.call(fail, what="SECRET"), final()])
-    compiled = to_langgraph(TEAM, agents(cast, tools=[fail]), policy=ONE_RETRY).compile(checkpointer=InMemorySaver())
+    compiled = to_langgraph(TEAM, agents(cast, tools=[fail]), policy=ONE_RETRY).compile(
+        checkpointer=InMemorySaver()
+    )
     asked = compiled.invoke(begin(TEAM, "Go."), CONFIG)["__interrupt__"][0].value
     assert asked["kind"] == "error"
     assert "SECRET" not in asked["question"]
@@ -186,7 +213,12 @@ def test_a_question_to_the_user_interrupts_and_the_answer_reaches_the_agent() ->
     state = compiled.invoke(Command(resume="approve"), CONFIG)
     assert cast.asked() == {"lead": 2}
     assert "approve" in cast.told("lead")
-    assert [message["content"] for message in state["messages"]] == ["Plan.", "Do you agree?", "approve", "done"]
+    assert [message["content"] for message in state["messages"]] == [
+        "Plan.",
+        "Do you agree?",
+        "approve",
+        "done",
+    ]
     assert (pending_requests(state), state["human_requests"][0]["decision"]) == ((), "approve")
 
 
@@ -220,13 +252,17 @@ ERRORS: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("answer", "status", "reason"), ERRORS)
-def test_a_failed_call_is_brought_to_the_user_who_decides(answer: str, status: str, reason: str) -> None:
+def test_a_failed_call_is_brought_to_the_user_who_decides(
+    answer: str, status: str, reason: str
+) -> None:
     """An answer that decides nothing has the question put again; retry, skip and abort do what they say."""
     down = faults.rate_limited()
     cast = Cast(lead=[down, final()])
     compiled = graph(cast, saver=InMemorySaver())
     first = compiled.invoke(begin(TEAM, "Go."), CONFIG)["__interrupt__"][0].value
-    again = compiled.invoke(Command(resume="do not abort, please"), CONFIG)["__interrupt__"][0].value
+    again = compiled.invoke(Command(resume="do not abort, please"), CONFIG)["__interrupt__"][
+        0
+    ].value
     assert (first["kind"], again["id"]) == ("error", first["id"])
     state = compiled.invoke(Command(resume=answer), CONFIG)
     assert (outcome_of(state)["status"], outcome_of(state)["reason"]) == (status, reason)
@@ -244,7 +280,11 @@ def test_skipping_goes_on_with_the_agent_that_was_named_for_it() -> None:
 
 def test_an_error_that_an_agent_reports_is_brought_to_the_user() -> None:
     """``error_recovery`` over an edge to the user is an interrupt like one of the system's own."""
-    reported = act("error_recovery", error_details={"type": "quota", "message": "no credits"}, suggested_action="retry")
+    reported = act(
+        "error_recovery",
+        error_details={"type": "quota", "message": "no credits"},
+        suggested_action="retry",
+    )
     compiled = graph(Cast(lead=[reported, final()]), saver=InMemorySaver())
     asked = compiled.invoke(begin(TEAM, "Go."), CONFIG)["__interrupt__"][0].value
     assert (asked["kind"], "no credits" in asked["question"]) == ("error", True)
@@ -255,7 +295,11 @@ def test_a_reply_that_stays_wrong_fails_the_run_by_the_policy() -> None:
     """The budget is the policy's, and the outcome names the reason."""
     cast = Cast(lead=[NONSENSE, NONSENSE])
     outcome = outcome_of(run(cast))
-    assert (outcome["status"], outcome["reason"], cast.asked()) == ("failed", "retries_spent", {"lead": 2})
+    assert (outcome["status"], outcome["reason"], cast.asked()) == (
+        "failed",
+        "retries_spent",
+        {"lead": 2},
+    )
 
 
 def test_the_policy_may_bring_it_to_the_user_instead() -> None:
@@ -289,7 +333,9 @@ def test_what_a_run_does_is_counted(awaited: bool) -> None:
     cast = Cast(lead=[NONSENSE, call, hand("writer", "w")], writer=[ok.call(fail, what="x")])
     metrics = RunMetrics()
     team = agents(cast, awaited=awaited, tools=[add, fail])
-    compiled = to_langgraph(TEAM, team, policy=ONE_RETRY, metrics=metrics).compile(checkpointer=InMemorySaver())
+    compiled = to_langgraph(TEAM, team, policy=ONE_RETRY, metrics=metrics).compile(
+        checkpointer=InMemorySaver()
+    )
     asyncio.run(compiled.ainvoke(begin(TEAM, "Go."), CONFIG)) if awaited else compiled.invoke(
         begin(TEAM, "Go."), CONFIG
     )
@@ -310,10 +356,16 @@ def test_what_a_run_does_is_counted(awaited: bool) -> None:
 def test_an_agent_without_tools_of_its_own_has_those_of_the_processor() -> None:
     """None is what the processor says of the agent, an empty list is none: the call is refused."""
     for own, status in ((None, "completed"), ((), "failed")):
-        cast = Cast(lead=[ok.call(add, a=1, b=1), final()] if own is None else [ok.call(add, a=1, b=1)] * 2)
+        cast = Cast(
+            lead=[ok.call(add, a=1, b=1), final()] if own is None else [ok.call(add, a=1, b=1)] * 2
+        )
         team = agents(cast) if own is None else agents(cast, tools=own)
         processor = ValidationProcessor(TEAM, tools={"lead": [add]})
-        state = to_langgraph(TEAM, team, processor=processor, policy=ONE_RETRY).compile().invoke(begin(TEAM, "Go."))
+        state = (
+            to_langgraph(TEAM, team, processor=processor, policy=ONE_RETRY)
+            .compile()
+            .invoke(begin(TEAM, "Go."))
+        )
         assert outcome_of(state)["status"] == status
 
 
@@ -339,7 +391,10 @@ def test_a_run_is_awaited_alike() -> None:
         """Double a number."""
         return 2 * number
 
-    cast = Cast(lead=[ok.call(double, number=4), act("ask_user", question="?"), hand("writer", "w")], writer=[final()])
+    cast = Cast(
+        lead=[ok.call(double, number=4), act("ask_user", question="?"), hand("writer", "w")],
+        writer=[final()],
+    )
     team = agents(cast, awaited=True, tools=[double])
     compiled = to_langgraph(TEAM, team, policy=ONE_RETRY).compile(checkpointer=InMemorySaver())
 
@@ -367,7 +422,11 @@ def test_failures_are_brought_to_the_user_of_an_awaited_run_alike() -> None:
 
     async def story() -> list[Any]:
         """Ask for another try, twice."""
-        given: tuple[Any, ...] = (begin(TEAM, "Go."), Command(resume="retry"), Command(resume="retry"))
+        given: tuple[Any, ...] = (
+            begin(TEAM, "Go."),
+            Command(resume="retry"),
+            Command(resume="retry"),
+        )
         return [await compiled.ainvoke(one, CONFIG) for one in given]
 
     *asked, state = asyncio.run(story())
@@ -394,12 +453,22 @@ def test_an_async_tool_in_a_sync_run_is_refused_before_any_tool_runs() -> None:
         to_langgraph(TEAM, agents(cast, tools=[later])).compile().invoke(begin(TEAM, "Go."))
 
 
-@pytest.mark.parametrize("step", [final(), hand("writer", [1, {"a": None}]), act("ask_user", question="?")])
+@pytest.mark.parametrize(
+    "step", [final(), hand("writer", [1, {"a": None}]), act("ask_user", question="?")]
+)
 def test_a_state_is_plain_json(step: Step) -> None:
     """Nothing in it needs a class to be read: only dicts, lists, text, numbers, booleans and None."""
     state = run(Cast(lead=[ok.call(add, a=1, b=1), step], writer=[final()]), saver=InMemorySaver())
     state.pop("__interrupt__", None)
-    assert {type(value) for value in values(state)} <= {dict, list, str, int, float, bool, type(None)}
+    assert {type(value) for value in values(state)} <= {
+        dict,
+        list,
+        str,
+        int,
+        float,
+        bool,
+        type(None),
+    }
     assert json.loads(json.dumps(state)) == state
 
 
@@ -411,10 +480,17 @@ def test_a_conversation_goes_on_with_what_was_said() -> None:
     before: RunState = compiled.get_state(CONFIG).values
     state = compiled.invoke(begin(TEAM, "Second.", state=before), CONFIG)
     assert (outcome_of(state)["content"], state["loop_count"]) == ("two", 1)
-    assert [turn["role"] for turn in state["threads"]["lead"]] == ["user", "assistant", "user", "assistant"]
+    assert [turn["role"] for turn in state["threads"]["lead"]] == [
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+    ]
 
 
-@pytest.mark.parametrize("response_format", [JSONResponseFormat(), XMLResponseFormat()], ids=["json", "xml"])
+@pytest.mark.parametrize(
+    "response_format", [JSONResponseFormat(), XMLResponseFormat()], ids=["json", "xml"]
+)
 def test_agents_reply_in_the_format_of_the_graph(response_format: ActionFormat) -> None:
     """Prompt, contract, correction and verdict follow the format; the thread keeps the reply as it was written."""
     spelled = response_format.spell({"next_action": "final_response", "content": "done"})

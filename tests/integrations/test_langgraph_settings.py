@@ -58,7 +58,9 @@ THREE_RETRIES = ErrorPolicy(budget=RetryPolicy(max_retries=3, transport_retries=
 XML = XMLResponseFormat()
 
 
-def processor(topology: Topology = TEAM, written: Any = "json", **settings: Any) -> ValidationProcessor:
+def processor(
+    topology: Topology = TEAM, written: Any = "json", **settings: Any
+) -> ValidationProcessor:
     """Make the processor of a topology whose agents can add."""
     return ValidationProcessor(topology, written, **{"tools": [add], **settings})
 
@@ -98,7 +100,9 @@ def test_a_client_s_loop_is_held_to_the_processor() -> None:
     made.register_action_validator("final_response", short)
     cast = Cast(lead=[ok.answer("DONE")])
     assert outcome_of(run(cast, processor=made))["content"] == "done"
-    fenced = ok.answer(f"```json\n{json.dumps({'next_action': 'final_response', 'content': 'fence'})}\n```")
+    fenced = ok.answer(
+        f"```json\n{json.dumps({'next_action': 'final_response', 'content': 'fence'})}\n```"
+    )
     assert outcome_of(run(Cast(lead=[fenced]), processor=made))["content"] == "fence"
     corrected = Cast(lead=[final("elephants"), final("brief")])
     assert outcome_of(run(corrected, processor=made))["content"] == "brief"
@@ -125,14 +129,23 @@ def test_checks_of_native_calls_are_the_processor_s_too() -> None:
     made.register_action_validator("call_tool", small)
     cast = Cast(lead=[ok.call(counted, a=10, b=1), ok.call(counted, a=1, b=1), final()])
     team = agents(cast, PAIR)
-    state = to_langgraph(PAIR, team, processor=made, policy=ONE_RETRY).compile().invoke(begin(PAIR, "Go."))
+    state = (
+        to_langgraph(PAIR, team, processor=made, policy=ONE_RETRY)
+        .compile()
+        .invoke(begin(PAIR, "Go."))
+    )
     assert (outcome_of(state)["status"], ran, cast.asked()) == ("completed", [1], {"lead": 3})
 
 
 def test_the_format_is_the_processor_s() -> None:
     """Prompts, corrections and verdicts are in the format that the processor reads; no second one is named."""
     made = processor(written=XML)
-    cast = Cast(lead=[ok.answer("prose"), ok.answer(XML.spell({"next_action": "final_response", "content": "x"}))])
+    cast = Cast(
+        lead=[
+            ok.answer("prose"),
+            ok.answer(XML.spell({"next_action": "final_response", "content": "x"})),
+        ]
+    )
     assert outcome_of(run(cast, processor=made))["content"] == "x"
     first, second = cast.models["lead"].requests
     assert "<next_action>" in first.messages[0]["content"]
@@ -174,12 +187,22 @@ def test_every_attempt_of_a_run_is_counted_once(awaited: bool) -> None:
         reader=[ok.call(add, a=1, b=2), hand("lead", "3")],
     )
     compiled = to_langgraph(
-        TEAM, agents(cast, awaited=awaited), processor=processor(metrics=metrics), policy=THREE_RETRIES
+        TEAM,
+        agents(cast, awaited=awaited),
+        processor=processor(metrics=metrics),
+        policy=THREE_RETRIES,
     ).compile()
-    state = asyncio.run(compiled.ainvoke(begin(TEAM, "Go."))) if awaited else compiled.invoke(begin(TEAM, "Go."))
+    state = (
+        asyncio.run(compiled.ainvoke(begin(TEAM, "Go.")))
+        if awaited
+        else compiled.invoke(begin(TEAM, "Go."))
+    )
     snapshot = metrics.snapshot()
     assert outcome_of(state)["status"] == "completed"
-    assert snapshot.by_agent == {"lead": ValidationCounts(4, 2, 2, 2, 2), "reader": ValidationCounts(2, 2, 0, 0, 0)}
+    assert snapshot.by_agent == {
+        "lead": ValidationCounts(4, 2, 2, 2, 2),
+        "reader": ValidationCounts(2, 2, 0, 0, 0),
+    }
     assert [(row.agent, row.action) for row in snapshot.history if row.valid] == [
         ("lead", "invoke_agent"),
         ("reader", "call_tool"),
@@ -209,9 +232,14 @@ def test_a_locked_format_is_a_conversation_s_and_an_agent_s() -> None:
         lead=[hand("reader", "go"), as_xml, final("json"), as_xml],
         reader=[ok.answer(XML.spell({"next_action": "invoke_agent", "action_input": "lead"}))],
     )
-    compiled = to_langgraph(TEAM, agents(cast), processor=made, policy=ONE_RETRY).compile(checkpointer=InMemorySaver())
+    compiled = to_langgraph(TEAM, agents(cast), processor=made, policy=ONE_RETRY).compile(
+        checkpointer=InMemorySaver()
+    )
     first = compiled.invoke(begin(TEAM, "Go."), CONFIG)
-    assert (outcome_of(first)["content"], first["reply_formats"]) == ("json", {"lead": "json", "reader": "xml"})
+    assert (outcome_of(first)["content"], first["reply_formats"]) == (
+        "json",
+        {"lead": "json", "reader": "xml"},
+    )
     other = compiled.invoke(begin(TEAM, "Go."), {"configurable": {"thread_id": "2"}})
     assert (outcome_of(other)["content"], other["reply_formats"]) == ("x", {"lead": "xml"})
     again = Cast(lead=[as_xml, final("still json")])
@@ -247,7 +275,9 @@ def test_the_limit_of_the_call_goes_before_the_others(
     monkeypatch.delenv("STRICTREPLY_MAX_LOOP_COUNT", raising=False)
     if environment is not None:
         monkeypatch.setenv("STRICTREPLY_MAX_LOOP_COUNT", environment)
-    made = graph(Cast(lead=CALLS), PAIR, max_loop_count=argument, routes=Routes(max_loop_count=configured))
+    made = graph(
+        Cast(lead=CALLS), PAIR, max_loop_count=argument, routes=Routes(max_loop_count=configured)
+    )
     state = made.invoke(begin(PAIR, "Go.", max_loop_count=own))
     assert (state["loop_count"], reasons(state)[-1]) == (expected + 1, "loop_limit")
     assert outcome_of(state)["reason"] == "loop_limit"
@@ -266,7 +296,11 @@ OTHERWISE_SPELT = ok.answer(
     {
         "next_action": "call_tool",
         "tool_calls": [
-            {"id": "other", "type": "function", "function": {"name": "add", "arguments": '{"b": 2,   "a": 1}'}}
+            {
+                "id": "other",
+                "type": "function",
+                "function": {"name": "add", "arguments": '{"b": 2,   "a": 1}'},
+            }
         ],
     }
 )
@@ -281,11 +315,24 @@ OTHERWISE_SPELT = ok.answer(
         ([*CALLS[:8], final()], [], False),
         ([ADD, CALLS[3], ADD, CALLS[4], ADD, final()], [], False),
         ([hand("reader", "go")] * 20, [hand("lead", "back")] * 20, True),
-        ([*(hand("reader", f"go {n}") for n in range(4)), final()], [hand("lead", f"{n}") for n in range(4)], False),
+        (
+            [*(hand("reader", f"go {n}") for n in range(4)), final()],
+            [hand("lead", f"{n}") for n in range(4)],
+            False,
+        ),
     ],
-    ids=["same call", "other spelling", "other arguments", "others between", "same requests", "other requests"],
+    ids=[
+        "same call",
+        "other spelling",
+        "other arguments",
+        "others between",
+        "same requests",
+        "other requests",
+    ],
 )
-def test_the_same_work_again_and_again_is_a_loop(lead: list[Any], reader: list[Any], loop: bool) -> None:
+def test_the_same_work_again_and_again_is_a_loop(
+    lead: list[Any], reader: list[Any], loop: bool
+) -> None:
     """Calls are compared with their arguments, hand-overs with their requests; nodes may come again as they like."""
     cast = Cast(lead=lead, reader=reader)
     state = run(cast, PAIR, max_loop_count=30, max_turns=30)
@@ -309,7 +356,9 @@ def test_the_same_branches_again_and_again_are_a_loop() -> None:
     assert outcome_of(state)["reason"] == "loop_detected"
 
 
-@pytest.mark.parametrize(("cycle", "reason"), [(None, "loop_limit"), (CycleLimit(repeats=2), "loop_detected")])
+@pytest.mark.parametrize(
+    ("cycle", "reason"), [(None, "loop_limit"), (CycleLimit(repeats=2), "loop_detected")]
+)
 def test_the_limit_on_circles_can_be_set(cycle: CycleLimit | None, reason: str) -> None:
     """None permits any circle within the loop bound; a stricter one ends it earlier."""
     cast = Cast(lead=[ADD] * 20)
@@ -335,7 +384,10 @@ def test_rules_of_the_application_s_choose_by_their_priority() -> None:
     cast = Cast(lead=[final()], reader=[hand("lead", "read")])
     wrong = (
         RouteRule("raises", 160, lambda state: str(state["nothing"])),
-        *(RouteRule(f"to {node}", 155, always(node)) for node in ("tools", "join", "branch", "human_input", "lead")),
+        *(
+            RouteRule(f"to {node}", 155, always(node))
+            for node in ("tools", "join", "branch", "human_input", "lead")
+        ),
     )
     state = run(cast, PAIR, routes=Routes(rules=(*wrong, RouteRule("read first", 150, to_reader))))
     assert outcome_of(state)["status"] == "completed"
@@ -363,7 +415,8 @@ def test_the_nodes_are_the_topology_s() -> None:
 
 @pytest.mark.req("M73")
 @pytest.mark.parametrize(
-    ("mode", "first", "asked"), [("error", False, 2), ("auto", False, 2), ("always", True, 2), ("never", False, 1)]
+    ("mode", "first", "asked"),
+    [("error", False, 2), ("auto", False, 2), ("always", True, 2), ("never", False, 1)],
 )
 def test_the_mode_of_steering_is_the_graph_s(mode: str, first: bool, asked: int) -> None:
     """``always`` speaks behind the first prompt, too; ``never`` really never: nothing is corrected."""
@@ -377,7 +430,9 @@ def test_the_mode_of_steering_is_the_graph_s(mode: str, first: bool, asked: int)
     assert (len(prompts[0]) > len(prompts[1])) is first
     assert cast.asked() == {"lead": asked}
     assert outcome_of(state)["status"] == ("completed" if asked == 2 else "failed")
-    assert speaking.stats().total_injections == {"error": 1, "auto": 1, "always": 2, "never": 0}[mode]
+    assert (
+        speaking.stats().total_injections == {"error": 1, "auto": 1, "always": 2, "never": 0}[mode]
+    )
 
 
 def test_the_words_of_steering_may_be_the_application_s() -> None:
@@ -401,7 +456,8 @@ def test_the_words_of_steering_may_be_the_application_s() -> None:
 
 
 ESCALATING = ErrorPolicy(
-    budget=RetryPolicy(max_retries=1, transport_retries=0), reactions={Category.FORMAT_ERROR: Reaction.ESCALATE}
+    budget=RetryPolicy(max_retries=1, transport_retries=0),
+    reactions={Category.FORMAT_ERROR: Reaction.ESCALATE},
 )
 
 
@@ -411,7 +467,9 @@ def test_an_agent_that_only_talks_is_not_asked_beyond_the_limit(limit: int) -> N
     """Its replies of words alone are counted over all asks; at the limit the line fails without another ask."""
     cast = Cast(lead=[NONSENSE] * 30)
     guard = ContentLoopGuard(hard_limit=limit)
-    compiled = graph(cast, saver=InMemorySaver(), policy=ESCALATING, content_limit=guard, max_loop_count=60)
+    compiled = graph(
+        cast, saver=InMemorySaver(), policy=ESCALATING, content_limit=guard, max_loop_count=60
+    )
     state = compiled.invoke(begin(TEAM, "Go."), CONFIG)
     while state.get("__interrupt__"):
         state = compiled.invoke(Command(resume="retry"), CONFIG)
@@ -432,7 +490,9 @@ def test_an_action_ends_a_streak() -> None:
     compiled = graph(cast, PAIR, saver=InMemorySaver(), content_limit=guard, policy=policy)
     asked = compiled.invoke(begin(PAIR, "Go."), CONFIG)
     for count in (1, 1, 2):  # the try at a hand-over, between the first two, began a new one
-        assert asked["content_streaks"] == {"lead": {"count": count, "snippet": "Let me think about it."}}
+        assert asked["content_streaks"] == {
+            "lead": {"count": count, "snippet": "Let me think about it."}
+        }
         asked = compiled.invoke(Command(resume="retry"), CONFIG)
     state = asked
     assert (outcome_of(state)["status"], cast.asked()) == ("completed", {"lead": 6})

@@ -36,22 +36,36 @@ from strictreply.testing import ok
 
 HUGE = 10**29
 contents = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
     max_leaves=12,
 )
-requests = st.lists(contents, max_size=3) | st.dictionaries(st.text(max_size=8), contents, max_size=4)
-answers = st.dictionaries(st.text(max_size=8), contents, max_size=4) | st.text(min_size=1).filter(str.strip)
+requests = st.lists(contents, max_size=3) | st.dictionaries(
+    st.text(max_size=8), contents, max_size=4
+)
+answers = st.dictionaries(st.text(max_size=8), contents, max_size=4) | st.text(min_size=1).filter(
+    str.strip
+)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(wanted=contents, told=requests, answer=answers)
 @example(wanted={"n": HUGE}, told={"n": -HUGE}, answer={"n": HUGE})
 @example(wanted={"n": 2**64}, told=[2**64], answer={"a": {"b": [2**63, -(2**63) - 1]}})
-def test_whatever_a_model_writes_fits_into_a_checkpoint(wanted: Any, told: Any, answer: Any) -> None:
+def test_whatever_a_model_writes_fits_into_a_checkpoint(
+    wanted: Any, told: Any, answer: Any
+) -> None:
     """Requests, hand-overs and contents of any JSON are kept by LangGraph's own encoding, and read back equal."""
     cast = Cast(
-        lead=[spread("ann", "bob", ann={"n": wanted}, bob="b"), final(answer)], ann=[hand("lead", told)], bob=[final()]
+        lead=[spread("ann", "bob", ann={"n": wanted}, bob="b"), final(answer)],
+        ann=[hand("lead", told)],
+        bob=[final()],
     )
     state = run(cast, LAB, saver=InMemorySaver())
     assert outcome_of(state)["content"] == answer
@@ -79,23 +93,39 @@ SPEC = {"id": "z", "agent": "ann", "instance_id": "i", "request": "null"}
             ["/spawned/agent", *(f"/spawned/branches/0/{k}" for k in SPEC)],
         ),
         (
-            {"branch": {"id": "main", "type": "odd", "agents": [], "turns": -1, "home": "simple", "asked": ""}},
+            {
+                "branch": {
+                    "id": "main",
+                    "type": "odd",
+                    "agents": [],
+                    "turns": -1,
+                    "home": "simple",
+                    "asked": "",
+                }
+            },
             ["/branch/type", "/branch/turns", "/branch/spawner"],
         ),
         ({"threads": {"lead": [{"content": "x"}]}}, ["/threads/lead/0/role"]),
         ({"threads": {"lead": "x"}}, ["/threads/lead"]),
         ({"outcome": {"agent": "lead", "status": "odd", "reason": "", "content": 5}}, None),
-        ({"content_streaks": {"lead": {"count": "1", "snippet": ""}}}, ["/content_streaks/lead/count"]),
+        (
+            {"content_streaks": {"lead": {"count": "1", "snippet": ""}}},
+            ["/content_streaks/lead/count"],
+        ),
     ],
 )
-def test_a_state_that_is_not_sound_is_refused_with_its_places(changes: Any, paths: list[str] | None) -> None:
+def test_a_state_that_is_not_sound_is_refused_with_its_places(
+    changes: Any, paths: list[str] | None
+) -> None:
     """Before any node runs, whatever was changed behind our back; no agent is asked."""
     cast = Cast(lead=[final()])
     state: Any = begin(LAB, "Go.") | changes
     with pytest.raises(StateError) as raised:
         graph(cast, LAB).invoke(state)
     found = [issue.path for issue in raised.value.issues]
-    assert found == (["/outcome/status", "/outcome/content", "/outcome/error"] if paths is None else paths)
+    assert found == (
+        ["/outcome/status", "/outcome/content", "/outcome/error"] if paths is None else paths
+    )
     assert cast.asked() == {"lead": 0}
 
 
@@ -160,7 +190,9 @@ def test_v18_each_target_of_a_pending_question_is_somebody_s(field: str, target:
     assert cast.asked() == {"lead": 0}
 
 
-@pytest.mark.parametrize(("target", "reason"), [(["x"], "unknown_target"), (5, "unknown_target"), (None, "no_target")])
+@pytest.mark.parametrize(
+    ("target", "reason"), [(["x"], "unknown_target"), (5, "unknown_target"), (None, "no_target")]
+)
 def test_a_next_agent_that_is_no_word_leads_to_the_end(target: Any, reason: str) -> None:
     """Whatever a store gave; and an agent that is next may be named by its name, or by its node."""
     state: Any = begin(TEAM, "Go.") | {"next_agent": target}
@@ -200,8 +232,12 @@ def test_a_change_that_makes_a_state_unsound_is_refused_when_it_is_made() -> Non
 )
 def test_what_somebody_else_wrote_stops_a_join(field: str, value: Any) -> None:
     """A state that was changed by hand before branches come together is a StateError that names the field."""
-    cast = Cast(lead=[spread("ann", "bob", ann="a", bob="b"), final()], ann=[final()], bob=[final()])
-    compiled = to_langgraph(LAB, agents(cast, LAB)).compile(checkpointer=InMemorySaver(), interrupt_before=["join"])
+    cast = Cast(
+        lead=[spread("ann", "bob", ann="a", bob="b"), final()], ann=[final()], bob=[final()]
+    )
+    compiled = to_langgraph(LAB, agents(cast, LAB)).compile(
+        checkpointer=InMemorySaver(), interrupt_before=["join"]
+    )
     compiled.invoke(begin(LAB, "Go."), CONFIG)
 
     def change_and_go_on() -> None:

@@ -43,4 +43,6 @@ class GatedModel:
     def wait_for_batches(self, count: int, size: int) -> None:
         """Wait until rows of so many batches have been asked about."""
         with self._changed:
-            assert self._changed.wait_for(lambda: len({row // size for row in self.asked}) >= count, PATIENCE)
+            assert self._changed.wait_for(
+                lambda: len({row // size for row in self.asked}) >= count, PATIENCE
+            )

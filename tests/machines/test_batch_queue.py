@@ -38,11 +38,15 @@ def process(environment: dict[str, str], *words: str) -> Iterator[subprocess.Pop
             running.kill()
 
 
-def test_every_row_is_in_the_result_once_when_a_worker_is_killed(postgres_url: str, tmp_path: Path) -> None:
+def test_every_row_is_in_the_result_once_when_a_worker_is_killed(
+    postgres_url: str, tmp_path: Path
+) -> None:
     """A worker is killed by SIGKILL while both are asking, and started again: each row comes back once, in order."""
     model = GatedModel(free=5)
     messages = tmp_path / "messages.jsonl"
-    messages.write_text("".join(f'{{"id": {number}, "text": "{number}"}}\n' for number in range(ROWS)))
+    messages.write_text(
+        "".join(f'{{"id": {number}, "text": "{number}"}}\n' for number in range(ROWS))
+    )
     with LoopbackServer(model, patience=PATIENCE) as server:
         told = {**os.environ, "DATABASE_URL": postgres_url, "MODEL_URL": server.base_url}
         with (

@@ -16,7 +16,10 @@ from machines.gated_model import PATIENCE, GatedModel
 from strictreply.testing import LoopbackServer
 
 pytest.importorskip("ray", reason="Ray is in an environment of its own: make test-ray")
-pytestmark = [pytest.mark.one_lane, pytest.mark.filterwarnings("ignore")]  # Ray's own warnings are not ours to mend
+pytestmark = [
+    pytest.mark.one_lane,
+    pytest.mark.filterwarnings("ignore"),
+]  # Ray's own warnings are not ours to mend
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = {"num_cpus": 1, "object_store_memory": 100_000_000, "include_dashboard": False}
@@ -64,12 +67,18 @@ def test_every_row_is_in_the_result_once_when_a_node_dies(cluster: Any) -> None:
     assert sorted(row["id"] for row in came) == list(range(5 * BATCH))
     assert {row["status"] for row in came} == {"ok"}
     assert {"reply", "status", "issues", "attempts", "usage"} <= came[0].keys()
-    assert sum(count > 1 for count in model.asked.values()) > 0  # what the dead node was asking about
+    assert (
+        sum(count > 1 for count in model.asked.values()) > 0
+    )  # what the dead node was asking about
 
 
 def test_the_example_runs(quiet: None) -> None:
     """The example labels its rows on a cluster of its own, one of them in a second attempt."""
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / "batch_ray.py")], capture_output=True, text=True, timeout=PATIENCE, check=False
+        [sys.executable, str(EXAMPLES / "batch_ray.py")],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert "100 rows: {'mended': 1, 'ok': 99}" in done.stdout, done.stderr

@@ -65,25 +65,38 @@ WALKS: Mapping[AgentPipelineContextType, tuple[PipelineStep, ...]] = {
 }
 """The steps of each walk, each once, in the order of requirement P43."""
 
-CALL = AgentToolCall(tool_call_id="tc1", name="toolA", arguments_json='{"a": 1}', requires_client_execution=True)
+CALL = AgentToolCall(
+    tool_call_id="tc1", name="toolA", arguments_json='{"a": 1}', requires_client_execution=True
+)
 SECOND_CALL = replace(CALL, tool_call_id="tc2", name="toolB", arguments_json="{}")
 SERVER_CALL = replace(CALL, requires_client_execution=False)
-RESULT = AgentToolCallResult(tool_call_id="tc1", name="toolA", execution_ms=12, result_json='{"ok": true}')
+RESULT = AgentToolCallResult(
+    tool_call_id="tc1", name="toolA", execution_ms=12, result_json='{"ok": true}'
+)
 SECOND_RESULT = replace(RESULT, tool_call_id="tc2", name="toolB")
-ANSWERED = ToolCallManifest(tool_calls=(CALL, SECOND_CALL), tool_call_results=(RESULT, SECOND_RESULT))
+ANSWERED = ToolCallManifest(
+    tool_calls=(CALL, SECOND_CALL), tool_call_results=(RESULT, SECOND_RESULT)
+)
 """Two calls with their results: a valid manifest (requirement P64)."""
 WAITING = ToolCallManifest(tool_calls=(CALL,))
 """A call that the client has to answer."""
 
 ENVELOPES: Mapping[AgentPipelineContextType, Envelope] = {
     INITIAL: Envelope(org="org", user="user", instructions="Where is my order?"),
-    FOLLOW_ON: Envelope(org="org", user="user", session_id="s1", turn_id="t1", instructions="And the other one?"),
-    CONTINUATION: Envelope(org="org", user="user", session_id="s1", turn_id="t1", tool_results=(RESULT, SECOND_RESULT)),
+    FOLLOW_ON: Envelope(
+        org="org", user="user", session_id="s1", turn_id="t1", instructions="And the other one?"
+    ),
+    CONTINUATION: Envelope(
+        org="org", user="user", session_id="s1", turn_id="t1", tool_results=(RESULT, SECOND_RESULT)
+    ),
 }
 SESSION = Session(id="s1", mode="general", mode_display_name="General")
 TURN = Turn(id="t1", messages=({"role": "user", "content": "Where is my order?"},))
 NEXT_TURN = Turn(id="t2", messages=({"role": "user", "content": "And the other one?"},))
-CONTEXTS = {"agent_context": AgentContext(id="a1"), "conversation_context": ConversationContext(id="c1", model="m")}
+CONTEXTS = {
+    "agent_context": AgentContext(id="a1"),
+    "conversation_context": ConversationContext(id="c1", model="m"),
+}
 PAYLOAD = ResponsePayload(primary_output_text="It is on its way.")
 
 _LEFT: Mapping[PipelineStep, Mapping[str, Any]] = {
@@ -95,7 +108,9 @@ _LEFT: Mapping[PipelineStep, Mapping[str, Any]] = {
     PipelineStep.AGENT_SESSION_CREATOR: {"session": SESSION, "turn": TURN},
     PipelineStep.AGENT_CONTEXT_LOADER: CONTEXTS,
     PipelineStep.ACP_COMMAND_HANDLER: {},
-    PipelineStep.PROMPT_CONTENT_PROVIDER_INITIALIZER: {"prompt": PromptContent(ready=True, messages=TURN.messages)},
+    PipelineStep.PROMPT_CONTENT_PROVIDER_INITIALIZER: {
+        "prompt": PromptContent(ready=True, messages=TURN.messages)
+    },
     PipelineStep.REASONER: {},
     PipelineStep.LLM_CLIENT: {"response_payload": PAYLOAD, "response_type": ResponseType.FINAL},
 }
@@ -114,7 +129,9 @@ def received(kind: AgentPipelineContextType) -> AgentPipelineContext:
     )
 
 
-def before(step: PipelineStep, kind: AgentPipelineContextType | None = None) -> AgentPipelineContext:
+def before(
+    step: PipelineStep, kind: AgentPipelineContextType | None = None
+) -> AgentPipelineContext:
     """Make a good context for a step's PRE rules, by default on the first walk that goes by the step."""
     kind = kind or kinds_at(step)[0]
     walk = WALKS[kind] if step in WALKS[kind] else (step,)

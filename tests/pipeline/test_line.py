@@ -46,7 +46,11 @@ ASKED = [STEP.PROMPT_CONTENT_PROVIDER_INITIALIZER, STEP.REASONER, STEP.LLM_CLIEN
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> SessionStore:
     """Make an empty store of each kind."""
-    return MemorySessionStore() if request.param == "memory" else SQLiteSessionStore(tmp_path / "sessions.db")
+    return (
+        MemorySessionStore()
+        if request.param == "memory"
+        else SQLiteSessionStore(tmp_path / "sessions.db")
+    )
 
 
 def responded(line: LineResult) -> AgentResponse:
@@ -83,8 +87,18 @@ def test_the_three_walks_end_to_end(store: SessionStore) -> None:
     resumed = App(store, (HERE,), "done")
     continuation = resumed.turn(answering(waiting, answer("map")))
     done = responded(continuation)
-    assert walked(continuation) == [*CONTINUATION, *ASKED, STEP.REASONER, STEP.LLM_CLIENT, STEP.RESPONSE_BUILDER]
-    assert (done.kind, done.primary_output_text, done.turn_id) == (ResponseKind.FINAL, "done", waiting.turn_id)
+    assert walked(continuation) == [
+        *CONTINUATION,
+        *ASKED,
+        STEP.REASONER,
+        STEP.LLM_CLIENT,
+        STEP.RESPONSE_BUILDER,
+    ]
+    assert (done.kind, done.primary_output_text, done.turn_id) == (
+        ResponseKind.FINAL,
+        "done",
+        waiting.turn_id,
+    )
     manifest = continuation.context.tool_call_manifest
     assert manifest is not None
     assert [result.name for result in manifest.tool_call_results] == ["price", "map"]
@@ -108,17 +122,26 @@ def test_the_same_results_twice_are_consumed(store: SessionStore) -> None:
     """The second submit of the same results fails with ALREADY_CONSUMED, and asks no model."""
     waiting = responded(App(store, (CLIENTS,)).turn(asking()))
     responded(App(store, "done").turn(answering(waiting, answer("map"))))
-    assert refused(App(store).turn(answering(waiting, answer("map")))) == [InvokeCode.ALREADY_CONSUMED]
+    assert refused(App(store).turn(answering(waiting, answer("map")))) == [
+        InvokeCode.ALREADY_CONSUMED
+    ]
 
 
 @pytest.mark.req("P66")
-def test_the_same_results_twice_are_consumed_while_the_turn_waits_again(store: SessionStore) -> None:
+def test_the_same_results_twice_are_consumed_while_the_turn_waits_again(
+    store: SessionStore,
+) -> None:
     """Also when the turn waits for other results by then, which can still be sent."""
     waiting = responded(App(store, (CLIENTS,)).turn(asking()))
-    again = responded(App(store, (call("light", client=True),)).turn(answering(waiting, answer("map"))))
+    again = responded(
+        App(store, (call("light", client=True),)).turn(answering(waiting, answer("map")))
+    )
     repeated = App(store).turn(answering(waiting, answer("map")))
     assert refused(repeated) == [InvokeCode.ALREADY_CONSUMED, InvokeCode.MISSING_RESULT]
-    assert responded(App(store, "done").turn(answering(again, answer("light")))).primary_output_text == "done"
+    assert (
+        responded(App(store, "done").turn(answering(again, answer("light")))).primary_output_text
+        == "done"
+    )
 
 
 @pytest.mark.req("P66")
@@ -130,12 +153,17 @@ def test_the_same_results_twice_are_consumed_while_the_turn_waits_again(store: S
         ({"tool_call_id": "tc-other"}, InvokeCode.UNKNOWN_CALL),
     ],
 )
-def test_a_submit_that_failed_may_be_corrected(store: SessionStore, wrong: dict[str, str], code: InvokeCode) -> None:
+def test_a_submit_that_failed_may_be_corrected(
+    store: SessionStore, wrong: dict[str, str], code: InvokeCode
+) -> None:
     """Results that a rule refuses, inside the step or behind it, leave the manifest: the corrected ones succeed."""
     waiting = responded(App(store, (CLIENTS,)).turn(asking()))
     failed = App(store).turn(answering(waiting, answer("map", **wrong)))
     assert (failed.step, code in refused(failed)) == (STEP.CLIENT_TOOL_CONTINUATION_RESOLVER, True)
-    assert responded(App(store, "done").turn(answering(waiting, answer("map")))).primary_output_text == "done"
+    assert (
+        responded(App(store, "done").turn(answering(waiting, answer("map")))).primary_output_text
+        == "done"
+    )
 
 
 def effect_of(function: Callable[[AgentPipelineContext], Any]) -> StepBody:
@@ -193,7 +221,9 @@ def test_a_step_that_finds_something_wrong_runs_no_body() -> None:
     """Pre-validation comes first: nobody is even asked whether it is cancelled."""
     line = Line()
     line.replace(STEP.AGENT_CONTEXT_RESOLVER, lambda ctx: line.log.append("resolver"))
-    line.replace(STEP.REQUEST_HANDLER, lambda ctx: replace(ctx, session=line.app.create(ctx).session))
+    line.replace(
+        STEP.REQUEST_HANDLER, lambda ctx: replace(ctx, session=line.app.create(ctx).session)
+    )
     done = line.run()
     assert (done.status, done.step) == (LineStatus.FAILED, STEP.AGENT_CONTEXT_RESOLVER)
     assert line.log == ["cancelled?", "body", "cancelled?"]
@@ -222,8 +252,13 @@ def test_a_caller_that_knows_its_bodies_names_the_steps_to_judge_behind() -> Non
         InvokeCode.SESSION_MISSING,
         InvokeCode.TURN_MISSING,
     ]
-    assert refused(line.run(judged_behind={STEP.AGENT_SESSION_CREATOR: (left[1:],)})) == [InvokeCode.TURN_MISSING]
-    assert line.run(judged_behind={STEP.AGENT_CONTEXT_RESOLVER: CORE}).step > STEP.AGENT_SESSION_CREATOR
+    assert refused(line.run(judged_behind={STEP.AGENT_SESSION_CREATOR: (left[1:],)})) == [
+        InvokeCode.TURN_MISSING
+    ]
+    assert (
+        line.run(judged_behind={STEP.AGENT_CONTEXT_RESOLVER: CORE}).step
+        > STEP.AGENT_SESSION_CREATOR
+    )
 
 
 def test_the_seconds_of_each_step_are_told() -> None:
@@ -239,7 +274,9 @@ def test_the_seconds_of_each_step_are_told() -> None:
 
 
 @pytest.mark.req("P70")
-@pytest.mark.parametrize(("answers", "ran"), [([True], 0), ([False, True], 1), ([False, False, True], 1)])
+@pytest.mark.parametrize(
+    ("answers", "ran"), [([True], 0), ([False, True], 1), ([False, False, True], 1)]
+)
 def test_a_cancelled_line_is_aborted_not_failed(answers: list[bool], ran: int) -> None:
     """Cancelled before a body it is not run, cancelled after it what it did is dropped: aborted, without errors."""
     line = Line()
@@ -278,7 +315,9 @@ def test_what_a_body_raises_is_an_error_of_its_step() -> None:
     line.bodies[STEP.AGENT_SESSION_CREATOR] = raising(ValueError("secret"))
     done = line.run()
     assert (done.status, done.step) == (LineStatus.FAILED, STEP.AGENT_SESSION_CREATOR)
-    assert [(error.code, error.rule) for error in done.errors] == [(InvokeCode.STEP_RAISED, "line.body_returns")]
+    assert [(error.code, error.rule) for error in done.errors] == [
+        (InvokeCode.STEP_RAISED, "line.body_returns")
+    ]
     assert "secret" not in str(done.errors)
     assert str(done.cause) == "secret"
 
@@ -302,7 +341,8 @@ def test_what_is_no_exception_goes_through(error: BaseException) -> None:
 
 @pytest.mark.req("P44")
 @pytest.mark.parametrize(
-    "step", [STEP.AGENT_CONTEXT_RESOLVER, STEP.AGENT_SESSION_CREATOR, STEP.REASONER, STEP.LLM_CLIENT]
+    "step",
+    [STEP.AGENT_CONTEXT_RESOLVER, STEP.AGENT_SESSION_CREATOR, STEP.REASONER, STEP.LLM_CLIENT],
 )
 def test_nothing_of_a_failed_step_is_kept(step: PipelineStep) -> None:
     """The context is as the last good step left it, also when the body had a new one made already."""
@@ -327,12 +367,18 @@ def test_a_body_gives_a_context_or_fails(given: object) -> None:
     line = Line()
     line.replace(STEP.AGENT_CONTEXT_RESOLVER, lambda ctx: given)
     done = line.run()
-    assert [(error.code, error.rule) for error in done.errors] == [(InvokeCode.BAD_STEP_RESULT, "line.context_given")]
+    assert [(error.code, error.rule) for error in done.errors] == [
+        (InvokeCode.BAD_STEP_RESULT, "line.context_given")
+    ]
 
 
 @pytest.mark.parametrize(
     "change",
-    [{"correlation_id": "d"}, {"time_stamp": "2027-01-01T00:00:00Z"}, {"envelope": asking("something else")}],
+    [
+        {"correlation_id": "d"},
+        {"time_stamp": "2027-01-01T00:00:00Z"},
+        {"envelope": asking("something else")},
+    ],
 )
 def test_the_request_is_as_it_was_received(change: dict[str, Any]) -> None:
     """After the RequestHandler no step changes the request (X15); the member is named."""
@@ -350,7 +396,9 @@ def test_the_request_handler_may_stamp_the_request() -> None:
     line = Line()
     line.first = replace(line.first, time_stamp="", correlation_id="")
     stamp = "2026-01-01T00:00:00Z"
-    line.replace(STEP.REQUEST_HANDLER, lambda ctx: replace(ctx, time_stamp=stamp, correlation_id="c"))
+    line.replace(
+        STEP.REQUEST_HANDLER, lambda ctx: replace(ctx, time_stamp=stamp, correlation_id="c")
+    )
     done = line.run()
     assert (done.status, done.context.correlation_id) == (LineStatus.COMPLETED, "c")
 
@@ -407,7 +455,9 @@ def test_an_answer_beside_calls_is_refused() -> None:
 
     def ask(ctx: AgentPipelineContext) -> AgentPipelineContext:
         both = ToolCallManifest(tool_calls=(CLIENTS,))
-        return replace(ctx, response_payload=ResponsePayload(primary_output_text="hi"), outgoing_manifest=both)
+        return replace(
+            ctx, response_payload=ResponsePayload(primary_output_text="hi"), outgoing_manifest=both
+        )
 
     line.replace(STEP.LLM_CLIENT, ask)
     done = line.run()

@@ -13,10 +13,21 @@ import pytest
 
 from pipeline.walking import App, PlainBody, asking, call, context
 from strictreply.pipeline._invoke_result import InvokeCode
-from strictreply.pipeline._line import OPENINGS, ROUND, LineResult, LineStatus, PipelineRunner, StepBody
+from strictreply.pipeline._line import (
+    OPENINGS,
+    ROUND,
+    LineResult,
+    LineStatus,
+    PipelineRunner,
+    StepBody,
+)
 from strictreply.pipeline._sessions import MemorySessionStore
 from strictreply.pipeline._validator import AgentPipelineContextValidator
-from strictreply.pipeline._values import AgentPipelineContext, AgentPipelineContextType, PipelineStep
+from strictreply.pipeline._values import (
+    AgentPipelineContext,
+    AgentPipelineContextType,
+    PipelineStep,
+)
 from strictreply.values._errors import ContractError
 
 INITIAL = AgentPipelineContextType.INITIAL
@@ -58,7 +69,11 @@ def only(kind: AgentPipelineContextType, *says: Any) -> dict[PipelineStep, Any]:
 def ran(runner: PipelineRunner, how: str, **options: Any) -> LineResult:
     """Run an initial request, sync or async."""
     first = context(asking())
-    return runner.run(first, **options) if how == "sync" else asyncio.run(runner.arun(first, **options))
+    return (
+        runner.run(first, **options)
+        if how == "sync"
+        else asyncio.run(runner.arun(first, **options))
+    )
 
 
 def generating(body: PlainBody) -> StepBody:
@@ -86,7 +101,10 @@ ASYNC_KINDS: dict[str, Callable[[PlainBody], StepBody]] = {
 @pytest.mark.parametrize("kind", [*KINDS, *ASYNC_KINDS])
 def test_all_kinds_of_bodies_run_alike(kind: str) -> None:
     """Every kind of body goes the same way to the same response, awaiting; all but the async ones also without."""
-    made = {step: (KINDS | ASYNC_KINDS)[kind](body) for step, body in bodies((call("price"),), "hi").items()}
+    made = {
+        step: (KINDS | ASYNC_KINDS)[kind](body)
+        for step, body in bodies((call("price"),), "hi").items()
+    }
     done = ran(PipelineRunner(made), "async")
     assert (done.status, len(done.trace)) == (LineStatus.COMPLETED, 9)
     assert done.context.built is not None
@@ -115,13 +133,18 @@ def test_an_async_body_that_does_not_look_it_fails_its_step() -> None:
     made[PipelineStep.REASONER] = lambda ctx: disguised(ctx)  # noqa: PLW0108 - it must not look async
     runner = PipelineRunner(made)
     done = runner.run(context(asking()))
-    assert (done.step, [error.code for error in done.errors]) == (PipelineStep.REASONER, [InvokeCode.STEP_RAISED])
+    assert (done.step, [error.code for error in done.errors]) == (
+        PipelineStep.REASONER,
+        [InvokeCode.STEP_RAISED],
+    )
     assert isinstance(done.cause, ContractError)
     assert ran(PipelineRunner(made), "async").status is LineStatus.COMPLETED
 
 
 @pytest.mark.req("P44")
-@pytest.mark.parametrize(("how", "kind"), [("sync", "function"), ("async", "function"), ("async", "async function")])
+@pytest.mark.parametrize(
+    ("how", "kind"), [("sync", "function"), ("async", "function"), ("async", "async function")]
+)
 def test_an_exception_becomes_an_error(how: str, kind: str) -> None:
     """An exception of a body, sync or async, fails its step and is the cause."""
 
@@ -207,9 +230,19 @@ async def _stream(ctx: AgentPipelineContext) -> AsyncIterator[AgentPipelineConte
         ({PipelineStep.REASONER: "reason"}, list(AgentPipelineContextType)),
         ({PipelineStep.REASONER: _stream}, list(AgentPipelineContextType)),
     ],
-    ids=["missing", "missing of one", "unreachable", "idle", "serves nothing", "no function", "async generator"],
+    ids=[
+        "missing",
+        "missing of one",
+        "unreachable",
+        "idle",
+        "serves nothing",
+        "no function",
+        "async generator",
+    ],
 )
-def test_the_bodies_fit_the_walks(change: dict[PipelineStep, Any], serves: list[AgentPipelineContextType]) -> None:
+def test_the_bodies_fit_the_walks(
+    change: dict[PipelineStep, Any], serves: list[AgentPipelineContextType]
+) -> None:
     """A step without a body, a body without a step, and what is no body are ContractErrors before anything runs."""
     made = {step: body for step, body in (bodies() | change).items() if body is not None}
     with pytest.raises(ContractError):
@@ -230,7 +263,8 @@ async def _asked() -> bool:
 
 
 @pytest.mark.parametrize(
-    ("ctx", "cancel"), [(None, None), ({}, None), (context(asking()), Event()), (context(asking()), _asked)]
+    ("ctx", "cancel"),
+    [(None, None), ({}, None), (context(asking()), Event()), (context(asking()), _asked)],
 )
 def test_what_cannot_be_run_is_refused(ctx: Any, cancel: Any) -> None:
     """A ``ctx`` that is no context, and a ``cancel`` that cannot be called, are ContractErrors."""

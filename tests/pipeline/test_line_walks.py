@@ -48,7 +48,12 @@ TURN_MISSING = "request.turn_id_present"
 )
 @pytest.mark.parametrize("blank", ["", "  "])
 def test_what_a_request_brings_tells_its_type(
-    *, session: bool, turn: bool, results: bool, blank: str, expected: AgentPipelineContextType | list[str]
+    *,
+    session: bool,
+    turn: bool,
+    results: bool,
+    blank: str,
+    expected: AgentPipelineContextType | list[str],
 ) -> None:
     """Eight combinations of session, turn and results: three types, and five requests that name what is missing."""
     envelope = Envelope(
@@ -62,12 +67,16 @@ def test_what_a_request_brings_tells_its_type(
     if isinstance(told, InvokeResult):
         assert {error.code for error in told.errors} == {InvokeCode.INVALID_REQUEST}
         assert [error.rule for error in told.errors] == expected
-        assert [error.path for error in told.errors] == [f"/envelope/{rule[8:-8]}" for rule in expected]
+        assert [error.path for error in told.errors] == [
+            f"/envelope/{rule[8:-8]}" for rule in expected
+        ]
     else:
         assert told == expected
 
 
-def context(kind: AgentPipelineContextType, *calls: AgentToolCall, answered: int = 0) -> AgentPipelineContext:
+def context(
+    kind: AgentPipelineContextType, *calls: AgentToolCall, answered: int = 0
+) -> AgentPipelineContext:
     """Make a context of a type with the calls of a reply, the first of them with results."""
     results = tuple(replace(RESULT, tool_call_id=call.tool_call_id) for call in calls[:answered])
     return AgentPipelineContext(
@@ -75,7 +84,9 @@ def context(kind: AgentPipelineContextType, *calls: AgentToolCall, answered: int
         time_stamp="2026-01-01T00:00:00Z",
         correlation_id="c",
         envelope=Envelope(org="o", user="u"),
-        outgoing_manifest=ToolCallManifest(tool_calls=calls, tool_call_results=results) if calls else None,
+        outgoing_manifest=ToolCallManifest(tool_calls=calls, tool_call_results=results)
+        if calls
+        else None,
     )
 
 
@@ -164,7 +175,9 @@ def test_an_answer_ends_the_walk(kind: AgentPipelineContextType) -> None:
         if step not in {*OPENINGS[kind], PipelineStep.LLM_CLIENT, PipelineStep.RESPONSE_BUILDER}
     ],
 )
-def test_no_walk_goes_by_a_step_of_another(kind: AgentPipelineContextType, step: PipelineStep) -> None:
+def test_no_walk_goes_by_a_step_of_another(
+    kind: AgentPipelineContextType, step: PipelineStep
+) -> None:
     """A step that is not on the walk of a type has no next step there."""
     with pytest.raises(ContractError):
         next_step(context(kind), step)

@@ -16,7 +16,14 @@ from strictreply.pipeline._validator import AgentPipelineContextValidator
 from strictreply.pipeline._values import AgentToolCall, ToolCallManifest
 from strictreply.values._errors import ContractError
 
-COUNTS = ("max_iterations", "warn_at", "suppress_at", "concurrency", "max_result_chars", "max_tokens_total")
+COUNTS = (
+    "max_iterations",
+    "warn_at",
+    "suppress_at",
+    "concurrency",
+    "max_result_chars",
+    "max_tokens_total",
+)
 NO_COUNTS: tuple[Any, ...] = (None, 2.5, 3.0, True, "4", float("nan"))
 
 UNBOUNDED = {("max_tokens_total", None)}
@@ -45,7 +52,12 @@ def spent(policy: LoopPolicy, *arguments: str) -> list[bool]:
         {"tool_timeout": float("nan")},
         {"tool_timeout": True},
         {"tool_timeout": "5"},
-        *({count: no_count} for count in COUNTS for no_count in NO_COUNTS if (count, no_count) not in UNBOUNDED),
+        *(
+            {count: no_count}
+            for count in COUNTS
+            for no_count in NO_COUNTS
+            if (count, no_count) not in UNBOUNDED
+        ),
     ],
     ids=lambda bounds: "-".join(map(str, *bounds.items())),
 )
@@ -82,14 +94,20 @@ def test_the_second_of_one_call_is_warned_of_and_the_third_is_not_run() -> None:
     """Of the same call made once, twice, three times: it runs, it runs with a warning, it does not run."""
     policy, call = LoopPolicy(), made('{"q":"a"}')
     assert spent(policy, *[call.arguments_json] * 4) == [False, False, True, True]
-    assert [policy.repeated([call] * times) for times in range(1, 4)] == [[], ["search"], ["search"]]
+    assert [policy.repeated([call] * times) for times in range(1, 4)] == [
+        [],
+        ["search"],
+        ["search"],
+    ]
 
 
 def test_calls_of_earlier_replies_count() -> None:
     """The guard counts over the whole turn, and a suppressed call counts as one that was made."""
     call = made("{}")
     assert [spent for _, spent in LoopPolicy().suppressed([call, call], [call])] == [False, True]
-    assert [spent for _, spent in LoopPolicy(warn_at=1, suppress_at=2).suppressed([call], [call])] == [True]
+    assert [
+        spent for _, spent in LoopPolicy(warn_at=1, suppress_at=2).suppressed([call], [call])
+    ] == [True]
 
 
 def test_a_repeatable_tool_may_be_called_the_same_way_again() -> None:
@@ -100,7 +118,9 @@ def test_a_repeatable_tool_may_be_called_the_same_way_again() -> None:
         "search": Tool.from_json_schema("search", {}),
     }
     turn = [poll, other] * 4
-    kept = [(call.name, spent) for call, spent in policy.suppressed(turn[4:], turn[:4], tools=tools)]
+    kept = [
+        (call.name, spent) for call, spent in policy.suppressed(turn[4:], turn[:4], tools=tools)
+    ]
     assert kept == [("status", False), ("search", True)] * 2
     assert policy.repeated(turn, tools=tools) == ["search"]
     assert policy.repeated(turn) == ["status", "search"]
@@ -118,13 +138,18 @@ def test_a_repeatable_tool_may_be_called_the_same_way_again() -> None:
         ("{}", "", False),
     ],
 )
-def test_a_signature_is_the_name_and_the_canonical_arguments(one: str, other: str, *, same: bool) -> None:
+def test_a_signature_is_the_name_and_the_canonical_arguments(
+    one: str, other: str, *, same: bool
+) -> None:
     """The order of members, spaces and escapes make no difference; the order of an array and every value do."""
     assert (signature(made(one)) == signature(made(other))) is same
     assert signature(made(one)) != signature(made(one, name="find"))
 
 
-@given(st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=4), st.randoms())
+@given(
+    st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=4),
+    st.randoms(),
+)
 def test_the_order_of_members_is_no_difference(arguments: dict[str, Any], dice: Any) -> None:
     """Equal arguments have one signature, in any order of their members."""
     members = list(arguments.items())

@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 import strictreply as sr
-from pipeline.contexts import ANSWERED, CALL, RESULT, SECOND_CALL, SECOND_RESULT, Case, case, changed, codes, plain
+from pipeline.contexts import (
+    ANSWERED,
+    CALL,
+    RESULT,
+    SECOND_CALL,
+    SECOND_RESULT,
+    Case,
+    case,
+    changed,
+    codes,
+    plain,
+)
 from strictreply.pipeline._invoke_result import InvokeError
 from strictreply.pipeline._validator import AgentPipelineContextValidator
 from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
@@ -19,7 +30,9 @@ from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, Too
 VALIDATOR = AgentPipelineContextValidator()
 LENIENT = AgentPipelineContextValidator(allow_error_results=True)
 TOOLS = {
-    "toolA": sr.Tool.from_json_schema("toolA", {"properties": {"a": {"type": "number"}}, "required": ["a"]}),
+    "toolA": sr.Tool.from_json_schema(
+        "toolA", {"properties": {"a": {"type": "number"}}, "required": ["a"]}
+    ),
     "toolB": sr.Tool.from_json_schema("toolB", {"properties": {"b": {"type": "string"}}}),
 }
 KNOWING = AgentPipelineContextValidator(tools=TOOLS)
@@ -47,17 +60,23 @@ CASES: dict[str, Case] = {
     "manifest.result_readable": case(ANSWERED, {"/tool_call_results/0/result_json": "{bad"}),
     "manifest.tool_declared": case(ANSWERED, RENAMED, tools=TOOLS),
     "manifest.arguments_readable": case(ANSWERED, {"/tool_calls/0/arguments_json": "[1]"}),
-    "manifest.arguments_fit": case(ANSWERED, {"/tool_calls/0/arguments_json": '{"a": "x"}'}, tools=TOOLS),
+    "manifest.arguments_fit": case(
+        ANSWERED, {"/tool_calls/0/arguments_json": '{"a": "x"}'}, tools=TOOLS
+    ),
 }
 """For each rule of a manifest one that breaks it alone."""
 
 
-def told(changes: dict[str, Any], validator: AgentPipelineContextValidator = VALIDATOR) -> list[InvokeError]:
+def told(
+    changes: dict[str, Any], validator: AgentPipelineContextValidator = VALIDATOR
+) -> list[InvokeError]:
     """Judge the valid manifest with some members changed."""
     return list(validator.validate_tool_call_manifest(changed(ANSWERED, changes)).errors)
 
 
-def one(changes: dict[str, Any], validator: AgentPipelineContextValidator = VALIDATOR) -> InvokeError:
+def one(
+    changes: dict[str, Any], validator: AgentPipelineContextValidator = VALIDATOR
+) -> InvokeError:
     """Judge a manifest that has one error."""
     (error,) = told(changes, validator)
     return error
@@ -73,12 +92,17 @@ def test_two_calls_with_their_results_are_valid() -> None:
 
 
 @pytest.mark.parametrize(
-    ("calls", "results"), [((CALL,), ()), ((), (RESULT,)), ((CALL, SECOND_CALL), (RESULT,)), ((CALL,), (RESULT,) * 2)]
+    ("calls", "results"),
+    [((CALL,), ()), ((), (RESULT,)), ((CALL, SECOND_CALL), (RESULT,)), ((CALL,), (RESULT,) * 2)],
 )
 @pytest.mark.req("P52")
 def test_there_are_as_many_results_as_calls(calls: Any, results: Any) -> None:
     """More of the one than of the other is COUNT_MISMATCH; pairs are compared when there are as many."""
-    found = codes(VALIDATOR.validate_tool_call_manifest(ToolCallManifest(tool_calls=calls, tool_call_results=results)))
+    found = codes(
+        VALIDATOR.validate_tool_call_manifest(
+            ToolCallManifest(tool_calls=calls, tool_call_results=results)
+        )
+    )
     assert found[0] == "COUNT_MISMATCH"
     assert not {"ID_MISMATCH", "ORDER_MISMATCH", "NAME_MISMATCH"} & set(found)
 
@@ -87,7 +111,12 @@ def test_there_are_as_many_results_as_calls(calls: Any, results: Any) -> None:
 def test_swapped_results_are_told_at_the_first_place() -> None:
     """The right results in another order are one error, at index 0."""
     error = one({"/tool_call_results": (SECOND_RESULT, RESULT)})
-    assert (error.code, error.index, error.tool_call_id, error.result_id) == ("ORDER_MISMATCH", 0, "tc1", "tc2")
+    assert (error.code, error.index, error.tool_call_id, error.result_id) == (
+        "ORDER_MISMATCH",
+        0,
+        "tc1",
+        "tc2",
+    )
 
 
 @pytest.mark.parametrize("other", ["TC1", "tc1 ", "tc9"])
@@ -95,7 +124,12 @@ def test_swapped_results_are_told_at_the_first_place() -> None:
 def test_ids_are_compared_letter_by_letter(other: str) -> None:
     """Another id, be it by its capitals alone, is ID_MISMATCH with both ids."""
     error = one({"/tool_call_results/0/tool_call_id": other})
-    assert (error.code, error.index, error.tool_call_id, error.result_id) == ("ID_MISMATCH", 0, "tc1", other)
+    assert (error.code, error.index, error.tool_call_id, error.result_id) == (
+        "ID_MISMATCH",
+        0,
+        "tc1",
+        other,
+    )
     assert error.path == "/tool_calls/0/tool_call_id"
 
 
@@ -103,7 +137,12 @@ def test_ids_are_compared_letter_by_letter(other: str) -> None:
 def test_names_are_compared_where_the_ids_agree() -> None:
     """Another name for the same id is NAME_MISMATCH with the id and both names (X20: names, not kinds)."""
     error = one({"/tool_call_results/0/name": "toolB"})
-    assert (error.code, error.tool_call_id, error.name, error.result_name) == ("NAME_MISMATCH", "tc1", "toolA", "toolB")
+    assert (error.code, error.tool_call_id, error.name, error.result_name) == (
+        "NAME_MISMATCH",
+        "tc1",
+        "toolA",
+        "toolB",
+    )
     assert "toolB" not in error.message
     assert one({"/tool_call_results/0/name": "TOOLA"}).code == "NAME_MISMATCH"
 
@@ -120,7 +159,9 @@ def test_every_result_holds_a_json_text(text: object) -> None:
 @pytest.mark.req("P57")
 def test_a_failure_tells_its_call_and_why() -> None:
     """The error has the id, the name and, as its reason, the error of the result; its words hold none of them."""
-    error = one({"/tool_call_results/0/result_json": None, "/tool_call_results/0/error_message": "boom"})
+    error = one(
+        {"/tool_call_results/0/result_json": None, "/tool_call_results/0/error_message": "boom"}
+    )
     assert (error.tool_call_id, error.name, error.reason) == ("tc1", "toolA", "boom")
     assert "boom" not in error.message
     assert "boom" not in repr(error)
@@ -162,7 +203,11 @@ def test_a_blank_id_or_name_is_told_by_its_member(side: str, blank: object) -> N
     assert (without_id.code, without_id.index) == ("TOOL_CALL_ID_MISSING", 1)
     assert (without_id.path, without_id.name) == (f"/{side}/1/tool_call_id", "toolB")
     without_name = one({f"/{side}/0/name": blank})
-    assert (without_name.code, without_name.index, without_name.tool_call_id) == ("NAME_MISSING", 0, "tc1")
+    assert (without_name.code, without_name.index, without_name.tool_call_id) == (
+        "NAME_MISSING",
+        0,
+        "tc1",
+    )
 
 
 @pytest.mark.req("P59")
@@ -171,7 +216,9 @@ def test_all_errors_come_or_the_first() -> None:
     assert len(told({"/tool_call_results/0/result_json": None})) == 1
     both = {"/tool_call_results/0/result_json": None, "/tool_call_results/1/result_json": None}
     assert [error.index for error in told(both)] == [0, 1]
-    assert [error.index for error in told(both, AgentPipelineContextValidator(first_only=True))] == [0]
+    assert [
+        error.index for error in told(both, AgentPipelineContextValidator(first_only=True))
+    ] == [0]
 
 
 @pytest.mark.req("P60")
@@ -179,7 +226,9 @@ def test_no_two_calls_have_one_id() -> None:
     """The same id twice on both sides is one DUPLICATE_ID, at the second place."""
     error = one({"/tool_calls/1/tool_call_id": "tc1", "/tool_call_results/1/tool_call_id": "tc1"})
     assert (error.code, error.index, error.tool_call_id) == ("DUPLICATE_ID", 1, "tc1")
-    assert "DUPLICATE_ID" in [error.code for error in told({"/tool_call_results/1/tool_call_id": "tc1"})]
+    assert "DUPLICATE_ID" in [
+        error.code for error in told({"/tool_call_results/1/tool_call_id": "tc1"})
+    ]
 
 
 @pytest.mark.parametrize(
@@ -200,7 +249,9 @@ def test_a_result_is_json_to_the_reader_of_replies(text: str, issue: str) -> Non
     assert error.issues[0].path.startswith("/tool_call_results/0/result_json")
 
 
-@pytest.mark.parametrize("text", ["null", "0", '"text"', "[]", '{"error": {"message": "boom"}}', " {} "])
+@pytest.mark.parametrize(
+    "text", ["null", "0", '"text"', "[]", '{"error": {"message": "boom"}}', " {} "]
+)
 @pytest.mark.req("P61")
 def test_any_json_value_is_a_result(text: str) -> None:
     """Scalars, lists and objects are results; X11: a failure told as JSON is one, too."""
@@ -226,7 +277,9 @@ def test_arguments_are_held_to_the_tool(text: object, code: str, issue: str, pat
     """With the tools given, arguments that do not fit are told by the issues that a reply would get, at their place."""
     error = one({"/tool_calls/0/arguments_json": text}, KNOWING)
     assert (error.code, error.index, error.tool_call_id, error.name) == (code, 0, "tc1", "toolA")
-    assert [(each.code, each.path) for each in error.issues] == [(issue, f"/tool_calls/0/arguments_json{path}")]
+    assert [(each.code, each.path) for each in error.issues] == [
+        (issue, f"/tool_calls/0/arguments_json{path}")
+    ]
 
 
 @pytest.mark.req("P62")
@@ -255,7 +308,9 @@ def test_arguments_are_judged_as_those_of_a_reply() -> None:
             ToolCallManifest(tool_calls=(call,), tool_call_results=(RESULT,))
         ).errors
         at, of_reply = "/tool_calls/0/arguments_json", "/tool_calls/0/function/arguments"
-        assert [replace(issue, path=issue.path.replace(of_reply, at)) for issue in verdict.issues] == list(error.issues)
+        assert [
+            replace(issue, path=issue.path.replace(of_reply, at)) for issue in verdict.issues
+        ] == list(error.issues)
 
 
 @pytest.mark.req("P62")
@@ -270,7 +325,10 @@ def test_a_call_names_a_declared_tool() -> None:
     """With the tools given, another name is UNKNOWN_TOOL; without them every name is as good."""
     assert (one(RENAMED, KNOWING).code, one(RENAMED, KNOWING).name) == ("UNKNOWN_TOOL", "toolC")
     assert told(RENAMED) == []
-    assert codes(AgentPipelineContextValidator(tools={}).validate_tool_call_manifest(ANSWERED)) == ["UNKNOWN_TOOL"] * 2
+    assert (
+        codes(AgentPipelineContextValidator(tools={}).validate_tool_call_manifest(ANSWERED))
+        == ["UNKNOWN_TOOL"] * 2
+    )
 
 
 @pytest.mark.req("P63")
@@ -294,7 +352,10 @@ def test_a_result_holds_one_of_json_and_error(
     result_json: str | None, error_message: str | None, published: list[str], allowed: list[str]
 ) -> None:
     """X11: as published each result holds JSON; with allow_error_results exactly one of JSON and an error."""
-    changes = {"/tool_call_results/0/result_json": result_json, "/tool_call_results/0/error_message": error_message}
+    changes = {
+        "/tool_call_results/0/result_json": result_json,
+        "/tool_call_results/0/error_message": error_message,
+    }
     assert [error.code for error in told(changes)] == published
     assert [error.code for error in told(changes, LENIENT)] == allowed
 
@@ -302,18 +363,25 @@ def test_a_result_holds_one_of_json_and_error(
 IDS = st.sampled_from(["a", "b", "A", "", " ", "c"])
 NAMES = st.sampled_from(["f", "g", ""])
 CALLS = st.builds(AgentToolCall, tool_call_id=IDS, name=NAMES, arguments_json=st.just("{}"))
-RESULTS = st.builds(AgentToolCallResult, tool_call_id=IDS, name=NAMES, result_json=st.sampled_from(["1", None, "{"]))
+RESULTS = st.builds(
+    AgentToolCallResult, tool_call_id=IDS, name=NAMES, result_json=st.sampled_from(["1", None, "{"])
+)
 
 
 @given(
-    st.builds(ToolCallManifest, tool_calls=st.lists(CALLS).map(tuple), tool_call_results=st.lists(RESULTS).map(tuple))
+    st.builds(
+        ToolCallManifest,
+        tool_calls=st.lists(CALLS).map(tuple),
+        tool_call_results=st.lists(RESULTS).map(tuple),
+    )
 )
 @pytest.mark.req("P52", "P53", "P54", "P55", "P56", "P60")
 def test_valid_is_what_the_definition_says(manifest: ToolCallManifest) -> None:
     """Any manifest is valid exactly when section 5 says so: same count, order, ids, names, unique, all with JSON."""
     calls, results = manifest.tool_calls, manifest.tool_call_results
     valid = (
-        [(call.tool_call_id, call.name) for call in calls] == [(each.tool_call_id, each.name) for each in results]
+        [(call.tool_call_id, call.name) for call in calls]
+        == [(each.tool_call_id, each.name) for each in results]
         and all(call.tool_call_id.strip() and call.name for call in calls)
         and len({call.tool_call_id for call in calls}) == len(calls)
         and all(result.result_json == "1" for result in results)

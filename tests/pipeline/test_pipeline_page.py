@@ -9,7 +9,12 @@ from itertools import pairwise
 import pytest
 
 from pages import Page
-from strictreply.pipeline import AgentPipelineContextType, AgentPipelineContextValidator, InvokeCode, PipelineStep
+from strictreply.pipeline import (
+    AgentPipelineContextType,
+    AgentPipelineContextValidator,
+    InvokeCode,
+    PipelineStep,
+)
 from strictreply.pipeline._line import OPENINGS, ROUND
 from strictreply.pipeline._rule import ValidatorOptions
 from strictreply.pipeline._validator import step_of
@@ -64,7 +69,10 @@ def test_the_table_of_methods_is_that_of_the_code() -> None:
 
 def test_the_table_of_options_is_that_of_the_code() -> None:
     """Each option of the validator stands in the table, in order, with its default."""
-    told = [(name.strip("`"), default.strip("`")) for name, default, _ in PAGE.table("never in `message`")]
+    told = [
+        (name.strip("`"), default.strip("`"))
+        for name, default, _ in PAGE.table("never in `message`")
+    ]
     assert told == [(field.name, str(field.default)) for field in fields(ValidatorOptions)]
 
 
@@ -72,4 +80,6 @@ def test_every_code_of_the_page_exists() -> None:
     """Every error code on the page exists."""
     known = {code.value for code in InvokeCode} | {step.name for step in PipelineStep} | {"RULESET"}
     prose = re.sub(r"```.*?```", "", PAGE.text, flags=re.DOTALL)
-    assert {word for word in re.findall(r"`([A-Z][A-Z_]{3,})`", prose) if word not in known} == set()
+    assert {
+        word for word in re.findall(r"`([A-Z][A-Z_]{3,})`", prose) if word not in known
+    } == set()

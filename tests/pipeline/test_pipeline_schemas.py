@@ -16,7 +16,9 @@ from strictreply.pipeline._values import PipelineStep
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "schemas" / "pipeline"
-SCHEMAS: dict[str, dict[str, Any]] = runpy.run_path(str(ROOT / "tools" / "write_schemas.py"))["pipeline_schemas"]()
+SCHEMAS: dict[str, dict[str, Any]] = runpy.run_path(str(ROOT / "tools" / "write_schemas.py"))[
+    "pipeline_schemas"
+]()
 VALIDATOR = AgentPipelineContextValidator()
 
 
@@ -28,7 +30,9 @@ def fits(name: str, value: object) -> bool:
 
 def test_the_files_are_what_the_code_makes() -> None:
     """``python tools/write_schemas.py`` would change nothing."""
-    files = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in FOLDER.glob("*.json")}
+    files = {
+        path.stem: json.loads(path.read_text(encoding="utf-8")) for path in FOLDER.glob("*.json")
+    }
     assert files == SCHEMAS
 
 
@@ -43,7 +47,9 @@ def test_each_is_a_schema_of_draft_2020_12(name: str) -> None:
 def test_words_are_for_readers_of_any_language(name: str) -> None:
     """No description holds markup of Python's documentation or its word for null; only the whole has a title."""
     written = json.dumps({key: value for key, value in SCHEMAS[name].items() if key != "title"})
-    assert not any(mark in written for mark in ("``", ":class:", ":data:", ":meth:", "None", '"title": "'))
+    assert not any(
+        mark in written for mark in ("``", ":class:", ":data:", ":meth:", "None", '"title": "')
+    )
 
 
 @pytest.mark.parametrize("step", PipelineStep)
@@ -65,7 +71,11 @@ def test_manifests_responses_and_results_fit() -> None:
     assert fits("tool-call-manifest", manifest.to_dict())
     for ctx in (before(PipelineStep.RESPONSE_BUILDER), waiting()):
         assert fits("agent-response", response_of(ctx).to_dict())
-    bad: list[Any] = [None, {"type": 99}, {"tool_calls": [{"arguments_json": "{"}], "tool_call_results": [{}]}]
+    bad: list[Any] = [
+        None,
+        {"type": 99},
+        {"tool_calls": [{"arguments_json": "{"}], "tool_call_results": [{}]},
+    ]
     for content in bad:
         assert fits("invoke-result", VALIDATOR.validate_core(content).to_dict())
         assert fits("invoke-result", VALIDATOR.validate_tool_call_manifest(content).to_dict())
@@ -85,4 +95,6 @@ def test_what_is_no_context_does_not_fit() -> None:
     for change in changes:
         assert not fits("agent-pipeline-context", told | change)
     for name in ("type", "time_stamp", "correlation_id", "envelope"):
-        assert not fits("agent-pipeline-context", {key: value for key, value in told.items() if key != name})
+        assert not fits(
+            "agent-pipeline-context", {key: value for key, value in told.items() if key != name}
+        )

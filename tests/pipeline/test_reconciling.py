@@ -27,10 +27,14 @@ def call(number: int, *, client: bool = True, approval: bool = False) -> AgentTo
 
 def answer(number: int, **members: Any) -> AgentToolCallResult:
     """Make a result for the call tc<number>, by default a good one."""
-    return AgentToolCallResult(tool_call_id=f"tc{number}", name=f"tool{number}", **(members or {"result_json": "1"}))
+    return AgentToolCallResult(
+        tool_call_id=f"tc{number}", name=f"tool{number}", **(members or {"result_json": "1"})
+    )
 
 
-def errors(manifest: ToolCallManifest, *results: AgentToolCallResult, **options: Any) -> tuple[InvokeError, ...]:
+def errors(
+    manifest: ToolCallManifest, *results: AgentToolCallResult, **options: Any
+) -> tuple[InvokeError, ...]:
     """Return the errors of a reconciliation that must fail; the manifest stays as it was."""
     before = manifest.to_json()
     result = reconcile(manifest, results, **options)
@@ -48,7 +52,9 @@ MIXED = ToolCallManifest(
 @pytest.mark.req("P65")
 def test_all_six_faults_are_told_at_once() -> None:
     """One submission with every fault yields six errors with the index, the id and the name of each."""
-    told = errors(MIXED, answer(1), answer(1), answer(9), answer(2), answer(3), answer(4, execution_ms=1))
+    told = errors(
+        MIXED, answer(1), answer(1), answer(9), answer(2), answer(3), answer(4, execution_ms=1)
+    )
     assert [(error.code, error.index, error.tool_call_id, error.name) for error in told] == [
         (InvokeCode.DUPLICATE_ID, 1, "tc1", "tool1"),
         (InvokeCode.UNKNOWN_CALL, 2, "tc9", "tool9"),
@@ -57,13 +63,31 @@ def test_all_six_faults_are_told_at_once() -> None:
         (InvokeCode.EMPTY_RESULT, 5, "tc4", "tool4"),
         (InvokeCode.MISSING_RESULT, 4, "tc5", "tool5"),
     ]
-    assert [error.path for error in told[-2:]] == ["/envelope/tool_results/5", "/tool_call_manifest/tool_calls/4"]
+    assert [error.path for error in told[-2:]] == [
+        "/envelope/tool_results/5",
+        "/tool_call_manifest/tool_calls/4",
+    ]
 
 
 ALONE: list[tuple[str, tuple[AgentToolCallResult, ...], InvokeCode, str]] = [
-    ("twice", (answer(1), answer(4), answer(5), answer(1)), InvokeCode.DUPLICATE_ID, "reconcile.duplicate_id"),
-    ("extra", (answer(1), answer(4), answer(5), answer(9)), InvokeCode.UNKNOWN_CALL, "reconcile.unknown_call"),
-    ("ours", (answer(1), answer(4), answer(5), answer(2)), InvokeCode.NOT_CLIENT_CALL, "reconcile.not_client_call"),
+    (
+        "twice",
+        (answer(1), answer(4), answer(5), answer(1)),
+        InvokeCode.DUPLICATE_ID,
+        "reconcile.duplicate_id",
+    ),
+    (
+        "extra",
+        (answer(1), answer(4), answer(5), answer(9)),
+        InvokeCode.UNKNOWN_CALL,
+        "reconcile.unknown_call",
+    ),
+    (
+        "ours",
+        (answer(1), answer(4), answer(5), answer(2)),
+        InvokeCode.NOT_CLIENT_CALL,
+        "reconcile.not_client_call",
+    ),
     (
         "answered",
         (answer(1), answer(4), answer(5), answer(3)),
@@ -87,8 +111,12 @@ ALONE: list[tuple[str, tuple[AgentToolCallResult, ...], InvokeCode, str]] = [
 
 
 @pytest.mark.req("P65")
-@pytest.mark.parametrize(("results", "code", "rule"), [row[1:] for row in ALONE], ids=[row[0] for row in ALONE])
-def test_each_fault_alone_is_one_error(results: tuple[AgentToolCallResult, ...], code: InvokeCode, rule: str) -> None:
+@pytest.mark.parametrize(
+    ("results", "code", "rule"), [row[1:] for row in ALONE], ids=[row[0] for row in ALONE]
+)
+def test_each_fault_alone_is_one_error(
+    results: tuple[AgentToolCallResult, ...], code: InvokeCode, rule: str
+) -> None:
     """Each fault by itself yields its code and its rule, and nothing else."""
     assert [(error.code, error.rule) for error in errors(MIXED, *results)] == [(code, rule)]
 
@@ -98,9 +126,19 @@ def test_good_results_stand_in_the_order_of_the_calls() -> None:
     """Whatever order they come in, results end up pairwise with their calls; those that are there stay."""
     done = reconcile(MIXED, [answer(5), answer(1, result_json="7"), answer(4)])
     assert isinstance(done, ToolCallManifest)
-    assert [result.tool_call_id for result in done.tool_call_results] == ["tc1", "tc2", "tc3", "tc4", "tc5"]
+    assert [result.tool_call_id for result in done.tool_call_results] == [
+        "tc1",
+        "tc2",
+        "tc3",
+        "tc4",
+        "tc5",
+    ]
     assert done.tool_call_results[1:3] == MIXED.tool_call_results
-    assert (done.tool_call_results[0].result_json, done.tool_calls, done.pending) == ("7", MIXED.tool_calls, ())
+    assert (done.tool_call_results[0].result_json, done.tool_calls, done.pending) == (
+        "7",
+        MIXED.tool_calls,
+        (),
+    )
 
 
 def test_a_call_of_ours_may_wait_on() -> None:
@@ -178,8 +216,13 @@ def test_a_decision_beside_an_error_is_none() -> None:
 
 def test_the_first_fault_of_an_entry_is_reported_whatever_it_holds() -> None:
     """A result that no call waits for is refused as such, also when its text is no text."""
-    told = errors(MIXED, answer(2, result_json=5), answer(3, result_json=5), answer(1), answer(4), answer(5))
-    assert [error.code for error in told] == [InvokeCode.NOT_CLIENT_CALL, InvokeCode.ALREADY_ANSWERED]
+    told = errors(
+        MIXED, answer(2, result_json=5), answer(3, result_json=5), answer(1), answer(4), answer(5)
+    )
+    assert [error.code for error in told] == [
+        InvokeCode.NOT_CLIENT_CALL,
+        InvokeCode.ALREADY_ANSWERED,
+    ]
 
 
 @st.composite
@@ -188,12 +231,16 @@ def submissions(draw: st.DrawFn) -> tuple[ToolCallManifest, list[AgentToolCallRe
     calls = [call(number, client=draw(st.booleans())) for number in range(draw(st.integers(0, 5)))]
     there = [answer(int(one.tool_call_id[2:])) for one in calls if draw(st.booleans())]
     sent = draw(st.lists(st.integers(0, 6), max_size=7))
-    return ToolCallManifest(tool_calls=tuple(calls), tool_call_results=tuple(there)), [answer(one) for one in sent]
+    return ToolCallManifest(tool_calls=tuple(calls), tool_call_results=tuple(there)), [
+        answer(one) for one in sent
+    ]
 
 
 @pytest.mark.req("P65")
 @given(submissions())
-def test_a_result_is_never_put_to_another_call(case: tuple[ToolCallManifest, list[AgentToolCallResult]]) -> None:
+def test_a_result_is_never_put_to_another_call(
+    case: tuple[ToolCallManifest, list[AgentToolCallResult]],
+) -> None:
     """An accepted submission answers every call of the client once, by its own id; a refused one changes nothing."""
     manifest, results = case
     before = manifest.to_json()
@@ -203,6 +250,8 @@ def test_a_result_is_never_put_to_another_call(case: tuple[ToolCallManifest, lis
     fits = sorted(result.tool_call_id for result in results) == sorted(waiting)
     assert isinstance(done, ToolCallManifest) == fits
     if isinstance(done, ToolCallManifest):
-        expected = {result.tool_call_id: result for result in (*manifest.tool_call_results, *results)}
+        expected = {
+            result.tool_call_id: result for result in (*manifest.tool_call_results, *results)
+        }
         order = [one.tool_call_id for one in manifest.tool_calls if one.tool_call_id in expected]
         assert done.tool_call_results == tuple(expected[one] for one in order)

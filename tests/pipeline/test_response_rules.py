@@ -6,7 +6,19 @@ from typing import Any
 
 import pytest
 
-from pipeline.contexts import CALL, RESULT, Case, before, built, case, changed, codes, plain, response_of, waiting
+from pipeline.contexts import (
+    CALL,
+    RESULT,
+    Case,
+    before,
+    built,
+    case,
+    changed,
+    codes,
+    plain,
+    response_of,
+    waiting,
+)
 from strictreply.pipeline._invoke_result import InvokeError
 from strictreply.pipeline._validator import AgentPipelineContextValidator
 from strictreply.pipeline._values import PipelineStep, ResponseKind
@@ -47,7 +59,10 @@ def told(response: Any) -> list[InvokeError]:
 
 def broken(response: Any, changes: dict[str, Any]) -> list[tuple[str, str]]:
     """Judge a response with some members changed; give the code and the member of each error."""
-    return [(error.code, error.path.removeprefix("/built/response")) for error in told(changed(response, changes))]
+    return [
+        (error.code, error.path.removeprefix("/built/response"))
+        for error in told(changed(response, changes))
+    ]
 
 
 @pytest.mark.parametrize("response", [FINAL, CONTINUATION, WITH_RESULT])
@@ -86,7 +101,9 @@ def test_every_response_says_where_it_belongs(response: Any, member: str, code: 
 @pytest.mark.req("P47")
 def test_a_final_response_has_a_text(text: object) -> None:
     """A final response without a text that says something is an error."""
-    assert broken(FINAL, {"/primary_output_text": text}) == [("OUTPUT_TEXT_MISSING", "/primary_output_text")]
+    assert broken(FINAL, {"/primary_output_text": text}) == [
+        ("OUTPUT_TEXT_MISSING", "/primary_output_text")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +155,9 @@ def test_a_continuation_has_a_call(calls: object) -> None:
     ],
 )
 @pytest.mark.req("P48")
-def test_a_continuation_holds_nothing_of_a_final_response(member: str, empty: object, filled: object) -> None:
+def test_a_continuation_holds_nothing_of_a_final_response(
+    member: str, empty: object, filled: object
+) -> None:
     """Each of the five is forbidden, even when it is there and empty; the continuation's message is allowed."""
     for value in (empty, filled):
         assert broken(CONTINUATION, {f"/{member}": value}) == [("FORBIDDEN_MEMBER", f"/{member}")]
@@ -180,7 +199,9 @@ def test_a_call_has_its_three_members(member: str, value: object, code: str) -> 
     ],
 )
 @pytest.mark.req("P50")
-def test_a_result_has_an_id_a_time_and_one_outcome(changes: dict[str, Any], expected: list[str]) -> None:
+def test_a_result_has_an_id_a_time_and_one_outcome(
+    changes: dict[str, Any], expected: list[str]
+) -> None:
     """A tool that failed is a valid result (X11); both outcomes, neither, and a time that is none are errors."""
     members = {f"/tool_results/0/{name}": value for name, value in changes.items()}
     assert [code for code, _ in broken(WITH_RESULT, members)] == expected
@@ -205,7 +226,15 @@ def test_allowed_members_are_of_their_kind(response: Any, member: str, value: ob
 def test_errors_of_a_response_add_up() -> None:
     """Several faults of one response come together; what members hold is judged when they are allowed to be there."""
     result = VALIDATOR.validate_post_step(
-        built(before(BUILDER), {"kind": "client_tool_continuation", "turn_id": "t1", "tool_calls": [], "files": [5]}),
+        built(
+            before(BUILDER),
+            {"kind": "client_tool_continuation", "turn_id": "t1", "tool_calls": [], "files": [5]},
+        ),
         BUILDER,
     )
-    assert codes(result) == ["RESPONSE_SESSION_ID", "RESPONSE_MODE", "TOOL_CALLS_MISSING", "FORBIDDEN_MEMBER"]
+    assert codes(result) == [
+        "RESPONSE_SESSION_ID",
+        "RESPONSE_MODE",
+        "TOOL_CALLS_MISSING",
+        "FORBIDDEN_MEMBER",
+    ]

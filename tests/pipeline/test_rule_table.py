@@ -31,7 +31,9 @@ def test_every_rule_has_its_case_and_every_case_its_rule() -> None:
 @pytest.mark.req("P9")
 def test_the_table_covers_every_section() -> None:
     """Each section that states rules has rows; the RequestHandler's states the core again, and says so by its step."""
-    core_again = {each.section for each in STEPS.values() if each.post == ()} - {rule.section for rule in list_rules()}
+    core_again = {each.section for each in STEPS.values() if each.post == ()} - {
+        rule.section for rule in list_rules()
+    }
     assert {rule.section for rule in list_rules()} == SECTIONS - {"4.1"}
     assert core_again == {"4.1", ""}
 
@@ -56,7 +58,9 @@ def test_a_rule_that_holds_gives_nothing(name: str) -> None:
         assert rules(judged(rule, good, **case.options)) == []
 
 
-@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.profile == "extended"])
+@pytest.mark.parametrize(
+    "name", [name for name, rule in RULES.items() if rule.profile == "extended"]
+)
 @pytest.mark.req("P25", "P51")
 def test_what_only_the_implementation_asks_is_not_asked_as_published(name: str) -> None:
     """X21: a rule of the extended profile is broken in silence unless that profile is chosen."""
@@ -69,7 +73,14 @@ def test_the_published_rules_are_not_options() -> None:
     assert [
         name
         for name in published
-        if set(rules(judged(RULES[name], CASES[name].bad, **{**CASES[name].options, "profile": "extended"}))) != {name}
+        if set(
+            rules(
+                judged(
+                    RULES[name], CASES[name].bad, **{**CASES[name].options, "profile": "extended"}
+                )
+            )
+        )
+        != {name}
     ] == []
 
 

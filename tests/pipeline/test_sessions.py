@@ -60,10 +60,17 @@ def test_an_empty_store_has_nothing(store: SessionStore) -> None:
 
 def test_what_is_saved_is_read_back(store: SessionStore) -> None:
     """A session and a turn come back equal, the turn as the session's last."""
-    session = replace(NEW, mode="support", messages=({"role": "user", "content": "Grüße \N{SNOWMAN}"},))
-    turn = Turn(id="t1", iterations=2, messages=({"role": "assistant", "content": None},), tool_calls=CALLS)
+    session = replace(
+        NEW, mode="support", messages=({"role": "user", "content": "Grüße \N{SNOWMAN}"},)
+    )
+    turn = Turn(
+        id="t1", iterations=2, messages=({"role": "assistant", "content": None},), tool_calls=CALLS
+    )
     store.save(session, turn)
-    assert (store.session("s"), store.turn("s", "t1")) == (replace(session, last_turn_id="t1"), turn)
+    assert (store.session("s"), store.turn("s", "t1")) == (
+        replace(session, last_turn_id="t1"),
+        turn,
+    )
     assert refused(store, "a") is InvokeCode.NOT_FOUND
 
 
@@ -101,7 +108,9 @@ def test_a_new_session_takes_no_name_that_is_taken(store: SessionStore) -> None:
 def test_a_conflict_is_found_before_the_manifest_that_waits_is_read(store: SessionStore) -> None:
     """A save of a session that moved on is a SessionConflict, also when what waits there cannot be read any more."""
     unreadable: Any = 5
-    store.save(NEW, FIRST, waiting=ToolCallManifest(tool_calls=(replace(CALLS[0], name=unreadable),)))
+    store.save(
+        NEW, FIRST, waiting=ToolCallManifest(tool_calls=(replace(CALLS[0], name=unreadable),))
+    )
     with pytest.raises(SessionConflict):
         store.save(NEW, Turn(id="t2"))
 
@@ -109,7 +118,11 @@ def test_a_conflict_is_found_before_the_manifest_that_waits_is_read(store: Sessi
 def test_a_conflict_is_picklable() -> None:
     """A conflict reaches another process with its fields."""
     again = pickle.loads(pickle.dumps(SessionConflict("s", "t")))  # noqa: S301 - our own bytes
-    assert (again.session_id, again.turn_id, again.errors[0].code) == ("s", "t", InvokeCode.SESSION_CONFLICT)
+    assert (again.session_id, again.turn_id, again.errors[0].code) == (
+        "s",
+        "t",
+        InvokeCode.SESSION_CONFLICT,
+    )
 
 
 @pytest.mark.req("P66")
@@ -119,7 +132,10 @@ def test_a_manifest_is_answered_once(store: SessionStore) -> None:
     claim = held(store, "a")
     assert (claim.manifest_id, claim.holder, claim.manifest) == ("s.t1", "a", WAITING)
     store.save(kept(store), replace(FIRST, iterations=1), consumed=claim)
-    assert (refused(store, "a"), refused(store, "b")) == (InvokeCode.ALREADY_CONSUMED, InvokeCode.ALREADY_CONSUMED)
+    assert (refused(store, "a"), refused(store, "b")) == (
+        InvokeCode.ALREADY_CONSUMED,
+        InvokeCode.ALREADY_CONSUMED,
+    )
 
 
 @pytest.mark.req("P66")
@@ -234,11 +250,17 @@ def test_a_session_can_be_deleted(store: SessionStore) -> None:
     store.save(NEW, FIRST, waiting=WAITING)
     for _ in range(2):
         store.delete("s")
-        assert (store.session("s"), store.turn("s", "t1"), refused(store, "a")) == (None, None, InvokeCode.NOT_FOUND)
+        assert (store.session("s"), store.turn("s", "t1"), refused(store, "a")) == (
+            None,
+            None,
+            InvokeCode.NOT_FOUND,
+        )
 
 
 @pytest.mark.parametrize("waiting", [None, WAITING])
-def test_a_saved_turn_is_changed_by_its_holder_alone(store: SessionStore, waiting: ToolCallManifest | None) -> None:
+def test_a_saved_turn_is_changed_by_its_holder_alone(
+    store: SessionStore, waiting: ToolCallManifest | None
+) -> None:
     """Without the claim on its manifest nobody saves a turn anew, whether it waits or is finished."""
     store.save(NEW, FIRST, waiting=waiting)
     unheld = SessionClaim(manifest_id="s.t1", holder="a", manifest=WAITING)
@@ -285,7 +307,9 @@ def test_one_of_many_threads_gets_the_claim(store: SessionStore) -> None:
     assert len(got) == 8
 
 
-@pytest.mark.parametrize("make", [MemorySessionStore, lambda **options: SQLiteSessionStore("unused.db", **options)])
+@pytest.mark.parametrize(
+    "make", [MemorySessionStore, lambda **options: SQLiteSessionStore("unused.db", **options)]
+)
 def test_claims_must_last(make: Callable[..., SessionStore]) -> None:
     """A claim that lapses at once is refused when it is declared."""
     with pytest.raises(ContractError):
@@ -294,7 +318,8 @@ def test_claims_must_last(make: Callable[..., SessionStore]) -> None:
 
 OPERATIONS = st.lists(
     st.tuples(
-        st.sampled_from(["claim", "release", "finish", "wait again", "follow on", "lapse"]), st.sampled_from("abc")
+        st.sampled_from(["claim", "release", "finish", "wait again", "follow on", "lapse"]),
+        st.sampled_from("abc"),
     ),
     max_size=14,
 )

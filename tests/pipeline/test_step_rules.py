@@ -78,17 +78,31 @@ CASES: dict[str, Case] = {
     "agent_context_resolver.pre.session_null": case(before(RESOLVER), A_SESSION),
     "agent_context_resolver.pre.turn_null": case(before(RESOLVER), A_TURN),
     "agent_context_resolver.post.agent_context_populated": case(after(RESOLVER), NO_AGENT),
-    "agent_context_resolver.post.conversation_context_populated": case(after(RESOLVER), NO_CONVERSATION),
-    "client_tool_call_session_restorer.pre.path": Case(before(CLIENT_RESTORER), received(FOLLOW_ON)),
+    "agent_context_resolver.post.conversation_context_populated": case(
+        after(RESOLVER), NO_CONVERSATION
+    ),
+    "client_tool_call_session_restorer.pre.path": Case(
+        before(CLIENT_RESTORER), received(FOLLOW_ON)
+    ),
     "client_tool_call_session_restorer.pre.session_null": case(before(CLIENT_RESTORER), A_SESSION),
     "client_tool_call_session_restorer.pre.turn_null": case(before(CLIENT_RESTORER), A_TURN),
     "client_tool_call_session_restorer.post.path": Case(after(CLIENT_RESTORER), FOLLOWED),
-    "client_tool_call_session_restorer.post.session_populated": case(after(CLIENT_RESTORER), NO_SESSION),
-    "client_tool_call_session_restorer.post.turn_same": case(after(CLIENT_RESTORER), {"/turn": NEXT_TURN}),
-    "client_tool_call_session_restorer.post.session_mode": case(after(CLIENT_RESTORER), {"/session/mode": None}),
-    "client_tool_continuation_resolver.pre.session_populated": case(before(CLIENT_RESOLVER), NO_SESSION),
+    "client_tool_call_session_restorer.post.session_populated": case(
+        after(CLIENT_RESTORER), NO_SESSION
+    ),
+    "client_tool_call_session_restorer.post.turn_same": case(
+        after(CLIENT_RESTORER), {"/turn": NEXT_TURN}
+    ),
+    "client_tool_call_session_restorer.post.session_mode": case(
+        after(CLIENT_RESTORER), {"/session/mode": None}
+    ),
+    "client_tool_continuation_resolver.pre.session_populated": case(
+        before(CLIENT_RESOLVER), NO_SESSION
+    ),
     "client_tool_continuation_resolver.pre.turn_populated": case(before(CLIENT_RESOLVER), NO_TURN),
-    "client_tool_continuation_resolver.pre.tool_results_present": Case(before(CLIENT_RESOLVER), FOLLOWED),
+    "client_tool_continuation_resolver.pre.tool_results_present": Case(
+        before(CLIENT_RESOLVER), FOLLOWED
+    ),
     "client_tool_continuation_resolver.pre.agent_context_null": case(
         before(CLIENT_RESOLVER), AN_AGENT, profile="extended"
     ),
@@ -98,7 +112,9 @@ CASES: dict[str, Case] = {
     "client_tool_continuation_resolver.post.manifest_not_empty": case(
         after(CLIENT_RESOLVER), {"/tool_call_manifest": EMPTY}
     ),
-    "client_tool_continuation_resolver.post.turn_same": case(after(CLIENT_RESOLVER), {"/turn": NEXT_TURN}),
+    "client_tool_continuation_resolver.post.turn_same": case(
+        after(CLIENT_RESOLVER), {"/turn": NEXT_TURN}
+    ),
     "client_tool_continuation_resolver.post.session_populated": case(
         after(CLIENT_RESOLVER), NO_SESSION, profile="extended"
     ),
@@ -109,7 +125,9 @@ CASES: dict[str, Case] = {
         after(CLIENT_RESOLVER), A_CONVERSATION, profile="extended"
     ),
     "agent_session_creator.pre.agent_context_populated": case(before(CREATOR), NO_AGENT),
-    "agent_session_creator.pre.conversation_context_populated": case(before(CREATOR), NO_CONVERSATION),
+    "agent_session_creator.pre.conversation_context_populated": case(
+        before(CREATOR), NO_CONVERSATION
+    ),
     "agent_session_creator.pre.session_null": case(before(CREATOR), A_SESSION),
     "agent_session_creator.pre.turn_null": case(before(CREATOR), A_TURN),
     "agent_session_creator.post.session_populated": case(after(CREATOR), NO_SESSION),
@@ -117,11 +135,17 @@ CASES: dict[str, Case] = {
     "agent_context_loader.pre.session_populated": case(before(LOADER), NO_SESSION),
     "agent_context_loader.pre.turn_populated": case(before(LOADER), NO_TURN),
     "agent_context_loader.post.agent_context_populated": case(after(LOADER), NO_AGENT),
-    "agent_context_loader.post.conversation_context_populated": case(after(LOADER), NO_CONVERSATION),
+    "agent_context_loader.post.conversation_context_populated": case(
+        after(LOADER), NO_CONVERSATION
+    ),
     "prompt_content_provider_initializer.pre.session_populated": case(before(PROMPT), NO_SESSION),
     "prompt_content_provider_initializer.pre.turn_populated": case(before(PROMPT), NO_TURN),
-    "prompt_content_provider_initializer.pre.agent_context_populated": case(before(PROMPT), NO_AGENT),
-    "prompt_content_provider_initializer.pre.conversation_context_populated": case(before(PROMPT), NO_CONVERSATION),
+    "prompt_content_provider_initializer.pre.agent_context_populated": case(
+        before(PROMPT), NO_AGENT
+    ),
+    "prompt_content_provider_initializer.pre.conversation_context_populated": case(
+        before(PROMPT), NO_CONVERSATION
+    ),
     "prompt_content_provider_initializer.pre.manifest_not_null": case(
         before(PROMPT, CONTINUATION), {"/tool_call_manifest": None}
     ),
@@ -130,15 +154,27 @@ CASES: dict[str, Case] = {
     "reasoner.pre.session_populated": case(before(REASONER), NO_SESSION, profile="extended"),
     "reasoner.pre.turn_populated": case(before(REASONER), NO_TURN, profile="extended"),
     "reasoner.pre.agent_context_populated": case(before(REASONER), NO_AGENT, profile="extended"),
-    "reasoner.pre.conversation_context_populated": case(before(REASONER), NO_CONVERSATION, profile="extended"),
+    "reasoner.pre.conversation_context_populated": case(
+        before(REASONER), NO_CONVERSATION, profile="extended"
+    ),
     "llm_client.pre.payload_null": case(before(LLM), {"/response_payload": PAYLOAD}),
-    "llm_client.pre.manifest_not_empty": case(before(LLM, CONTINUATION), {"/tool_call_manifest": EMPTY}),
-    "llm_client.pre.calls_answered": case(before(LLM), {"/outgoing_manifest": WAITING}, profile="extended"),
+    "llm_client.pre.manifest_not_empty": case(
+        before(LLM, CONTINUATION), {"/tool_call_manifest": EMPTY}
+    ),
+    "llm_client.pre.calls_answered": case(
+        before(LLM), {"/outgoing_manifest": WAITING}, profile="extended"
+    ),
     "llm_client.post.not_both": case(after(LLM), {"/outgoing_manifest": WAITING}),
     "llm_client.post.not_neither": case(after(LLM), {"/response_payload": None}),
-    "llm_client.post.calls_for_client": case(waiting(), {"/outgoing_manifest/tool_calls": (SERVER_CALL,)}),
-    "response_builder.pre.response_type": case(before(BUILDER), {"/response_type": ResponseType.NOT_READY}),
-    "response_builder.pre.final_text": case(before(BUILDER), {"/response_payload/primary_output_text": "  "}),
+    "llm_client.post.calls_for_client": case(
+        waiting(), {"/outgoing_manifest/tool_calls": (SERVER_CALL,)}
+    ),
+    "response_builder.pre.response_type": case(
+        before(BUILDER), {"/response_type": ResponseType.NOT_READY}
+    ),
+    "response_builder.pre.final_text": case(
+        before(BUILDER), {"/response_payload/primary_output_text": "  "}
+    ),
     "response_builder.pre.continuation_calls": case(waiting(), {"/outgoing_manifest": None}),
     "response_builder.post.response_built": case(after(BUILDER), {"/built": None}),
     "response_builder.post.context_unchanged": case(after(BUILDER), {"/correlation_id": "r2"}),
@@ -147,8 +183,12 @@ CASES: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("validator", [VALIDATOR, EXTENDED], ids=["published", "extended"])
-@pytest.mark.parametrize(("kind", "step"), [(kind, step) for kind, walk in WALKS.items() for step in walk])
-def test_a_good_context_passes_every_step_of_its_walk(validator: Any, kind: Any, step: PipelineStep) -> None:
+@pytest.mark.parametrize(
+    ("kind", "step"), [(kind, step) for kind, walk in WALKS.items() for step in walk]
+)
+def test_a_good_context_passes_every_step_of_its_walk(
+    validator: Any, kind: Any, step: PipelineStep
+) -> None:
     """Before and after each step of the three walks there is nothing to report."""
     assert rules(validator.validate_pre_step(before(step, kind), step)) == []
     assert rules(validator.validate_post_step(after(step, kind), step)) == []
@@ -158,7 +198,10 @@ def test_a_good_context_passes_every_step_of_its_walk(validator: Any, kind: Any,
 @pytest.mark.req("P5")
 def test_the_core_comes_first_and_alone(step: PipelineStep) -> None:
     """A context that breaks the core and the step's rules is told of the core only, before and after the step."""
-    bad = changed(received(kinds_at(step)[0]), {"/envelope/org": None, "/session": "x", "/turn": {}, "/built": 5})
+    bad = changed(
+        received(kinds_at(step)[0]),
+        {"/envelope/org": None, "/session": "x", "/turn": {}, "/built": 5},
+    )
     assert rules(VALIDATOR.validate_pre_step(bad, step)) == ["core.org"]
     assert rules(VALIDATOR.validate_post_step(bad, step)) == ["core.org"]
 
@@ -169,9 +212,9 @@ def test_the_request_handler_leaves_a_core_that_holds() -> None:
     assert VALIDATOR.validate_pre_step(None, HANDLER).successful
     assert VALIDATOR.validate_pre_step({"type": 99}, HANDLER).successful
     assert codes(VALIDATOR.validate_post_step(None, HANDLER)) == ["NULL_CONTEXT"]
-    assert codes(VALIDATOR.validate_post_step(changed(received(INITIAL), {"/time_stamp": ""}), HANDLER)) == [
-        "CORE_TIMESTAMP"
-    ]
+    assert codes(
+        VALIDATOR.validate_post_step(changed(received(INITIAL), {"/time_stamp": ""}), HANDLER)
+    ) == ["CORE_TIMESTAMP"]
     assert VALIDATOR.validate_post_step(received(INITIAL), HANDLER).successful
 
 
@@ -245,7 +288,9 @@ def test_each_bullet_of_a_step_alone_has_its_code(
 def test_what_is_restored_is_named_by_the_request(member: str) -> None:
     """Of a follow-on each missing id is the core's to report; an initial request names neither, so both are told."""
     unnamed = changed(before(RESTORER), {f"/envelope/{member}": ""})
-    assert rules(VALIDATOR.validate_pre_step(unnamed, RESTORER)) == [f"core.follow_on.{member}_present"]
+    assert rules(VALIDATOR.validate_pre_step(unnamed, RESTORER)) == [
+        f"core.follow_on.{member}_present"
+    ]
     missing = VALIDATOR.validate_pre_step(received(INITIAL), RESTORER).errors
     assert f"/envelope/{member}" in [error.path for error in missing]
     assert {error.code for error in missing} == {"REQUEST_ID_MISSING"}
@@ -260,7 +305,9 @@ def test_populated_means_with_an_id(value: object) -> None:
     ):
         bad = {f"/{member}": value}
         assert codes(VALIDATOR.validate_pre_step(changed(before(LOADER), bad), LOADER)) == [missing]
-        assert codes(VALIDATOR.validate_pre_step(changed(before(RESOLVER), bad), RESOLVER)) == [there]
+        assert codes(VALIDATOR.validate_pre_step(changed(before(RESOLVER), bad), RESOLVER)) == [
+            there
+        ]
 
 
 def test_the_restorers_keep_to_their_requests() -> None:
@@ -284,16 +331,23 @@ def test_the_envelope_stays_as_it_was_received() -> None:
 @pytest.mark.req("P30")
 def test_the_resolver_leaves_a_valid_manifest_of_the_same_turn() -> None:
     """No manifest, one that is not valid and another turn are errors; contexts and session only where extended asks."""
-    assert bullets(CLIENT_RESOLVER, "pre") == {**SESSION_TURN, "tool_results_present": "TOOL_RESULTS_MISSING"}
+    assert bullets(CLIENT_RESOLVER, "pre") == {
+        **SESSION_TURN,
+        "tool_results_present": "TOOL_RESULTS_MISSING",
+    }
     good = after(CLIENT_RESOLVER)
     assert VALIDATOR.validate_post_step(good, CLIENT_RESOLVER).successful
 
-    def left(changes: dict[str, Any], validator: AgentPipelineContextValidator = VALIDATOR) -> list[tuple[str, str]]:
+    def left(
+        changes: dict[str, Any], validator: AgentPipelineContextValidator = VALIDATOR
+    ) -> list[tuple[str, str]]:
         result = validator.validate_post_step(changed(good, changes), CLIENT_RESOLVER)
         return [(error.code, error.path) for error in result.errors]
 
     assert left({"/tool_call_manifest": None})[0] == ("NULL_MANIFEST", "/tool_call_manifest")
-    assert left({"/tool_call_manifest/tool_call_results": (RESULT,)}) == [("COUNT_MISMATCH", "/tool_call_manifest")]
+    assert left({"/tool_call_manifest/tool_call_results": (RESULT,)}) == [
+        ("COUNT_MISMATCH", "/tool_call_manifest")
+    ]
     assert left({"/tool_call_manifest/tool_call_results/1/result_json": None}) == [
         ("MISSING_RESULT_JSON", "/tool_call_manifest/tool_call_results/1/result_json")
     ]
@@ -305,7 +359,10 @@ def test_the_resolver_leaves_a_valid_manifest_of_the_same_turn() -> None:
     ):
         assert left(changes) == []
         assert [found for found, _ in left(changes, EXTENDED)] == [code]
-    for changes, code in ((AN_AGENT, "AGENT_CONTEXT_NOT_NULL"), (A_CONVERSATION, "CONVERSATION_CONTEXT_NOT_NULL")):
+    for changes, code in (
+        (AN_AGENT, "AGENT_CONTEXT_NOT_NULL"),
+        (A_CONVERSATION, "CONVERSATION_CONTEXT_NOT_NULL"),
+    ):
         early = changed(before(CLIENT_RESOLVER), changes)
         assert VALIDATOR.validate_pre_step(early, CLIENT_RESOLVER).successful
         assert codes(EXTENDED.validate_pre_step(early, CLIENT_RESOLVER)) == [code]
@@ -325,9 +382,9 @@ def test_only_a_continuation_needs_its_manifest() -> None:
 @pytest.mark.req("P34")
 def test_the_reasoner_needs_the_core_and_a_ready_prompt() -> None:
     """The core and readiness are asked before it, session, turn and contexts where extended asks; after it the core."""
-    assert codes(VALIDATOR.validate_pre_step(changed(before(REASONER), {"/time_stamp": ""}), REASONER)) == [
-        "CORE_TIMESTAMP"
-    ]
+    assert codes(
+        VALIDATOR.validate_pre_step(changed(before(REASONER), {"/time_stamp": ""}), REASONER)
+    ) == ["CORE_TIMESTAMP"]
     bare = changed(before(REASONER), NO_SESSION | NO_TURN | NO_AGENT | NO_CONVERSATION)
     assert VALIDATOR.validate_pre_step(bare, REASONER).successful
     assert codes(EXTENDED.validate_pre_step(bare, REASONER)) == [
@@ -344,18 +401,31 @@ def test_the_reasoner_needs_the_core_and_a_ready_prompt() -> None:
 def test_ready_is_a_flag_that_was_set(ready: object) -> None:
     """A prompt is ready when its flag is true, not because there is one: after it is made, and before it is used."""
     bad = {"/prompt/ready": ready}
-    assert codes(VALIDATOR.validate_post_step(changed(after(PROMPT), bad), PROMPT)) == ["PROMPT_NOT_READY"]
-    assert codes(VALIDATOR.validate_pre_step(changed(before(REASONER), bad), REASONER)) == ["PROMPT_NOT_READY"]
+    assert codes(VALIDATOR.validate_post_step(changed(after(PROMPT), bad), PROMPT)) == [
+        "PROMPT_NOT_READY"
+    ]
+    assert codes(VALIDATOR.validate_pre_step(changed(before(REASONER), bad), REASONER)) == [
+        "PROMPT_NOT_READY"
+    ]
 
 
 @pytest.mark.req("P35")
 def test_the_model_is_asked_without_an_answer_and_with_a_valid_manifest() -> None:
     """A payload before the LLMClient is an error; the manifest is judged in a continuation, and in nothing else."""
     broken = {"/tool_call_manifest": replace(WAITING)}
-    assert bullets(LLM, "pre") == {"payload_null": "PAYLOAD_NOT_NULL", "manifest_not_empty": "EMPTY_MANIFEST"}
-    assert codes(VALIDATOR.validate_pre_step(changed(before(LLM, CONTINUATION), broken), LLM)) == ["COUNT_MISMATCH"]
+    assert bullets(LLM, "pre") == {
+        "payload_null": "PAYLOAD_NOT_NULL",
+        "manifest_not_empty": "EMPTY_MANIFEST",
+    }
+    assert codes(VALIDATOR.validate_pre_step(changed(before(LLM, CONTINUATION), broken), LLM)) == [
+        "COUNT_MISMATCH"
+    ]
     assert (
-        codes(VALIDATOR.validate_pre_step(changed(before(LLM, CONTINUATION), {"/tool_call_manifest": None}), LLM))[0]
+        codes(
+            VALIDATOR.validate_pre_step(
+                changed(before(LLM, CONTINUATION), {"/tool_call_manifest": None}), LLM
+            )
+        )[0]
         == "NULL_MANIFEST"
     )
     for kind in (INITIAL, FOLLOW_ON):
@@ -367,10 +437,12 @@ def test_a_continuation_may_not_answer_nothing() -> None:
     """The manifest without calls is valid by its definition, and not enough for a continuation, at both its steps."""
     assert VALIDATOR.validate_tool_call_manifest(EMPTY).successful
     empty = {"/tool_call_manifest": EMPTY}
-    assert codes(VALIDATOR.validate_post_step(changed(after(CLIENT_RESOLVER), empty), CLIENT_RESOLVER)) == [
+    assert codes(
+        VALIDATOR.validate_post_step(changed(after(CLIENT_RESOLVER), empty), CLIENT_RESOLVER)
+    ) == ["EMPTY_MANIFEST"]
+    assert codes(VALIDATOR.validate_pre_step(changed(before(LLM, CONTINUATION), empty), LLM)) == [
         "EMPTY_MANIFEST"
     ]
-    assert codes(VALIDATOR.validate_pre_step(changed(before(LLM, CONTINUATION), empty), LLM)) == ["EMPTY_MANIFEST"]
 
 
 @pytest.mark.parametrize(
@@ -379,14 +451,21 @@ def test_a_continuation_may_not_answer_nothing() -> None:
 )
 @pytest.mark.parametrize("kind", [INITIAL, FOLLOW_ON, CONTINUATION])
 @pytest.mark.req("P35", "P37")
-def test_the_model_leaves_one_outcome(kind: Any, payload: Any, calls: Any, expected: list[str]) -> None:
+def test_the_model_leaves_one_outcome(
+    kind: Any, payload: Any, calls: Any, expected: list[str]
+) -> None:
     """An answer or client calls: both is BOTH, neither is NEITHER."""
-    left = replace(before(LLM, kind), response_payload=payload, outgoing_manifest=ToolCallManifest(tool_calls=calls))
+    left = replace(
+        before(LLM, kind),
+        response_payload=payload,
+        outgoing_manifest=ToolCallManifest(tool_calls=calls),
+    )
     assert codes(VALIDATOR.validate_post_step(left, LLM)) == expected
 
 
 @pytest.mark.parametrize(
-    "payload", [{}, {"files": []}, {"primary_output_text": None}, "text", 5, [], [1], False, PAYLOAD]
+    "payload",
+    [{}, {"files": []}, {"primary_output_text": None}, "text", 5, [], [1], False, PAYLOAD],
 )
 @pytest.mark.req("P35", "P37")
 def test_calls_stand_beside_no_payload_of_any_kind(payload: object) -> None:
@@ -395,7 +474,9 @@ def test_calls_stand_beside_no_payload_of_any_kind(payload: object) -> None:
     (error,) = VALIDATOR.validate_post_step(left, LLM).errors
     assert (error.code, error.rule) == ("BOTH", "llm_client.post.not_both")
     alone = changed(left, {"/outgoing_manifest": None})
-    assert codes(VALIDATOR.validate_post_step(alone, LLM)) == ([] if payload is PAYLOAD else ["NEITHER"])
+    assert codes(VALIDATOR.validate_post_step(alone, LLM)) == (
+        [] if payload is PAYLOAD else ["NEITHER"]
+    )
 
 
 def test_answered_calls_are_not_present_any_more() -> None:
@@ -403,8 +484,12 @@ def test_answered_calls_are_not_present_any_more() -> None:
     manifest = ToolCallManifest(tool_calls=(CALL,), tool_call_results=(RESULT,))
     final = changed(after(LLM), {"/outgoing_manifest": manifest})
     assert VALIDATOR.validate_post_step(final, LLM).successful
-    assert codes(VALIDATOR.validate_post_step(changed(final, {"/response_payload": None}), LLM)) == ["NEITHER"]
-    half = changed(waiting(), {"/outgoing_manifest": replace(manifest, tool_calls=(CALL, SECOND_CALL))})
+    assert codes(
+        VALIDATOR.validate_post_step(changed(final, {"/response_payload": None}), LLM)
+    ) == ["NEITHER"]
+    half = changed(
+        waiting(), {"/outgoing_manifest": replace(manifest, tool_calls=(CALL, SECOND_CALL))}
+    )
     assert VALIDATOR.validate_post_step(half, LLM).successful
 
 
@@ -413,21 +498,34 @@ def test_calls_that_are_left_are_the_clients() -> None:
     """A pending call that is run here is an error that names it, unless server calls are allowed (X13)."""
     left = changed(waiting(), {"/outgoing_manifest/tool_calls": (SECOND_CALL, SERVER_CALL)})
     (error,) = VALIDATOR.validate_post_step(left, LLM).errors
-    assert (error.code, error.index, error.tool_call_id, error.name) == ("SERVER_CALL_LEFT", 1, "tc1", "toolA")
+    assert (error.code, error.index, error.tool_call_id, error.name) == (
+        "SERVER_CALL_LEFT",
+        1,
+        "tc1",
+        "toolA",
+    )
     assert error.path == "/outgoing_manifest/tool_calls/1/requires_client_execution"
     loop = AgentPipelineContextValidator(allow_server_tool_calls=True)
     server = changed(left, {"/response_type": ResponseType.SERVER_TOOLS})
     assert loop.validate_post_step(server, LLM).successful
-    assert codes(loop.validate_post_step(changed(server, {"/response_payload": PAYLOAD}), LLM)) == ["BOTH"]
+    assert codes(loop.validate_post_step(changed(server, {"/response_payload": PAYLOAD}), LLM)) == [
+        "BOTH"
+    ]
     assert codes(loop.validate_pre_step(server, BUILDER)) == ["RESPONSE_TYPE"]
 
 
-@pytest.mark.parametrize("outcome", [*ResponseType, None, "final", 5, {}, "Final", "ToolContinuation"])
+@pytest.mark.parametrize(
+    "outcome", [*ResponseType, None, "final", 5, {}, "Final", "ToolContinuation"]
+)
 @pytest.mark.req("P36")
 def test_a_response_is_built_from_two_outcomes(outcome: object) -> None:
     """Final and ToolContinuation, and no other type of response, in their own spelling."""
-    final = codes(VALIDATOR.validate_pre_step(changed(before(BUILDER), {"/response_type": outcome}), BUILDER))
-    calls = codes(VALIDATOR.validate_pre_step(changed(waiting(), {"/response_type": outcome}), BUILDER))
+    final = codes(
+        VALIDATOR.validate_pre_step(changed(before(BUILDER), {"/response_type": outcome}), BUILDER)
+    )
+    calls = codes(
+        VALIDATOR.validate_pre_step(changed(waiting(), {"/response_type": outcome}), BUILDER)
+    )
     wanted = {
         "Final": ([], ["OUTPUT_TEXT_MISSING"]),
         "ToolContinuation": (["TOOL_CALLS_MISSING"], []),
@@ -440,11 +538,17 @@ def test_a_response_is_built_from_two_outcomes(outcome: object) -> None:
     ("ctx", "expected"),
     [
         (changed(before(BUILDER), {"/response_payload/primary_output_text": "hi"}), []),
-        (changed(before(BUILDER), {"/response_payload/primary_output_text": "  "}), ["OUTPUT_TEXT_MISSING"]),
+        (
+            changed(before(BUILDER), {"/response_payload/primary_output_text": "  "}),
+            ["OUTPUT_TEXT_MISSING"],
+        ),
         (changed(before(BUILDER), {"/response_payload": None}), ["OUTPUT_TEXT_MISSING"]),
         (waiting(), []),
         (changed(waiting(), {"/outgoing_manifest": None}), ["TOOL_CALLS_MISSING"]),
-        (changed(waiting(), {"/outgoing_manifest/tool_call_results": (RESULT,)}), ["TOOL_CALLS_MISSING"]),
+        (
+            changed(waiting(), {"/outgoing_manifest/tool_call_results": (RESULT,)}),
+            ["TOOL_CALLS_MISSING"],
+        ),
         (changed(before(BUILDER), {"/response_type": ResponseType.NOT_READY}), ["RESPONSE_TYPE"]),
     ],
 )
@@ -473,24 +577,34 @@ def test_the_context_is_the_one_the_response_was_built_from(change: dict[str, An
     """Whatever is changed while the response is built, even where no rule looks, is CONTEXT_CHANGED."""
     good = after(BUILDER)
     assert VALIDATOR.validate_post_step(good, BUILDER).successful
-    assert codes(VALIDATOR.validate_post_step(changed(good, change), BUILDER)) == ["CONTEXT_CHANGED"]
+    assert codes(VALIDATOR.validate_post_step(changed(good, change), BUILDER)) == [
+        "CONTEXT_CHANGED"
+    ]
 
 
-@pytest.mark.parametrize("value", [None, {}, "x", 5, [], {"fingerprint": "f"}, {"response": None, "fingerprint": "f"}])
+@pytest.mark.parametrize(
+    "value", [None, {}, "x", 5, [], {"fingerprint": "f"}, {"response": None, "fingerprint": "f"}]
+)
 @pytest.mark.req("P36")
 def test_there_is_a_response(value: object) -> None:
     """Without a response that is the one error: the rules of responses and of changes wait for one."""
-    assert codes(VALIDATOR.validate_post_step(changed(after(BUILDER), {"/built": value}), BUILDER)) == [
-        "RESPONSE_MISSING"
-    ]
+    assert codes(
+        VALIDATOR.validate_post_step(changed(after(BUILDER), {"/built": value}), BUILDER)
+    ) == ["RESPONSE_MISSING"]
 
 
 @pytest.mark.req("P36")
 def test_the_response_is_held_to_its_own_rules() -> None:
     """A response that AGN-033 refuses has its own rule and the path of the member in the context."""
-    ctx = built(before(BUILDER), {"kind": "final", "session_id": "s1", "turn_id": "t1", "mode_display_name": "G"})
+    ctx = built(
+        before(BUILDER),
+        {"kind": "final", "session_id": "s1", "turn_id": "t1", "mode_display_name": "G"},
+    )
     (error,) = VALIDATOR.validate_post_step(ctx, BUILDER).errors
-    assert (error.rule, error.path) == ("response.final.primary_output_text", "/built/response/primary_output_text")
+    assert (error.rule, error.path) == (
+        "response.final.primary_output_text",
+        "/built/response/primary_output_text",
+    )
 
 
 def test_a_fresh_manifest_is_asked_for_where_extended() -> None:
@@ -508,7 +622,10 @@ def test_every_step_is_declared_and_one_without_rules_says_so() -> None:
     assert list(declared) == sorted(PipelineStep)
     assert declared[HANDLER] == ("4.1", None, ())
     assert declared[PipelineStep.ACP_COMMAND_HANDLER] == ("", (), ())
-    assert [step for step, (_, pre, _) in declared.items() if not pre] == [HANDLER, PipelineStep.ACP_COMMAND_HANDLER]
+    assert [step for step, (_, pre, _) in declared.items() if not pre] == [
+        HANDLER,
+        PipelineStep.ACP_COMMAND_HANDLER,
+    ]
     assert [step for step, (_, _, post) in declared.items() if not post] == [
         HANDLER,
         PipelineStep.ACP_COMMAND_HANDLER,
@@ -516,4 +633,6 @@ def test_every_step_is_declared_and_one_without_rules_says_so() -> None:
     ]
     bare = received(INITIAL)
     assert VALIDATOR.validate_pre_step(bare, PipelineStep.ACP_COMMAND_HANDLER).successful
-    assert codes(VALIDATOR.validate_pre_step(None, PipelineStep.ACP_COMMAND_HANDLER)) == ["NULL_CONTEXT"]
+    assert codes(VALIDATOR.validate_pre_step(None, PipelineStep.ACP_COMMAND_HANDLER)) == [
+        "NULL_CONTEXT"
+    ]

@@ -10,16 +10,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.pipeline._turn_effects import MOST_RESULT_CHARS, error_json, result_json, result_turns
+from strictreply.pipeline._turn_effects import (
+    MOST_RESULT_CHARS,
+    error_json,
+    result_json,
+    result_turns,
+)
 from strictreply.pipeline._validator import AgentPipelineContextValidator
 from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
 from strictreply.reading._decoding import is_json
 from strictreply.values._limits import MAX_JSON_DEPTH
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.binary(max_size=5)
-FINITE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.binary(max_size=5)
+)
+FINITE = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+)
 KEYS = st.text(max_size=3) | st.integers(0, 3) | st.none() | st.booleans()
-VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4))
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4)
+)
 
 RESULT = AgentToolCallResult(tool_call_id="tc1", name="search", result_json='"found"')
 DEEP: list[Any] = []
@@ -32,15 +52,23 @@ def test_whatever_a_tool_gives_is_a_bounded_json_text(value: Any, limit: int) ->
     """Any value becomes a text that the strict reader takes and UTF-8 can hold, so that a manifest stays valid."""
     text = result_json(value, limit)
     assert is_json(text)
-    assert len(str(json.loads(text))) <= limit + len("… (cut: 00000 characters in total)") or len(text) <= limit
+    assert (
+        len(str(json.loads(text))) <= limit + len("… (cut: 00000 characters in total)")
+        or len(text) <= limit
+    )
     result = AgentToolCallResult(tool_call_id="tc1", name="t", result_json=text)
     manifest = ToolCallManifest(
-        tool_calls=(AgentToolCall(tool_call_id="tc1", name="t", arguments_json="{}"),), tool_call_results=(result,)
+        tool_calls=(AgentToolCall(tool_call_id="tc1", name="t", arguments_json="{}"),),
+        tool_call_results=(result,),
     )
     assert AgentPipelineContextValidator().validate_tool_call_manifest(manifest).successful
 
 
-@given(st.recursive(FINITE, lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=3), inner)))
+@given(
+    st.recursive(
+        FINITE, lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=3), inner)
+    )
+)
 def test_what_json_can_say_is_said_as_it_is(value: Any) -> None:
     """A JSON value comes back equal."""
     assert json.loads(result_json(value, 100_000)) == value
@@ -107,6 +135,8 @@ def test_a_call_of_the_text_channel_is_answered_by_its_name() -> None:
 
 def test_results_are_told_in_the_order_of_the_manifest() -> None:
     """There are as many turns as results, in their order."""
-    results = tuple(AgentToolCallResult(tool_call_id=id_, name="t", result_json="1") for id_ in "bac")
+    results = tuple(
+        AgentToolCallResult(tool_call_id=id_, name="t", result_json="1") for id_ in "bac"
+    )
     turns = result_turns(ToolCallManifest(tool_call_results=results), "native")
     assert [turn["tool_call_id"] for turn in turns] == ["b", "a", "c"]

@@ -42,21 +42,35 @@ VALIDATORS = [
     AgentPipelineContextValidator(),
     AgentPipelineContextValidator(first_only=True),
     AgentPipelineContextValidator(
-        allow_error_results=True, allow_server_tool_calls=True, profile="extended", tools={"toolA": TOOL}
+        allow_error_results=True,
+        allow_server_tool_calls=True,
+        profile="extended",
+        tools={"toolA": TOOL},
     ),
 ]
 VALIDATOR = VALIDATORS[0]
 KNOWN = {rule.id for rule in list_rules()}
 GOOD = [
-    *(ctx for kind, walk in WALKS.items() for step in walk for ctx in (before(step, kind), after(step, kind))),
+    *(
+        ctx
+        for kind, walk in WALKS.items()
+        for step in walk
+        for ctx in (before(step, kind), after(step, kind))
+    ),
     waiting(),
 ]
 
 Entry = Callable[[AgentPipelineContextValidator, Any], InvokeResult]
 ENTRIES: list[Entry] = [
     lambda validator, content: validator.validate_core(content),
-    *(lambda validator, content, step=step: validator.validate_pre_step(content, step) for step in PipelineStep),
-    *(lambda validator, content, step=step: validator.validate_post_step(content, step) for step in PipelineStep),
+    *(
+        lambda validator, content, step=step: validator.validate_pre_step(content, step)
+        for step in PipelineStep
+    ),
+    *(
+        lambda validator, content, step=step: validator.validate_post_step(content, step)
+        for step in PipelineStep
+    ),
     lambda validator, content: validator.validate_tool_call_manifest(content),
 ]
 
@@ -74,7 +88,12 @@ def test_there_are_four_questions() -> None:
         for name in dir(AgentPipelineContextValidator)
         if not name.startswith("_") and callable(getattr(AgentPipelineContextValidator, name))
     }
-    assert public == {"validate_core", "validate_pre_step", "validate_post_step", "validate_tool_call_manifest"}
+    assert public == {
+        "validate_core",
+        "validate_pre_step",
+        "validate_post_step",
+        "validate_tool_call_manifest",
+    }
 
 
 @pytest.mark.req("P2")
@@ -89,7 +108,10 @@ def test_one_instance_serves_a_thousand_contexts_at_once() -> None:
     asked = [(number % len(ENTRIES), content) for number, content in enumerate(contents)]
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda each: ENTRIES[each[0]](shared, each[1]), asked))
-    fresh = [ENTRIES[which](AgentPipelineContextValidator(tools={"toolA": TOOL}), content) for which, content in asked]
+    fresh = [
+        ENTRIES[which](AgentPipelineContextValidator(tools={"toolA": TOOL}), content)
+        for which, content in asked
+    ]
     assert found == fresh
     assert {result.successful for result in found} == {True, False}
     assert {each.name: getattr(shared, each.name) for each in fields(shared)} == held
@@ -111,7 +133,9 @@ def test_a_validator_holds_its_options_and_nothing_else() -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=5), children, max_size=3),
+    lambda children: (
+        st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=5), children, max_size=3)
+    ),
     max_leaves=8,
 )
 """Anything that JSON can spell, and the numbers that it cannot."""
@@ -161,7 +185,10 @@ def test_any_content_is_judged_and_left_alone(content: Any) -> None:
 @settings(max_examples=100)
 def test_a_result_is_json_that_reads_back(content: Any) -> None:
     """Every result can be written as JSON and is read back equal."""
-    for result in (VALIDATOR.validate_core(content), VALIDATORS[2].validate_tool_call_manifest(content)):
+    for result in (
+        VALIDATOR.validate_core(content),
+        VALIDATORS[2].validate_tool_call_manifest(content),
+    ):
         assert InvokeResult.from_json(result.to_json()) == result
 
 
@@ -196,7 +223,9 @@ def test_no_context_is_a_failure_of_its_own() -> None:
     assert [codes(result) for result in found[:3]] == [["NULL_CONTEXT"], [], ["NULL_CONTEXT"]]
     assert {tuple(codes(result)) for result in found[2:-1]} == {("NULL_CONTEXT",)}
     assert codes(found[-1]) == ["NULL_MANIFEST"]
-    assert [(error.code, bool(error.message)) for error in found[0].errors] == [("NULL_CONTEXT", True)]
+    assert [(error.code, bool(error.message)) for error in found[0].errors] == [
+        ("NULL_CONTEXT", True)
+    ]
     assert (found[0].successful, found[1].successful) == (False, True)
 
 
@@ -211,7 +240,16 @@ def nested(depth: int) -> Any:
 @pytest.mark.req("P4")
 def test_depth_and_size_raise_nothing() -> None:
     """Members nested 20 000 levels deep, and numbers and texts that JSON cannot spell, are content like any other."""
-    for strange in (nested(10_000), 10**5000, float("nan"), "\ud800", b"\xff", object(), {1: 2, "1": 3}, {("a",): 1}):
+    for strange in (
+        nested(10_000),
+        10**5000,
+        float("nan"),
+        "\ud800",
+        b"\xff",
+        object(),
+        {1: 2, "1": 3},
+        {("a",): 1},
+    ):
         for path in (
             "/session",
             "/turn/messages",
@@ -220,7 +258,10 @@ def test_depth_and_size_raise_nothing() -> None:
             "/prompt",
             "/envelope/tool_results",
         ):
-            for ctx in (after(PipelineStep.RESPONSE_BUILDER), before(PipelineStep.LLM_CLIENT, CONTINUATION)):
+            for ctx in (
+                after(PipelineStep.RESPONSE_BUILDER),
+                before(PipelineStep.LLM_CLIENT, CONTINUATION),
+            ):
                 every_result(changed(ctx, {path: strange}))
         every_result(strange)
 
@@ -254,7 +295,9 @@ FAILING = {f"__{name}__": fail for name in SPECIAL}
 
 def made_of(*bases: type, **members: Any) -> type[Any]:
     """Make a kind of objects whose own code fails, wherever it is asked; so does that of their class."""
-    kind: Any = type("Failing", (type(bases[0]) if bases else type,), {"__eq__": fail, "__hash__": fail})
+    kind: Any = type(
+        "Failing", (type(bases[0]) if bases else type,), {"__eq__": fail, "__hash__": fail}
+    )
     made: type[Any] = kind("Hostile", bases, FAILING | members)
     return made
 
@@ -281,7 +324,9 @@ class Recursive:
 
 HOSTILE: dict[str, Any] = {
     "object": made_of()(),
-    "property": made_of(**dict.fromkeys(("id", "type", "tool_calls", "tool_call_id", "org"), property(fail)))(),
+    "property": made_of(
+        **dict.fromkeys(("id", "type", "tool_calls", "tool_call_id", "org"), property(fail))
+    )(),
     "detached": Detached(),
     "dead proxy": weakref.proxy(Gone()),
     "recursive": Recursive(),
@@ -317,7 +362,12 @@ def put(content: Any, path: str, value: object) -> Any:
 def test_content_whose_own_code_fails_is_an_error(hostile: str) -> None:
     """A value that raises wherever it is read breaks rules like any wrong content, alone, as a member or an entry."""
     value = HOSTILE[hostile]
-    for content in (value, [value], {"tool_calls": value}, {"tool_calls": [value], "tool_call_results": [value]}):
+    for content in (
+        value,
+        [value],
+        {"tool_calls": value},
+        {"tool_calls": [value], "tool_call_results": [value]},
+    ):
         for entry in (ENTRIES[0], ENTRIES[2], ENTRIES[-1]):
             found = entry(VALIDATOR, content)
             assert found.errors
@@ -329,11 +379,17 @@ def test_content_whose_own_code_fails_is_an_error(hostile: str) -> None:
 @given(
     st.sampled_from(GOOD),
     st.booleans(),
-    st.lists(st.tuples(st.sampled_from(EVERY_PATH), st.sampled_from(sorted(HOSTILE))), min_size=1, max_size=3),
+    st.lists(
+        st.tuples(st.sampled_from(EVERY_PATH), st.sampled_from(sorted(HOSTILE))),
+        min_size=1,
+        max_size=3,
+    ),
 )
 @settings(max_examples=150, deadline=None)
 @pytest.mark.req("P4")
-def test_members_whose_own_code_fails_raise_nothing(good: Any, as_json: bool, members: list[tuple[str, str]]) -> None:
+def test_members_whose_own_code_fails_raise_nothing(
+    good: Any, as_json: bool, members: list[tuple[str, str]]
+) -> None:
     """Wherever such a member stands, every entry gives a result that goes to JSON and comes back."""
     content = plain(good) if as_json else good
     for path, hostile in members:
@@ -358,7 +414,9 @@ def test_members_whose_own_code_fails_raise_nothing(good: Any, as_json: bool, me
     ],
 )
 @pytest.mark.req("P4")
-def test_a_member_that_cannot_be_read_is_neither_there_nor_missing(hostile: str, path: str, rule: str) -> None:
+def test_a_member_that_cannot_be_read_is_neither_there_nor_missing(
+    hostile: str, path: str, rule: str
+) -> None:
     """It passes for no text and for no null: the rule that asks either says so."""
     content = changed(received(INITIAL), {path: HOSTILE[hostile]})
     assert rule in [error.rule for error in VALIDATOR.validate_core(content).errors]
@@ -371,17 +429,23 @@ def test_calls_that_cannot_be_read_are_not_taken_for_none(path: str) -> None:
     beside = plain(after(step)) | {"outgoing_manifest": {}}
     content = changed(beside, {path: HOSTILE["detached"]})
     assert codes(VALIDATOR.validate_post_step(content, step)) == ["BOTH"]
-    assert codes(VALIDATOR.validate_post_step(content | {"response_payload": None}, step)) == ["NEITHER"]
+    assert codes(VALIDATOR.validate_post_step(content | {"response_payload": None}, step)) == [
+        "NEITHER"
+    ]
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 @pytest.mark.req("P8")
 def test_a_step_whose_own_code_fails_is_unknown(hostile: str) -> None:
     """No step is let through by what it raises."""
-    assert codes(VALIDATOR.validate_pre_step(received(INITIAL), HOSTILE[hostile])) == ["UNKNOWN_STEP"]
+    assert codes(VALIDATOR.validate_pre_step(received(INITIAL), HOSTILE[hostile])) == [
+        "UNKNOWN_STEP"
+    ]
 
 
-@pytest.mark.parametrize("step", [999, 0, -1, 81, "Nope", "", None, True, 10.0, [], {}, "80", object()])
+@pytest.mark.parametrize(
+    "step", [999, 0, -1, 81, "Nope", "", None, True, 10.0, [], {}, "80", object()]
+)
 @pytest.mark.req("P8")
 def test_a_step_that_nobody_knows_is_an_error(step: Any) -> None:
     """An unknown step is an error for every context."""
@@ -396,7 +460,13 @@ def test_a_step_is_known_by_number_and_name(step: PipelineStep) -> None:
     """The member, its number, and its name in the spelling of Python or of the document mean the same step."""
     bad = received(INITIAL)
     named = "".join(part.capitalize() for part in step.name.split("_"))
-    for spelled in (int(step), step.name, named, step.name.lower(), named.replace("Llm", "LLM").replace("Acp", "ACP")):
+    for spelled in (
+        int(step),
+        step.name,
+        named,
+        step.name.lower(),
+        named.replace("Llm", "LLM").replace("Acp", "ACP"),
+    ):
         assert VALIDATOR.validate_pre_step(bad, spelled) == VALIDATOR.validate_pre_step(bad, step)
         assert VALIDATOR.validate_post_step(bad, spelled) == VALIDATOR.validate_post_step(bad, step)
         assert "UNKNOWN_STEP" not in codes(VALIDATOR.validate_pre_step(bad, spelled))
@@ -419,7 +489,14 @@ def test_a_step_is_known_by_its_other_names(alias: str, step: PipelineStep) -> N
 
 
 @pytest.mark.parametrize(
-    "options", [{"profile": "other"}, {"profile": None}, {"tools": [TOOL]}, {"tools": {"a": 5}}, {"tools": "toolA"}]
+    "options",
+    [
+        {"profile": "other"},
+        {"profile": None},
+        {"tools": [TOOL]},
+        {"tools": {"a": 5}},
+        {"tools": "toolA"},
+    ],
 )
 def test_wrong_options_are_refused_when_it_is_made(options: dict[str, Any]) -> None:
     """Options of another kind raise a ContractError that says what to give."""
@@ -461,21 +538,33 @@ def test_it_judges_and_does_nothing_else() -> None:
     for source in (folder / f"{name}.py" for name in sorted(WITHIN)):
         nodes = list(ast.walk(ast.parse(source.read_text(encoding="utf-8"))))
         imported = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
-        imported += [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+        imported += [
+            alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names
+        ]
         assert {name.partition(".")[0] for name in imported} <= ALLOWED, source.name
         ours = [name.split(".")[1:] for name in imported if name.startswith("strictreply.")]
         assert {name[0] for name in ours} <= BELOW, source.name
         assert {name[1] for name in ours if name[0] == "pipeline"} <= WITHIN, source.name
-        called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+        called = {
+            node.func.id
+            for node in nodes
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        }
         assert not called & {"open", "print", "exec", "eval", "input"}, source.name
 
 
 def test_a_manifest_is_judged_the_same_alone_and_in_a_context() -> None:
     """The errors of a manifest inside a context are its own, their paths led on from the context."""
-    for changes in ({"/tool_call_results": ()}, {"/tool_call_results/0/result_json": "{"}, {"/tool_calls/0": None}):
+    for changes in (
+        {"/tool_call_results": ()},
+        {"/tool_call_results/0/result_json": "{"},
+        {"/tool_calls/0": None},
+    ):
         bad = changed(ANSWERED, changes)
         alone = VALIDATOR.validate_tool_call_manifest(bad).errors
         ctx = changed(before(PipelineStep.LLM_CLIENT, CONTINUATION), {"/tool_call_manifest": bad})
         inside = VALIDATOR.validate_pre_step(ctx, PipelineStep.LLM_CLIENT).errors
         assert [error.rule for error in inside] == [error.rule for error in alone]
-        assert [error.path for error in inside] == [f"/tool_call_manifest{error.path}" for error in alone]
+        assert [error.path for error in inside] == [
+            f"/tool_call_manifest{error.path}" for error in alone
+        ]

@@ -75,7 +75,10 @@ KINDS = [
     kind
     for module in (values, invoke_result)
     for kind in vars(module).values()
-    if isinstance(kind, type) and issubclass(kind, Value) and kind.__module__ == module.__name__ and kind is not Value
+    if isinstance(kind, type)
+    and issubclass(kind, Value)
+    and kind.__module__ == module.__name__
+    and kind is not Value
 ]
 
 
@@ -103,10 +106,17 @@ def test_a_value_is_frozen(sample: Value) -> None:
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
 SCALAR = (
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXT
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT
 )
 OBJECT = st.dictionaries(
-    TEXT, st.recursive(SCALAR, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXT, inner, max_size=2))
+    TEXT,
+    st.recursive(
+        SCALAR, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXT, inner, max_size=2)
+    ),
 )
 OBJECTS = st.lists(OBJECT, max_size=2).map(tuple)
 
@@ -155,10 +165,16 @@ def contexts() -> st.SearchStrategy[AgentPipelineContext]:
         correlation_id=TEXT,
         envelope=envelope,
         session=st.none() | st.builds(values.Session, id=TEXT, mode=TEXT, messages=OBJECTS),
-        turn=st.none() | st.builds(values.Turn, id=TEXT, iterations=st.integers(0, 9), messages=OBJECTS),
+        turn=st.none()
+        | st.builds(values.Turn, id=TEXT, iterations=st.integers(0, 9), messages=OBJECTS),
         outgoing_manifest=st.none() | manifests(),
         response_payload=st.none()
-        | st.builds(values.ResponsePayload, primary_output_text=TEXT, files=OBJECTS, usage=st.none() | OBJECT),
+        | st.builds(
+            values.ResponsePayload,
+            primary_output_text=TEXT,
+            files=OBJECTS,
+            usage=st.none() | OBJECT,
+        ),
     )
 
 
@@ -194,7 +210,12 @@ def test_reading_is_strict(kind: type[Value], change: dict[str, Any]) -> None:
 def test_making_a_value_checks_nothing() -> None:
     """The validator can be shown any content: only reading is strict."""
     wrong: Any = 99
-    assert AgentPipelineContext(type=wrong, time_stamp=wrong, correlation_id=wrong, envelope=wrong).type == wrong
+    assert (
+        AgentPipelineContext(
+            type=wrong, time_stamp=wrong, correlation_id=wrong, envelope=wrong
+        ).type
+        == wrong
+    )
 
 
 def test_pending_calls_are_those_without_a_result() -> None:

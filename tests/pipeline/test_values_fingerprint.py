@@ -14,7 +14,11 @@ from pipeline.contexts import WALKS, after, before, changed, plain, received
 from strictreply.pipeline._values import PipelineStep, canonical, fingerprint
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
 )
 
@@ -36,7 +40,15 @@ def test_equal_json_has_one_spelling(value: Any) -> None:
 
 def test_arrays_and_kinds_keep_their_differences() -> None:
     """Another order of an array, another case of a letter and another kind of value are another spelling."""
-    pairs: list[tuple[Any, Any]] = [([1, 2], [2, 1]), ("A", "a"), (1, True), (1, "1"), (1, 1.0), ({}, []), (None, "")]
+    pairs: list[tuple[Any, Any]] = [
+        ([1, 2], [2, 1]),
+        ("A", "a"),
+        (1, True),
+        (1, "1"),
+        (1, 1.0),
+        ({}, []),
+        (None, ""),
+    ]
     for one, other in pairs:
         assert canonical({"q": one}) != canonical({"q": other})
 

@@ -8,7 +8,11 @@ from strictreply.pipeline._invoke_result import InvokeCode, InvokeError
 from strictreply.pipeline._sessions import SessionClaim, SessionStore
 from strictreply.pipeline._values import AgentToolCall, Session, ToolCallManifest, Turn
 
-CALLS = (AgentToolCall(tool_call_id="tc1", name="toolA", arguments_json="{}", requires_client_execution=True),)
+CALLS = (
+    AgentToolCall(
+        tool_call_id="tc1", name="toolA", arguments_json="{}", requires_client_execution=True
+    ),
+)
 WAITING = ToolCallManifest(tool_calls=CALLS)
 NEW = Session(id="s")
 FIRST = Turn(id="t1")

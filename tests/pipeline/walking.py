@@ -40,19 +40,25 @@ PlainBody = Callable[[AgentPipelineContext], AgentPipelineContext]
 
 def call(name: str, *, client: bool = False) -> AgentToolCall:
     """Make a call of a tool, run here unless it is the client's."""
-    return AgentToolCall(tool_call_id=f"tc-{name}", name=name, arguments_json="{}", requires_client_execution=client)
+    return AgentToolCall(
+        tool_call_id=f"tc-{name}", name=name, arguments_json="{}", requires_client_execution=client
+    )
 
 
 def answer(tool: str, **members: Any) -> AgentToolCallResult:
     """Make the result of the call of a tool; ``members`` are what is different in it."""
-    return AgentToolCallResult(**{"tool_call_id": f"tc-{tool}", "name": tool, "result_json": '"done"'} | members)
+    return AgentToolCallResult(
+        **{"tool_call_id": f"tc-{tool}", "name": tool, "result_json": '"done"'} | members
+    )
 
 
 def context(envelope: Envelope) -> AgentPipelineContext:
     """Make the context that enters the line."""
     kind = type_of(envelope)
     assert isinstance(kind, AgentPipelineContextType)
-    return AgentPipelineContext(type=kind, time_stamp="2026-01-01T00:00:00Z", correlation_id="c", envelope=envelope)
+    return AgentPipelineContext(
+        type=kind, time_stamp="2026-01-01T00:00:00Z", correlation_id="c", envelope=envelope
+    )
 
 
 def asking(text: str = "help me", **members: Any) -> Envelope:
@@ -62,7 +68,13 @@ def asking(text: str = "help me", **members: Any) -> Envelope:
 
 def answering(response: AgentResponse, *results: AgentToolCallResult) -> Envelope:
     """Make the request that hands in the client's results."""
-    return Envelope(org="o", user="u", session_id=response.session_id, turn_id=response.turn_id, tool_results=results)
+    return Envelope(
+        org="o",
+        user="u",
+        session_id=response.session_id,
+        turn_id=response.turn_id,
+        tool_results=results,
+    )
 
 
 class App:
@@ -125,7 +137,9 @@ class App:
 
     def create(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Begin a session and its first turn."""
-        return replace(ctx, session=Session(id=f"s{next(self.ids)}"), turn=Turn(id=f"t{next(self.ids)}"))
+        return replace(
+            ctx, session=Session(id=f"s{next(self.ids)}"), turn=Turn(id=f"t{next(self.ids)}")
+        )
 
     def restore_session(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Begin another turn of a session."""
@@ -135,7 +149,9 @@ class App:
     def restore_turn(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Go on with the turn that waits."""
         session_id, turn_id = ctx.envelope.session_id, ctx.envelope.turn_id
-        return replace(ctx, session=self.store.session(session_id), turn=self.store.turn(session_id, turn_id))
+        return replace(
+            ctx, session=self.store.session(session_id), turn=self.store.turn(session_id, turn_id)
+        )
 
     def resolve(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """SessionClaim what waits, and put the client's results to it."""
@@ -153,7 +169,11 @@ class App:
 
     def load_contexts(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Set the agent context and the conversation context."""
-        return replace(ctx, agent_context=AgentContext(id="agent"), conversation_context=ConversationContext(id="talk"))
+        return replace(
+            ctx,
+            agent_context=AgentContext(id="agent"),
+            conversation_context=ConversationContext(id="talk"),
+        )
 
     def reason(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Run the calls that are run here."""
@@ -164,7 +184,9 @@ class App:
         self.ran += [one.name for one in here]
         manifest = replace(manifest, tool_call_results=tuple(answer(one.name) for one in here))
         if manifest.pending:
-            return replace(ctx, outgoing_manifest=manifest, response_type=ResponseType.TOOL_CONTINUATION)
+            return replace(
+                ctx, outgoing_manifest=manifest, response_type=ResponseType.TOOL_CONTINUATION
+            )
         return replace(ctx, outgoing_manifest=None, response_type=ResponseType.NOT_READY)
 
     def ask(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
@@ -173,11 +195,18 @@ class App:
         turn = replace(turn, iterations=turn.iterations + 1)
         if isinstance(said, str):
             payload = ResponsePayload(primary_output_text=said)
-            return replace(ctx, turn=turn, response_payload=payload, response_type=ResponseType.FINAL)
+            return replace(
+                ctx, turn=turn, response_payload=payload, response_type=ResponseType.FINAL
+            )
         here = any(not one.requires_client_execution for one in said)
         leads_to = ResponseType.SERVER_TOOLS if here else ResponseType.TOOL_CONTINUATION
         turn = replace(turn, tool_calls=(*turn.tool_calls, *said))
-        return replace(ctx, turn=turn, outgoing_manifest=ToolCallManifest(tool_calls=said), response_type=leads_to)
+        return replace(
+            ctx,
+            turn=turn,
+            outgoing_manifest=ToolCallManifest(tool_calls=said),
+            response_type=leads_to,
+        )
 
     def build(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Build the response."""

@@ -49,7 +49,9 @@ class FullWalk:
         for number, (step, before, after) in enumerate(self.steps):
             verdicts.append(judge.validate_pre_step(before, step))
             follows = number < last and self.steps[number + 1][1] is after
-            verdicts += [judge.validate_post_step(after, step)] if follows else []  # else: it may have been refused
+            verdicts += (
+                [judge.validate_post_step(after, step)] if follows else []
+            )  # else: it may have been refused
         return [error for verdict in verdicts for error in verdict.errors]
 
 

@@ -24,7 +24,12 @@ class Loop:
     """One wrapped scripted client; ``run`` takes a turn to its end, whichever twin it is."""
 
     def __init__(
-        self, *steps: Step, tools: Sequence[Any], asynchronous: bool = False, store: Any = None, **declared: Any
+        self,
+        *steps: Step,
+        tools: Sequence[Any],
+        asynchronous: bool = False,
+        store: Any = None,
+        **declared: Any,
     ) -> None:
         """Wrap a client that gives ``steps``; parallel calls are allowed, and nothing is asked twice."""
         self.asynchronous = asynchronous
@@ -62,12 +67,18 @@ def spy(name: str, ran: list[str], **options: Any) -> sr.Tool:
 
 def asking(*queries: str, tool: str = "search", **ids: str) -> JSONObject:
     """Return a reply that calls one tool with each query; the call's id is the query unless ``ids`` maps it."""
-    return completion(calls=[call(tool, {"query": query}, ids.get(query, query)) for query in queries])
+    return completion(
+        calls=[call(tool, {"query": query}, ids.get(query, query)) for query in queries]
+    )
 
 
 def told(run: sr.Run) -> list[tuple[str, Any]]:
     """Return the results that the model received, by the ids of their calls, parsed where they are JSON."""
-    return [(turn["tool_call_id"], read(turn["content"])) for turn in run.transcript if turn["role"] == "tool"]
+    return [
+        (turn["tool_call_id"], read(turn["content"]))
+        for turn in run.transcript
+        if turn["role"] == "tool"
+    ]
 
 
 def read(text: str) -> Any:

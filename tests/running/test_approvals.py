@@ -32,7 +32,10 @@ def test_no_result_of_a_client_allows_a_call(decision: str, spelled: Callable[..
     loop = Loop(asking("x", tool="deliver"), DONE, tools=[approval(ran)])
     paused = loop.run()
     with pytest.raises(sr.InvokeFailed) as refused:
-        loop.run(continuation=paused, results=[spelled(tool_call_id="x", name="deliver", result_json=decision)])
+        loop.run(
+            continuation=paused,
+            results=[spelled(tool_call_id="x", name="deliver", result_json=decision)],
+        )
     assert (codes(refused.value), ran) == ([C.DECISION_EXPECTED], [])
     assert loop.run(continuation=paused, results=[paused.pending[0].approved()]).answer == "done"
     assert ran == ["x"]
@@ -50,7 +53,10 @@ def test_a_decision_is_no_result(opened: Opened) -> None:
 
 @pytest.mark.parametrize(
     ("photo", "code"),
-    [({"result_json": "{bad"}, C.RESULT_NOT_JSON), ({"name": "deliver", "result_json": "1"}, C.NAME_MISMATCH)],
+    [
+        ({"result_json": "{bad"}, C.RESULT_NOT_JSON),
+        ({"name": "deliver", "result_json": "1"}, C.NAME_MISMATCH),
+    ],
 )
 def test_a_refused_answer_runs_nothing(opened: Opened, photo: JSONObject, code: C) -> None:
     """All results are held to the rules of a manifest before anything that was allowed is run."""
@@ -70,7 +76,9 @@ def test_an_allowed_call_under_another_name_runs_nothing(opened: Opened) -> None
     loop = opened(asking("x", tool="deliver"), DONE, tools=[approval(ran)])
     paused = loop.run()
     with pytest.raises(sr.InvokeFailed) as refused:
-        loop.run(continuation=paused, results=[replace(paused.pending[0].approved(), name="search")])
+        loop.run(
+            continuation=paused, results=[replace(paused.pending[0].approved(), name="search")]
+        )
     assert (codes(refused.value), ran) == ([C.NAME_MISMATCH], [])
 
 
@@ -103,7 +111,11 @@ def test_an_allowed_call_runs_once_whatever_interrupts_it(opened: Opened) -> Non
     with pytest.raises(KeyboardInterrupt):
         loop.run(continuation=paused, results=allowed)
     (first, second) = told(loop.run(continuation=paused, results=allowed))
-    assert (first, second[1]["error"]["type"], ran) == (("x", "delivered x"), "Interrupted", ["x", "y"])
+    assert (first, second[1]["error"]["type"], ran) == (
+        ("x", "delivered x"),
+        "Interrupted",
+        ["x", "y"],
+    )
 
 
 def test_a_listener_that_is_interrupted_pays_nothing_twice(opened: Opened) -> None:

@@ -26,12 +26,23 @@ FAULTS: list[tuple[str, Any]] = [
     ("unknown", GOOD),
     ("deliver", {"query": None}),
 ]
-CALLS = st.sampled_from([("search", GOOD), ("fetch", GOOD), ("search", {"query": "other"}), *FAULTS])
+CALLS = st.sampled_from(
+    [("search", GOOD), ("fetch", GOOD), ("search", {"query": "other"}), *FAULTS]
+)
 REPLIES = st.one_of(
     st.lists(CALLS, min_size=1, max_size=4).map(
-        lambda calls: completion(calls=[call(name, args, f"c{index}") for index, (name, args) in enumerate(calls)])
+        lambda calls: completion(
+            calls=[call(name, args, f"c{index}") for index, (name, args) in enumerate(calls)]
+        )
     ),
-    st.sampled_from([completion(""), completion("done"), completion(None), completion("cut", finish_reason="length")]),
+    st.sampled_from(
+        [
+            completion(""),
+            completion("done"),
+            completion(None),
+            completion("cut", finish_reason="length"),
+        ]
+    ),
 )
 
 
@@ -81,7 +92,9 @@ def _calls(reply: sr.AssistantReply) -> tuple[sr.ToolCall, ...]:
 
 
 ROUNDS = st.lists(
-    st.lists(st.sampled_from(["search", "locate", "deliver"]), min_size=1, max_size=5), min_size=1, max_size=3
+    st.lists(st.sampled_from(["search", "locate", "deliver"]), min_size=1, max_size=5),
+    min_size=1,
+    max_size=3,
 )
 IDS = st.permutations(["a", "b", "a.2", "call_1", "call_2"])
 
@@ -123,12 +136,25 @@ def test_no_result_is_told_under_another_call(
         names = data.draw(IDS)
         replies.append(
             completion(
-                calls=[call(kind, {"query": query}, id_) for (kind, query), id_ in zip(made[-1], names, strict=False)]
+                calls=[
+                    call(kind, {"query": query}, id_)
+                    for (kind, query), id_ in zip(made[-1], names, strict=False)
+                ]
             )
         )
-    here = [data.draw(st.permutations([query for kind, query in one if kind == "search"])) for one in made]
-    allowed = [[query for kind, query in one if kind == "deliver"] for one in made]  # these run one after the other
-    ends = {query: ordered for order in (*here, *allowed) for ordered in [Ordered(order)] for query in order}
+    here = [
+        data.draw(st.permutations([query for kind, query in one if kind == "search"]))
+        for one in made
+    ]
+    allowed = [
+        [query for kind, query in one if kind == "deliver"] for one in made
+    ]  # these run one after the other
+    ends = {
+        query: ordered
+        for order in (*here, *allowed)
+        for ordered in [Ordered(order)]
+        for query in order
+    }
 
     def end(query: str) -> str:
         """End in the order that was drawn."""
@@ -152,6 +178,8 @@ def test_no_result_is_told_under_another_call(
         run = loop.run(continuation=run, results=data.draw(st.permutations(given)), loop=policy)
     written = [one for turn in run.transcript for one in turn.get("tool_calls") or ()]
     asked = {one["id"]: json.loads(one["function"]["arguments"])["query"] for one in written}
-    told = [(turn["tool_call_id"], turn["content"]) for turn in run.transcript if turn["role"] == "tool"]
+    told = [
+        (turn["tool_call_id"], turn["content"]) for turn in run.transcript if turn["role"] == "tool"
+    ]
     assert told == [(id_, f"result of {query}") for id_, query in asked.items()]
     assert len(asked) == len(written) == sum(map(len, rounds))

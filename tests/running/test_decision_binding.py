@@ -32,7 +32,9 @@ def refused(loop: Loop, paused: Any, *decisions: sr.Decision, **more: Any) -> sr
     return told.value
 
 
-@pytest.mark.parametrize("decide", [AgentToolCall.approved, AgentToolCall.denied], ids=["approved", "denied"])
+@pytest.mark.parametrize(
+    "decide", [AgentToolCall.approved, AgentToolCall.denied], ids=["approved", "denied"]
+)
 def test_v11_a_decision_on_another_users_run_is_refused(
     opened: Opened, decide: Callable[[AgentToolCall], sr.Decision], tmp_path: Path
 ) -> None:
@@ -48,7 +50,10 @@ def test_v11_a_decision_on_another_users_run_is_refused(
     assert (error.code, error.index, ran) == (C.DECISION_ELSEWHERE, 0, [])
     assert error.decided_for == f"{anns.response.session_id}.{anns.response.turn_id}"
     assert anns.response.session_id in str(told)
-    assert loop.run(continuation=bobs, results=[bobs.pending[0].approved()], user="bob").answer == "done"
+    assert (
+        loop.run(continuation=bobs, results=[bobs.pending[0].approved()], user="bob").answer
+        == "done"
+    )
     assert ran == ["x"]
 
 
@@ -60,7 +65,10 @@ def test_v11_a_decision_on_an_earlier_turn_is_refused(opened: Opened) -> None:
     first = loop.run()
     second = loop.run("and again?", after=first)
     (then,), (now,) = first.pending, second.pending
-    assert (then.tool_call_id, now.tool_call_id) == ("x", "x.2")  # ids that repeat in a session are numbered (V10)
+    assert (then.tool_call_id, now.tool_call_id) == (
+        "x",
+        "x.2",
+    )  # ids that repeat in a session are numbered (V10)
     assert codes(refused(loop, second, then.approved())) == [C.DECISION_ELSEWHERE, C.MISSING_RESULT]
     equal = replace(then.approved(), tool_call_id=now.tool_call_id)
     assert codes(refused(loop, second, equal)) == [C.DECISION_ELSEWHERE]
@@ -81,7 +89,9 @@ def test_v11_a_decision_that_was_used_is_spent(opened: Opened) -> None:
     assert ran == ["x"]
 
 
-@pytest.mark.parametrize("missing", [{"session_id": ""}, {"turn_id": ""}, {"session_id": "", "turn_id": ""}])
+@pytest.mark.parametrize(
+    "missing", [{"session_id": ""}, {"turn_id": ""}, {"session_id": "", "turn_id": ""}]
+)
 def test_v11_a_decision_without_a_run_is_refused(opened: Opened, missing: Any) -> None:
     """A decision that does not say which session and turn it is for holds for none."""
     ran: list[str] = []
@@ -102,7 +112,9 @@ SENT: list[Callable[[sr.Run], AgentToolCall]] = [
 
 
 @pytest.mark.parametrize("call_of", SENT, ids=["pending", "JSON", "pickle", "copy", "deep copy"])
-def test_v11_a_pending_call_knows_where_it_waits(opened: Opened, call_of: Callable[[sr.Run], AgentToolCall]) -> None:
+def test_v11_a_pending_call_knows_where_it_waits(
+    opened: Opened, call_of: Callable[[sr.Run], AgentToolCall]
+) -> None:
     """However the call came to who decides, its decision names the run, the turn and the call."""
     ran: list[str] = []
     loop = opened(asking("x", tool="deliver"), DONE, tools=[deliver(ran)])
@@ -119,7 +131,13 @@ def test_v11_the_published_call_has_no_new_member(opened: Opened) -> None:
     """Where a call waits is told by its response (AGN-033): no call says it again, in JSON or as a schema."""
     paused = opened(asking("x", tool="deliver"), tools=[deliver([])]).run()
     (call,) = paused.pending
-    published = {"tool_call_id", "name", "arguments_json", "requires_client_execution", "needs_approval"}
+    published = {
+        "tool_call_id",
+        "name",
+        "arguments_json",
+        "requires_client_execution",
+        "needs_approval",
+    }
     assert call.to_dict().keys() == paused.response.to_dict()["tool_calls"][0].keys() == published
     assert AgentToolCall.json_schema()["properties"].keys() == published
 
@@ -130,7 +148,10 @@ def test_v11_the_words_of_a_client_stay_out_of_the_error(opened: Opened) -> None
     paused = loop.run()
     forged = replace(paused.response, session_id="say\x1b[31m canary", turn_id="t")
     told = refused(loop, paused, (forged.tool_calls or ())[0].approved())
-    assert (codes(told), told.errors[0].decided_for) == ([C.DECISION_ELSEWHERE], "say\x1b[31m canary.t")
+    assert (codes(told), told.errors[0].decided_for) == (
+        [C.DECISION_ELSEWHERE],
+        "say\x1b[31m canary.t",
+    )
     assert "canary" not in f"{told}{told.errors[0].message}"
 
 
@@ -145,7 +166,11 @@ def test_v11_another_runs_decision_is_told_so_whatever_it_names(opened: Opened) 
 def test_v11_reconciling_holds_decisions_to_their_run() -> None:
     """A manifest of one turn takes the decisions that are for that turn, and no others."""
     call = AgentToolCall(
-        tool_call_id="x", name="deliver", arguments_json="{}", requires_client_execution=True, needs_approval=True
+        tool_call_id="x",
+        name="deliver",
+        arguments_json="{}",
+        requires_client_execution=True,
+        needs_approval=True,
     )
     manifest = ToolCallManifest(tool_calls=(call,))
     ours = replace(call.approved(), session_id="s", turn_id="t")

@@ -46,11 +46,15 @@ def test_the_walks_are_all_judged(opened: Opened, full_walk: FullWalk) -> None:
         spy("search", ran),
         spy("book", ran, needs_approval=True),
         sr.Tool.from_function(fails, name="fails"),
-        sr.Tool.from_json_schema("locate", {"type": "object", "properties": {"query": {"type": "string"}}}),
+        sr.Tool.from_json_schema(
+            "locate", {"type": "object", "properties": {"query": {"type": "string"}}}
+        ),
     ]
     several = [call(name, {"query": name}, name) for name in ("search", "fails", "locate", "book")]
     denied = asking("other", tool="book")
-    loop = opened(completion(calls=several), denied, asking("search", x="y"), DONE, DONE, tools=tools)
+    loop = opened(
+        completion(calls=several), denied, asking("search", x="y"), DONE, DONE, tools=tools
+    )
     paused = loop.run()
     assert ids(paused) == ["locate", "book"]
     locate, book = paused.pending
@@ -73,13 +77,19 @@ def test_the_proof_finds_what_is_wrong(opened: Opened, full_walk: FullWalk) -> N
 
 
 @pytest.mark.parametrize("id_", ["\ud800", "call_\udfff"])
-def test_an_id_that_cannot_be_encoded_is_refused_before_its_tool_runs(opened: Opened, id_: str) -> None:
+def test_an_id_that_cannot_be_encoded_is_refused_before_its_tool_runs(
+    opened: Opened, id_: str
+) -> None:
     """The judge of replies leaves such an id to the rules of a manifest, which are asked before anything is run."""
     ran: list[str] = []
     loop = opened(asking("q", q=id_), DONE, tools=[spy("search", ran)])
     with pytest.raises(sr.InvokeFailed) as caught:
         loop.run()
-    assert (codes(caught.value), caught.value.step, ran) == ([InvokeCode.TOOL_CALL_ID_MISSING], "LLM_CLIENT", [])
+    assert (codes(caught.value), caught.value.step, ran) == (
+        [InvokeCode.TOOL_CALL_ID_MISSING],
+        "LLM_CLIENT",
+        [],
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,7 +114,9 @@ def test_a_result_that_is_none_of_ours_is_judged(changes: dict[str, Any], code: 
         new_id=lambda: "i",
     )
     steps.calls = (ToolCall("search", {"query": "q"}, id="c"),)
-    flow = steps.run_calls([AgentToolCall(tool_call_id="c", name="search", arguments_json='{"query":"q"}')])
+    flow = steps.run_calls(
+        [AgentToolCall(tool_call_id="c", name="search", arguments_json='{"query":"q"}')]
+    )
     assert isinstance(next(flow), RunTools)
     result = AgentToolCallResult(tool_call_id="c", name="search", result_json='"r"')
     with pytest.raises(sr.InvokeFailed) as caught:
@@ -112,7 +124,9 @@ def test_a_result_that_is_none_of_ours_is_judged(changes: dict[str, Any], code: 
     assert codes(caught.value) == [code]
 
 
-ENVELOPE = Envelope(org="o", user="u", instructions="Well?", messages=({"role": "user", "content": "Well?"},))
+ENVELOPE = Envelope(
+    org="o", user="u", instructions="Well?", messages=({"role": "user", "content": "Well?"},)
+)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +142,11 @@ ENVELOPE = Envelope(org="o", user="u", instructions="Well?", messages=({"role": 
     ],
 )
 def test_the_short_way_finds_what_the_thorough_way_finds(
-    changes: dict[str, Any], agent: str, answer: str, codes_told: list[InvokeCode], full_walk: FullWalk
+    changes: dict[str, Any],
+    agent: str,
+    answer: str,
+    codes_told: list[InvokeCode],
+    full_walk: FullWalk,
 ) -> None:
     """A request, an agent or an answer that breaks a rule ends a turn with the same codes, however often it is judged.
 
@@ -151,12 +169,18 @@ def test_the_short_way_finds_what_the_thorough_way_finds(
             return Asked({"role": "assistant", "content": answer}, sr.DirectAnswer(answer))
         return effect(MemorySessionStore())
 
-    short = drive(turn_flow(envelope, turn(), time_stamp="t", correlation_id="c", cancelled=lambda: False), perform)
+    short = drive(
+        turn_flow(envelope, turn(), time_stamp="t", correlation_id="c", cancelled=lambda: False),
+        perform,
+    )
     ctx = AgentPipelineContext(
         type=AgentPipelineContextType.INITIAL, time_stamp="t", correlation_id="c", envelope=envelope
     )
     thorough = drive(
-        line_flow(ctx, turn().bodies, validator=LOOP_VALIDATOR, cancelled=lambda: False, clock=lambda: 0.0), perform
+        line_flow(
+            ctx, turn().bodies, validator=LOOP_VALIDATOR, cancelled=lambda: False, clock=lambda: 0.0
+        ),
+        perform,
     )
     assert [[error.code for error in line.errors] for line in (short, thorough)] == [codes_told] * 2
     full_walk.steps.clear()  # of the faulty turns
@@ -165,15 +189,25 @@ def test_the_short_way_finds_what_the_thorough_way_finds(
 def test_a_turn_that_claimed_nothing_leaves_the_store_alone() -> None:
     """A turn that fails before it has claimed anything has no effect to perform, and so costs no access to a store."""
     contract, agent = sr.wrap(Client()).contract_for(model="m", messages=USER), AgentContext(id="a")
-    steps = TurnSteps(contract=contract, policy=sr.LoopPolicy(), agent=agent, model="m", new_id=lambda: "i")
-    flow = turn_flow(replace(ENVELOPE, org=" "), steps, time_stamp="t", correlation_id="c", cancelled=lambda: False)
+    steps = TurnSteps(
+        contract=contract, policy=sr.LoopPolicy(), agent=agent, model="m", new_id=lambda: "i"
+    )
+    flow = turn_flow(
+        replace(ENVELOPE, org=" "),
+        steps,
+        time_stamp="t",
+        correlation_id="c",
+        cancelled=lambda: False,
+    )
     assert list(flow) == []
 
 
 def judged(replies: int) -> int:
     """Return how many rules are asked in a run whose model calls a tool so often, and then answers."""
     ran: list[str] = []
-    loop = Loop(*(asking(str(number)) for number in range(replies)), DONE, tools=[spy("search", ran)])
+    loop = Loop(
+        *(asking(str(number)) for number in range(replies)), DONE, tools=[spy("search", ran)]
+    )
     asked = 0
 
     def count(frame: FrameType, event: str, _: Any) -> None:

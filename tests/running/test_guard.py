@@ -41,8 +41,12 @@ def test_a_model_that_always_calls_is_asked_eight_times(opened: Opened) -> None:
     assert codes(exceeded.value) == ["AGENT_REASONER_MAX_ITERATIONS_EXCEEDED"]
 
 
-@pytest.mark.parametrize(("bound", "asks", "runs"), [(15, 1, 0), (16, 2, 1), (30, 2, 1), (31, 3, 2)])
-def test_a_run_that_has_spent_its_tokens_asks_no_more(opened: Opened, bound: int, asks: int, runs: int) -> None:
+@pytest.mark.parametrize(
+    ("bound", "asks", "runs"), [(15, 1, 0), (16, 2, 1), (30, 2, 1), (31, 3, 2)]
+)
+def test_a_run_that_has_spent_its_tokens_asks_no_more(
+    opened: Opened, bound: int, asks: int, runs: int
+) -> None:
     """The tokens of all asks of a run are bounded together: it ends before it runs calls that nobody would hear of."""
     ran: list[str] = []
     loop = opened(*[asking(str(number)) for number in range(20)], tools=[spy("search", ran)])
@@ -85,7 +89,9 @@ def test_every_turn_ends(kinds: list[str], most: int, approve: bool) -> None:
         "search": same(),
         "locate": same("locate"),
         "deliver": same("deliver"),
-        "both": completion(calls=[call("search", {"query": "s"}, "s"), call("locate", {"query": "l"}, "l")]),
+        "both": completion(
+            calls=[call("search", {"query": "s"}, "s"), call("locate", {"query": "l"}, "l")]
+        ),
         "answer": DONE,
     }
     tools = [spy("search", []), LOCATE, spy("deliver", [], needs_approval=True)]
@@ -95,7 +101,9 @@ def test_every_turn_ends(kinds: list[str], most: int, approve: bool) -> None:
         run = loop.run(loop=policy)
         while run.is_paused:
             results = [
-                (one.approved() if approve else one.denied()) if one.needs_approval else one.answered(1)
+                (one.approved() if approve else one.denied())
+                if one.needs_approval
+                else one.answered(1)
                 for one in run.pending
             ]
             run = loop.run(continuation=run, results=results, loop=policy)
@@ -117,7 +125,11 @@ def test_a_call_that_repeats_is_warned_of_then_not_run(opened: Opened) -> None:
     done = loop.run(loop=sr.LoopPolicy(max_iterations=4))
     results = [content for _, content in told(done)]
     assert (ran, results[:2]) == (["a", "a"], ["search a"] * 2)
-    assert (results[2]["suppressed"], results[2]["reason"], results[2]["tool"]) == (True, REPEATED, "search")
+    assert (results[2]["suppressed"], results[2]["reason"], results[2]["tool"]) == (
+        True,
+        REPEATED,
+        "search",
+    )
     first, second, third = instructions(loop)
     assert first == ""
     assert "search" in second
@@ -144,7 +156,9 @@ def test_the_order_of_arguments_makes_no_new_call() -> None:
     spelled = ['{"query":"a","limit":1}', '{ "limit": 1, "query": "a" }', '{"limit":1,"query":"a"}']
     ran: list[Any] = []
     tool = sr.Tool.from_json_schema("search", LOCATE.parameters.source, function=ran.append)  # type: ignore[arg-type]
-    replies = [completion(calls=[call("search", text, str(number))]) for number, text in enumerate(spelled)]
+    replies = [
+        completion(calls=[call("search", text, str(number))]) for number, text in enumerate(spelled)
+    ]
     done = Loop(*replies, DONE, tools=[tool]).run()
     assert len(ran) == 2
     assert told(done)[2][1]["suppressed"] is True
@@ -158,7 +172,9 @@ def test_values_of_another_case_make_a_new_call() -> None:
     loop.run()
     assert instructions(loop) == ["", ""]
     again: list[str] = []
-    Loop(same(query="A"), same(query="a"), same(query="a"), DONE, tools=[spy("search", again)]).run()
+    Loop(
+        same(query="A"), same(query="a"), same(query="a"), DONE, tools=[spy("search", again)]
+    ).run()
     assert again == ["A", "a", "a"]
 
 
@@ -174,7 +190,10 @@ def test_a_suppressed_call_waits_for_nobody(opened: Opened, tool: str) -> None:
     if run.is_paused:
         assert ids(run) == ["x", "y"]
         run = loop.run(
-            continuation=run, results=[one.approved() if one.needs_approval else one.answered(1) for one in run.pending]
+            continuation=run,
+            results=[
+                one.approved() if one.needs_approval else one.answered(1) for one in run.pending
+            ],
         )
     assert run.answer == "done"
     results = dict(told(run))
@@ -190,7 +209,9 @@ def test_the_client_is_not_asked_the_same_for_ever(opened: Opened, tool: str) ->
     run = loop.run()
     for _ in range(2):
         (one,) = run.pending
-        run = loop.run(continuation=run, results=[one.approved() if one.needs_approval else one.answered(1)])
+        run = loop.run(
+            continuation=run, results=[one.approved() if one.needs_approval else one.answered(1)]
+        )
     assert (run.answer, told(run)[2][1]["suppressed"]) == ("done", True)
 
 
@@ -218,7 +239,9 @@ def test_a_run_that_is_cancelled_before_a_step_does_not_enter_it(opened: Opened)
     loop = opened(DONE, tools=[LOCATE])
     run = loop.run(cancel=lambda: True)
     assert (run.is_cancelled, run.is_paused, run.pending, loop.asks) == (True, False, (), 0)
-    assert [(trace.step, trace.status) for trace in run.trace] == [(PipelineStep.REQUEST_HANDLER, LineStatus.ABORTED)]
+    assert [(trace.step, trace.status) for trace in run.trace] == [
+        (PipelineStep.REQUEST_HANDLER, LineStatus.ABORTED)
+    ]
     with pytest.raises(Unanswered):
         _ = run.answer
     with pytest.raises(sr.ContractError):
@@ -233,7 +256,9 @@ def test_a_run_is_cancelled_between_two_steps(opened: Opened) -> None:
     run = loop.run(cancel=lambda: bool(ran))
     assert (run.is_cancelled, ran, loop.asks) == (True, ["a"], 1)
     assert (run.trace[-1].step, run.trace[-1].status) == (PipelineStep.REASONER, LineStatus.ABORTED)
-    assert json.loads(run.transcript[-1]["tool_calls"][0]["function"]["arguments"]) == {"query": "a"}
+    assert json.loads(run.transcript[-1]["tool_calls"][0]["function"]["arguments"]) == {
+        "query": "a"
+    }
 
 
 def test_a_repeatable_tool_may_be_polled(opened: Opened) -> None:

@@ -42,13 +42,17 @@ CYCLE: list[Any] = []
 CYCLE.append(CYCLE)
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA, function=double)
-WEATHER = sr.Tool.from_json_schema("weather", OTHER_SCHEMA, function=lambda args: Report(city=args["city"], degrees=7))
+WEATHER = sr.Tool.from_json_schema(
+    "weather", OTHER_SCHEMA, function=lambda args: Report(city=args["city"], degrees=7)
+)
 
 
 def looped(*steps: Any, **declared: Any) -> tuple[sr.StrictClient, Client]:
     """Wrap a scripted client."""
     fake = Client(*steps)
-    return sr.wrap(fake, **{"tools": [SEARCH, WEATHER], "policy": sr.RetryPolicy(wait=wait_none()), **declared}), fake
+    return sr.wrap(
+        fake, **{"tools": [SEARCH, WEATHER], "policy": sr.RetryPolicy(wait=wait_none()), **declared}
+    ), fake
 
 
 def test_results_are_handed_back_in_order() -> None:
@@ -57,7 +61,14 @@ def test_results_are_handed_back_in_order() -> None:
     client, fake = looped(completion(calls=calls), DONE, parallel=True)
     done = sr.run(client, USER, model="m")
     assert (done.answer, len(done.asked)) == ("done", 2)
-    assert [turn["role"] for turn in done.transcript] == ["system", "user", "assistant", "tool", "tool", "assistant"]
+    assert [turn["role"] for turn in done.transcript] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+        "assistant",
+    ]
     assert done.transcript[3] == {"role": "tool", "tool_call_id": "x", "content": "abab"}
     assert json.loads(done.transcript[4]["content"]) == {"city": "Oslo", "degrees": 7.0}
     assert fake.script.messages[1] == done.transcript[:5]
@@ -94,11 +105,15 @@ def test_the_async_twin_gives_the_same() -> None:
 @pytest.mark.req("T38", "P68")
 def test_steps_are_bounded() -> None:
     """A model that calls on and on is asked ``max_iterations`` times, 8 by default; then the loop says so."""
-    client, fake = looped(*[completion(calls=[call("search", {"query": str(n)})]) for n in range(99)])
+    client, fake = looped(
+        *[completion(calls=[call("search", {"query": str(n)})]) for n in range(99)]
+    )
     with pytest.raises(sr.IterationsExceeded, match="exceeded 5 steps") as raised:
         sr.run(client, USER, model="m", loop=sr.LoopPolicy(max_iterations=5))
     assert (raised.value.iterations, len(fake.script.requests)) == (5, 5)
-    endless, asked = looped(*[completion(calls=[call("search", {"query": str(n)})]) for n in range(99)])
+    endless, asked = looped(
+        *[completion(calls=[call("search", {"query": str(n)})]) for n in range(99)]
+    )
     with pytest.raises(sr.IterationsExceeded) as exceeded:
         sr.run(endless, USER, model="m")
     assert len(asked.script.requests) == 8
@@ -109,7 +124,9 @@ def test_steps_are_bounded() -> None:
 def test_long_results_are_cut() -> None:
     """A result over the cap is cut in the transcript, and says how long it was."""
     client, _ = looped(completion(calls=[call("search", {"query": "a" * 500})]), DONE)
-    content = sr.run(client, USER, model="m", loop=sr.LoopPolicy(max_result_chars=100)).transcript[3]["content"]
+    content = sr.run(client, USER, model="m", loop=sr.LoopPolicy(max_result_chars=100)).transcript[
+        3
+    ]["content"]
     assert content == "a" * 100 + "… (cut: 1000 characters in total)"
 
 
@@ -125,11 +142,15 @@ def test_a_failing_tool_is_no_schema_error() -> None:
     client, fake = looped(completion(calls=[call("fail", {"query": "x"})]), DONE, tools=[fail])
     events: list[RunEvent] = []
     done = sr.run(client, USER, model="m", on_event=events.append)
-    assert json.loads(done.transcript[3]["content"]) == {"error": {"type": "ValueError", "message": "the tool failed"}}
+    assert json.loads(done.transcript[3]["content"]) == {
+        "error": {"type": "ValueError", "message": "the tool failed"}
+    }
     (finished,) = [event for event in events if isinstance(event, ToolFinished)]
     assert isinstance(finished.outcome.error, sr.ToolExecutionError)
     assert (finished.outcome.error.code, finished.outcome.error.call_id) == ("TOOL_ERROR", "call_a")
-    assert not any(word in str(fake.script.messages[1][-1]) for word in ("schema", "valid", "cannot find"))
+    assert not any(
+        word in str(fake.script.messages[1][-1]) for word in ("schema", "valid", "cannot find")
+    )
     assert (done.answer, len(fake.script.requests), len(done.attempts)) == ("done", 2, 2)
 
 
@@ -149,7 +170,9 @@ def test_nothing_runs_when_one_of_several_calls_is_wrong() -> None:
     """A valid call waits for its siblings: it runs only when the whole reply passed."""
     ran: list[Any] = []
     spy = sr.Tool.from_json_schema("search", SCHEMA, function=ran.append)
-    both = completion(calls=[call("search", {"query": "a"}, "x"), call("weather", {"city": 1}, "y")])
+    both = completion(
+        calls=[call("search", {"query": "a"}, "x"), call("weather", {"city": 1}, "y")]
+    )
     client, _ = looped(*[both] * 4, tools=[spy, WEATHER], parallel=True)
     with pytest.raises(sr.ToolArgumentsError):
         sr.run(client, USER, model="m")
@@ -177,7 +200,9 @@ def test_the_async_twin_names_the_call_that_failed() -> None:
         await asyncio.sleep(0)
         raise KeyError(args["city"])
 
-    both = completion(calls=[call("search", {"query": "a"}, "x"), call("weather", {"city": "b"}, "y")])
+    both = completion(
+        calls=[call("search", {"query": "a"}, "x"), call("weather", {"city": "b"}, "y")]
+    )
     tools = [SEARCH, sr.Tool.from_json_schema("weather", OTHER_SCHEMA, function=fail)]
     client = sr.wrap(AsyncClient(both, DONE), tools=tools, parallel=True)
     events: list[RunEvent] = []

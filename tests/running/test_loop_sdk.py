@@ -25,12 +25,17 @@ def scripted(*steps: Any) -> tuple[ScriptedModel, list[str], dict[str, Any]]:
 def mixed() -> Any:
     """Call a tool that runs here, one that must be allowed and one of the client's."""
     search, deliver = (spy(name, []) for name in ("search", "deliver"))
-    return ok.calls(ok.call(search, query="s"), ok.call(deliver, query="d"), ok.call(LOCATE, query="l"))
+    return ok.calls(
+        ok.call(search, query="s"), ok.call(deliver, query="d"), ok.call(LOCATE, query="l")
+    )
 
 
 def decided(paused: sr.Run) -> list[Any]:
     """Allow what waits to be allowed, and answer the rest."""
-    return [one.approved() if one.needs_approval else one.answered({"at": "here"}) for one in paused.pending]
+    return [
+        one.approved() if one.needs_approval else one.answered({"at": "here"})
+        for one in paused.pending
+    ]
 
 
 RESULTS = [("call_1", "search s"), ("call_2", "deliver d"), ("call_3", {"at": "here"})]
@@ -73,10 +78,14 @@ def test_the_async_twin_over_a_socket() -> None:
 def test_a_server_that_counts_anew_in_every_reply() -> None:
     """Ids that repeat over replies, as local servers give them, go back to the model as ids of one call each."""
     search = spy("search", [])
-    model, ran, declared = scripted(ok.call(search, query="a"), ok.call(search, query="b"), ok.answer("done"))
+    model, ran, declared = scripted(
+        ok.call(search, query="a"), ok.call(search, query="b"), ok.answer("done")
+    )
     with model.serve() as server, OpenAI(base_url=server.base_url, api_key="none") as openai:
         done = sr.run(sr.wrap(openai, **declared), USER, model="m")
-    (first, *_), (second, *_) = (turn["tool_calls"] for turn in done.transcript if turn.get("tool_calls"))
+    (first, *_), (second, *_) = (
+        turn["tool_calls"] for turn in done.transcript if turn.get("tool_calls")
+    )
     assert first["id"] != second["id"]
     assert told(done) == [(first["id"], "search a"), (second["id"], "search b")]
     assert (ran, model.requests[-1].messages) == (["a", "b"], done.transcript[:-1])
@@ -85,11 +94,21 @@ def test_a_server_that_counts_anew_in_every_reply() -> None:
 def test_a_stream_of_events_over_a_socket() -> None:
     """Refused replies, tools and the end are told as they happen."""
     search = spy("search", [])
-    model, _, declared = scripted(faults.unknown_tool(search), ok.call(search, query="a"), ok.answer("done"))
+    model, _, declared = scripted(
+        faults.unknown_tool(search), ok.call(search, query="a"), ok.answer("done")
+    )
     with model.serve() as server, OpenAI(base_url=server.base_url, api_key="none") as openai:
         client = sr.wrap(openai, **{**declared, "policy": sr.RetryPolicy(max_retries=1)})
         events = list(sr.run_stream(client, USER, model="m"))
     kinds = [type(event).__name__ for event in events]
     last = ["Provisional"] * kinds.count("Provisional")
-    assert kinds == ["AttemptMade", "AttemptMade", "ToolStarted", "ToolFinished", *last, "AttemptMade", "RunEnded"]
+    assert kinds == [
+        "AttemptMade",
+        "AttemptMade",
+        "ToolStarted",
+        "ToolFinished",
+        *last,
+        "AttemptMade",
+        "RunEnded",
+    ]
     assert "".join(event.delta for event in events if isinstance(event, sr.Provisional)) == "done"

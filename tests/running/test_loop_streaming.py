@@ -27,7 +27,9 @@ class Stop(BaseException):
     """An exception that no tool loop may catch."""
 
 
-def streamed(loop: Loop, said: Any = USER, **keywords: Any) -> tuple[list[RunEvent], BaseException | None]:
+def streamed(
+    loop: Loop, said: Any = USER, **keywords: Any
+) -> tuple[list[RunEvent], BaseException | None]:
     """Read a stream to its end; give what it told, and what it raised."""
     told: list[RunEvent] = []
 
@@ -56,7 +58,13 @@ def test_events_come_in_the_order_of_what_happens(opened: Opened) -> None:
     loop = opened(asking("a"), DONE, tools=[spy("search", [])])
     events, error = streamed(loop)
     assert error is None
-    assert kinds(events) == ["AttemptMade", "ToolStarted", "ToolFinished", "AttemptMade", "RunEnded"]
+    assert kinds(events) == [
+        "AttemptMade",
+        "ToolStarted",
+        "ToolFinished",
+        "AttemptMade",
+        "RunEnded",
+    ]
     started, finished, ended = events[1], events[2], events[4]
     assert isinstance(started, ToolStarted)
     assert isinstance(finished, ToolFinished)
@@ -65,7 +73,9 @@ def test_events_come_in_the_order_of_what_happens(opened: Opened) -> None:
     assert (started.call.tool, started.call.id) == ("search", "a")
     assert (finished.outcome.result.result_json, finished.outcome.error) == ('"search a"', None)
     assert ended.run.answer == "done"
-    assert ended.run.attempts == tuple(event.attempt for event in events if isinstance(event, AttemptMade))
+    assert ended.run.attempts == tuple(
+        event.attempt for event in events if isinstance(event, AttemptMade)
+    )
 
 
 def test_refused_attempts_are_told_as_well(opened: Opened) -> None:
@@ -101,7 +111,9 @@ def test_a_pause_ends_the_stream(opened: Opened) -> None:
     [(BAD, sr.ToolArgumentsError), (StatusError(500), sr.TransportFailed), (Stop(), Stop)],
     ids=["a refused reply", "a failed transport", "an interrupt"],
 )
-def test_what_a_run_raises_comes_after_its_events(opened: Opened, step: Any, raised: type[BaseException]) -> None:
+def test_what_a_run_raises_comes_after_its_events(
+    opened: Opened, step: Any, raised: type[BaseException]
+) -> None:
     """The reader has seen everything that happened before the stream raises what the run raised."""
     events, error = streamed(opened(asking("a"), step, tools=[spy("search", [])]))
     assert isinstance(error, raised)
@@ -118,7 +130,9 @@ def test_a_request_that_cannot_be_opened_raises_at_once(opened: Opened) -> None:
 def test_a_listener_hears_what_the_stream_tells(opened: Opened) -> None:
     """``on_event`` beside a stream is told of the same events but the end."""
     heard: list[RunEvent] = []
-    events, _ = streamed(opened(asking("a"), DONE, tools=[spy("search", [])]), on_event=heard.append)
+    events, _ = streamed(
+        opened(asking("a"), DONE, tools=[spy("search", [])]), on_event=heard.append
+    )
     assert heard == events[:-1]
 
 
@@ -134,14 +148,18 @@ def test_a_streamed_run_sees_the_readers_context(opened: Opened) -> None:
         events, _ = streamed(opened(asking("a"), DONE, tools=[sr.Tool.from_function(search)]))
     finally:
         WHERE.reset(token)
-    results = [event.outcome.result.result_json for event in events if isinstance(event, ToolFinished)]
+    results = [
+        event.outcome.result.result_json for event in events if isinstance(event, ToolFinished)
+    ]
     assert results == ['"a here"']
 
 
 def test_a_stream_is_cancelled_as_a_run_is(opened: Opened) -> None:
     """``cancel`` ends it with a cancelled run, which is no error."""
     ran: list[str] = []
-    events, error = streamed(opened(asking("a"), tools=[spy("search", ran)]), cancel=lambda: bool(ran))
+    events, error = streamed(
+        opened(asking("a"), tools=[spy("search", ran)]), cancel=lambda: bool(ran)
+    )
     ended = events[-1]
     assert error is None
     assert isinstance(ended, RunEnded)
@@ -213,7 +231,11 @@ def test_a_closed_stream_gives_its_calls_back() -> None:
         ran.append(query)
         return query
 
-    loop = Loop(asking("x", tool="deliver"), DONE, tools=[sr.Tool.from_function(deliver, needs_approval=True)])
+    loop = Loop(
+        asking("x", tool="deliver"),
+        DONE,
+        tools=[sr.Tool.from_function(deliver, needs_approval=True)],
+    )
     paused = loop.run()
     given: Any = {"continuation": paused, "results": [paused.pending[0].approved()]}
     stream: Any = sr.run_stream(loop.client, model="m", **given)

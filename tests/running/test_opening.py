@@ -71,18 +71,27 @@ def test_what_is_no_conversation_is_refused(loop: Loop, messages: Any) -> None:
     assert loop.asks == 0
 
 
-@pytest.mark.parametrize("words", ["", "  ", [{"role": "user", "content": ""}], [{"role": "user"}]], ids=repr)
+@pytest.mark.parametrize(
+    "words", ["", "  ", [{"role": "user", "content": ""}], [{"role": "user"}]], ids=repr
+)
 def test_the_user_must_have_said_something(loop: Loop, words: Any) -> None:
     """A last turn without text, files or images breaks the rules of a request: INPUT_MISSING."""
     with pytest.raises(sr.InvokeFailed) as missing:
         loop.run(words)
-    assert (codes(missing.value), missing.value.step, loop.asks) == ([InvokeCode.INPUT_MISSING], "REQUEST_HANDLER", 0)
+    assert (codes(missing.value), missing.value.step, loop.asks) == (
+        [InvokeCode.INPUT_MISSING],
+        "REQUEST_HANDLER",
+        0,
+    )
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        [{"type": "text", "text": "what is this?"}, {"type": "image_url", "image_url": {"url": "data:,"}}],
+        [
+            {"type": "text", "text": "what is this?"},
+            {"type": "image_url", "image_url": {"url": "data:,"}},
+        ],
         [{"type": "image_url", "image_url": {"url": "data:,"}}],
         [{"type": "file", "file": {"file_id": "f"}}],
     ],
@@ -167,7 +176,9 @@ def test_v13_a_refusal_does_not_repeat_what_a_client_wrote(
     assert (error.__cause__, error.__suppress_context__) == (None, True)
 
 
-@pytest.mark.parametrize("given", ["", "{}", "null", '{"kind":"final"}', "\ud800", 5, {"kind": "final"}], ids=repr)
+@pytest.mark.parametrize(
+    "given", ["", "{}", "null", '{"kind":"final"}', "\ud800", 5, {"kind": "final"}], ids=repr
+)
 def test_a_continuation_is_a_run_or_its_response(loop: Loop, given: Any) -> None:
     """Any other continuation, such as one that a client has damaged, is a ContractError."""
     with pytest.raises(sr.ContractError):
@@ -175,7 +186,9 @@ def test_a_continuation_is_a_run_or_its_response(loop: Loop, given: Any) -> None
 
 
 @pytest.mark.parametrize("more", [{"messages": "and?"}, {"after": True}], ids=["messages", "after"])
-def test_a_continuation_takes_results_alone(waiting: tuple[Loop, sr.Run], more: dict[str, Any]) -> None:
+def test_a_continuation_takes_results_alone(
+    waiting: tuple[Loop, sr.Run], more: dict[str, Any]
+) -> None:
     """New words and results are two requests."""
     loop, paused = waiting
     given = {"after": paused} if "after" in more else more
@@ -250,7 +263,9 @@ def test_the_keywords_go_to_every_ask(opened: Opened) -> None:
     """Keywords of the API (model, temperature, …) are sent with each exchange of the run."""
     loop = opened(asking("a"), DONE, tools=[spy("search", [])])
     loop.run(temperature=0.5)
-    assert [(asked["model"], asked["temperature"]) for asked in loop.script.requests] == [("m", 0.5)] * 2
+    assert [(asked["model"], asked["temperature"]) for asked in loop.script.requests] == [
+        ("m", 0.5)
+    ] * 2
 
 
 def test_a_listener_that_must_be_awaited_is_refused(loop: Loop) -> None:

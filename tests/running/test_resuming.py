@@ -51,7 +51,9 @@ def test_a_run_goes_on_by_itself_its_response_or_json(opened: Opened, given: str
     loop = opened(asking("l", tool="locate"), DONE, tools=[LOCATE], store=MemorySessionStore())
     paused = loop.run()
     assert paused.response is not None
-    way: Any = {"run": paused, "response": paused.response, "json": paused.response.to_json()}[given]
+    way: Any = {"run": paused, "response": paused.response, "json": paused.response.to_json()}[
+        given
+    ]
     result = {"tool_call_id": "l", "name": "locate", "result_json": '{"at": [1, 2]}'}
     assert told(loop.run(continuation=way, results=[result])) == [("l", {"at": [1, 2]})]
 
@@ -64,7 +66,10 @@ def test_results_are_taken_once(opened: Opened) -> None:
     loop.run(continuation=paused, results=LOCATED)
     with pytest.raises(sr.InvokeFailed) as again:
         loop.run(continuation=paused, results=LOCATED)
-    assert (codes(again.value), again.value.step) == ([C.ALREADY_CONSUMED], "CLIENT_TOOL_CONTINUATION_RESOLVER")
+    assert (codes(again.value), again.value.step) == (
+        [C.ALREADY_CONSUMED],
+        "CLIENT_TOOL_CONTINUATION_RESOLVER",
+    )
     assert loop.asks == 2
 
 
@@ -75,7 +80,10 @@ def test_results_of_a_conversation_that_went_on_are_stale(opened: Opened) -> Non
     loop.run("what else?", after=loop.run(continuation=paused, results=LOCATED))
     with pytest.raises(sr.InvokeFailed) as stale:
         loop.run(continuation=paused, results=LOCATED)
-    assert (codes(stale.value), stale.value.step) == ([C.STALE_TURN], "CLIENT_TOOL_CALL_SESSION_RESTORER")
+    assert (codes(stale.value), stale.value.step) == (
+        [C.STALE_TURN],
+        "CLIENT_TOOL_CALL_SESSION_RESTORER",
+    )
 
 
 @pytest.mark.req("P66")
@@ -91,7 +99,9 @@ def test_results_of_a_conversation_that_went_on_are_stale(opened: Opened) -> Non
         ({"tool_call_id": "l", "name": "locate", "error_message": "gone"}, C.MISSING_RESULT_JSON),
     ],
 )
-def test_results_that_do_not_fit_may_be_corrected(opened: Opened, result: dict[str, Any], code: InvokeCode) -> None:
+def test_results_that_do_not_fit_may_be_corrected(
+    opened: Opened, result: dict[str, Any], code: InvokeCode
+) -> None:
     """A wrong submit fails by its code before the model is asked; the corrected one goes on."""
     loop = opened(MIXED, DONE, tools=[spy("search", []), LOCATE])
     paused = loop.run()
@@ -134,7 +144,9 @@ def test_a_turn_may_pause_again(opened: Opened) -> None:
 def test_an_id_that_repeats_in_a_turn_is_another_call(opened: Opened) -> None:
     """When a server repeats its ids, old results are ALREADY_CONSUMED, never the later call's."""
     ask = completion(calls=[call("locate", {"query": "a"}, "call_1")])
-    loop = opened(ask, completion(calls=[call("locate", {"query": "b"}, "call_1")]), DONE, tools=[LOCATE])
+    loop = opened(
+        ask, completion(calls=[call("locate", {"query": "b"}, "call_1")]), DONE, tools=[LOCATE]
+    )
     first = loop.run()
     given = [first.pending[0].answered("at a")]
     second = loop.run(continuation=first, results=given)
@@ -170,8 +182,17 @@ def test_the_walks_of_a_pause_and_of_what_follows() -> None:
     done = loop.run(continuation=paused, results=LOCATED)
     opening = [Step.REQUEST_HANDLER, Step.AGENT_CONTEXT_RESOLVER, Step.AGENT_SESSION_CREATOR]
     asked = [Step.PROMPT_CONTENT_PROVIDER_INITIALIZER, Step.REASONER, Step.LLM_CLIENT]
-    assert [trace.step for trace in paused.trace] == [*opening, *asked, Step.REASONER, Step.RESPONSE_BUILDER]
-    restoring = [Step.REQUEST_HANDLER, Step.CLIENT_TOOL_CALL_SESSION_RESTORER, Step.CLIENT_TOOL_CONTINUATION_RESOLVER]
+    assert [trace.step for trace in paused.trace] == [
+        *opening,
+        *asked,
+        Step.REASONER,
+        Step.RESPONSE_BUILDER,
+    ]
+    restoring = [
+        Step.REQUEST_HANDLER,
+        Step.CLIENT_TOOL_CALL_SESSION_RESTORER,
+        Step.CLIENT_TOOL_CONTINUATION_RESOLVER,
+    ]
     assert [trace.step for trace in done.trace] == [
         *restoring,
         Step.AGENT_CONTEXT_LOADER,
@@ -186,7 +207,11 @@ def test_an_approved_call_runs_here(opened: Opened) -> None:
     loop = opened(asking("x", tool="deliver"), DONE, tools=[approval(ran)])
     paused = loop.run()
     (pending,) = paused.pending
-    assert (pending.needs_approval, json.loads(pending.arguments_json), ran) == (True, {"query": "x"}, [])
+    assert (pending.needs_approval, json.loads(pending.arguments_json), ran) == (
+        True,
+        {"query": "x"},
+        [],
+    )
     done = loop.run(continuation=paused, results=[pending.approved()])
     assert (ran, told(done), done.answer) == (["x"], [("x", "deliver x")], "done")
 
@@ -267,7 +292,13 @@ def test_an_interrupt_gives_the_calls_back(interrupt: type[BaseException]) -> No
 
 def test_a_cancelled_task_gives_the_calls_back() -> None:
     """The async twin is interrupted by cancelling its task."""
-    loop = Loop(asking("l", tool="locate"), asyncio.CancelledError(), DONE, tools=[LOCATE], asynchronous=True)
+    loop = Loop(
+        asking("l", tool="locate"),
+        asyncio.CancelledError(),
+        DONE,
+        tools=[LOCATE],
+        asynchronous=True,
+    )
     paused = loop.run()
     with pytest.raises(asyncio.CancelledError):
         loop.run(continuation=paused, results=LOCATED)
@@ -277,7 +308,9 @@ def test_a_cancelled_task_gives_the_calls_back() -> None:
 def test_the_text_channel_pauses_as_well(opened: Opened) -> None:
     """It has no call ids, so each call gets a new one; the model sees the tool's name."""
     text = '{"tool":"locate","args":{"query":"l"}}'
-    loop = opened(*[completion(text)] * 2, completion('{"answer":"done"}'), tools=[LOCATE], channel="text")
+    loop = opened(
+        *[completion(text)] * 2, completion('{"answer":"done"}'), tools=[LOCATE], channel="text"
+    )
     first = loop.run()
     second = loop.run(continuation=first, results=[first.pending[0].answered("here")])
     assert first.pending[0].tool_call_id != second.pending[0].tool_call_id
@@ -327,7 +360,13 @@ def test_a_follow_up_gives_up_what_was_pending(opened: Opened) -> None:
     paused = loop.run()
     done = loop.run("never mind", after=paused)
     assert loop.script.messages[1] == done.transcript[:-1]
-    assert [turn["role"] for turn in done.transcript[2:]] == ["assistant", "tool", "tool", "user", "assistant"]
+    assert [turn["role"] for turn in done.transcript[2:]] == [
+        "assistant",
+        "tool",
+        "tool",
+        "user",
+        "assistant",
+    ]
     (_, search), (_, locate) = told(done)
     assert (search, locate["error"]["type"]) == ("search s", "Abandoned")
     with pytest.raises(sr.InvokeFailed) as stale:
@@ -349,7 +388,10 @@ def test_a_session_is_its_users(opened: Opened, other: dict[str, str]) -> None:
     """For anybody else there is no such session, whether to answer its calls or to go on with its words."""
     loop = opened(asking("l", tool="locate"), DONE, tools=[LOCATE])
     paused = loop.run(org="ours", user="me")
-    for way in ({"continuation": paused, "results": LOCATED}, {"after": paused, "messages": "and?"}):
+    for way in (
+        {"continuation": paused, "results": LOCATED},
+        {"after": paused, "messages": "and?"},
+    ):
         with pytest.raises(sr.InvokeFailed) as unknown:
             loop.run(**{"org": "ours", "user": "me", **way, **other})
         assert (codes(unknown.value), loop.asks) == ([C.NOT_FOUND], 1)
@@ -378,7 +420,9 @@ def test_turns_that_begin_at_once_are_not_both_kept() -> None:
 
 def test_words_that_utf8_cannot_spell_do_not_break_a_pause(opened: Opened) -> None:
     """Text of a model beside its calls is not judged; half of a surrogate pair in it is replaced, and kept so."""
-    loop = opened(completion("so \ud800", calls=[call("locate", {"query": "l"}, "l")]), DONE, tools=[LOCATE])
+    loop = opened(
+        completion("so \ud800", calls=[call("locate", {"query": "l"}, "l")]), DONE, tools=[LOCATE]
+    )
     paused = loop.run()
     assert paused.transcript[-1]["content"] == "so \N{REPLACEMENT CHARACTER}"
     assert loop.run(continuation=paused, results=LOCATED).answer == "done"

@@ -52,7 +52,14 @@ def test_another_process_goes_on(tmp_path: Path) -> None:
     assert codes(again.value) == [InvokeCode.ALREADY_CONSUMED]
     session = sr.SQLiteSessionStore(path).session(json.loads(response)["session_id"])
     assert session is not None
-    assert [turn["role"] for turn in session.messages] == ["system", "user", "assistant", "tool", "tool", "assistant"]
+    assert [turn["role"] for turn in session.messages] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+        "assistant",
+    ]
     assert [turn["content"] for turn in session.messages[3:]] == ["delivered d", "here", "done"]
 
 
@@ -92,7 +99,11 @@ def test_a_process_without_the_file_knows_nothing_of_the_run(tmp_path: Path) -> 
         out, _ = process.communicate("\n", timeout=PATIENCE)
     assert out == "NOT_FOUND\n"
     with pytest.raises(sr.InvokeFailed) as unknown:
-        loop.run(continuation=response, results=second_process.read(results), sessions=MemorySessionStore())
+        loop.run(
+            continuation=response,
+            results=second_process.read(results),
+            sessions=MemorySessionStore(),
+        )
     assert codes(unknown.value) == [InvokeCode.NOT_FOUND]
 
 
@@ -100,7 +111,10 @@ def test_a_process_without_the_file_knows_nothing_of_the_run(tmp_path: Path) -> 
     "tools",
     [
         [second_process.DELIVER],
-        [second_process.DELIVER, sr.Tool.from_json_schema("locate", {"type": "object", "properties": {}})],
+        [
+            second_process.DELIVER,
+            sr.Tool.from_json_schema("locate", {"type": "object", "properties": {}}),
+        ],
     ],
     ids=["one is missing", "one takes other arguments"],
 )

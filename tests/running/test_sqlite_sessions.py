@@ -155,7 +155,10 @@ def test_the_file_tells_its_schema(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     SQLiteSessionStore(path)
     with closing(sqlite3.connect(path)) as connection:
-        told = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "user_version")]
+        told = [
+            connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("journal_mode", "user_version")
+        ]
     assert told == ["wal", 1]
 
 
@@ -210,7 +213,9 @@ class Counted(SQLiteSessionStore):
         connection = super()._connected()
         self.connections += 1
         self.synchronous += connection.execute("PRAGMA synchronous").fetchone()
-        connection.set_trace_callback(lambda statement: self.statements.append(statement.split()[0]))
+        connection.set_trace_callback(
+            lambda statement: self.statements.append(statement.split()[0])
+        )
         return connection
 
 
@@ -239,7 +244,9 @@ def test_what_is_saved_is_on_the_disk(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["replaced", "restored", "removed"])
-def test_a_file_that_was_changed_behind_a_store_is_the_one_that_counts(tmp_path: Path, how: str) -> None:
+def test_a_file_that_was_changed_behind_a_store_is_the_one_that_counts(
+    tmp_path: Path, how: str
+) -> None:
     """A kept connection does not go on with a file that is not there any more: what is there is read, or told."""
     path, other = tmp_path / "sessions.db", tmp_path / "other.db"
     for at, name in ((path, "mine"), (other, "other")):
@@ -329,7 +336,9 @@ def pickled(store: SQLiteSessionStore) -> Any:
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickled])
-def test_a_copy_of_a_store_is_a_store(tmp_path: Path, copied: Callable[[SQLiteSessionStore], Any]) -> None:
+def test_a_copy_of_a_store_is_a_store(
+    tmp_path: Path, copied: Callable[[SQLiteSessionStore], Any]
+) -> None:
     """A copy reads and saves in the same file with its own connections, so it may be sent to another process."""
     store = SQLiteSessionStore(tmp_path / "sessions.db")
     store.save(NEW, FIRST)

@@ -59,9 +59,21 @@ FAULTS: list[tuple[str, Callable[[Path], None], str]] = [
     ("damaged", damaged, "corrupt"),
     ("gone", gone, "unreachable"),
     ("emptied", lambda path: changed(path, "DROP TABLE sessions"), "corrupt"),
-    ("no JSON", lambda path: changed(path, "UPDATE sessions SET value = ?", f"{{{CANARY}"), "unreadable"),
-    ("another shape", lambda path: changed(path, "UPDATE sessions SET value = ?", f'{{"{CANARY}": 1}}'), "unreadable"),
-    ("bytes", lambda path: changed(path, "UPDATE sessions SET value = ?", b"\xff\xfe"), "unreadable"),
+    (
+        "no JSON",
+        lambda path: changed(path, "UPDATE sessions SET value = ?", f"{{{CANARY}"),
+        "unreadable",
+    ),
+    (
+        "another shape",
+        lambda path: changed(path, "UPDATE sessions SET value = ?", f'{{"{CANARY}": 1}}'),
+        "unreadable",
+    ),
+    (
+        "bytes",
+        lambda path: changed(path, "UPDATE sessions SET value = ?", b"\xff\xfe"),
+        "unreadable",
+    ),
     (
         "no UTF-8",
         lambda path: changed(path, "UPDATE sessions SET value = CAST(x'ff6361' AS TEXT)"),
@@ -71,7 +83,9 @@ FAULTS: list[tuple[str, Callable[[Path], None], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("fault", "reason"), [row[1:] for row in FAULTS], ids=[row[0] for row in FAULTS])
+@pytest.mark.parametrize(
+    ("fault", "reason"), [row[1:] for row in FAULTS], ids=[row[0] for row in FAULTS]
+)
 def test_v14_a_file_that_is_none_any_more_is_told_by_our_error(
     tmp_path: Path, fault: Callable[[Path], None], reason: str
 ) -> None:
@@ -114,7 +128,9 @@ class Limited(SQLiteSessionStore):
 
 
 USES: dict[str, Callable[[Any], Any]] = {
-    "save": lambda store: store.save(Session(id="t", messages=({"content": "x" * 100_000},)), FIRST),
+    "save": lambda store: store.save(
+        Session(id="t", messages=({"content": "x" * 100_000},)), FIRST
+    ),
     "claim": lambda store: store.claim("s.t1", "me"),
     "delete": lambda store: store.delete("s"),
 }
@@ -197,17 +213,28 @@ class Failing(MemorySessionStore):
 
 
 @pytest.mark.parametrize("error", [OSError, KeyError, StopIteration, RecursionError])
-def test_v14_an_answer_that_could_not_be_kept_is_not_lost(opened: Opened, error: type[Exception]) -> None:
+def test_v14_an_answer_that_could_not_be_kept_is_not_lost(
+    opened: Opened, error: type[Exception]
+) -> None:
     """A store that fails when the tools have run: the error is ours, and has the run with its answer."""
     ran: list[str] = []
     loop = opened(asking("a"), DONE, tools=[spy("search", ran)], store=Failing("save", error=error))
     with pytest.raises(SessionStoreFailed) as told:
         loop.run()
     run = told.value.run
-    assert (told.value.place, told.value.reason, type(told.value.cause)) == ("Failing", "failed", error)
+    assert (told.value.place, told.value.reason, type(told.value.cause)) == (
+        "Failing",
+        "failed",
+        error,
+    )
     assert CANARY not in str(told.value)
     assert (run.answer, ran, len(run.asked)) == ("done", ["a"], 2)
-    assert [turn["role"] for turn in run.transcript][-4:] == ["user", "assistant", "tool", "assistant"]
+    assert [turn["role"] for turn in run.transcript][-4:] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
 
 
 def test_v14_a_pause_that_could_not_be_kept_is_not_lost(opened: Opened) -> None:
@@ -236,10 +263,14 @@ def test_v14_an_answer_that_came_too_late_is_not_lost(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize(("at", "done"), [(1, []), (2, ["x"]), (3, ["x"]), (4, ["x", "y"])])
-def test_v14_what_an_allowed_call_came_to_is_not_lost(opened: Opened, at: int, done: list[str]) -> None:
+def test_v14_what_an_allowed_call_came_to_is_not_lost(
+    opened: Opened, at: int, done: list[str]
+) -> None:
     """Whichever note of two allowed calls cannot be kept: the error tells what ran, and no call ever runs twice."""
     ran: list[str] = []
-    loop = opened(asking("x", "y", tool="deliver"), DONE, tools=[spy("deliver", ran, needs_approval=True)])
+    loop = opened(
+        asking("x", "y", tool="deliver"), DONE, tools=[spy("deliver", ran, needs_approval=True)]
+    )
     paused = loop.run(sessions=(store := Failing("keep", at=at)))
     allowed = [call.approved() for call in paused.pending]
     with pytest.raises(SessionStoreFailed) as told:
@@ -312,7 +343,9 @@ def test_v13_a_types_name_forges_no_line(opened: Opened, caplog: pytest.LogCaptu
     with pytest.raises(sr.ToolExecutionError) as raised:
         tool.run(tool.build({"query": "x"}))
     assert {"tool", "on_event"} <= {message.split()[0] for message in caplog.messages}
-    assert all(text.isprintable() for text in (*caplog.messages, str(told.value), str(raised.value)))
+    assert all(
+        text.isprintable() for text in (*caplog.messages, str(told.value), str(raised.value))
+    )
 
 
 def test_v14_a_tools_error_that_cannot_be_read(opened: Opened) -> None:

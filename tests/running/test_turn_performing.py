@@ -100,7 +100,9 @@ def test_async_tools_run_at_once_within_the_bound() -> None:
         return query
 
     loop = Loop(asking("1", "2", "3", "4"), DONE, tools=[declared(search)], asynchronous=True)
-    assert told(loop.run(loop=sr.LoopPolicy(concurrency=2))) == [(query, int(query)) for query in "1234"]
+    assert told(loop.run(loop=sr.LoopPolicy(concurrency=2))) == [
+        (query, int(query)) for query in "1234"
+    ]
     assert max(peaks) == 2
 
 
@@ -133,11 +135,21 @@ def test_a_tool_that_takes_too_long_is_given_up(opened: Opened, *, own: bool) ->
         never.wait(PATIENCE)
         return query
 
-    slow, quick = declared(search, timeout=0.01 if own else None), spy("fetch", [], timeout=PATIENCE)
-    both = completion(calls=[call("search", {"query": "slow"}, "slow"), call("fetch", {"query": "quick"}, "quick")])
+    slow, quick = (
+        declared(search, timeout=0.01 if own else None),
+        spy("fetch", [], timeout=PATIENCE),
+    )
+    both = completion(
+        calls=[
+            call("search", {"query": "slow"}, "slow"),
+            call("fetch", {"query": "quick"}, "quick"),
+        ]
+    )
     loop = opened(both, DONE, tools=[slow, quick])
     try:
-        done = loop.run(loop=sr.LoopPolicy(tool_timeout=None if own else 0.01), on_event=events.append)
+        done = loop.run(
+            loop=sr.LoopPolicy(tool_timeout=None if own else 0.01), on_event=events.append
+        )
     finally:
         never.set()
     (_, given_up), beside = told(done)
@@ -173,7 +185,9 @@ def test_a_timeout_that_the_tool_raises_is_its_own(opened: Opened) -> None:
         """Fail."""
         raise TimeoutError(query)
 
-    ((_, result),) = told(opened(asking("x"), DONE, tools=[declared(search, timeout=PATIENCE)]).run())
+    ((_, result),) = told(
+        opened(asking("x"), DONE, tools=[declared(search, timeout=PATIENCE)]).run()
+    )
     assert result == {"error": {"type": "TimeoutError", "message": "the tool failed"}}
 
 
@@ -201,7 +215,9 @@ def test_a_limit_beyond_all_clocks_waits(opened: Opened, limit: float) -> None:
     ],
     ids=["ToolError", "ValueError", "StopIteration"],
 )
-def test_what_a_tool_raises_is_a_result(opened: Opened, error: Exception, said: dict[str, str]) -> None:
+def test_what_a_tool_raises_is_a_result(
+    opened: Opened, error: Exception, said: dict[str, str]
+) -> None:
     """A ToolError's words are for the model; of anything else it learns the type, and the event has the whole."""
     events: list[RunEvent] = []
 
@@ -213,7 +229,9 @@ def test_what_a_tool_raises_is_a_result(opened: Opened, error: Exception, said: 
 
     loop = opened(asking("bad", "good"), DONE, tools=[declared(search)])
     assert told(loop.run(on_event=events.append)) == [("bad", {"error": said}), ("good", "good")]
-    finished = {event.call.id: event.outcome.error for event in events if isinstance(event, ToolFinished)}
+    finished = {
+        event.call.id: event.outcome.error for event in events if isinstance(event, ToolFinished)
+    }
     raised = finished["bad"]
     assert isinstance(raised, sr.ToolExecutionError)
     assert (raised.code, raised.call_id, raised.__cause__) == ("TOOL_ERROR", "bad", error)
@@ -269,7 +287,9 @@ async def raising_it() -> None:
 @pytest.mark.req("T36")
 @pytest.mark.parametrize("limit", [None, PATIENCE], ids=["without limit", "within a limit"])
 @pytest.mark.parametrize("fail", [cancelled_inside, cancelling_itself, raising_it])
-def test_a_cancellation_of_the_tools_own_is_a_failure(fail: Callable[[], Any], limit: float | None) -> None:
+def test_a_cancellation_of_the_tools_own_is_a_failure(
+    fail: Callable[[], Any], limit: float | None
+) -> None:
     """A tool that ends by a cancellation that is not the run's has failed: the model is told its type."""
 
     async def search(query: str) -> str:
@@ -278,13 +298,17 @@ def test_a_cancellation_of_the_tools_own_is_a_failure(fail: Callable[[], Any], l
             await fail()
         return query
 
-    loop = Loop(asking("bad", "good"), DONE, tools=[declared(search, timeout=limit)], asynchronous=True)
+    loop = Loop(
+        asking("bad", "good"), DONE, tools=[declared(search, timeout=limit)], asynchronous=True
+    )
     said = {"error": {"type": "CancelledError", "message": "the tool failed"}}
     assert told(loop.run()) == [("bad", said), ("good", "good")]
 
 
 @pytest.mark.parametrize("queries", [("bad",), ("bad", "good")], ids=["alone", "beside another"])
-def test_a_cancellation_out_of_a_sync_tool_is_a_failure(opened: Opened, queries: tuple[str, ...]) -> None:
+def test_a_cancellation_out_of_a_sync_tool_is_a_failure(
+    opened: Opened, queries: tuple[str, ...]
+) -> None:
     """A CancelledError raised by a sync tool is a failure of the tool, in sync and async runs."""
 
     def search(query: str) -> str:
@@ -298,7 +322,9 @@ def test_a_cancellation_out_of_a_sync_tool_is_a_failure(opened: Opened, queries:
     assert results[1:] == [(query, query) for query in queries[1:]]
 
 
-@pytest.mark.parametrize("swallowed", [True, False], ids=["it ends in its own way", "it passes it on"])
+@pytest.mark.parametrize(
+    "swallowed", [True, False], ids=["it ends in its own way", "it passes it on"]
+)
 def test_a_cancelled_run_is_cancelled(*, swallowed: bool) -> None:
     """Cancelled while its tools run, the run raises CancelledError and asks no more, whatever a tool makes of it."""
     inside, seen = asyncio.Event(), list[str]()
@@ -342,7 +368,9 @@ def test_a_tool_that_was_given_up_keeps_no_process(opened: Opened) -> None:
         return query
 
     try:
-        ((_, result),) = told(opened(asking("a"), DONE, tools=[declared(search, timeout=0.01)]).run())
+        ((_, result),) = told(
+            opened(asking("a"), DONE, tools=[declared(search, timeout=0.01)]).run()
+        )
         assert result["error"]["type"] == "Timeout"
         assert entered.wait(PATIENCE)
         assert [(thread.daemon, thread.is_alive()) for thread in threads] == [(True, True)]
@@ -367,7 +395,9 @@ def test_a_coroutine_out_of_a_sync_function_is_refused(opened: Opened) -> None:
 
 @pytest.mark.parametrize("queries", [("a",), ("a", "b")], ids=["alone", "beside another"])
 @pytest.mark.parametrize("limit", [None, PATIENCE], ids=["without limit", "within a limit"])
-def test_tools_see_the_callers_context(opened: Opened, queries: tuple[str, ...], limit: float | None) -> None:
+def test_tools_see_the_callers_context(
+    opened: Opened, queries: tuple[str, ...], limit: float | None
+) -> None:
     """Context variables reach a tool in whatever thread it runs: a trace or a tenant is not lost."""
     token = WHERE.set("here")
     try:
@@ -414,13 +444,20 @@ def test_one_call_may_be_async_beside_a_sync_one() -> None:
 
     both = asking("a", "b")
     both["choices"][0]["message"]["tool_calls"][1]["function"]["name"] = "fetch"
-    loop = Loop(both, DONE, tools=[spy("search", []), sr.Tool.from_function(fetch)], asynchronous=True)
+    loop = Loop(
+        both, DONE, tools=[spy("search", []), sr.Tool.from_function(fetch)], asynchronous=True
+    )
     assert told(loop.run()) == [("a", "search a"), ("b", "b")]
 
 
 def test_threads_are_used_again() -> None:
     """Calls that run one after the other beside an event loop need fewer threads than there are calls."""
-    loop = Loop(*(asking(query) for query in "abcd"), DONE, tools=[declared(in_which_thread)], asynchronous=True)
+    loop = Loop(
+        *(asking(query) for query in "abcd"),
+        DONE,
+        tools=[declared(in_which_thread)],
+        asynchronous=True,
+    )
     threads = {ident for _, (ident, _) in told(loop.run())}
     assert len(threads) < 4
     assert threading.get_ident() not in threads

@@ -17,7 +17,9 @@ def inside(schema: dict[str, Any], **definitions: Any) -> dict[str, Any]:
     return {"properties": {"in": schema}, "$defs": definitions}
 
 
-@pytest.mark.parametrize("root", [{}, True, {"type": "object"}, {"description": "nothing"}, {"properties": {}}])
+@pytest.mark.parametrize(
+    "root", [{}, True, {"type": "object"}, {"description": "nothing"}, {"properties": {}}]
+)
 def test_a_silent_root_admits_no_members(root: Any) -> None:
     """The root of a tool's parameters is closed even when it lists nothing."""
     schema = Schema.compile(root)
@@ -47,7 +49,13 @@ def test_a_silent_root_admits_no_members(root: Any) -> None:
             {"in": {"c": 1}},
         ),
         (
-            inside({"if": {"required": ["a"]}, "then": {"properties": {"b": {}}}, "properties": {"a": {}}}),
+            inside(
+                {
+                    "if": {"required": ["a"]},
+                    "then": {"properties": {"b": {}}},
+                    "properties": {"a": {}},
+                }
+            ),
             {"in": {"a": 1, "b": 2}},
             {"in": {"b": 2}},
         ),
@@ -78,7 +86,11 @@ def test_a_silent_root_admits_no_members(root: Any) -> None:
             {"a": 1, "b": 2},
             {"c": 1},
         ),
-        ({"$schema": DRAFT_07, "$ref": "#/definitions/A", "definitions": {"A": OBJECT}}, {"a": 1}, {"b": 1}),
+        (
+            {"$schema": DRAFT_07, "$ref": "#/definitions/A", "definitions": {"A": OBJECT}},
+            {"a": 1},
+            {"b": 1},
+        ),
     ],
 )
 def test_listed_members_only(schema: dict[str, Any], good: Any, bad: Any) -> None:
@@ -98,9 +110,17 @@ def test_listed_members_only(schema: dict[str, Any], good: Any, bad: Any) -> Non
         (inside({"type": "object"}), {"in": {"b": 1}}),
         (inside({"patternProperties": {"^x": {}}}), {"in": {"b": 1}}),
         (inside({"anyOf": [OBJECT, {"type": "object", "required": ["b"]}]}), {"in": {"b": 1}}),
-        (inside({"allOf": [{"properties": {"a": {}}, "additionalProperties": True}, {}]}), {"in": {"b": 1}}),
         (
-            inside({"properties": {"a": {}}, "not": {"properties": {"a": {"const": 1}}, "required": ["a"]}}),
+            inside({"allOf": [{"properties": {"a": {}}, "additionalProperties": True}, {}]}),
+            {"in": {"b": 1}},
+        ),
+        (
+            inside(
+                {
+                    "properties": {"a": {}},
+                    "not": {"properties": {"a": {"const": 1}}, "required": ["a"]},
+                }
+            ),
             {"in": {"a": 2}},
         ),
     ],
@@ -114,7 +134,11 @@ def test_the_source_is_kept_as_written() -> None:
     """Closing changes a copy: neither the caller's document nor the source that a model is shown."""
     document = {"type": "object", "properties": {"a": {"type": "object", "properties": {}}}}
     schema = Schema.compile(document)
-    assert schema.source == {"type": "object", "properties": {"a": {"type": "object", "properties": {}}}} == document
+    assert (
+        schema.source
+        == {"type": "object", "properties": {"a": {"type": "object", "properties": {}}}}
+        == document
+    )
     assert schema.source is not document
     assert isinstance(schema.closed, dict)
     assert schema.closed["additionalProperties"] is False
@@ -144,16 +168,27 @@ SHARED = {"type": "object", "properties": {"a": {}}}
             {"y": {"a": 1, "b": 2, "c": 3}},
             id="shared-and-composed",
         ),
-        pytest.param({"anyOf": [True, {"properties": {"a": {}}}]}, {}, {"z": 1}, id="a-branch-that-says-nothing"),
         pytest.param(
-            {"properties": {"l": {"contains": {"properties": {"a": {"const": 1}}, "required": ["a"]}}}},
+            {"anyOf": [True, {"properties": {"a": {}}}]},
+            {},
+            {"z": 1},
+            id="a-branch-that-says-nothing",
+        ),
+        pytest.param(
+            {
+                "properties": {
+                    "l": {"contains": {"properties": {"a": {"const": 1}}, "required": ["a"]}}
+                }
+            },
             {"l": [{"a": 1, "q": 2}]},
             {"l": [{"q": 2}]},
             id="contains-is-a-test",
         ),
     ],
 )
-def test_closing_keeps_the_meaning_of_compositions(schema: dict[str, Any], good: Any, bad: Any) -> None:
+def test_closing_keeps_the_meaning_of_compositions(
+    schema: dict[str, Any], good: Any, bad: Any
+) -> None:
     """A shared, chosen or tested schema is closed where it stands, never where that would refuse good values."""
     compiled = Schema.compile(schema)
     assert compiled.check(good) == ()

@@ -38,16 +38,32 @@ NEVER: list[tuple[dict[str, Any], str]] = [
     ({"type": "array", "items": False, "minItems": 1}, "/items"),
     ({"type": "array", "items": SCALARS_ON_AN_ARRAY, "minItems": 1}, "/items/enum"),
     ({"type": "array", "prefixItems": [{"enum": []}], "minItems": 1}, "/prefixItems/0/enum"),
-    ({"type": "array", "items": {"type": "string"}, "contains": {"type": "integer"}}, "/items/type"),
+    (
+        {"type": "array", "items": {"type": "string"}, "contains": {"type": "integer"}},
+        "/items/type",
+    ),
     ({"type": "array", "contains": {}, "maxContains": 0}, "/maxContains"),
     ({"type": "object", "minProperties": 2, "maxProperties": 1}, "/maxProperties"),
     (
-        {"type": "object", "properties": {"a": {}}, "minProperties": 2, "additionalProperties": False},
+        {
+            "type": "object",
+            "properties": {"a": {}},
+            "minProperties": 2,
+            "additionalProperties": False,
+        },
         "/additionalProperties",
     ),
     ({"type": "object", "properties": {"a": False}, "required": ["a"]}, "/properties/a"),
     ({"type": "object", "properties": {"a": {"not": {}}}, "required": ["a"]}, "/properties/a"),
-    ({"type": "object", "properties": {"a": {}}, "required": ["b"], "additionalProperties": False}, "/required"),
+    (
+        {
+            "type": "object",
+            "properties": {"a": {}},
+            "required": ["b"],
+            "additionalProperties": False,
+        },
+        "/required",
+    ),
     ({"type": "object", "required": ["abc"], "propertyNames": {"maxLength": 2}}, "/propertyNames"),
     ({"allOf": [{"type": "string"}, {"type": "integer"}]}, "/allOf/1/type"),
     ({"allOf": [{"type": "string", "minLength": 3}, {"maxLength": 1}]}, "/allOf/1/maxLength"),
@@ -63,14 +79,18 @@ def test_c7_what_nothing_can_fit_is_refused(member: dict[str, Any], place: str) 
     with pytest.raises(ContractError) as caught:
         Answer.of(member)
     assert caught.value.path == place
-    deep = holding({"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/d"}}) | {"$defs": {"d": holding(member)}}
+    deep = holding({"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/d"}}) | {
+        "$defs": {"d": holding(member)}
+    }
     with pytest.raises(ContractError) as caught:
         Tool.from_json_schema("search", deep)
     assert caught.value.path == f"/$defs/d/properties/m{place}"
 
 
 @pytest.mark.parametrize(("member", "place"), NEVER)
-def test_c7_a_part_that_nothing_can_fit_is_warned_of_once(member: dict[str, Any], place: str) -> None:
+def test_c7_a_part_that_nothing_can_fit_is_warned_of_once(
+    member: dict[str, Any], place: str
+) -> None:
     """A contradiction in an optional part is one warning with the place, which points at the declaration."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -126,12 +146,19 @@ def test_c7_closing_says_that_it_did_it() -> None:
     """A required key that only closing forbids is an error that names closing and the way on."""
     rest = {"properties": {"z": {}}, "required": ["z"]}
     inner = {"type": "object", "allOf": [{"$ref": "#/properties/p"}], **rest}
-    schema = {"type": "object", "properties": {"p": {"properties": {"x": {}}}, "q": inner}, "required": ["q"]}
+    schema = {
+        "type": "object",
+        "properties": {"p": {"properties": {"x": {}}}, "q": inner},
+        "required": ["q"],
+    }
     with pytest.raises(ContractError) as caught:
         Tool.from_json_schema("search", schema)
     assert caught.value.path == "/properties/q/required"
     assert 'extra="schema"' in str(caught.value)
-    assert Tool.from_json_schema("search", schema, extra="schema").parameters.check({"q": {"z": 1}}) == ()
+    assert (
+        Tool.from_json_schema("search", schema, extra="schema").parameters.check({"q": {"z": 1}})
+        == ()
+    )
     with pytest.raises(ContractError):
         Contract(tools=[Tool.from_json_schema("search", schema, extra="schema")], extra="forbid")
 
@@ -142,12 +169,18 @@ DEMANDS: list[tuple[dict[str, Any], Any]] = [
     ({"$ref": "#/$defs/A", "required": ["w"], "$defs": {"A": BASE}}, {"x": 1, "y": 1, "w": 1}),
     (
         {
-            "properties": {"p": {"$ref": "#/$defs/A"}, "q": {"allOf": [{"$ref": "#/$defs/A"}, {"required": ["z"]}]}},
+            "properties": {
+                "p": {"$ref": "#/$defs/A"},
+                "q": {"allOf": [{"$ref": "#/$defs/A"}, {"required": ["z"]}]},
+            },
             "$defs": {"A": BASE},
         },
         {"p": {"x": 1, "y": 1}, "q": {"x": 1, "y": 1, "z": 1}},
     ),
-    ({"properties": {"x": {}}, "required": ["x"], "dependentRequired": {"x": ["y"]}}, {"x": 1, "y": 1}),
+    (
+        {"properties": {"x": {}}, "required": ["x"], "dependentRequired": {"x": ["y"]}},
+        {"x": 1, "y": 1},
+    ),
     (
         {
             "$schema": "http://json-schema.org/draft-07/schema#",
@@ -157,19 +190,31 @@ DEMANDS: list[tuple[dict[str, Any], Any]] = [
         },
         {"x": 1, "y": 1},
     ),
-    ({"required": ["c"], "anyOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]}, {"a": 1, "c": 1}),
+    (
+        {"required": ["c"], "anyOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]},
+        {"a": 1, "c": 1},
+    ),
     ({"required": ["c"], "oneOf": [{"type": "object"}]}, {"c": 1}),
-    ({"required": ["b"], "if": {"required": ["a"]}, "then": {"properties": {"a": {}, "b": {}}}}, {"b": 1}),
+    (
+        {"required": ["b"], "if": {"required": ["a"]}, "then": {"properties": {"a": {}, "b": {}}}},
+        {"b": 1},
+    ),
     (
         {
-            "properties": {"p": {"$ref": "#/$defs/B"}, "q": {"allOf": [{"$ref": "#/$defs/B"}, {"required": ["z"]}]}},
+            "properties": {
+                "p": {"$ref": "#/$defs/B"},
+                "q": {"allOf": [{"$ref": "#/$defs/B"}, {"required": ["z"]}]},
+            },
             "$defs": {"A": BASE, "B": {"$ref": "#/$defs/A"}},
         },
         {"p": {"x": 1, "y": 1}, "q": {"x": 1, "y": 1, "z": 1}},
     ),
     (
         {
-            "properties": {"p": {"$ref": "#/$defs/U"}, "q": {"allOf": [{"$ref": "#/$defs/U"}, {"required": ["z"]}]}},
+            "properties": {
+                "p": {"$ref": "#/$defs/U"},
+                "q": {"allOf": [{"$ref": "#/$defs/U"}, {"required": ["z"]}]},
+            },
             "$defs": {"U": {"oneOf": [BASE, {"properties": {"n": {}}, "required": ["n"]}]}},
         },
         {"p": {"x": 1, "y": 1}, "q": {"n": 1, "z": 1}},
@@ -179,7 +224,9 @@ DEMANDS: list[tuple[dict[str, Any], Any]] = [
 
 
 @pytest.mark.parametrize(("schema", "value"), DEMANDS)
-def test_c7_closing_admits_what_is_required_wherever_it_is_required(schema: dict[str, Any], value: Any) -> None:
+def test_c7_closing_admits_what_is_required_wherever_it_is_required(
+    schema: dict[str, Any], value: Any
+) -> None:
     """A key that a schema demands is admitted by closing, through references, choices and conditions; others not."""
     Tool.from_json_schema("t", schema)  # neither refused nor warned of
     closed = Schema.compile(schema)
@@ -208,22 +255,35 @@ def test_c7_recursion_without_an_end_is_refused() -> None:
     """A schema that requires itself inside itself fits no finite value."""
     with pytest.raises(ContractError):
         Answer.of({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]})
-    Answer.of({"type": "object", "properties": {"a": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}, "required": ["a"]})
+    Answer.of(
+        {
+            "type": "object",
+            "properties": {"a": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}},
+            "required": ["a"],
+        }
+    )
 
 
 def test_c7_older_drafts_are_judged_as_they_mean() -> None:
     """Keywords beside a draft-07 reference, and keywords that came later, contradict nothing."""
-    declared = {"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"s": {"type": "string"}}}
+    declared = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "definitions": {"s": {"type": "string"}},
+    }
     for extra in ("forbid", "schema"):
         beside = holding({"$ref": "#/definitions/s", "enum": []}) | declared
-        assert Tool.from_json_schema("search", beside, extra=extra).parameters.check({"m": "x"}) == ()
+        assert (
+            Tool.from_json_schema("search", beside, extra=extra).parameters.check({"m": "x"}) == ()
+        )
     later = holding({"type": "array", "contains": {}, "maxContains": 0}) | declared
     assert Tool.from_json_schema("search", later, extra="schema").parameters.check({"m": [1]}) == ()
 
 
 @given(schema=SCHEMAS, value=VALUES, closed=st.booleans())
 @settings(max_examples=400)
-def test_c7_no_schema_that_a_value_fits_is_refused(schema: dict[str, Any], value: Any, closed: bool) -> None:
+def test_c7_no_schema_that_a_value_fits_is_refused(
+    schema: dict[str, Any], value: Any, closed: bool
+) -> None:
     """A schema that some value fits can be declared, closed or as written."""
     extra: Any = "forbid" if closed else "schema"
     compiled = Schema.compile(schema, extra=extra, root_closed=False)
@@ -240,7 +300,11 @@ def test_c7_no_schema_that_a_value_fits_is_refused(schema: dict[str, Any], value
 def test_c7_the_work_is_bounded() -> None:
     """Many forms around many members are analysed up to a bound, and what lies beyond it passes."""
     forms = [{"required": [f"k{index}"]} for index in range(200)]
-    nested: dict[str, Any] = {"type": "object", "properties": {f"k{index}": {} for index in range(200)}, "anyOf": forms}
+    nested: dict[str, Any] = {
+        "type": "object",
+        "properties": {f"k{index}": {} for index in range(200)},
+        "anyOf": forms,
+    }
     Tool.from_json_schema("search", holding({"type": "array", "items": nested}))
 
 
@@ -252,7 +316,11 @@ ROOTS: list[tuple[Any, Any, Any]] = [
     ({"type": ["object", "array"]}, [], 1),
     ({"$ref": "#/$defs/s", "$defs": {"s": {"type": "string"}}}, "a", 1),
     ({"type": "array", "items": {"$ref": "#"}}, [[], [[]]], [1]),
-    ({"type": "array", "prefixItems": [{"type": "null"}, {"$ref": "#/prefixItems/0"}]}, [None, None], [None, 1]),
+    (
+        {"type": "array", "prefixItems": [{"type": "null"}, {"$ref": "#/prefixItems/0"}]},
+        [None, None],
+        [None, 1],
+    ),
     (
         {
             "$id": "https://example.com/a",
@@ -263,14 +331,27 @@ ROOTS: list[tuple[Any, Any, Any]] = [
         [None],
         [1],
     ),
-    ({"type": "array", "items": {"$ref": "#s"}, "$defs": {"x": {"$anchor": "s", "type": "null"}}}, [None], [1]),
+    (
+        {
+            "type": "array",
+            "items": {"$ref": "#s"},
+            "$defs": {"x": {"$anchor": "s", "type": "null"}},
+        },
+        [None],
+        [1],
+    ),
     (
         {
             "$schema": "http://json-schema.org/draft-04/schema#",
             "type": "array",
             "items": {"$ref": "#/definitions/n"},
             "definitions": {
-                "n": {"anyOf": [{"minimum": 0, "exclusiveMinimum": True, "type": "integer"}, {"$ref": "#"}]}
+                "n": {
+                    "anyOf": [
+                        {"minimum": 0, "exclusiveMinimum": True, "type": "integer"},
+                        {"$ref": "#"},
+                    ]
+                }
             },
         },
         [1, [2]],
@@ -296,7 +377,9 @@ def test_v19_other_roots_are_wrapped(schema: dict[str, Any], good: Any, bad: Any
     assert again.build({"value": good}) == good
 
 
-@pytest.mark.parametrize("schema", [ROOTS[0][0], ROOTS[1][0], {"enum": [1]}, {"anyOf": [{"type": "null"}]}])
+@pytest.mark.parametrize(
+    "schema", [ROOTS[0][0], ROOTS[1][0], {"enum": [1]}, {"anyOf": [{"type": "null"}]}]
+)
 def test_v19_other_roots_say_how(schema: dict[str, Any]) -> None:
     """Without ``wrap_root`` a root that admits no object is refused, and an answer of any root is declared as it is."""
     with pytest.raises(ContractError):
@@ -314,4 +397,8 @@ def test_v19_objects_are_not_wrapped() -> None:
 def called(args: Any) -> dict[str, Any]:
     """Write a message that calls the tool."""
     function = {"name": "search", "arguments": json.dumps(args)}
-    return {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "type": "function", "function": function}]}
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "c", "type": "function", "function": function}],
+    }

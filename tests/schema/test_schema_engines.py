@@ -30,7 +30,10 @@ TREE = {
 }
 CASES: list[tuple[Any, Any]] = [
     ({"properties": {"a": {"type": "integer"}}, "required": ["a", "b"]}, {"a": "x", "z": 1}),
-    ({"properties": {"a": {"anyOf": [{"type": "string", "minLength": 2}, {"type": "null"}]}}}, {"a": "x"}),
+    (
+        {"properties": {"a": {"anyOf": [{"type": "string", "minLength": 2}, {"type": "null"}]}}},
+        {"a": "x"},
+    ),
     ({"properties": {"a": {"format": "date-time"}}}, {"a": "yesterday"}),
     ({"properties": {"a": {"pattern": "^(a+)+$"}}}, {"a": "a" * 60 + "!"}),
     ({"patternProperties": {"^(a+)+$": {}}}, {"a" * 60 + "!": 1}),
@@ -38,7 +41,10 @@ CASES: list[tuple[Any, Any]] = [
     ({"prefixItems": [{"type": "null"}], "items": False}, [None, 1]),
     ({"propertyNames": {"maxLength": 2}, "additionalProperties": True}, {"long": 1}),
     ({"properties": {"a": {}, "b": {}}, "dependentRequired": {"a": ["b"]}}, {"a": 1}),
-    ({"allOf": [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": {}}}]}, {"a": 1, "z": 1}),
+    (
+        {"allOf": [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": {}}}]},
+        {"a": 1, "z": 1},
+    ),
     (TREE, {"id": 1, "kids": [{"id": "2"}]}),
     ({"contains": {"type": "string"}, "minContains": 2}, ["x"]),
     ({"properties": {"a": {"type": "strnig"}}}, {}),
@@ -51,7 +57,9 @@ CASES: list[tuple[Any, Any]] = [
 def outcome(schema: Any, value: Any) -> Any:
     """Return the issues of a value, or the place where its schema is refused."""
     try:
-        return [[issue.code, issue.path, issue.message] for issue in Schema.compile(schema).check(value)]
+        return [
+            [issue.code, issue.path, issue.message] for issue in Schema.compile(schema).check(value)
+        ]
     except ContractError as error:
         return error.path
 
@@ -59,7 +67,11 @@ def outcome(schema: Any, value: Any) -> Any:
 def test_both_engines_give_the_same_issues() -> None:
     """Without jsonschema-rs the same schemas are refused at the same places, and values get the same issues."""
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_RUST], input=json.dumps(CASES), capture_output=True, text=True, check=True
+        [sys.executable, "-c", WITHOUT_RUST],
+        input=json.dumps(CASES),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     for (schema, value), line in zip(CASES, done.stdout.splitlines(), strict=True):
         assert sorted(json.loads(line)) == sorted(outcome(schema, value))

@@ -33,7 +33,11 @@ def nested(value: Any, levels: int, width: int = 1) -> Any:
 
 def leafless(levels: int, leaf: Any) -> Any:
     """Make a binary tree of objects whose every leaf is the same."""
-    return {"v": leaf} if levels == 0 else {"l": leafless(levels - 1, leaf), "r": leafless(levels - 1, leaf)}
+    return (
+        {"v": leaf}
+        if levels == 0
+        else {"l": leafless(levels - 1, leaf), "r": leafless(levels - 1, leaf)}
+    )
 
 
 def of(schema: Any) -> dict[str, Any]:
@@ -42,12 +46,19 @@ def of(schema: Any) -> dict[str, Any]:
 
 
 SELF = {"type": "array", "items": {"$ref": "#/$defs/n"}}
-RECURRING = {"$defs": {"n": {"anyOf": [SELF, {**SELF, "maxItems": 9}]}}, **of({"$ref": "#/$defs/n"})}
+RECURRING = {
+    "$defs": {"n": {"anyOf": [SELF, {**SELF, "maxItems": 9}]}},
+    **of({"$ref": "#/$defs/n"}),
+}
 TREE = {
     "$defs": {
         "t": {
             "type": "object",
-            "properties": {"l": {"$ref": "#/$defs/t"}, "r": {"$ref": "#/$defs/t"}, "v": {"type": "integer"}},
+            "properties": {
+                "l": {"$ref": "#/$defs/t"},
+                "r": {"$ref": "#/$defs/t"},
+                "v": {"type": "integer"},
+            },
         }
     },
     "$ref": "#/$defs/t",
@@ -57,19 +68,29 @@ TREE = {
 def wide(branches: int) -> dict[str, Any]:
     """Make a list whose items may have many forms that no tag tells apart."""
     forms = [
-        {"type": "object", "properties": {f"k{n}": {"type": "integer"}}, "required": [f"k{n}"]} for n in range(branches)
+        {"type": "object", "properties": {f"k{n}": {"type": "integer"}}, "required": [f"k{n}"]}
+        for n in range(branches)
     ]
     return of({"type": "array", "items": {"anyOf": forms}})
 
 
 HOSTILE: dict[str, tuple[Any, Callable[[], Any]]] = {
-    "near misses of an enum": (of({"items": {"enum": WORDS}}), lambda: {"a": [near(n) for n in range(99)]}),
-    "near misses of keys": ({"properties": dict.fromkeys(WORDS, True)}, lambda: {near(n): 1 for n in range(99)}),
+    "near misses of an enum": (
+        of({"items": {"enum": WORDS}}),
+        lambda: {"a": [near(n) for n in range(99)]},
+    ),
+    "near misses of keys": (
+        {"properties": dict.fromkeys(WORDS, True)},
+        lambda: {near(n): 1 for n in range(99)},
+    ),
     "a union that recurs": (RECURRING, lambda: {"a": nested(5, 14)}),
     "a union that recurs in width": (RECURRING, lambda: {"a": nested(5, 12, 2)}),
     "a union that recurs above many": (RECURRING, lambda: {"a": nested([1] * 30_000, 50)}),
     "a union of 20 forms": (wide(20), lambda: {"a": [{"k3": "x"}] * 450}),
-    "a union of 20 forms, large": (wide(20), lambda: {"a": [{f"k{n % 20}": "x"} for n in range(40_000)]}),
+    "a union of 20 forms, large": (
+        wide(20),
+        lambda: {"a": [{f"k{n % 20}": "x"} for n in range(40_000)]},
+    ),
     "a union of 400 forms": (wide(400), lambda: {"a": [{"q": 1}] * 9}),
     "a union of 400 forms, large": (wide(400), lambda: {"a": [{"q": 1}] * 45_000}),
     "strangers": (of({}), lambda: {f"{n:x}": 1 for n in range(90_000)}),
@@ -114,7 +135,9 @@ def test_what_was_not_examined_is_said_last(name: str) -> None:
         few = compiled.check(value, work=Work(limit))
         assert few
         if few[-1].code == "args.unexamined":
-            assert [issue.path for issue in few[:-1]] == [issue.path for issue in whole[: len(few) - 1]]
+            assert [issue.path for issue in few[:-1]] == [
+                issue.path for issue in whole[: len(few) - 1]
+            ]
 
 
 def test_calls_of_one_reply_share_the_work() -> None:
@@ -137,7 +160,9 @@ def test_one_fault_in_a_large_value_is_found(number: int) -> None:
         side = "r" if number >> bit & 1 else "l"
         place, path = place[side], f"{path}/{side}"
     place["v"] = "x"
-    assert [(issue.code, issue.path) for issue in Schema.compile(TREE).check(value)] == [("args.type", f"{path}/v")]
+    assert [(issue.code, issue.path) for issue in Schema.compile(TREE).check(value)] == [
+        ("args.type", f"{path}/v")
+    ]
 
 
 @given(st.integers(0, 29_999))
@@ -159,7 +184,11 @@ def refused(draft: str) -> Iterator[tuple[str, Schema, Any]]:
                 continue
             for test in case.tests:
                 if schema.check(test["data"]):
-                    yield f"{case.file}: {case.description}: {test['description']}", schema, test["data"]
+                    yield (
+                        f"{case.file}: {case.description}: {test['description']}",
+                        schema,
+                        test["data"],
+                    )
 
 
 @needs_shared

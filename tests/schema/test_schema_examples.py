@@ -24,15 +24,30 @@ NODE = {
         ({"properties": {"a": {"type": "integer", "default": 5}}, "required": ["a"]}, {"a": 5}),
         ({"properties": {"a": {"type": "integer", "default": "no"}}, "required": ["a"]}, {"a": 1}),
         ({"properties": {"a": {"type": "integer", "minimum": 3}}, "required": ["a"]}, {"a": 3}),
-        ({"properties": {"a": {"type": "integer", "exclusiveMinimum": 3}}, "required": ["a"]}, {"a": 4}),
-        ({"properties": {"a": {"type": "string", "minLength": 6}}, "required": ["a"]}, {"a": "textxx"}),
-        ({"properties": {"a": {"type": "string", "maxLength": 2}}, "required": ["a"]}, {"a": "te"}),
-        ({"properties": {"a": {"type": "string", "pattern": "^[A-Z]{3}$"}}, "required": ["a"]}, {"a": "ABC"}),
         (
-            {"properties": {"a": {"type": "array", "items": {"type": "boolean"}, "minItems": 1}}, "required": ["a"]},
+            {"properties": {"a": {"type": "integer", "exclusiveMinimum": 3}}, "required": ["a"]},
+            {"a": 4},
+        ),
+        (
+            {"properties": {"a": {"type": "string", "minLength": 6}}, "required": ["a"]},
+            {"a": "textxx"},
+        ),
+        ({"properties": {"a": {"type": "string", "maxLength": 2}}, "required": ["a"]}, {"a": "te"}),
+        (
+            {"properties": {"a": {"type": "string", "pattern": "^[A-Z]{3}$"}}, "required": ["a"]},
+            {"a": "ABC"},
+        ),
+        (
+            {
+                "properties": {"a": {"type": "array", "items": {"type": "boolean"}, "minItems": 1}},
+                "required": ["a"],
+            },
             {"a": [True]},
         ),
-        ({"properties": {"a": {"anyOf": [False, {"type": "null"}]}}, "required": ["a"]}, {"a": None}),
+        (
+            {"properties": {"a": {"anyOf": [False, {"type": "null"}]}}, "required": ["a"]},
+            {"a": None},
+        ),
         ({"allOf": [{"properties": {"a": {"type": "null"}}}, {"required": ["a"]}]}, {"a": None}),
         ({"$ref": "#/$defs/node", "$defs": {"node": NODE}}, {"id": 1}),
     ],

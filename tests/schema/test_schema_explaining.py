@@ -34,7 +34,10 @@ SQUARE = {
 
 def faults(schema: Any, value: Any) -> list[tuple[str, str]]:
     """Return rule and path of every issue."""
-    return [(issue.code.removeprefix("args."), issue.path) for issue in Schema.compile(schema).check(value)]
+    return [
+        (issue.code.removeprefix("args."), issue.path)
+        for issue in Schema.compile(schema).check(value)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -78,8 +81,16 @@ def test_every_fault_at_its_place(value: Any, expected: list[tuple[str, str]]) -
         ({"prefixItems": [{}], "items": False}, [1, 2], "extra_items"),
         ({"minProperties": 1}, {}, "min_properties"),
         ({"maxProperties": 0, "additionalProperties": True}, {"a": 1}, "max_properties"),
-        ({"propertyNames": {"maxLength": 1}, "additionalProperties": True}, {"aa": 1}, "property_names"),
-        ({"properties": {"a": {}, "b": {}}, "dependentRequired": {"a": ["b"]}}, {"a": 1}, "dependent_required"),
+        (
+            {"propertyNames": {"maxLength": 1}, "additionalProperties": True},
+            {"aa": 1},
+            "property_names",
+        ),
+        (
+            {"properties": {"a": {}, "b": {}}, "dependentRequired": {"a": ["b"]}},
+            {"a": 1},
+            "dependent_required",
+        ),
         ({"properties": {"a": False}}, {"a": 1}, "forbidden"),
         ({"not": {"type": "string"}}, "x", "not"),
         ({"type": "object"}, {"a": 1}, "no_keys"),
@@ -94,7 +105,9 @@ def test_every_rule_has_its_code(schema: Any, value: Any, rule: str) -> None:
 
 def test_place_and_pointer_are_the_callers() -> None:
     """Codes begin with the caller's word and paths with the caller's pointer."""
-    (issue,) = Schema.compile(REFUND).check({"order": None}, at="/tool_calls/0/arguments", place="answer")
+    (issue,) = Schema.compile(REFUND).check(
+        {"order": None}, at="/tool_calls/0/arguments", place="answer"
+    )
     assert (issue.code, issue.path) == ("answer.type", "/tool_calls/0/arguments/order")
     assert issue.category is Category.FORMAT_ERROR
 
@@ -110,8 +123,14 @@ def test_an_extra_key_is_found_and_not_told() -> None:
 
 def test_unknown_names_are_masked_in_paths() -> None:
     """A member name that the schema does not speak of is written ``*``."""
-    schema = {"additionalProperties": {"type": "integer"}, "properties": {"a/b": {"type": "integer"}}}
-    assert sorted(faults(schema, {"evil words": "x", "a/b": "y"})) == [("type", "/*"), ("type", "/a~1b")]
+    schema = {
+        "additionalProperties": {"type": "integer"},
+        "properties": {"a/b": {"type": "integer"}},
+    }
+    assert sorted(faults(schema, {"evil words": "x", "a/b": "y"})) == [
+        ("type", "/*"),
+        ("type", "/a~1b"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -140,14 +159,20 @@ def test_hints_name_the_nearest(value: Any, word: str) -> None:
         (1, [("type", "/in")]),
     ],
 )
-def test_the_branch_that_was_meant_is_explained(keyword: str, value: Any, expected: list[tuple[str, str]]) -> None:
+def test_the_branch_that_was_meant_is_explained(
+    keyword: str, value: Any, expected: list[tuple[str, str]]
+) -> None:
     """A union with a tag reports the faults of the branch that the tag names."""
     assert faults({"properties": {"in": {keyword: [CIRCLE, SQUARE]}}}, {"in": value}) == expected
 
 
 def test_untagged_objects_are_told_by_their_keys() -> None:
     """Without a tag the branch whose keys fit is explained; a value near to none gets one issue."""
-    union = {"anyOf": [{"properties": {name: {"type": "integer"}}, "required": [name]} for name in ("a", "b")]}
+    union = {
+        "anyOf": [
+            {"properties": {name: {"type": "integer"}}, "required": [name]} for name in ("a", "b")
+        ]
+    }
     assert faults(union, {"b": "x"}) == [("type", "/b")]
     assert faults(union, {}) == [("any_of", "")]
 
@@ -162,7 +187,11 @@ def test_known_members_are_not_called_extra() -> None:
 def test_issues_are_capped() -> None:
     """At most 32 faults are told, in short words, however many there are."""
     schema = Schema.compile(
-        {"properties": {"a": {"type": "array", "items": {"enum": [f"value {n}" for n in range(500)]}}}}
+        {
+            "properties": {
+                "a": {"type": "array", "items": {"enum": [f"value {n}" for n in range(500)]}}
+            }
+        }
     )
     issues = schema.check({"a": ["x" * 10_000] * 100})
     assert 0 < len(issues) <= 32
@@ -172,17 +201,26 @@ def test_issues_are_capped() -> None:
 @pytest.mark.parametrize(
     ("schema", "value"),
     [
-        ({"properties": {"a": {"type": "array", "items": {"type": "integer"}}}}, {"a": ["x"] * 50_000}),
+        (
+            {"properties": {"a": {"type": "array", "items": {"type": "integer"}}}},
+            {"a": ["x"] * 50_000},
+        ),
         (
             {
                 "properties": {
-                    "a": {"type": "array", "items": {"anyOf": [CIRCLE, {"type": "object", "required": ["q"]}]}}
+                    "a": {
+                        "type": "array",
+                        "items": {"anyOf": [CIRCLE, {"type": "object", "required": ["q"]}]},
+                    }
                 }
             },
             {"a": [{}] * 20_000},
         ),
         ({"properties": {}}, {f"key {n}": 1 for n in range(20_000)}),
-        ({"type": "object", "required": [f"r{n}" for n in range(100)]}, {f"key {n}": [1] for n in range(20_000)}),
+        (
+            {"type": "object", "required": [f"r{n}" for n in range(100)]},
+            {f"key {n}": [1] for n in range(20_000)},
+        ),
     ],
 )
 def test_large_values_are_refused_with_few_issues(schema: Any, value: Any) -> None:

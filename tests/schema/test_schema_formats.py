@@ -9,7 +9,9 @@ import pytest
 from shared_data import SHARED, needs_shared
 from strictreply.schema._reference_engine import FORMAT_CHECKS
 
-SUITE = SHARED / "suites" / "JSON-Schema-Test-Suite" / "tests" / "draft2020-12" / "optional" / "format"
+SUITE = (
+    SHARED / "suites" / "JSON-Schema-Test-Suite" / "tests" / "draft2020-12" / "optional" / "format"
+)
 
 
 @needs_shared

@@ -34,7 +34,10 @@ def recorded_calls() -> Iterator[tuple[dict[str, Any], Any, bool]]:
             record = json.loads(line)
             if record["mode"] != "tools" or not record["args_raw"]:
                 continue
-            tools = {tool["function"]["name"]: tool["function"].get("parameters") or {} for tool in record["tools"]}
+            tools = {
+                tool["function"]["name"]: tool["function"].get("parameters") or {}
+                for tool in record["tools"]
+            }
             labels = record["label"].get("per_call") or []
             for call, label in zip(record["reply"].get("tool_calls") or [], labels, strict=False):
                 try:

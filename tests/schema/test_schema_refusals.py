@@ -25,7 +25,10 @@ def members(length: int) -> dict[str, Any]:
     """Build a schema whose choices multiply from member to member."""
     definitions: dict[str, Any] = {
         f"d{index}": {
-            "anyOf": [{"properties": {"a": {"$ref": f"#/$defs/d{index + 1}"}}, "required": [name]} for name in "xy"]
+            "anyOf": [
+                {"properties": {"a": {"$ref": f"#/$defs/d{index + 1}"}}, "required": [name]}
+                for name in "xy"
+            ]
         }
         for index in range(length)
     }
@@ -81,10 +84,19 @@ def nested(levels: int) -> dict[str, Any]:
         ({"properties": {"q": {"pattern": "(?=a)b"}}}, "/properties/q/pattern"),
         ({"properties": {"q": {"pattern": r"(a)\1"}}}, "/properties/q/pattern"),
         ({"properties": {"q": {"pattern": "(a"}}}, "/properties/q/pattern"),
-        ({"properties": {"q": {"pattern": "^((a{1,1000}){1,1000}){1,1000}$"}}}, "/properties/q/pattern"),
+        (
+            {"properties": {"q": {"pattern": "^((a{1,1000}){1,1000}){1,1000}$"}}},
+            "/properties/q/pattern",
+        ),
         ({"$ref": "#"}, ""),
         ({"allOf": [{"$ref": "#"}]}, None),
-        ({"properties": {"q": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"not": {"$ref": "#/$defs/a"}}}}, None),
+        (
+            {
+                "properties": {"q": {"$ref": "#/$defs/a"}},
+                "$defs": {"a": {"not": {"$ref": "#/$defs/a"}}},
+            },
+            None,
+        ),
         ({"$dynamicAnchor": "n", "$dynamicRef": "#n"}, ""),
         (chain("allOf", 30), None),
         (chain("anyOf", 30), None),
@@ -102,9 +114,18 @@ def test_refused_when_declared(document: object, place: str | None) -> None:
 @pytest.mark.parametrize(
     "document",
     [
-        {"$defs": {"n": {"properties": {"c": {"items": {"$ref": "#/$defs/n"}}}}}, "$ref": "#/$defs/n"},
-        {"properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"$anchor": "there", "type": "string"}}},
-        {"properties": {"a": {"$ref": "#there"}}, "$defs": {"x": {"$anchor": "there", "type": "string"}}},
+        {
+            "$defs": {"n": {"properties": {"c": {"items": {"$ref": "#/$defs/n"}}}}},
+            "$ref": "#/$defs/n",
+        },
+        {
+            "properties": {"a": {"$ref": "#/$defs/x"}},
+            "$defs": {"x": {"$anchor": "there", "type": "string"}},
+        },
+        {
+            "properties": {"a": {"$ref": "#there"}},
+            "$defs": {"x": {"$anchor": "there", "type": "string"}},
+        },
         {
             "$id": "https://example.com/a",
             "properties": {"a": {"$ref": "b"}},
@@ -125,7 +146,19 @@ def test_declared_offline(document: dict[str, Any]) -> None:
 
 
 JUNK: st.SearchStrategy[Any] = st.sampled_from(
-    [None, True, 0, "x", [], {}, [{}], {"a": 5}, {"$ref": "#/junk"}, {"$ref": "#/junk/properties/a"}, "#/junk"]
+    [
+        None,
+        True,
+        0,
+        "x",
+        [],
+        {},
+        [{}],
+        {"a": 5},
+        {"$ref": "#/junk"},
+        {"$ref": "#/junk/properties/a"},
+        "#/junk",
+    ]
 )
 KEYWORDS = st.sampled_from(
     [
@@ -143,12 +176,23 @@ KEYWORDS = st.sampled_from(
             "$defs",
             "junk",
         ),
-        *("additionalProperties", "$id", "$anchor", "$dynamicRef", "$schema", "dependentRequired", "pattern", "not"),
+        *(
+            "additionalProperties",
+            "$id",
+            "$anchor",
+            "$dynamicRef",
+            "$schema",
+            "dependentRequired",
+            "pattern",
+            "not",
+        ),
         *("prefixItems", "if"),
     ]
 )
 MANGLED = st.recursive(
-    JUNK, lambda inner: st.dictionaries(KEYWORDS, inner | st.lists(inner, max_size=2), max_size=4), max_leaves=12
+    JUNK,
+    lambda inner: st.dictionaries(KEYWORDS, inner | st.lists(inner, max_size=2), max_size=4),
+    max_leaves=12,
 )
 
 
@@ -168,6 +212,9 @@ def test_compile_raises_nothing_else(document: Any, extra: Any) -> None:
 @pytest.mark.parametrize("part", [{"properties": [1], "required": ["a"]}, {"properties": 5}])
 def test_a_malformed_part_that_only_a_reference_leads_to_is_refused(part: dict[str, Any]) -> None:
     """The metaschema looks at no place of another name; what a reference leads to there is a schema all the same."""
-    document = {"properties": {"q": {"$ref": "#/x-parts/C"}}, "x-parts": {"C": {"type": "object", **part}}}
+    document = {
+        "properties": {"q": {"$ref": "#/x-parts/C"}},
+        "x-parts": {"C": {"type": "object", **part}},
+    }
     with pytest.raises(ContractError):
         Schema.compile(document, extra="forbid")

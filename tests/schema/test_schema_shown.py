@@ -15,12 +15,17 @@ from strictreply.schema import Schema
 
 OBJECT: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}}
 CLOSED = {**OBJECT, "additionalProperties": False}
-TUPLE_07 = {"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"t": {"items": [OBJECT]}}}
+TUPLE_07 = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "properties": {"t": {"items": [OBJECT]}},
+}
 
 
 def inside(schema: Any, **definitions: Any) -> dict[str, Any]:
     """Put a schema under a member of an object."""
-    return {"type": "object", "properties": {"in": schema}} | ({"$defs": definitions} if definitions else {})
+    return {"type": "object", "properties": {"in": schema}} | (
+        {"$defs": definitions} if definitions else {}
+    )
 
 
 def told(schema: Any, **definitions: Any) -> dict[str, Any]:
@@ -37,11 +42,20 @@ def told(schema: Any, **definitions: Any) -> dict[str, Any]:
         (inside(OBJECT), told(CLOSED)),
         (inside({"type": "array", "items": OBJECT}), told({"type": "array", "items": CLOSED})),
         (inside({"prefixItems": [OBJECT]}), told({"prefixItems": [CLOSED]})),
-        (inside({"anyOf": [OBJECT, {"type": "null"}]}), told({"anyOf": [CLOSED, {"type": "null"}]})),
-        (inside({"oneOf": [OBJECT, {"type": "null"}]}), told({"oneOf": [CLOSED, {"type": "null"}]})),
+        (
+            inside({"anyOf": [OBJECT, {"type": "null"}]}),
+            told({"anyOf": [CLOSED, {"type": "null"}]}),
+        ),
+        (
+            inside({"oneOf": [OBJECT, {"type": "null"}]}),
+            told({"oneOf": [CLOSED, {"type": "null"}]}),
+        ),
         (inside({"$ref": "#/$defs/A"}, A=OBJECT), told({"$ref": "#/$defs/A"}, A=CLOSED)),
         (inside({"additionalProperties": OBJECT}), told({"additionalProperties": CLOSED})),
-        ({**OBJECT, "patternProperties": {"^x": OBJECT}}, {**CLOSED, "patternProperties": {"^x": CLOSED}}),
+        (
+            {**OBJECT, "patternProperties": {"^x": OBJECT}},
+            {**CLOSED, "patternProperties": {"^x": CLOSED}},
+        ),
     ],
 )
 def test_a_closed_object_is_shown_as_one(schema: dict[str, Any], shown: dict[str, Any]) -> None:
@@ -109,7 +123,11 @@ def objects(value: Any) -> list[dict[str, Any]]:
     """Find every schema of an object with members, at any depth."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     found = [each for part in inner for each in objects(part)]
-    return [value, *found] if isinstance(value, dict) and isinstance(value.get("properties"), dict) else found
+    return (
+        [value, *found]
+        if isinstance(value, dict) and isinstance(value.get("properties"), dict)
+        else found
+    )
 
 
 STRICT = {
@@ -136,13 +154,17 @@ def test_every_way_to_declare_a_tool_tells_what_is_held(tool: Any) -> None:
         opened = sr.wrap(server.client(), tools=declared, extra="schema")
         opened.reply(model="m", messages=USER, **given)
         (written,) = json.loads(server.bodies[1])["tools"]
-        assert json.dumps(sent).replace(', "additionalProperties": false', "") == json.dumps(written)
+        assert json.dumps(sent).replace(', "additionalProperties": false', "") == json.dumps(
+            written
+        )
 
 
 def test_a_definition_is_sent_as_it_was_given_but_for_that() -> None:
     """Order and members of a definition stay, and it is one object however often it is sent."""
     tool = sr.Tool.of(STRICT)
-    assert json.dumps(tool.definition).replace(', "additionalProperties": false', "") == json.dumps(STRICT)
+    assert json.dumps(tool.definition).replace(', "additionalProperties": false', "") == json.dumps(
+        STRICT
+    )
     assert sr.Tool.of(copy.deepcopy(STRICT)).definition is tool.definition
 
 
@@ -159,7 +181,9 @@ def test_an_answer_is_asked_for_as_it_is_held() -> None:
         sr.wrap(server.client(), extra=extra).reply(model="m", messages=USER, response_format=own)
         sent = json.loads(server.bodies[0])["response_format"]
         assert sent == (
-            before if extra == "schema" else {**own, "json_schema": {**own["json_schema"], "schema": told(CLOSED)}}
+            before
+            if extra == "schema"
+            else {**own, "json_schema": {**own["json_schema"], "schema": told(CLOSED)}}
         )
     assert own == before
     server = Server(completion('{"lines": []}'))
@@ -174,7 +198,13 @@ def test_an_answer_is_asked_for_as_it_is_held() -> None:
 def test_a_correction_shows_what_is_held() -> None:
     """The schema in a correction is the one that was sent."""
     bad = completion(
-        calls=[{"id": "a", "type": "function", "function": {"name": "j", "arguments": '{"in": {"b": 1}}'}}]
+        calls=[
+            {
+                "id": "a",
+                "type": "function",
+                "function": {"name": "j", "arguments": '{"in": {"b": 1}}'},
+            }
+        ]
     )
     server = Server(bad)
     policy = sr.RetryPolicy(max_retries=2)

@@ -66,7 +66,8 @@ class Case(NamedTuple):
     def is_refused(self) -> bool:
         """Whether the schema is among those that are refused when declared."""
         draft_04 = (
-            "http://json-schema.org/draft-04/schema#" in (self.schema if isinstance(self.schema, dict) else {}).values()
+            "http://json-schema.org/draft-04/schema#"
+            in (self.schema if isinstance(self.schema, dict) else {}).values()
         )
         refused = REMOTE_CASES | OWN_DIALECT_CASES | (NOT_UPGRADED_CASES if draft_04 else set())
         return self.file in REMOTE_FILES or self.description in refused
@@ -75,15 +76,27 @@ class Case(NamedTuple):
 def cases(draft: str, *, optional: bool) -> Iterator[Case]:
     """Read the required or the optional cases of a draft."""
     folder = SUITE / draft
-    for file in sorted((folder / "optional").rglob("*.json") if optional else folder.glob("*.json")):
+    for file in sorted(
+        (folder / "optional").rglob("*.json") if optional else folder.glob("*.json")
+    ):
         for case in json.loads(file.read_text(encoding="utf-8")):
-            schema = {**DECLARED[draft], **case["schema"]} if isinstance(case["schema"], dict) else case["schema"]
-            yield Case(file.relative_to(folder).as_posix(), case["description"], schema, case["tests"])
+            schema = (
+                {**DECLARED[draft], **case["schema"]}
+                if isinstance(case["schema"], dict)
+                else case["schema"]
+            )
+            yield Case(
+                file.relative_to(folder).as_posix(), case["description"], schema, case["tests"]
+            )
 
 
 def wrong_verdicts(case: Case, check: Any) -> list[str]:
     """Return the tests of a case whose verdict differs from the suite's."""
-    return [f"{case.description}: {test['description']}" for test in case.tests if check(test["data"]) != test["valid"]]
+    return [
+        f"{case.description}: {test['description']}"
+        for test in case.tests
+        if check(test["data"]) != test["valid"]
+    ]
 
 
 @needs_shared
@@ -97,13 +110,17 @@ def test_the_suite_passes(draft: str, optional: bool) -> None:
     wrong, refused = [], set()
     for case in cases(draft, optional=optional):
         try:
-            schema = Schema.compile(case.schema, extra="schema", formats="assert" if optional else "annotate")
+            schema = Schema.compile(
+                case.schema, extra="schema", formats="assert" if optional else "annotate"
+            )
         except ContractError:
             refused.add((case.file, case.description))
             continue
         wrong += wrong_verdicts(case, lambda value, schema=schema: schema.check(value) == ())
     assert wrong == []
-    expected = {(case.file, case.description) for case in cases(draft, optional=optional) if case.is_refused}
+    expected = {
+        (case.file, case.description) for case in cases(draft, optional=optional) if case.is_refused
+    }
     assert refused <= expected
     assert all(file in REMOTE_FILES for file, _ in expected - refused)
 
@@ -114,7 +131,9 @@ def test_upgraded_draft_07_means_the_same() -> None:
     wrong, refused = [], set()
     for case in cases("draft7", optional=False):
         try:
-            schema = Schema.compile(upgraded(read_document(case.schema)), extra="schema", formats="annotate")
+            schema = Schema.compile(
+                upgraded(read_document(case.schema)), extra="schema", formats="annotate"
+            )
         except ContractError:
             refused.add(case.description)
             continue

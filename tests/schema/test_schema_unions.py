@@ -22,7 +22,10 @@ NUMBERS = [{"type": "integer", "minimum": 10}, {"type": "number", "maximum": 5}]
 
 def faults(keyword: str, forms: list[Any], value: Any) -> list[tuple[str, str]]:
     """Return rule and path of every issue."""
-    return [(issue.code.removeprefix("args."), issue.path) for issue in Schema.compile({keyword: forms}).check(value)]
+    return [
+        (issue.code.removeprefix("args."), issue.path)
+        for issue in Schema.compile({keyword: forms}).check(value)
+    ]
 
 
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
@@ -35,7 +38,11 @@ def faults(keyword: str, forms: list[Any], value: Any) -> list[tuple[str, str]]:
         (TAGGED, {"kind": "z"}, [("enum", "/kind")]),
         (TAGGED, 1, [("type", "")]),
         (SHARED, {"kind": "x", "b": 1}, []),
-        (SHARED, {"kind": "x", "a": "1"}, [("type", "/a")]),  # the tag is no tag: the nearer branch is meant
+        (
+            SHARED,
+            {"kind": "x", "a": "1"},
+            [("type", "/a")],
+        ),  # the tag is no tag: the nearer branch is meant
         (SHARED, {"kind": "x", "b": "1"}, [("type", "/b")]),
         ([tagged(["x", "y"], "a"), tagged(["y", "z"], "b")], {"kind": "y", "b": 1}, []),
         (NUMBERS, 3, []),
@@ -52,5 +59,8 @@ def test_v18_the_branch_is_told_by_type_and_tag_alone(
     keyword: str, forms: list[Any], value: Any, expected: list[tuple[str, str]]
 ) -> None:
     """Forms that share a tag's text, or differ only as integer and number, do not exclude one another."""
-    named = [("one_of" if rule == "any_of" and keyword == "oneOf" else rule, path) for rule, path in expected]
+    named = [
+        ("one_of" if rule == "any_of" and keyword == "oneOf" else rule, path)
+        for rule, path in expected
+    ]
     assert faults(keyword, forms, value) == named

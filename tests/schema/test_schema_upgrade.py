@@ -22,7 +22,9 @@ NAMES = st.sampled_from(["a", "b", "id"])
 NUMBERS = st.integers(-3, 3)
 VALUES = st.recursive(
     st.none() | st.booleans() | NUMBERS | st.sampled_from([0.5, "", "x", "text"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.just("c"), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.just("c"), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 KINDS = st.sampled_from(["string", "integer", "number", "boolean", "null", "object", "array"])
@@ -53,12 +55,20 @@ def draft_04(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
             "enum": st.lists(NUMBERS | st.sampled_from(["x", None]), min_size=1, unique_by=repr),
         },
     ).filter(
-        lambda s: ("exclusiveMinimum" not in s or "minimum" in s) and ("exclusiveMaximum" not in s or "maximum" in s)
+        lambda s: (
+            ("exclusiveMinimum" not in s or "minimum" in s)
+            and ("exclusiveMaximum" not in s or "maximum" in s)
+        )
     )
 
 
-LEAVES = st.just({"$ref": "#/definitions/node", "minimum": 99}) | KINDS.map(lambda kind: {"type": kind})
-NODE = {"type": "object", "properties": {"a": {"$ref": "#/definitions/node"}, "b": {"type": "integer"}}}
+LEAVES = st.just({"$ref": "#/definitions/node", "minimum": 99}) | KINDS.map(
+    lambda kind: {"type": kind}
+)
+NODE = {
+    "type": "object",
+    "properties": {"a": {"$ref": "#/definitions/node"}, "b": {"type": "integer"}},
+}
 RECURSIVE_04: st.SearchStrategy[Any] = st.deferred(lambda: LEAVES | draft_04(RECURSIVE_04))
 
 
@@ -101,13 +111,18 @@ def draft_03(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
             "disallow": KINDS | st.lists(inner, min_size=1, max_size=2),
             "extends": inner | st.lists(inner, max_size=2),
             "properties": st.dictionaries(NAMES, member, max_size=3),
-            "dependencies": st.dictionaries(NAMES, inner | st.just("b") | st.just(["b"]), max_size=2),
+            "dependencies": st.dictionaries(
+                NAMES, inner | st.just("b") | st.just(["b"]), max_size=2
+            ),
             "divisibleBy": st.integers(1, 3),
         },
     )
 
 
-@given(schema=st.recursive(KINDS.map(lambda kind: {"type": kind}), draft_03, max_leaves=5), value=VALUES)
+@given(
+    schema=st.recursive(KINDS.map(lambda kind: {"type": kind}), draft_03, max_leaves=5),
+    value=VALUES,
+)
 @settings(max_examples=150)
 def test_v19_draft_03_judges_as_it_did(schema: dict[str, Any], value: Any) -> None:
     """A draft-03 schema gives the verdicts of a draft-03 engine."""
@@ -129,10 +144,23 @@ def test_v19_upgrading_twice_changes_nothing(schema: dict[str, Any]) -> None:
     [
         ({"required": None}, {}),
         ({"properties": None, "description": None, "title": None, "$schema": None}, {}),
-        ({"enum": None, "format": None, "minimum": None, "items": None, "anyOf": None, "$ref": None}, {}),
+        (
+            {
+                "enum": None,
+                "format": None,
+                "minimum": None,
+                "items": None,
+                "anyOf": None,
+                "$ref": None,
+            },
+            {},
+        ),
         ({"const": None, "default": None}, {"const": None, "default": None}),
         ({"enum": [None]}, {"enum": [None]}),
-        ({"properties": {"required": {"type": "string"}}}, {"properties": {"required": {"type": "string"}}}),
+        (
+            {"properties": {"required": {"type": "string"}}},
+            {"properties": {"required": {"type": "string"}}},
+        ),
         ({"required": True}, {}),
         ({"required": ["a", "a", "b"]}, {"required": ["a", "b"]}),
         ({"properties": {"a": {"required": True}}}, {"properties": {"a": {}}, "required": ["a"]}),
@@ -154,9 +182,15 @@ def test_v19_upgrading_twice_changes_nothing(schema: dict[str, Any]) -> None:
         ({"items": [{}, True]}, {"prefixItems": [{}, True]}),
         ({"items": [{}], "additionalItems": False}, {"prefixItems": [{}], "items": False}),
         ({"items": [], "additionalItems": {"type": "null"}}, {"items": {"type": "null"}}),
-        ({"dependencies": {"a": ["b"], "c": {}}}, {"dependentRequired": {"a": ["b"]}, "dependentSchemas": {"c": {}}}),
+        (
+            {"dependencies": {"a": ["b"], "c": {}}},
+            {"dependentRequired": {"a": ["b"]}, "dependentSchemas": {"c": {}}},
+        ),
         ({"examples": "x"}, {"examples": ["x"]}),
-        ({"enum": [{"type": "any", "required": True}]}, {"enum": [{"type": "any", "required": True}]}),
+        (
+            {"enum": [{"type": "any", "required": True}]},
+            {"enum": [{"type": "any", "required": True}]},
+        ),
     ],
 )
 def test_v19_one_meaning_is_read(written: dict[str, Any], read: dict[str, Any]) -> None:
@@ -175,20 +209,31 @@ def test_v19_one_meaning_is_read(written: dict[str, Any], read: dict[str, Any]) 
         ("http://json-schema.org/draft-04/schema", D7),
         ("https://json-schema.org/draft-04/schema#", D7),
         ("http://json-schema.org/draft-04/hyper-schema#", D7),
-        ("http://iglucentral.com/schemas/com.snowplowanalytics.self-desc/schema/jsonschema/1-0-0#", D7),
+        (
+            "http://iglucentral.com/schemas/com.snowplowanalytics.self-desc/schema/jsonschema/1-0-0#",
+            D7,
+        ),
         (D3, D7),
         (f"{D7}#", f"{D7}#"),
         ("https://json-schema.org/draft-07/schema#", D7),
         ("http://json-schema.org/draft-06/schema#", "http://json-schema.org/draft-06/schema#"),
-        ("http://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2020-12/schema"),
-        ("https://spec.openapis.org/oas/3.1/dialect/base", "https://json-schema.org/draft/2020-12/schema"),
+        (
+            "http://json-schema.org/draft/2020-12/schema",
+            "https://json-schema.org/draft/2020-12/schema",
+        ),
+        (
+            "https://spec.openapis.org/oas/3.1/dialect/base",
+            "https://json-schema.org/draft/2020-12/schema",
+        ),
         ("http://json-schema.org/schema#", None),
         ("", None),
     ],
 )
 def test_v19_what_schema_declares(declared: str, draft: str | None) -> None:
     """Every spelling of a draft's address, and of a dialect that validates like it, is that draft."""
-    schema = Schema.compile({"$schema": declared, "type": "object", "properties": {"a": {"type": "null"}}})
+    schema = Schema.compile(
+        {"$schema": declared, "type": "object", "properties": {"a": {"type": "null"}}}
+    )
     assert isinstance(schema.source, dict)
     assert schema.source.get("$schema") == draft
     assert schema.check({"a": None}) == ()
@@ -218,8 +263,16 @@ def test_v19_definitions_of_any_name(name: str, declared: dict[str, str]) -> Non
         ({"$schema": "http://example.com/own"}, "/$schema", "without $schema"),
         ({"properties": {"a": {"type": None}}}, "/properties/a/type", "leave it out"),
         ({"properties": {"a": {"type": "strnig"}}}, "/properties/a/type", "object, string"),
-        ({"properties": {"a": {"required": "true"}}}, "/properties/a/required", "list of member names"),
-        ({"properties": {"a": {"pattern": "^(?!x)y"}}}, "/properties/a/pattern", '"not": {"pattern": "x"}'),
+        (
+            {"properties": {"a": {"required": "true"}}},
+            "/properties/a/required",
+            "list of member names",
+        ),
+        (
+            {"properties": {"a": {"pattern": "^(?!x)y"}}},
+            "/properties/a/pattern",
+            '"not": {"pattern": "x"}',
+        ),
         (
             {"properties": {"a": {"$ref": "#definitions/b"}}, "definitions": {"b": {}}},
             "/properties/a/$ref",
@@ -227,7 +280,11 @@ def test_v19_definitions_of_any_name(name: str, declared: dict[str, str]) -> Non
         ),
         ({"properties": {"a": {"$ref": "b.json"}}}, "/properties/a/$ref", "$defs"),
         ({"properties": {"a": {"minimum": "1"}}}, "/properties/a/minimum", "leave it out"),
-        ({"$schema": D4, "items": {"items": {"minimum": "1"}}}, "/items/items/minimum", "leave it out"),
+        (
+            {"$schema": D4, "items": {"items": {"minimum": "1"}}},
+            "/items/items/minimum",
+            "leave it out",
+        ),
     ],
 )
 def test_v19_refusals_say_the_way_on(document: dict[str, Any], place: str, way_on: str) -> None:

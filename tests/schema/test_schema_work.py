@@ -17,12 +17,19 @@ def expression(tags: list[list[str]]) -> dict[str, Any]:
     branches: list[dict[str, Any]] = [
         {
             "type": "object",
-            "properties": {"kind": {"enum": tag}, "left": {"$ref": "#/$defs/e"}, "right": {"$ref": "#/$defs/e"}},
+            "properties": {
+                "kind": {"enum": tag},
+                "left": {"$ref": "#/$defs/e"},
+                "right": {"$ref": "#/$defs/e"},
+            },
             "required": ["kind"],
         }
         for tag in tags
     ]
-    return {"properties": {"e": {"$ref": "#/$defs/e"}}, "$defs": {"e": {"anyOf": [*branches, {"type": "integer"}]}}}
+    return {
+        "properties": {"e": {"$ref": "#/$defs/e"}},
+        "$defs": {"e": {"anyOf": [*branches, {"type": "integer"}]}},
+    }
 
 
 def nest(leaf: Any, depth: int) -> dict[str, Any]:
@@ -54,8 +61,22 @@ def test_untagged_recursion_is_accepted_and_refused_within_the_work() -> None:
     ("schema", "grows"),
     [
         (expression([["and"], ["or"]]), True),
-        ({"$defs": {"n": {"properties": {"c": {"items": {"$ref": "#/$defs/n"}}}}}, "$ref": "#/$defs/n"}, False),
-        ({"anyOf": [{"type": "array", "items": {"$ref": "#"}}, {"additionalProperties": {"$ref": "#"}}]}, False),
+        (
+            {
+                "$defs": {"n": {"properties": {"c": {"items": {"$ref": "#/$defs/n"}}}}},
+                "$ref": "#/$defs/n",
+            },
+            False,
+        ),
+        (
+            {
+                "anyOf": [
+                    {"type": "array", "items": {"$ref": "#"}},
+                    {"additionalProperties": {"$ref": "#"}},
+                ]
+            },
+            False,
+        ),
         ({"properties": {"a": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}, False),
     ],
 )

@@ -79,7 +79,9 @@ def fits(model: type[BaseModel], written: str) -> bool:
     return Draft202012Validator(model.model_json_schema()).is_valid(value)
 
 
-def outcome(exchange: Exchanging, contract: sr.Contract, **keywords: Any) -> sr.Exchange | sr.CallFailed:
+def outcome(
+    exchange: Exchanging, contract: sr.Contract, **keywords: Any
+) -> sr.Exchange | sr.CallFailed:
     """Make a call and give what came of it, within its budgets; any other exception fails the test."""
     try:
         came: sr.Exchange | sr.CallFailed = exchange(contract, **ASK, **keywords)
@@ -117,7 +119,10 @@ def accepted(came: Came) -> list[sr.Exchange]:
 def refused_whole(came: Came) -> list[str]:
     """Collect the contents that were refused although the server had brought them to their end."""
     replies = [
-        ChatCompletion.model_validate(attempt.raw) for call in came for attempt in call.attempts if attempt.issues
+        ChatCompletion.model_validate(attempt.raw)
+        for call in came
+        for attempt in call.attempts
+        if attempt.issues
     ]
     return [text(reply) for reply in replies if reply.choices[0].finish_reason != "length"]
 
@@ -168,7 +173,9 @@ def test_the_text_channel_takes_what_the_server_constrained(
     [("auto", False), ("auto", True), ("required", False), (NAMED, False)],
     ids=["auto", "parallel", "required", "named"],
 )
-def test_tool_calls_are_accepted_only_when_they_fit(exchange: Exchanging, choice: Any, parallel: bool) -> None:
+def test_tool_calls_are_accepted_only_when_they_fit(
+    exchange: Exchanging, choice: Any, parallel: bool
+) -> None:
     """Calls that the server parsed out of noise run only with arguments that fit, and only as many as were allowed."""
     contract = sr.Contract(tools=[Search], parallel=parallel)
     for call in accepted(outcomes(exchange, contract, tool_choice=choice, logit_bias=CALLS)):

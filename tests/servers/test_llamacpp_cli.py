@@ -17,14 +17,27 @@ pytestmark = pytest.mark.one_lane
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     """Run the command as a process of its own, without the key and the address of whoever runs the tests."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")} | {"COLUMNS": "80"}
+    env = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")} | {
+        "COLUMNS": "80"
+    }
     command = [sys.executable, "-m", "strictreply", *words]
-    return subprocess.run(command, capture_output=True, encoding="utf-8", env=env, check=False, timeout=300)
+    return subprocess.run(
+        command, capture_output=True, encoding="utf-8", env=env, check=False, timeout=300
+    )
 
 
 def test_random_weights_are_refused_after_bounded_attempts(llamacpp: str, tmp_path: Path) -> None:
     """Noise in the text channel never passes: so many asks as the budgets allow, then one clear last line."""
-    words = ("--tools", tools_file(tmp_path), "--base-url", llamacpp, "--channel", "text", "--max-retries", "1")
+    words = (
+        "--tools",
+        tools_file(tmp_path),
+        "--base-url",
+        llamacpp,
+        "--channel",
+        "text",
+        "--max-retries",
+        "1",
+    )
     done = run("ask", "Find boots", *words)
     assert done.stdout == ""
     last = done.stderr.splitlines()[-1]

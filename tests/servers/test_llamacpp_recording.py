@@ -32,7 +32,9 @@ def test_a_stream_is_recorded_and_served_again(llamacpp: str, tmp_path: Path) ->
     assert choice["message"]["content"] == "".join(live)
     assert choice["finish_reason"] in {"length", "stop"}
     assert taken.reply.ending is WireEnding.WHOLE
-    assert texts(openai_client(replay(path)).chat.completions.create(**ASKED, max_tokens=48)) == live
+    assert (
+        texts(openai_client(replay(path)).chat.completions.create(**ASKED, max_tokens=48)) == live
+    )
 
 
 def test_a_stream_closed_early_is_recorded_as_cut(llamacpp: str, tmp_path: Path) -> None:
@@ -42,7 +44,9 @@ def test_a_stream_closed_early_is_recorded_as_cut(llamacpp: str, tmp_path: Path)
     async def main() -> None:
         async with openai.AsyncOpenAI(base_url=llamacpp, api_key="none", max_retries=0) as client:
             recorded = record(client, path)
-            asked = recorded.chat.completions.create(**ASKED, max_tokens=4_000, extra_body={"ignore_eos": True})
+            asked = recorded.chat.completions.create(
+                **ASKED, max_tokens=4_000, extra_body={"ignore_eos": True}
+            )
             async with await asked as stream:
                 await anext(aiter(stream))
 

@@ -51,7 +51,11 @@ def test_a_stream_read_to_its_end_is_whole(client: openai.OpenAI) -> None:
 def test_a_stream_closed_early_frees_its_slot(client: openai.OpenAI, llamacpp: str) -> None:
     """Closing ends the generation: the slot falls idle although there was more to write."""
     with client.chat.completions.create(
-        model="any", messages=MESSAGES, stream=True, max_tokens=LONG, extra_body={"ignore_eos": True}
+        model="any",
+        messages=MESSAGES,
+        stream=True,
+        max_tokens=LONG,
+        extra_body={"ignore_eos": True},
     ) as stream:
         next(iter(stream))
         assert slot(llamacpp)["is_processing"]
@@ -65,7 +69,11 @@ def test_an_async_stream_closed_early_frees_its_slot(llamacpp: str) -> None:
         async with (
             openai.AsyncOpenAI(base_url=llamacpp, api_key="none", max_retries=0) as client,
             await client.chat.completions.create(
-                model="any", messages=MESSAGES, stream=True, max_tokens=LONG, extra_body={"ignore_eos": True}
+                model="any",
+                messages=MESSAGES,
+                stream=True,
+                max_tokens=LONG,
+                extra_body={"ignore_eos": True},
             ) as stream,
         ):
             await anext(aiter(stream))
@@ -78,11 +86,17 @@ def test_an_async_stream_closed_early_frees_its_slot(llamacpp: str) -> None:
 def test_a_veto_frees_the_slot(llamacpp: str) -> None:
     """Noise that is no JSON is stopped at its first character: the server writes no more of what is refused."""
     with openai.OpenAI(base_url=llamacpp, api_key="none", max_retries=0) as raw:
-        client = sr.wrap(raw, channel="text", policy=sr.RetryPolicy(max_retries=0, transport_retries=0))
+        client = sr.wrap(
+            raw, channel="text", policy=sr.RetryPolicy(max_retries=0, transport_retries=0)
+        )
         with pytest.raises(sr.ReplyRejected) as refused:
             list(
                 client.chat.completions.create(
-                    model="any", messages=MESSAGES, stream=True, max_tokens=LONG, extra_body={"ignore_eos": True}
+                    model="any",
+                    messages=MESSAGES,
+                    stream=True,
+                    max_tokens=LONG,
+                    extra_body={"ignore_eos": True},
                 )
             )
     (attempt,) = refused.value.attempts
@@ -93,7 +107,9 @@ def test_a_veto_frees_the_slot(llamacpp: str) -> None:
 
 def assert_freed_unfinished(base_url: str) -> None:
     """The slot is idle after so many looks, and says itself that its text was not at an end."""
-    freed = next((seen for seen in (slot(base_url) for _ in range(POLLS)) if not seen["is_processing"]), None)
+    freed = next(
+        (seen for seen in (slot(base_url) for _ in range(POLLS)) if not seen["is_processing"]), None
+    )
     assert freed is not None
     assert freed["next_token"][0]["has_next_token"]
 

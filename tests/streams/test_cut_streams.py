@@ -20,16 +20,23 @@ from strictreply.wires._opening import DONE, event
 
 INVOICE = {
     "type": "object",
-    "properties": {"total": {"type": "number"}, "lines": {"type": "array", "items": {"type": "string"}}},
+    "properties": {
+        "total": {"type": "number"},
+        "lines": {"type": "array", "items": {"type": "string"}},
+    },
     "required": ["total", "lines"],
 }
 REPLIES: dict[str, dict[str, Any]] = {
     "text": completion("Oh — «tea» is sold out."),
     "a letter": completion("!"),
     "a call": completion(calls=[call("search", {"query": "té", "limit": 5})]),
-    "parallel calls": completion(calls=[call("search", {"query": "a"}), call("weather", {"city": "Zürich"}, "call_b")]),
+    "parallel calls": completion(
+        calls=[call("search", {"query": "a"}), call("weather", {"city": "Zürich"}, "call_b")]
+    ),
     "text and a call": completion("I'll look.\n\n", [call("search", '{ "query" : "\\u00e9\\n" }')]),
-    "text and calls": completion("Oh,", [call("search", {"query": ""}), call("weather", {"city": "\r\n"}, "call_b")]),
+    "text and calls": completion(
+        "Oh,", [call("search", {"query": ""}), call("weather", {"city": "\r\n"}, "call_b")]
+    ),
     "structured": completion('{"total": 1e0, "lines": ["two\\nmugs", ""]}'),
 }
 SIZES = (1, 5, 1000)
@@ -53,7 +60,9 @@ SPELLINGS: dict[str, Callable[[bytes], bytes]] = {
     "CR": lambda body: body.replace(b"\n", b"\r"),
     "no blank": lambda body: body.replace(b"data: ", b"data:"),
     "comments": lambda body: b": hi\n\n" + body.replace(b"\n\n", b"\n\n: still there\n\n", 2),
-    "other fields": lambda body: body.replace(b"data: ", b"event: message\nid: 7\nretry: 10\ndata: "),
+    "other fields": lambda body: body.replace(
+        b"data: ", b"event: message\nid: 7\nretry: 10\ndata: "
+    ),
     "several lines of data": lines_apart,
     "a byte order mark": lambda body: b"\xef\xbb\xbf" + body,
     "several lines, CRLF": lambda body: lines_apart(body).replace(b"\n", b"\r\n"),
@@ -71,16 +80,27 @@ def events_of(reply: dict[str, Any], size: int) -> Iterator[bytes]:
     for index, one in enumerate(calls):
         text = one["function"]["arguments"]
         yield chunk(part(index, one["id"], name=one["function"]["name"], arguments=""))
-        yield from (chunk(part(index, arguments=text[at : at + size])) for at in range(0, len(text), size))
+        yield from (
+            chunk(part(index, arguments=text[at : at + size])) for at in range(0, len(text), size)
+        )
     yield chunk({}, reply["choices"][0]["finish_reason"])
     yield event(
-        {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [], "usage": None}
+        {
+            "id": "c",
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": "m",
+            "choices": [],
+            "usage": None,
+        }
     )
     yield DONE
 
 
 STREAMS = [
-    pytest.param(reply, spell(b"".join(events_of(REPLIES[reply], size))), id=f"{reply}-{spelling}-{size}")
+    pytest.param(
+        reply, spell(b"".join(events_of(REPLIES[reply], size))), id=f"{reply}-{spelling}-{size}"
+    )
     for reply in REPLIES
     for spelling, spell in SPELLINGS.items()
     for size in SIZES
@@ -89,7 +109,9 @@ STREAMS = [
 
 def served(body: Body, name: str) -> Any:
     """A wrapped client whose server gives a body, once."""
-    held: dict[str, Any] = {"answer": INVOICE} if name == "structured" else {"tools": [SEARCH, WEATHER]}
+    held: dict[str, Any] = (
+        {"answer": INVOICE} if name == "structured" else {"tools": [SEARCH, WEATHER]}
+    )
     return sr.wrap(Server(over(body)).client(), policy=ONCE, parallel=True, **held)
 
 
@@ -103,7 +125,9 @@ def cuts_of(body: bytes, name: str) -> list[int]:
         return list(range(len(body)))
     dice = random.Random(name + str(len(body)))
     ends = dice.sample([at for at, byte in enumerate(body) if byte in b"\r\n"], 4)
-    return sorted({0, *ends, *(at + 1 for at in ends), *dice.sample(range(len(body)), 6)} - {len(body)})
+    return sorted(
+        {0, *ends, *(at + 1 for at in ends), *dice.sample(range(len(body)), 6)} - {len(body)}
+    )
 
 
 def refused(body: bytes, cut: int, name: str) -> None:
@@ -133,7 +157,9 @@ def test_a_cut_stream_is_no_reply(name: str, body: bytes) -> None:
             refused(body, cut, name)
 
 
-@pytest.mark.parametrize(("name", "body"), STREAMS[2 :: len(SIZES) * len(SPELLINGS) * 2 + len(SIZES)])
+@pytest.mark.parametrize(
+    ("name", "body"), STREAMS[2 :: len(SIZES) * len(SPELLINGS) * 2 + len(SIZES)]
+)
 def test_a_stream_cut_at_any_byte_is_no_reply(name: str, body: bytes) -> None:
     """At every byte of some of them."""
     for cut in range(len(body.rstrip(b"\r\n"))):
@@ -155,7 +181,11 @@ def test_what_is_held_waits_for_the_last_event(name: str, body: bytes) -> None:
     client = served(came, name)
     for one in client.chat.completions.create(**ASK, stream=True):
         (choice,) = one.choices
-        if choice.finish_reason or choice.delta.tool_calls or (name == "structured" and choice.delta.content):
+        if (
+            choice.finish_reason
+            or choice.delta.tool_calls
+            or (name == "structured" and choice.delta.content)
+        ):
             assert came.taken > len(body.rstrip(b"\r\n"))
 
 
@@ -185,6 +215,9 @@ def kept(count: int, more: bytes) -> int:
 @pytest.mark.one_lane
 def test_memory_grows_with_the_text_alone() -> None:
     """Of thousands of chunks only the text is kept; comments and empty deltas are not."""
-    assert kept(4_000, chunk({"content": "tea "})) - kept(1_000, chunk({"content": "tea "})) < 3_000 * 100
+    assert (
+        kept(4_000, chunk({"content": "tea "})) - kept(1_000, chunk({"content": "tea "}))
+        < 3_000 * 100
+    )
     for nothing in (b": still there\n\n", chunk({})):
         assert kept(4_000, nothing) - kept(1_000, nothing) < 16_000

@@ -14,7 +14,19 @@ from strictreply.wires._chat_stream import ChatAssembly
 from strictreply.wires._opening import Event, EventReader
 
 LINES = st.lists(
-    st.sampled_from([b"data: {}", b"data:x", b"data", b": comment", b"event: error", b"id: 1", b"", b"", "é".encode()])
+    st.sampled_from(
+        [
+            b"data: {}",
+            b"data:x",
+            b"data",
+            b": comment",
+            b"event: error",
+            b"id: 1",
+            b"",
+            b"",
+            "é".encode(),
+        ]
+    )
 )
 ENDS = st.sampled_from([b"\n", b"\r\n", b"\r"])
 
@@ -30,7 +42,9 @@ class Copied(bytes):
 
 
 @given(LINES, ENDS, st.booleans(), st.lists(st.integers(1, 9), min_size=1))
-def test_any_pieces_are_the_same_events(lines: list[bytes], end: bytes, marked: bool, sizes: list[int]) -> None:
+def test_any_pieces_are_the_same_events(
+    lines: list[bytes], end: bytes, marked: bool, sizes: list[int]
+) -> None:
     """Lines of every ending, cut anywhere: the events of the whole."""
     body = b"\xef\xbb\xbf" * marked + b"".join(line + end for line in lines)
     whole, reader, at = EventReader(), EventReader(), 0

@@ -32,14 +32,17 @@ EVENTS = {"content-type": "text/event-stream"}
 
 TEXT = completion("Tea is sold out — «sorry».")
 CALLED = completion(calls=[call("search", {"query": "tea", "limit": 5})])
-SEVERAL = completion("I look.", [call("search", {"query": "tea"}), call("weather", {"city": "Zürich"}, "call_b")])
+SEVERAL = completion(
+    "I look.", [call("search", {"query": "tea"}), call("weather", {"city": "Zürich"}, "call_b")]
+)
 STREAMS: dict[str, bytes] = {
     "text": b"".join(events(TEXT)),
     "a call": b"".join(events(CALLED, usage=True)),
     "text and calls": b"".join(events(SEVERAL)),
     "lines end in CRLF": b"".join(events(CALLED)).replace(b"\n", b"\r\n"),
     "lines end in CR": b"".join(events(TEXT)).replace(b"\n", b"\r"),
-    "comments, no blank behind the colon": b": hi\n\n" + b"".join(events(CALLED)).replace(b"data: ", b"data:"),
+    "comments, no blank behind the colon": b": hi\n\n"
+    + b"".join(events(CALLED)).replace(b"data: ", b"data:"),
     "a byte order mark": b"\xef\xbb\xbf" + b"".join(events(TEXT)),
     "data in two lines": b"".join(events(CALLED)).replace(b', "object"', b',\ndata: "object"'),
 }
@@ -85,7 +88,10 @@ def expected(reply: dict[str, Any]) -> dict[str, Any]:
     """What a careful reader makes of a completion."""
     message = reply["choices"][0]["message"]
     named = [(one["id"], one["function"]) for one in message.get("tool_calls") or ()]
-    calls = {index: [id_, function["name"], function["arguments"]] for index, (id_, function) in enumerate(named)}
+    calls = {
+        index: [id_, function["name"], function["arguments"]]
+        for index, (id_, function) in enumerate(named)
+    }
     content = message["content"] or ""
     return {"content": content, "calls": calls, "reason": reply["choices"][0]["finish_reason"]}
 
@@ -126,7 +132,9 @@ REPLIES = st.sampled_from(
         completion(calls=[call("search", {"query": "tea", "limit": 500})]),
         completion(calls=[call("search", '{"query": "tea", "query": "poison"}')]),
         completion(calls=[call("find", {"query": "tea"})]),
-        completion(calls=[call("search", {"query": "tea"}), call("weather", {"town": "Oslo"}, "call_b")]),
+        completion(
+            calls=[call("search", {"query": "tea"}), call("weather", {"town": "Oslo"}, "call_b")]
+        ),
         completion("Tea", finish_reason="content_filter"),
         completion(calls=[call("search", '{"query": "te')], finish_reason="length"),
         completion(None),
@@ -156,7 +164,11 @@ def test_all_four_ways_come_to_the_same(replies: list[dict[str, Any]]) -> None:
 
     plain, over = Server(*script), server()
     contract = sr.Contract(tools=[SEARCH, WEATHER], parallel=True)
-    first = told(lambda: expected(sr.wrap(plain.client(), contract=contract, policy=policy).create(**ASK).model_dump()))
+    first = told(
+        lambda: expected(
+            sr.wrap(plain.client(), contract=contract, policy=policy).create(**ASK).model_dump()
+        )
+    )
     held = sr.wrap(over.client(), contract=contract, policy=policy)
     second = told(lambda: joined(held.chat.completions.create(**ASK, stream=True)))
     if second[1] != "streamed" and first[0] == "accepted":
@@ -169,7 +181,9 @@ def test_all_four_ways_come_to_the_same(replies: list[dict[str, Any]]) -> None:
         again = server()
         client = sr.wrap(again.async_client(), contract=contract, policy=policy)
         try:
-            chunks = [chunk async for chunk in await client.chat.completions.create(**ASK, stream=True)]
+            chunks = [
+                chunk async for chunk in await client.chat.completions.create(**ASK, stream=True)
+            ]
         except sr.CallFailed as error:
             codes = [[issue.code for issue in attempt.issues] for attempt in error.attempts]
             return type(error).__name__, error.reason, codes
@@ -213,7 +227,9 @@ class Endless:
         length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
         while len(body) < length:
             body += connection.recv(65_536)
-        connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
+        connection.sendall(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+        )
         self.written.append(0)
         while self.written[-1] < 1000:
             number = self.written[-1]
@@ -235,7 +251,15 @@ class Endless:
 def delta(**members: Any) -> bytes:
     """One chunk."""
     choice: Any = {"index": 0, "delta": members, "finish_reason": None}
-    return event({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]})
+    return event(
+        {
+            "id": "c",
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": "m",
+            "choices": [choice],
+        }
+    )
 
 
 def part(**function: str) -> bytes:
@@ -281,7 +305,9 @@ def test_a_server_is_stopped_when_the_caller_leaves(how: str) -> None:
 
 def left(server: Endless, how: str) -> int:
     """Leave a sync stream; return how many chunks had been written then."""
-    client = sr.wrap(openai.OpenAI(api_key="none", base_url=server.url, max_retries=0), tools=[SEARCH])
+    client = sr.wrap(
+        openai.OpenAI(api_key="none", base_url=server.url, max_retries=0), tools=[SEARCH]
+    )
     stream: Any = client.chat.completions.create(**ASK, stream=True)
     if how == "with":
         with stream:
@@ -299,7 +325,9 @@ def left(server: Endless, how: str) -> int:
 
 async def left_async(server: Endless, how: str) -> int:
     """Leave an async stream; return how many chunks had been written then."""
-    client = sr.wrap(openai.AsyncOpenAI(api_key="none", base_url=server.url, max_retries=0), tools=[SEARCH])
+    client = sr.wrap(
+        openai.AsyncOpenAI(api_key="none", base_url=server.url, max_retries=0), tools=[SEARCH]
+    )
     begun = asyncio.Event()
 
     async def read() -> None:
@@ -322,9 +350,15 @@ async def left_async(server: Endless, how: str) -> int:
 
 def test_text_is_there_before_the_end() -> None:
     """A chunk of live text reaches the caller while the server still holds the rest."""
-    head = [delta(role="assistant", content=""), delta(content="Tea is "), delta(content="sold out ")]
+    head = [
+        delta(role="assistant", content=""),
+        delta(content="Tea is "),
+        delta(content="sold out "),
+    ]
     with Endless(head, delta(content="… ")) as server:
-        client = sr.wrap(openai.OpenAI(api_key="none", base_url=server.url, max_retries=0), tools=[SEARCH])
+        client = sr.wrap(
+            openai.OpenAI(api_key="none", base_url=server.url, max_retries=0), tools=[SEARCH]
+        )
         with client.chat.completions.create(**ASK, stream=True) as stream:
             shown = [next(iter(stream)).choices[0].delta.content for _ in range(3)]
     assert shown == ["", "Tea is ", "sold out "]
@@ -434,7 +468,9 @@ def test_what_closing_a_stream_raises() -> None:
     """A bug in the caller's client is raised as it is; a network that fails after the whole reply costs nothing."""
     with pytest.raises(RuntimeError):
         list(sr.wrap(Closing(RuntimeError("bug"))).stream(**ASK))
-    assert isinstance([*sr.wrap(Closing(ConnectionError()), policy=ONCE).stream(**ASK)][-1], sr.Accepted)
+    assert isinstance(
+        [*sr.wrap(Closing(ConnectionError()), policy=ONCE).stream(**ASK)][-1], sr.Accepted
+    )
 
 
 def test_what_is_shown_of_an_answer_does_not_depend_on_how_the_network_joins_events() -> None:
@@ -444,5 +480,8 @@ def test_what_is_shown_of_an_answer_does_not_depend_on_how_the_network_joins_eve
         [copy.deepcopy(seen) for seen in served(*pieces, tools=[], answer=SCHEMA).stream(**ASK)]
         for pieces in (chunks, [b"".join(chunks)])
     ]
-    assert any(isinstance(seen, sr.Provisional) and seen.partial is not None and seen.partial.open for seen in shown[0])
+    assert any(
+        isinstance(seen, sr.Provisional) and seen.partial is not None and seen.partial.open
+        for seen in shown[0]
+    )
     assert repr(shown[1]) == repr(shown[0])

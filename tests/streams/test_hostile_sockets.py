@@ -31,14 +31,18 @@ FLOODS = {"1xx without end": 0.25, "deltas without end": 0.25}
 PIECES: dict[str, Callable[[], Iterator[bytes]]] = {
     "closes before a byte": lambda: iter(()),
     "garbage for a status": lambda: iter([b"\x00\xff garbage\r\n\r\n"]),
-    "headers without end": lambda: iter([b"HTTP/1.1 200 OK\r\n", *repeat(b"x-filler: " + b"a" * 1000 + b"\r\n", 2000)]),
+    "headers without end": lambda: iter(
+        [b"HTTP/1.1 200 OK\r\n", *repeat(b"x-filler: " + b"a" * 1000 + b"\r\n", 2000)]
+    ),
     "1xx without end": lambda: repeat(b"HTTP/1.1 100 Continue\r\n\r\n"),
     "headers, then nothing more": lambda: iter([HEAD]),
     "a stream cut in its middle": lambda: iter([HEAD, GOOD[: len(GOOD) // 2]]),
     "a broken chunk": lambda: iter(
         [HEAD.replace(b"connection", b"transfer-encoding: chunked\r\nconnection"), b"zz\r\nhi"]
     ),
-    "gzip in name only": lambda: iter([HEAD.replace(b"connection", b"content-encoding: gzip\r\nconnection"), GOOD]),
+    "gzip in name only": lambda: iter(
+        [HEAD.replace(b"connection", b"content-encoding: gzip\r\nconnection"), GOOD]
+    ),
     "a line without end": lambda: iter([HEAD, b"data: ", *repeat(b"x" * 10_000, 1000)]),
     "deltas without end": lambda: iter([HEAD, *repeat(TEXT, 200_000)]),
 }
@@ -140,20 +144,26 @@ SAID: dict[str, dict[str, Any]] = {
 
 def held(deadline: float) -> dict[str, Any]:
     """Return what a client is wrapped with."""
-    policy = sr.RetryPolicy(max_retries=1, transport_retries=1, deadline=deadline, wait=lambda _: 0.0)
+    policy = sr.RetryPolicy(
+        max_retries=1, transport_retries=1, deadline=deadline, wait=lambda _: 0.0
+    )
     return {"tools": [{"name": "search", "parameters": SCHEMA}], "policy": policy}
 
 
 def streamed(url: str, api: str, deadline: float = DEADLINE) -> list[Any]:
     """Stream with a wrapped client."""
-    with sr.wrap(openai.OpenAI(api_key="none", base_url=url, timeout=0.2), **held(deadline)) as client:
+    with sr.wrap(
+        openai.OpenAI(api_key="none", base_url=url, timeout=0.2), **held(deadline)
+    ) as client:
         methods: Any = client.chat.completions if api == "chat" else client.responses
         return list(methods.create(**SAID[api], stream=True))
 
 
 async def astreamed(url: str, api: str, deadline: float = DEADLINE) -> list[Any]:
     """Do the same, awaiting."""
-    async with sr.wrap(openai.AsyncOpenAI(api_key="none", base_url=url, timeout=0.2), **held(deadline)) as client:
+    async with sr.wrap(
+        openai.AsyncOpenAI(api_key="none", base_url=url, timeout=0.2), **held(deadline)
+    ) as client:
         methods: Any = client.chat.completions if api == "chat" else client.responses
         return [event async for event in await methods.create(**SAID[api], stream=True)]
 
@@ -167,7 +177,9 @@ def test_no_act_of_a_server_passes_or_hangs(act: str, is_async: bool, api: str) 
     with Misbehaving(act) as server:
         begun = monotonic()
         with pytest.raises(sr.CallFailed) as failed:
-            asyncio.run(astreamed(server.url, api, deadline)) if is_async else streamed(server.url, api, deadline)
+            asyncio.run(astreamed(server.url, api, deadline)) if is_async else streamed(
+                server.url, api, deadline
+            )
         assert isinstance(failed.value, openai.OpenAIError)
         assert monotonic() - begun < deadline + 20
 
@@ -182,7 +194,10 @@ def answer_of(case: dict[str, Any]) -> bytes:
     if told.get("bad_chunk"):
         del said["content-length"]
         said["transfer-encoding"], body = "chunked", b"zz\r\n" + body
-    lines = [f"HTTP/1.1 {told['status']} Whatever", *(f"{name}: {value}" for name, value in said.items())]
+    lines = [
+        f"HTTP/1.1 {told['status']} Whatever",
+        *(f"{name}: {value}" for name, value in said.items()),
+    ]
     lines += ["content-length: 3"] if told.get("dup_cl") else []
     return "\r\n".join([*lines, "", ""]).encode() + body
 
@@ -190,10 +205,16 @@ def answer_of(case: dict[str, Any]) -> bytes:
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize(
     "case",
-    [case for case in CASES if "act" not in case["body"] and "@" not in case["body"]["headers"].get("location", "")],
+    [
+        case
+        for case in CASES
+        if "act" not in case["body"] and "@" not in case["body"]["headers"].get("location", "")
+    ],
     ids=lambda case: case["id"],
 )
-def test_recorded_responses_are_refused_on_a_real_socket(case: dict[str, Any], is_async: bool) -> None:
+def test_recorded_responses_are_refused_on_a_real_socket(
+    case: dict[str, Any], is_async: bool
+) -> None:
     """Each ends in an exception of ours, without a word of the server's, within the deadline."""
     PIECES[case["id"]] = lambda: iter([answer_of(case)])
     with Misbehaving(case["id"]) as server:
@@ -213,7 +234,9 @@ def test_each_recorded_act_is_one_of_ours() -> None:
     assert set(RECORDED.values()) <= set(ACTS)
 
 
-@pytest.mark.parametrize("location", ["/v1/chat/completions", "http://model.invalid/v1/chat/completions"])
+@pytest.mark.parametrize(
+    "location", ["/v1/chat/completions", "http://model.invalid/v1/chat/completions"]
+)
 def test_a_redirect_brings_nothing_out(location: str) -> None:
     """A loop of redirects and another host's are failures of the call; the key goes to no other host."""
     head = f"HTTP/1.1 307 Temporary Redirect\r\nlocation: {location}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"

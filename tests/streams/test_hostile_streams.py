@@ -59,7 +59,11 @@ def read(respond: Callable[[Any], Any]) -> list[Any]:
     """Stream from a server with small budgets; return the chunks that came out."""
     client = http.Client(transport=http.MockTransport(respond), timeout=0.05)
     inner = openai.OpenAI(
-        api_key="none", base_url="http://model.invalid/v1", http_client=client, timeout=0.05, max_retries=0
+        api_key="none",
+        base_url="http://model.invalid/v1",
+        http_client=client,
+        timeout=0.05,
+        max_retries=0,
     )
     policy = sr.RetryPolicy(max_retries=0, transport_retries=0)
     wrapped = sr.wrap(inner, tools=[TOOL], policy=policy)
@@ -82,7 +86,9 @@ def test_recorded_cases(case: dict[str, Any]) -> None:
 
     if case["layer"] == "sse" and case["expect"] == "any":
         with suppress(sr.CallFailed):
-            assert [choice.finish_reason for chunk in read(respond) for choice in chunk.choices][-1] is not None
+            assert [choice.finish_reason for chunk in read(respond) for choice in chunk.choices][
+                -1
+            ] is not None
         return
     with pytest.raises(sr.CallFailed) as failed:
         read(respond)
@@ -100,13 +106,23 @@ def test_the_recorded_cases_are_read() -> None:
 def delta(**members: Any) -> bytes:
     """One chunk."""
     choice: Any = {"index": 0, "delta": members, "finish_reason": None}
-    return event({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]})
+    return event(
+        {
+            "id": "c",
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": "m",
+            "choices": [choice],
+        }
+    )
 
 
 def opened(arguments: str) -> bytes:
     """The first chunk of a call."""
     function = {"name": "Call", "arguments": arguments}
-    return delta(tool_calls=[{"index": 0, "id": "call_1", "type": "function", "function": function}])
+    return delta(
+        tool_calls=[{"index": 0, "id": "call_1", "type": "function", "function": function}]
+    )
 
 
 def stalled() -> Iterator[bytes]:
@@ -118,7 +134,9 @@ def stalled() -> Iterator[bytes]:
 GOING_ON = delta(tool_calls=[{"index": 0, "function": {"arguments": "x" * 4096}}])
 ENDLESS: dict[str, Callable[[], Iterator[bytes]]] = {
     "comments for ever": lambda: chain([opened("{")], repeat(b": keep-alive\n\n")),
-    "one string for ever": lambda: chain([opened('{"tool": "search", "args": {"query": "')], repeat(GOING_ON)),
+    "one string for ever": lambda: chain(
+        [opened('{"tool": "search", "args": {"query": "')], repeat(GOING_ON)
+    ),
     "text for ever": lambda: repeat(delta(content="so on " * 500)),
     "a line without an end": lambda: chain([b"data: "], repeat(b"x" * 65_536)),
     "an event without an end": lambda: chain([opened("{")], repeat(b"data: x\n" * 1000)),

@@ -23,7 +23,9 @@ from strictreply.testing.faults._catalogue import Entry
 from strictreply.values._limits import Limits
 from strictreply.values._replies import Invalid
 
-WIDE = VALUES | st.recursive(st.text() | st.floats(allow_nan=False, allow_infinity=False), st.lists, max_leaves=4)
+WIDE = VALUES | st.recursive(
+    st.text() | st.floats(allow_nan=False, allow_infinity=False), st.lists, max_leaves=4
+)
 
 
 def reader(limits: Limits | None = None) -> IncrementalReader:
@@ -45,7 +47,12 @@ def test_it_reads_what_the_decoder_reads(value: Any, dice: random.Random) -> Non
 
 
 @pytest.mark.one_lane
-@given(text=st.text(alphabet='{}[]",:\\u0dD8eE+-.19truefalsnN \n\x01Infiaity/é\ud800\udc00', max_size=12), value=VALUES)
+@given(
+    text=st.text(
+        alphabet='{}[]",:\\u0dD8eE+-.19truefalsnN \n\x01Infiaity/é\ud800\udc00', max_size=12
+    ),
+    value=VALUES,
+)
 @settings(max_examples=2000)
 def test_what_stops_it_is_refused_by_the_decoder_whatever_follows(text: str, value: Any) -> None:
     """Texts of the characters of JSON, alone and behind a beginning; the code is one of the decoder's."""
@@ -102,7 +109,9 @@ def _agrees(shown: Any, end: Any, path: str, still_open: set[str]) -> bool:
     if isinstance(shown, str):
         return isinstance(end, str) and end.startswith(shown)
     if isinstance(shown, list):
-        return all(_agrees(one, end[at], f"{path}/{at}", still_open) for at, one in enumerate(shown))
+        return all(
+            _agrees(one, end[at], f"{path}/{at}", still_open) for at, one in enumerate(shown)
+        )
     names = {name: f"{path}/{name.replace('~', '~0').replace('/', '~1')}" for name in shown}
     return all(_agrees(one, end[name], names[name], still_open) for name, one in shown.items())
 
@@ -128,7 +137,9 @@ def steps(text: str, size: int) -> int:
     return counted
 
 
-@pytest.mark.parametrize("unit", ['"a",', '"\\u00e9\\n",', "[[1,2.5]],", '{"key": null} , ', "123456, "])
+@pytest.mark.parametrize(
+    "unit", ['"a",', '"\\u00e9\\n",', "[[1,2.5]],", '{"key": null} , ', "123456, "]
+)
 @pytest.mark.parametrize("size", [1, 4, 1000])
 def test_the_work_is_linear(unit: str, size: int) -> None:
     """Four times the text takes no more than four times the steps, however it is cut, partials asked for as well."""
@@ -149,7 +160,9 @@ def test_half_a_pair_that_is_no_escape_is_left_to_whoever_joins_the_pieces() -> 
     assert followed.partial() is None
 
 
-SEARCH = sr.Tool.from_json_schema("search", {"type": "object", "properties": {"query": {"type": "string"}}})
+SEARCH = sr.Tool.from_json_schema(
+    "search", {"type": "object", "properties": {"query": {"type": "string"}}}
+)
 JSON_FAULTS = [entry for entry in faults.CATALOGUE.values() if entry.kind is Kind.JSON]
 BEFORE_IT_IS_CLEAR = {"json.several_values": "json.trailing_data"}
 """The code of a stream that is stopped before the text shows which of two faults it has."""

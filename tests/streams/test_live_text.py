@@ -74,7 +74,10 @@ def test_an_answer_that_speaks_of_a_call_comes_whole(name: str, size: int) -> No
         ([{"content": "Oh, A ", **OPENED}, {"content": "B "}, {"content": "C"}], "Oh, A B C"),
         ([OPENED, {"content": "Oh, A "}, {"content": "B C"}], "Oh, A B C"),
         ([{"content": ""}, {"content": " \n"}, {"content": "Oh, A"}, OPENED], " \nOh, A"),
-        ([{"content": "<think>hm</think>Oh, "}, {"content": "A ", **OPENED}, {"content": "B"}], None),
+        (
+            [{"content": "<think>hm</think>Oh, "}, {"content": "A ", **OPENED}, {"content": "B"}],
+            None,
+        ),
     ],
 )
 def test_text_around_a_call_comes_in_order(given: list[dict[str, Any]], text: str | None) -> None:
@@ -87,7 +90,11 @@ def test_text_around_a_call_comes_in_order(given: list[dict[str, Any]], text: st
 
 def test_the_last_piece_may_come_with_the_finish() -> None:
     """Text in the chunk of the finish reason is not lost."""
-    pieces = [*deltas({"content": "Oh, tea "})[:2], chunk({"content": "it is."}, "stop"), b"data: [DONE]\n\n"]
+    pieces = [
+        *deltas({"content": "Oh, tea "})[:2],
+        chunk({"content": "it is."}, "stop"),
+        b"data: [DONE]\n\n",
+    ]
     assert read(wrapped(Server(over(Body(pieces))), policy=ONCE)).content == "Oh, tea it is."
 
 
@@ -96,14 +103,20 @@ def test_a_bad_call_behind_live_text_is_asked_for_again(veto: Any) -> None:
     """The good call stands behind the text that is there, and the conversation of the second ask holds that text."""
     server = Server(streamed(BAD), streamed(GOOD))
     told = read(wrapped(server, policy=policy(veto=veto)))
-    assert (told.content, [one[1:] for one in told.calls], told.reason) == ("I will look.", [FOUND[1:]], "tool_calls")
+    assert (told.content, [one[1:] for one in told.calls], told.reason) == (
+        "I will look.",
+        [FOUND[1:]],
+        "tool_calls",
+    )
     assert len(server.requests) == 2
     assert b'"content":"I will look."' in server.bodies[1].replace(b'": "', b'":"')
 
 
 SECONDS = {
     "a leaked call": completion('{"name": "search", "arguments": {"query": "tea"}}'),
-    "a leaked call in tags": completion('<tool_call>{"name": "search", "arguments": {}}</tool_call>'),
+    "a leaked call in tags": completion(
+        '<tool_call>{"name": "search", "arguments": {}}</tool_call>'
+    ),
     "an empty text": completion(""),
     "nothing": completion(None),
     "a call cut at the limit": completion(None, [call("search", '{"que')], finish_reason="length"),
@@ -119,11 +132,17 @@ def test_what_is_no_reply_is_none_behind_live_text(name: str, veto: Any) -> None
     """A second reply is judged as it came, not as a part of the text before it, and is asked for again."""
     server = Server(streamed(BAD), streamed(SECONDS[name]), streamed(GOOD))
     told = read(wrapped(server, policy=policy(veto=veto)))
-    assert (told.content, [one[1:] for one in told.calls], told.error) == ("I will look.", [FOUND[1:]], None)
+    assert (told.content, [one[1:] for one in told.calls], told.error) == (
+        "I will look.",
+        [FOUND[1:]],
+        None,
+    )
     assert len(server.requests) == 3
 
 
-@pytest.mark.parametrize("failing", [http.Response(503), over(Body([http.ReadError("reset")])), over(Body([]))])
+@pytest.mark.parametrize(
+    "failing", [http.Response(503), over(Body([http.ReadError("reset")])), over(Body([]))]
+)
 def test_a_second_ask_that_breaks_is_repeated(failing: Any) -> None:
     """Nothing of it has been delivered, so it is repeated as without a stream."""
     server = Server(streamed(BAD), failing, streamed(GOOD))
@@ -134,7 +153,10 @@ def test_a_second_ask_that_breaks_is_repeated(failing: Any) -> None:
 
 def test_another_text_stands_behind_the_first() -> None:
     """With a veto the whole reply is asked for again, and a text that comes then is another paragraph, or the same."""
-    for second, whole in (("Never mind.", "I will look.\n\nNever mind."), ("I will look. Not.", "I will look. Not.")):
+    for second, whole in (
+        ("Never mind.", "I will look.\n\nNever mind."),
+        ("I will look. Not.", "I will look. Not."),
+    ):
         told = read(wrapped(Server(streamed(BAD), streamed(completion(second)))))
         assert (told.content, told.calls, told.reason) == (whole, [], "stop")
 
@@ -142,7 +164,10 @@ def test_another_text_stands_behind_the_first() -> None:
 BEGUN = deltas({"content": "Oh, tea "})[:2]
 ENDED: dict[str, tuple[list[bytes | Exception], str]] = {
     "a cut at the limit": ([*BEGUN, chunk({}, "length"), b"data: [DONE]\n\n"], "reply.truncated"),
-    "a filter": ([*BEGUN, chunk({}, "content_filter"), b"data: [DONE]\n\n"], "reply.content_filter"),
+    "a filter": (
+        [*BEGUN, chunk({}, "content_filter"), b"data: [DONE]\n\n"],
+        "reply.content_filter",
+    ),
     "an end without a finish": ([*BEGUN, b"data: [DONE]\n\n"], "reply.broken_off"),
     "an end of the body": ([*BEGUN], "reply.broken_off"),
     "a broken connection": ([*BEGUN, http.ReadError("reset")], "connection"),
@@ -165,7 +190,9 @@ def test_what_ends_live_text_ends_the_call(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(set(ENDED) - {"a filter"}))
 def test_the_same_before_live_text_is_repeated(name: str) -> None:
     """A beginning that may be a call is not shown, so it is repeated as without a stream."""
-    pieces = [chunk({"content": '{"name": "'}) if piece is BEGUN[1] else piece for piece in ENDED[name][0]]
+    pieces = [
+        chunk({"content": '{"name": "'}) if piece is BEGUN[1] else piece for piece in ENDED[name][0]
+    ]
     server = Server(over(Body(pieces)), streamed(GOOD))
     told = read(wrapped(server))
     assert (told.content, told.calls) == ("", [("call_good", "search", '{"query": "tea"}')])
@@ -175,14 +202,17 @@ def test_the_same_before_live_text_is_repeated(name: str) -> None:
 def test_each_piece_of_live_text_is_the_servers_own() -> None:
     """Members that the SDK does not know stay on the chunks."""
     pieces = [
-        one.replace(b'"created"', b'"x_server": {"cached": true}, "created"') for one in deltas({"content": "Oh"})
+        one.replace(b'"created"', b'"x_server": {"cached": true}, "created"')
+        for one in deltas({"content": "Oh"})
     ]
     given = list(wrapped(Server(over(Body(pieces)))).chat.completions.create(**ASK, stream=True))
     assert [getattr(one, "x_server", None) for one in given[:2]] == [{"cached": True}] * 2
     assert all(one.id == other.id for one, other in pairwise(given))
 
 
-NUMBERS = st.sampled_from(["-0", "1E2", "-0.0", "1.0", str(10**30), "5e-324", "0.1000000000000000055511151231257827"])
+NUMBERS = st.sampled_from(
+    ["-0", "1E2", "-0.0", "1.0", str(10**30), "5e-324", "0.1000000000000000055511151231257827"]
+)
 BESIDE = st.fixed_dictionaries(
     {},
     optional={
@@ -207,9 +237,13 @@ WRITTEN = st.builds(
 
 
 @given(st.lists(WRITTEN, max_size=8), st.integers(1, 400), st.booleans())
-def test_live_chunks_are_those_that_the_sdk_makes(written: list[bytes], size: int, is_async: bool) -> None:
+def test_live_chunks_are_those_that_the_sdk_makes(
+    written: list[bytes], size: int, is_async: bool
+) -> None:
     """Each is equal to the raw stream's, its members that no model knows and its set fields included."""
-    whole = b"".join([chunk({"role": "assistant", "content": ""}), chunk({"content": "Oh, "}), *written])
+    whole = b"".join(
+        [chunk({"role": "assistant", "content": ""}), chunk({"content": "Oh, "}), *written]
+    )
     whole += chunk({}, "stop") + b"data: [DONE]\n\n"
     pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
     server = Server(over(Body(pieces)), over(Body(pieces)))
@@ -231,7 +265,9 @@ def told_by(one: Any) -> tuple[Any, ...]:
     return type(one), repr(one), one.model_dump_json(exclude_unset=True), one.model_fields_set
 
 
-def test_who_reads_the_events_of_the_sdks_stream_reads_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_reads_the_events_of_the_sdks_stream_reads_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A program that has put itself into the SDK's stream sees each event with its data, as without us."""
     seen: list[str] = []
     own = openai.Stream._iter_events
@@ -244,7 +280,9 @@ def test_who_reads_the_events_of_the_sdks_stream_reads_all_of_them(monkeypatch: 
     monkeypatch.setattr(openai.Stream, "_iter_events", watched)
     told = read(wrapped(Server(over(Body(deltas(*in_pieces("Oh, tea is out.", 4)))))))
     assert told.content == "Oh, tea is out."
-    texts = [json.loads(data)["choices"][0]["delta"].get("content") for data in seen if data != "[DONE]"]
+    texts = [
+        json.loads(data)["choices"][0]["delta"].get("content") for data in seen if data != "[DONE]"
+    ]
     assert "".join(text or "" for text in texts) == told.content
 
 

@@ -75,9 +75,9 @@ class Checked(BaseModel):
         return name
 
 
-LINES: st.SearchStrategy[Any] = st.builds(dict, name=st.text(max_size=9), count=st.integers(0, 9)) | st.builds(
-    dict, name=st.text(max_size=9)
-)
+LINES: st.SearchStrategy[Any] = st.builds(
+    dict, name=st.text(max_size=9), count=st.integers(0, 9)
+) | st.builds(dict, name=st.text(max_size=9))
 ORDERS = st.fixed_dictionaries(
     {"total": st.floats(0, 1e9), "lines": st.lists(LINES, max_size=3)},
     optional={
@@ -89,7 +89,9 @@ ORDERS = st.fixed_dictionaries(
 )
 
 
-def followed(kind: Any, text: str, dice: random.Random | None = None, **keywords: Any) -> list[Partial[Any]]:
+def followed(
+    kind: Any, text: str, dice: random.Random | None = None, **keywords: Any
+) -> list[Partial[Any]]:
     """Every partial of an answer, its own answer copied, for it grows."""
     veto, told = Veto(Contract(answer=kind, **keywords)), list[Partial[Any]]()
     for piece in text if dice is None else pieces(text, dice):
@@ -111,11 +113,15 @@ def assert_shown(shown: Any, whole: Any, value: Any, at: str, is_open: set[str])
         final = {name for name in value if f"{at}/{name}" not in is_open}
         assert final <= shown.model_fields_set == set(vars(shown))
         for name in shown.model_fields_set:
-            assert_shown(getattr(shown, name), getattr(whole, name), value[name], f"{at}/{name}", is_open)
+            assert_shown(
+                getattr(shown, name), getattr(whole, name), value[name], f"{at}/{name}", is_open
+            )
 
 
 @given(ORDERS, st.randoms(), st.sampled_from(["native", "text"]))
-def test_what_is_shown_is_final_and_equal_to_the_whole(order: Any, dice: random.Random, channel: Any) -> None:
+def test_what_is_shown_is_final_and_equal_to_the_whole(
+    order: Any, dice: random.Random, channel: Any
+) -> None:
     """At every cut: no default stands in, nothing open is shown but lists and models around what is final."""
     members = dict(dice.sample(list(order.items()), len(order)))
     text = json.dumps(members if channel == "native" else {"answer": members})
@@ -128,7 +134,10 @@ def test_what_is_shown_is_final_and_equal_to_the_whole(order: Any, dice: random.
 
 def test_members_with_rules_of_their_own_come_with_the_whole() -> None:
     """No value is shown before its validator has run, and no validator sees a part."""
-    told = followed(Checked, '{"type": "a", "name": "Bo", "pair": {"low": 1, "high": 2}, "noted": {"text": "ab"}}')
+    told = followed(
+        Checked,
+        '{"type": "a", "name": "Bo", "pair": {"low": 1, "high": 2}, "noted": {"text": "ab"}}',
+    )
     states = [repr(partial.answer) for partial in told]
     assert list(dict.fromkeys(states)) == [
         "Checked()",
@@ -142,7 +151,9 @@ def test_members_with_rules_of_their_own_come_with_the_whole() -> None:
 
 def test_an_item_that_its_type_refuses_is_never_shown() -> None:
     """Nor is any later item: the reply is refused at its end."""
-    told = followed(list[Checked.Pair], '[{"low": 1, "high": 2}, {"low": 3, "high": 2}, {"low": 3, "high": 4}]')
+    told = followed(
+        list[Checked.Pair], '[{"low": 1, "high": 2}, {"low": 3, "high": 2}, {"low": 3, "high": 4}]'
+    )
     assert told[-1].answer == [Checked.Pair(low=1, high=2)]
 
 
@@ -187,7 +198,9 @@ def test_code_that_reckons_with_members_runs_when_they_are_there() -> None:
         ({"type": "object", "properties": {"a": {"type": "integer"}}}, '{"a": 1}', [None]),
     ],
 )
-def test_other_types_are_shown_as_far_as_a_part_of_them_says_something(kind: Any, text: str, states: Any) -> None:
+def test_other_types_are_shown_as_far_as_a_part_of_them_says_something(
+    kind: Any, text: str, states: Any
+) -> None:
     """A list grows; what only makes sense whole is there at its end; a schema has no type."""
     seen = [partial.answer for partial in followed(kind, text)]
     assert [one for at, one in enumerate(seen) if at == 0 or one != seen[at - 1]] == states

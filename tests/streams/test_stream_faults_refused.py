@@ -67,7 +67,10 @@ def made(entry: Entry, name: str) -> list[Fault]:
 
 
 CASES = [
-    pytest.param(entry, name, id=f"{entry.name}-{name}") for entry in ENTRIES for name in TARGETS if made(entry, name)
+    pytest.param(entry, name, id=f"{entry.name}-{name}")
+    for entry in ENTRIES
+    for name in TARGETS
+    if made(entry, name)
 ]
 
 
@@ -100,7 +103,9 @@ def expected(fault: Fault, name: str) -> set[str]:
 def test_no_fault_of_a_stream_is_acted_on(entry: Entry, name: str, is_async: bool) -> None:
     """Neither a call nor a finish nor a letter of an answer that is held comes out, and the exception is the SDK's."""
     for fault in made(entry, name):
-        told = served(ScriptedModel(fault), name, is_async=is_async, max_retries=0, transport_retries=0)
+        told = served(
+            ScriptedModel(fault), name, is_async=is_async, max_retries=0, transport_retries=0
+        )
         error: object = told.error  # by its class an exception of ours is no exception of the SDK
         assert isinstance(error, openai.OpenAIError)
         assert (told.calls, told.reason, told.usage) == ([], None, None)
@@ -124,7 +129,9 @@ def test_the_good_reply_comes_in_place_of_a_bad_one(entry: Entry, name: str) -> 
             continue
         assert model.spent
         alone = served(ScriptedModel(good), name)
-        assert [one[1:] for one in told.calls] == [one[1:] for one in alone.calls]  # a script has an id for each reply
+        assert [one[1:] for one in told.calls] == [
+            one[1:] for one in alone.calls
+        ]  # a script has an id for each reply
         assert told._replace(calls=alone.calls) == alone
         assert isinstance(contract_of(name).check(_message(told)), sr.Valid)
 
@@ -134,4 +141,6 @@ def _message(told: Told) -> dict[str, Any]:
         {"id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
         for id_, name, arguments in told.calls
     ]
-    return {"role": "assistant", "content": told.content or None} | ({"tool_calls": calls} if calls else {})
+    return {"role": "assistant", "content": told.content or None} | (
+        {"tool_calls": calls} if calls else {}
+    )

@@ -24,7 +24,9 @@ EXTRA = ["forbid", "schema"]
 MEMBERED = st.dictionaries(NAMES, SCALARS, max_size=3)
 
 
-def vetoed(veto: Veto, text: str, dice: random.Random, *, tool: str | None = None) -> tuple[Issue, int] | None:
+def vetoed(
+    veto: Veto, text: str, dice: random.Random, *, tool: str | None = None
+) -> tuple[Issue, int] | None:
     """Feed a text; return the issue with the characters that were fed when it came."""
     fed = 0
     if tool is not None:
@@ -62,7 +64,9 @@ def message(name: str, arguments: str) -> dict[str, Any]:
 @pytest.mark.one_lane
 @given(SCHEMAS, st.lists(VALUES, min_size=8, max_size=8), st.sampled_from(EXTRA), st.randoms())
 @settings(max_examples=300)
-def test_nothing_that_the_judge_accepts_is_vetoed(schema: Any, values: Any, extra: Any, dice: random.Random) -> None:
+def test_nothing_that_the_judge_accepts_is_vetoed(
+    schema: Any, values: Any, extra: Any, dice: random.Random
+) -> None:
     """An answer by any schema, in any spelling and cutting: what is vetoed the judge refuses."""
     contract = answering(schema, extra=extra)
     for value in values:  # about a third of them fit
@@ -72,9 +76,15 @@ def test_nothing_that_the_judge_accepts_is_vetoed(schema: Any, values: Any, extr
 
 
 @pytest.mark.one_lane
-@given(SCHEMAS | ROOTS | ROOTS, st.lists(VALUES | MEMBERED, min_size=20, max_size=20), st.sampled_from(EXTRA))
+@given(
+    SCHEMAS | ROOTS | ROOTS,
+    st.lists(VALUES | MEMBERED, min_size=20, max_size=20),
+    st.sampled_from(EXTRA),
+)
 @settings(max_examples=300)
-def test_live_nodes_admit_what_the_schema_admits(schema: Any, values: list[Any], extra: Any) -> None:
+def test_live_nodes_admit_what_the_schema_admits(
+    schema: Any, values: list[Any], extra: Any
+) -> None:
     """No value that fits is refused on the way, even where the judge, who is asked before a veto, would not hide it."""
     compiled = answering(schema, extra=extra).answer.schema
     assert compiled is not None
@@ -125,7 +135,9 @@ FAULTS = [
 
 @pytest.mark.parametrize(("text", "code", "path"), FAULTS)
 @pytest.mark.parametrize("most", [1, 3, 100])
-def test_a_fault_is_vetoed_at_its_character_with_the_judges_code(text: str, code: str, path: str, most: int) -> None:
+def test_a_fault_is_vetoed_at_its_character_with_the_judges_code(
+    text: str, code: str, path: str, most: int
+) -> None:
     """Nothing is vetoed before the last character of the text, and then with the code and place that the judge has."""
     contract = called(TOOL)
     veto = Veto(contract)
@@ -143,7 +155,9 @@ def test_a_fault_is_vetoed_at_its_character_with_the_judges_code(text: str, code
 @pytest.mark.one_lane
 @given(schema=SCHEMAS, value=VALUES, dice=st.randoms(use_true_random=True))
 @settings(max_examples=200)
-def test_a_whole_call_is_vetoed_only_when_refused(schema: Any, value: Any, dice: random.Random) -> None:
+def test_a_whole_call_is_vetoed_only_when_refused(
+    schema: Any, value: Any, dice: random.Random
+) -> None:
     """In both channels and as ``final_answer``: what the judge accepts passes."""
     contract = answering(schema, answer_style="tool")
     args = {"answer": value}
@@ -253,7 +267,9 @@ ANSWER = {"type": "object", "properties": {"n": {"type": "integer"}, "t": {"type
         ("first_object", 'Sure {"n": "x', False),
     ],
 )
-def test_what_extraction_may_strip_is_undecided(extraction: Any, text: str, is_vetoed: bool) -> None:
+def test_what_extraction_may_strip_is_undecided(
+    extraction: Any, text: str, is_vetoed: bool
+) -> None:
     """Around the JSON only what no mode of extraction strips is a fault."""
     for contract in (Contract(answer=ANSWER, extraction=extraction),):
         veto = Veto(contract)

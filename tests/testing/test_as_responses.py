@@ -16,7 +16,12 @@ from openai_shapes import call, completion, message
 from strictreply.cli._app import app
 from strictreply.contract._contract import shape
 from strictreply.testing import LoopbackServer
-from strictreply.testing._event_streams import as_chat_request, as_response, assembled, response_events
+from strictreply.testing._event_streams import (
+    as_chat_request,
+    as_response,
+    assembled,
+    response_events,
+)
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
 from strictreply.testing._steps import Target
 from strictreply.testing._wire import HTTPReply
@@ -59,13 +64,19 @@ def test_every_fault_is_refused_as_a_response(name: str) -> None:
         for fault in CATALOGUE[name].all_for(kind, place=place):
             if isinstance(fault.served, HTTPReply):
                 continue
-            contract, _ = shape(Target.of(kind, place=place).contract, {"messages": [], **fault.needs})
+            contract, _ = shape(
+                Target.of(kind, place=place).contract, {"messages": [], **fault.needs}
+            )
             verdict = contract.check(as_response(fault.served, {}), api="responses")
             if isinstance(verdict, sr.Valid):
                 assert name in NO_COUNTERPART
                 continue
             codes = {issue.code for issue in verdict.issues}
-            assert fault.code in codes or fault.code in {"envelope.choices", "call.malformed", "envelope.malformed"}
+            assert fault.code in codes or fault.code in {
+                "envelope.choices",
+                "call.malformed",
+                "envelope.malformed",
+            }
 
 
 def test_a_response_is_served_where_the_path_says_so() -> None:
@@ -76,7 +87,9 @@ def test_a_response_is_served_where_the_path_says_so() -> None:
     ):
         client: Any = sdk
         made = client.responses.create(model="m", input="hi")
-        assert [(item.call_id, item.arguments) for item in made.output] == [("call_1", '{"query": "tea"}')]
+        assert [(item.call_id, item.arguments) for item in made.output] == [
+            ("call_1", '{"query": "tea"}')
+        ]
         events = list(client.responses.create(model="m", input="hi", stream=True))
         assert [event.sequence_number for event in events] == list(range(len(events)))
         assert events[-1].response.output[0].arguments == '{"query": "tea"}'
@@ -93,17 +106,30 @@ def test_a_script_over_responses_is_guarded() -> None:
         seen.append(request["messages"])
         return next(replies)
 
-    tools = [sr.Tool.from_json_schema("search", {"type": "object", "properties": {"query": {"type": "string"}}})]
-    with LoopbackServer(answer) as server, openai.OpenAI(base_url=server.base_url, api_key="none") as sdk:
+    tools = [
+        sr.Tool.from_json_schema(
+            "search", {"type": "object", "properties": {"query": {"type": "string"}}}
+        )
+    ]
+    with (
+        LoopbackServer(answer) as server,
+        openai.OpenAI(base_url=server.base_url, api_key="none") as sdk,
+    ):
         client = sr.wrap(sdk, tools=tools, api="responses")
-        assert client.reply(model="m", input="hi") == sr.ToolCall("search", {"query": "tea"}, "call_1")
+        assert client.reply(model="m", input="hi") == sr.ToolCall(
+            "search", {"query": "tea"}, "call_1"
+        )
     assert [turn["role"] for turn in seen[1]] == ["user", "assistant", "tool"]
 
 
 def test_a_client_without_http_has_both_apis() -> None:
     """``ScriptedClient`` answers ``responses.create``, also under ``wrap``."""
     replies = iter([BAD, GOOD])
-    tools = [sr.Tool.from_json_schema("search", {"type": "object", "properties": {"query": {"type": "string"}}})]
+    tools = [
+        sr.Tool.from_json_schema(
+            "search", {"type": "object", "properties": {"query": {"type": "string"}}}
+        )
+    ]
     client = sr.wrap(ScriptedClient(lambda _: next(replies)), tools=tools)
     assert client.reply(api="responses", model="m", input="hi").id == "call_1"
 
@@ -112,13 +138,18 @@ def test_the_unreliable_model_reads_a_conversation_of_items() -> None:
     """It makes the same mistakes on both APIs, and mends them when it is corrected."""
     question = {"role": "user", "content": "What is the weather in Oslo for the next three days?"}
     model = UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)
-    with LoopbackServer(model) as server, openai.OpenAI(base_url=server.base_url, api_key="none") as client:
+    with (
+        LoopbackServer(model) as server,
+        openai.OpenAI(base_url=server.base_url, api_key="none") as client,
+    ):
         found = [
             sr.wrap(client, tools=SCENARIO.tools, api=api).exchange(model="m", messages=[question])
             for api in ("chat", "responses")
         ]
     assert found[0].reply == found[1].reply
-    codes = [[[issue.code for issue in attempt.issues] for attempt in one.attempts] for one in found]
+    codes = [
+        [[issue.code for issue in attempt.issues] for attempt in one.attempts] for one in found
+    ]
     assert codes[0] == codes[1]
     assert len(codes[0]) > 1
 
@@ -137,7 +168,9 @@ def test_a_conversation_of_items_is_one_of_messages() -> None:
     assert [one["id"] for one in request["messages"][2]["tool_calls"]] == ["c1", "c2"]
 
 
-@pytest.mark.parametrize("served", [GOOD, BAD, completion(message("hello")), completion(message("cut"), "length")])
+@pytest.mark.parametrize(
+    "served", [GOOD, BAD, completion(message("hello")), completion(message("cut"), "length")]
+)
 def test_a_recorded_stream_is_the_response_it_told(served: Any) -> None:
     """Events are put together as the API means them; what broke off is no reply."""
     response: Any = as_response(served, {})
@@ -149,14 +182,21 @@ def test_a_recorded_stream_is_the_response_it_told(served: Any) -> None:
 
 def test_recorded_responses_are_judged(tmp_path: Path) -> None:
     """``check`` reads a response with its request, and one alone by the tools that it repeats."""
-    definition = {"type": "function", "name": "search", "parameters": {"properties": {"query": {"type": "string"}}}}
+    definition = {
+        "type": "function",
+        "name": "search",
+        "parameters": {"properties": {"query": {"type": "string"}}},
+    }
     request = {"model": "m", "input": "hi", "tools": [definition]}
     lines = [
         {"request": request, "response": as_response(BAD, request)},
         as_response(BAD, request),
         {"request": request, "response": as_response(GOOD, request)},
     ]
-    verdicts = [RecordingJudge().judge(number, json.dumps(line).encode()) for number, line in enumerate(lines)]
+    verdicts = [
+        RecordingJudge().judge(number, json.dumps(line).encode())
+        for number, line in enumerate(lines)
+    ]
     codes = [
         [issue.code for issue in one.verdict.issues] if isinstance(one.verdict, sr.Invalid) else []
         for one in verdicts

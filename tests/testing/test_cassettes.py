@@ -19,7 +19,13 @@ from strictreply.cli._app import app
 from strictreply.testing import faults, ok
 from strictreply.testing._cassettes import Cassette, Taken, replay
 from strictreply.testing._event_streams import events
-from strictreply.testing._recordings import REDACTED, RecordedVerdict, RecordingJudge, Redaction, UnreadableLine
+from strictreply.testing._recordings import (
+    REDACTED,
+    RecordedVerdict,
+    RecordingJudge,
+    Redaction,
+    UnreadableLine,
+)
 from strictreply.testing._steps import Fault, Kind, Target
 from strictreply.testing._wire import HTTPReply, Served, WireEnding, error_reply
 from strictreply.values._limits import JSON, JSONObject
@@ -39,7 +45,9 @@ GOOD = Target.of(search).clean
 BAD: Any = faults.wrong_type(search, "limit").served
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 TAKEN = st.builds(
@@ -49,7 +57,9 @@ TAKEN = st.builds(
     st.builds(
         HTTPReply,
         st.sampled_from([200, 404, 429, 500]),
-        st.dictionaries(st.sampled_from(["content-type", "retry-after"]), st.text("ab/;=1 ", max_size=9)),
+        st.dictionaries(
+            st.sampled_from(["content-type", "retry-after"]), st.text("ab/;=1 ", max_size=9)
+        ),
         st.binary(max_size=20).map(lambda body: (body,) if body else ()),
         st.sampled_from(WireEnding),
     ),
@@ -78,7 +88,11 @@ def cassette(tmp_path: Path) -> Cassette:
 def test_a_line_reads_as_it_was_written(one: Taken) -> None:
     """Request, completion and what is served survive the way through JSON."""
     again = Taken.from_dict(json.loads(json.dumps(one.to_dict())))
-    assert (again.request, again.completion, again.served) == (one.request, one.completion, one.served)
+    assert (again.request, again.completion, again.served) == (
+        one.request,
+        one.completion,
+        one.served,
+    )
     assert again.to_dict() == one.to_dict()
 
 
@@ -129,7 +143,9 @@ def test_an_empty_file_holds_nothing_and_a_missing_one_is_missing(cassette: Cass
 @pytest.mark.parametrize(
     "read", [list, lambda one: one.steps, lambda one: one.failures(), lambda one: replay(one.path)]
 )
-def test_a_damaged_line_is_told_by_its_number(cassette: Cassette, line: str, read: Callable[[Cassette], Any]) -> None:
+def test_a_damaged_line_is_told_by_its_number(
+    cassette: Cassette, line: str, read: Callable[[Cassette], Any]
+) -> None:
     """A line that is not a cassette's is a ValueError with its number."""
     cassette.add(taken(GOOD))
     with cassette.path.open("a", encoding="utf-8") as file:
@@ -178,7 +194,10 @@ def test_tools_stand_in_where_none_were_recorded(cassette: Cassette) -> None:
     cassette.add(taken(BAD, {"model": "m", "messages": USER}))
     assert [one.code for one in cassette.failures()] == ["tool.unknown"]
     (found,) = cassette.failures([search])
-    assert (found.code, found.source) == ("args.type", f"Cassette({str(cassette.path)!r}).failures([search])[0]")
+    assert (found.code, found.source) == (
+        "args.type",
+        f"Cassette({str(cassette.path)!r}).failures([search])[0]",
+    )
 
 
 @pytest.mark.parametrize(
@@ -191,7 +210,10 @@ def test_tools_stand_in_where_none_were_recorded(cassette: Cassette) -> None:
         (taken({"error": {"message": "busy"}}), "envelope.error"),
         (taken({}), "envelope.choices"),
         (Taken(REQUEST, None, error_reply(429, "slow down")), "no reply: HTTP 429"),
-        (Taken(REQUEST, None, HTTPReply(ending=WireEnding.RESET)), "no reply: the connection broke off"),
+        (
+            Taken(REQUEST, None, HTTPReply(ending=WireEnding.RESET)),
+            "no reply: the connection broke off",
+        ),
         (Taken(REQUEST, None, HTTPReply(ending=WireEnding.HANG)), "no reply: nothing came in time"),
         (
             Taken(STREAMED, None, HTTPReply(200, SSE, (b"data: ",), WireEnding.CUT)),
@@ -201,7 +223,10 @@ def test_tools_stand_in_where_none_were_recorded(cassette: Cassette) -> None:
             Taken(REQUEST, None, HTTPReply(200, {}, (b"<html>",))),
             "no reply: the body is neither a completion nor a response",
         ),
-        (Taken(REQUEST, [1], HTTPReply.json(200, [1])), "no reply: the body is neither a completion nor a response"),
+        (
+            Taken(REQUEST, [1], HTTPReply.json(200, [1])),
+            "no reply: the body is neither a completion nor a response",
+        ),
     ],
 )
 def test_every_line_is_judged_or_says_why_not(cassette: Cassette, one: Taken, verdict: Any) -> None:
@@ -224,8 +249,15 @@ def test_the_command_reads_cassettes(cassette: Cassette) -> None:
         cassette.add(one)
     done = CliRunner().invoke(app, ["check", "--json", str(cassette.path)])
     told = json.loads(done.stdout)
-    assert (done.exit_code, told["replies"], told["valid"], told["by_code"]) == (1, 2, 1, {"args.type": 1})
-    assert [(one["line"], one["reason"]) for one in told["unreadable"]] == [(3, "no reply: HTTP 429")]
+    assert (done.exit_code, told["replies"], told["valid"], told["by_code"]) == (
+        1,
+        2,
+        1,
+        {"args.type": 1},
+    )
+    assert [(one["line"], one["reason"]) for one in told["unreadable"]] == [
+        (3, "no reply: HTTP 429")
+    ]
     assert told["by_tool"] == {"search": {"replies": 2, "invalid": 1}}
 
 
@@ -236,7 +268,10 @@ HIDDEN = [
     {"metadata": {"api_key": "hunter2-hunter2"}},
     {
         "messages": [
-            {"role": "assistant", "tool_calls": [{"function": {"arguments": '{"password": "hunter2-hunter2"}'}}]}
+            {
+                "role": "assistant",
+                "tool_calls": [{"function": {"arguments": '{"password": "hunter2-hunter2"}'}}],
+            }
         ]
     },
     {"tools": [{"function": {"description": f"use {KEY}"}}]},
@@ -329,7 +364,9 @@ def test_replay_says_what_was_not_recorded(cassette: Cassette) -> None:
         ({"messages": []}, ["messages", "model"]),
     ],
 )
-def test_replay_says_how_the_nearest_recording_differs(cassette: Cassette, asked: JSONObject, told: list[str]) -> None:
+def test_replay_says_how_the_nearest_recording_differs(
+    cassette: Cassette, asked: JSONObject, told: list[str]
+) -> None:
     """The message names the members that differ from the recording with the most in common, and no others."""
     for request in ({"model": "far"}, REQUEST, REQUEST | {"temperature": 0.5}):
         cassette.add(taken(GOOD, request))

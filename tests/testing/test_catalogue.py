@@ -50,7 +50,10 @@ async def ask_somebody(args: object) -> list[Issue]:
 CHECKED = sr.Tool.from_function(search, name="checked", check=ask_somebody)
 DEFINITION: dict[str, Any] = {
     "type": "function",
-    "function": {"name": "get-weather", "parameters": {"type": "object", "properties": {"a/b": {"type": "integer"}}}},
+    "function": {
+        "name": "get-weather",
+        "parameters": {"type": "object", "properties": {"a/b": {"type": "integer"}}},
+    },
 }
 
 
@@ -59,7 +62,9 @@ def made_of(code: str, *texts: str, places: tuple[ReplyPlace, ...] = WRITTEN) ->
 
     def make(target: Target) -> Iterator[Spoiled]:
         """Serve each."""
-        yield from (Spoiled(target.completion(text), f"/{number}") for number, text in enumerate(texts))
+        yield from (
+            Spoiled(target.completion(text), f"/{number}") for number, text in enumerate(texts)
+        )
 
     return Entry("made", Kind.JSON, code, "A test made it.", places, make)
 
@@ -67,10 +72,16 @@ def made_of(code: str, *texts: str, places: tuple[ReplyPlace, ...] = WRITTEN) ->
 def test_only_what_the_gate_refuses_is_made() -> None:
     """A candidate that is valid, or refused with another code than promised, is no fault."""
     found = list(
-        made_of("json.syntax", '{"query": "x"}', "{", f'{{"query" "{CANARY}"}}', '{"query": 5}').all_for(search)
+        made_of(
+            "json.syntax", '{"query": "x"}', "{", f'{{"query" "{CANARY}"}}', '{"query": 5}'
+        ).all_for(search)
     )
     assert [fault.at for fault in found] == ["/2"]
-    assert (found[0].kind, found[0].code, found[0].invented[0]) == (Kind.JSON, "json.syntax", CANARY)
+    assert (found[0].kind, found[0].code, found[0].invented[0]) == (
+        Kind.JSON,
+        "json.syntax",
+        CANARY,
+    )
 
 
 def test_a_fault_with_another_code_than_declared_says_which() -> None:
@@ -104,13 +115,17 @@ def test_needs_are_part_of_the_proof() -> None:
 
 def test_what_is_no_completion_is_taken_at_its_word() -> None:
     """An HTTP response is not judged as a reply."""
-    entry = Entry("e", Kind.HTTP, "rate_limit", "S.", ANYWHERE, lambda _: [Spoiled(error_reply(429, "no"))])
+    entry = Entry(
+        "e", Kind.HTTP, "rate_limit", "S.", ANYWHERE, lambda _: [Spoiled(error_reply(429, "no"))]
+    )
     assert entry().code == "rate_limit"
     assert isinstance(entry().served, HTTPReply)
 
 
 @pytest.mark.parametrize(
-    "tool", [search, ping, Refund, CHECKED, DEFINITION], ids=["function", "ping", "model", "tool", "dict"]
+    "tool",
+    [search, ping, Refund, CHECKED, DEFINITION],
+    ids=["function", "ping", "model", "tool", "dict"],
 )
 def test_each_fault_is_made_again_from_its_source(tool: object) -> None:
     """The source of every fault of the catalogue is Python that makes the same fault, whatever declared the tool."""
@@ -118,7 +133,12 @@ def test_each_fault_is_made_again_from_its_source(tool: object) -> None:
     assert {fault.kind for fault in found} >= set(Kind) - {Kind.ARGS}
     for fault in found:
         again = eval(fault.source, {**globals(), "Tool": sr.Tool})  # noqa: S307 - our own words
-        assert (again.id, again.code, again.place, again.needs) == (fault.id, fault.code, fault.place, fault.needs)
+        assert (again.id, again.code, again.place, again.needs) == (
+            fault.id,
+            fault.code,
+            fault.place,
+            fault.needs,
+        )
         assert again.served == fault.served
 
 
@@ -126,8 +146,14 @@ def test_each_fault_is_made_again_from_its_source(tool: object) -> None:
     ("fault", "source"),
     [
         (faults.wrong_type(search, "limit"), "faults.wrong_type(search, '/limit')"),
-        (faults.wrong_type(search, "/limit", place="union"), "faults.wrong_type(search, '/limit', place='union')"),
-        (faults.wrong_type(Refund, "order", place="json"), "faults.wrong_type(Refund, '/order', place='json')"),
+        (
+            faults.wrong_type(search, "/limit", place="union"),
+            "faults.wrong_type(search, '/limit', place='union')",
+        ),
+        (
+            faults.wrong_type(Refund, "order", place="json"),
+            "faults.wrong_type(Refund, '/order', place='json')",
+        ),
         (faults.rate_limited_seconds(), "faults.rate_limited_seconds()"),
         (
             faults.wrong_type(search, "query", args={"query": "tea", "limit": 2}),
@@ -154,7 +180,10 @@ def test_a_place_is_a_member_or_a_pointer() -> None:
         (lambda: faults.wrong_type(search, place="prose"), "call, union, json, not as 'prose'"),
         (lambda: faults.wrong_type(search, place="native"), "not as 'native'"),  # type: ignore[arg-type]
         (lambda: faults.missing_required(ping), "nothing in its schema"),
-        (lambda: made_of("json.syntax", "{", places=("json",))(search), "written as json, so give place="),
+        (
+            lambda: made_of("json.syntax", "{", places=("json",))(search),
+            "written as json, so give place=",
+        ),
     ],
 )
 def test_what_cannot_be_made_says_what_can(make: Any, told: str) -> None:
@@ -180,14 +209,21 @@ def test_whole_texts_of_the_model_are_its_own() -> None:
     model = ScriptedModel(told, ok.reply(search))
     turn = {"role": "user", "content": "tea"}
     model({"model": "m", "messages": [turn]})
-    model({"model": "m", "messages": [turn, {"role": "user", "content": f"this is not JSON: {text!r}"}]})
+    model(
+        {
+            "model": "m",
+            "messages": [turn, {"role": "user", "content": f"this is not JSON: {text!r}"}],
+        }
+    )
     with pytest.raises(AssertionError):
         model.assert_no_echo()
 
 
 def test_an_entry_is_named_for_the_variable_that_holds_it() -> None:
     """A row of a table is named when the catalogue is put together, kind by kind; what has a name keeps it."""
-    shape = response_entry(Kind.SHAPE, "shape.empty", "Nothing is wrong.", lambda target: target.clean)
+    shape = response_entry(
+        Kind.SHAPE, "shape.empty", "Nothing is wrong.", lambda target: target.clean
+    )
     syntax = made_of("json.syntax", "{")
     found = collected({"harmless": shape, "other": syntax, "no_entry": 5})
     assert found == {"made": syntax, "harmless": shape}
@@ -198,16 +234,26 @@ def test_an_entry_is_named_for_the_variable_that_holds_it() -> None:
 def test_a_row_of_a_table_is_the_entry_as_declared() -> None:
     """Kind, code, summary, places and needs are those given; without places it can be written anywhere."""
     needs = {"tool_choice": "required"}
-    entry = response_entry(Kind.TOOL, "tool.unknown", "Nothing is wrong.", lambda _: None, ("call",), needs)
-    assert (entry.summary, entry.kind, entry.code) == ("Nothing is wrong.", Kind.TOOL, "tool.unknown")
+    entry = response_entry(
+        Kind.TOOL, "tool.unknown", "Nothing is wrong.", lambda _: None, ("call",), needs
+    )
+    assert (entry.summary, entry.kind, entry.code) == (
+        "Nothing is wrong.",
+        Kind.TOOL,
+        "tool.unknown",
+    )
     assert (entry.places, entry.needs) == (("call",), needs)
-    assert response_entry(Kind.TOOL, "tool.unknown", "S.", error_reply(429, "no")).places == ANYWHERE
+    assert (
+        response_entry(Kind.TOOL, "tool.unknown", "S.", error_reply(429, "no")).places == ANYWHERE
+    )
 
 
 @pytest.mark.parametrize("code", ["json.syntax", "tool.unknown"])
 def test_an_entry_that_spoils_nothing_makes_no_fault(code: str) -> None:
     """The clean reply passes the gate: it is never served as a fault, and asking for it says so."""
-    entry = response_entry(Kind.JSON, code, "Nothing is wrong.", lambda target: target.clean, ("call", "union"))
+    entry = response_entry(
+        Kind.JSON, code, "Nothing is wrong.", lambda target: target.clean, ("call", "union")
+    )
     collected({"harmless": entry})
     assert not list(entry.all_for(ping))
     assert not list(entry.all_for(ping, place="union"))
@@ -217,13 +263,20 @@ def test_an_entry_that_spoils_nothing_makes_no_fault(code: str) -> None:
 
 def test_an_entry_that_promises_another_code_makes_no_fault() -> None:
     """Refused is not enough: the gate must say what the entry does."""
-    entry = response_entry(Kind.JSON, "json.syntax", "S.", lambda target: target.completion("{"), ("call",))
+    entry = response_entry(
+        Kind.JSON, "json.syntax", "S.", lambda target: target.completion("{"), ("call",)
+    )
     assert not list(entry.all_for(ping))
 
 
 def test_what_only_the_model_can_have_written_is_invented() -> None:
     """The canary and the leaked marker are told wherever they stand, in JSON and in a body."""
-    served: tuple[Any, ...] = ({"a": [f"the {CANARY}"]}, HTTPReply.json(200, CANARY), {"a": "b"}, {"a": LEAKED_MARKER})
+    served: tuple[Any, ...] = (
+        {"a": [f"the {CANARY}"]},
+        HTTPReply.json(200, CANARY),
+        {"a": "b"},
+        {"a": LEAKED_MARKER},
+    )
     entry, target = made_of("json.syntax"), Target.of(ping)
     told = [entry._fault(target, Spoiled(one), again=False).invented for one in served]
     assert told == [(CANARY,), (CANARY,), (), (LEAKED_MARKER,)]
@@ -231,10 +284,15 @@ def test_what_only_the_model_can_have_written_is_invented() -> None:
 
 def test_what_the_user_gave_is_not_invented() -> None:
     """A canary in the good arguments is the user's."""
-    fault = made_of("args.type", f'{{"query": "{CANARY}", "limit": ""}}')(search, args={"query": CANARY})
+    fault = made_of("args.type", f'{{"query": "{CANARY}", "limit": ""}}')(
+        search, args={"query": CANARY}
+    )
     assert CANARY not in fault.invented
 
 
 def test_a_fault_knows_where_it_was_put() -> None:
     """The pointer is kept."""
-    assert [fault.at for fault in made_of("json.syntax", "{,", '{"query" 5}').all_for(search)] == ["/0", "/1"]
+    assert [fault.at for fault in made_of("json.syntax", "{,", '{"query" 5}').all_for(search)] == [
+        "/0",
+        "/1",
+    ]

@@ -27,7 +27,10 @@ Answered: TypeAlias = tuple[int, Any]
 
 PARAMETERS: JSONObject = {
     "type": "object",
-    "properties": {"query": {"type": "string"}, "limit": {"type": "integer", "minimum": 1, "maximum": 20}},
+    "properties": {
+        "query": {"type": "string"},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 20},
+    },
     "required": ["query"],
     "additionalProperties": False,
 }
@@ -35,14 +38,21 @@ SEARCH: Any = {"type": "function", "function": {"name": "search", "parameters": 
 PING: Any = {"type": "function", "function": {"name": "ping"}}
 USER: Any = {"role": "user", "content": "Find tea."}
 CHAT: Any = {"model": "m", "messages": [USER], "tools": [SEARCH]}
-RESPONSES: Any = {"model": "m", "input": "Find tea.", "tools": [{"type": "function", **SEARCH["function"]}]}
+RESPONSES: Any = {
+    "model": "m",
+    "input": "Find tea.",
+    "tools": [{"type": "function", **SEARCH["function"]}],
+}
 ORDER: JSONObject = {
     "type": "object",
     "properties": {"number": {"type": "integer"}},
     "required": ["number"],
     "additionalProperties": False,
 }
-FORMAT: Any = {"type": "json_schema", "json_schema": {"name": "Order", "schema": ORDER, "strict": True}}
+FORMAT: Any = {
+    "type": "json_schema",
+    "json_schema": {"name": "Order", "schema": ORDER, "strict": True},
+}
 STRUCTURED: Any = {"model": "m", "messages": [USER], "response_format": FORMAT}
 
 
@@ -53,7 +63,9 @@ class Service:
     base_url: str
     port: int
 
-    def send(self, method: str, path: str, body: object = None, step: str | None = None) -> tuple[int, bytes]:
+    def send(
+        self, method: str, path: str, body: object = None, step: str | None = None
+    ) -> tuple[int, bytes]:
         """Send one request, with a step in the header where one is given; gives the status and the body."""
         payload = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as connection:
@@ -68,7 +80,10 @@ class Service:
 
     def script(self, *steps: object, **more: object) -> None:
         """Begin a script."""
-        assert self.ask("POST", "/script", {"steps": [*steps], **more}) == (200, {"steps": len(steps)})
+        assert self.ask("POST", "/script", {"steps": [*steps], **more}) == (
+            200,
+            {"steps": len(steps)},
+        )
 
     def chat(self, body: object = CHAT, step: str | None = None) -> Answered:
         """Ask for a completion."""
@@ -88,7 +103,9 @@ def service() -> Iterator[Service]:
         yield Service(server.base_url, server.port)
 
 
-def repeated(times: int, seconds: float, step: str = "rate_limited_seconds", *, apart: bool = False) -> list[str]:
+def repeated(
+    times: int, seconds: float, step: str = "rate_limited_seconds", *, apart: bool = False
+) -> list[str]:
     """Ask the same again and again, so many seconds apart by the control's clock; gives the verdicts."""
     now = iter(range(times))
     control = ScriptControl(clock=lambda: next(now) * seconds)
@@ -153,8 +170,16 @@ def told(answered: Answered) -> str:
 def test_without_a_script_replies_are_good(service: Service) -> None:
     """A call of the first tool, its end after a result, a structured answer, a text: as the request asks."""
     assert arguments_of(service.chat()) == {"query": "text"}
-    call = {"id": "call_1", "type": "function", "function": {"name": "search", "arguments": '{"query": "tea"}'}}
-    turns = [USER, {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "call_1"}]
+    call = {
+        "id": "call_1",
+        "type": "function",
+        "function": {"name": "search", "arguments": '{"query": "tea"}'},
+    }
+    turns = [
+        USER,
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_1"},
+    ]
     assert message_of(service.chat({**CHAT, "messages": turns}))["content"]
     assert json.loads(message_of(service.chat(STRUCTURED))["content"]).keys() == {"number"}
     assert message_of(service.chat({"model": "m", "messages": [USER]}))["content"]
@@ -215,7 +240,13 @@ def test_the_journal_tells_what_was_asked_and_served(service: Service) -> None:
     again = {"model": "m", "input": [USER, {"role": "user", "content": "/query is required"}]}
     service.ask("POST", "/v1/responses?x=1", {**RESPONSES, **again})
     first, second = service.journal()
-    fault = {"fault": "missing_required", "tool": "search", "place": "call", "at": "/query", "code": "args.required"}
+    fault = {
+        "fault": "missing_required",
+        "tool": "search",
+        "place": "call",
+        "at": "/query",
+        "code": "args.required",
+    }
     assert first == {
         "number": 1,
         "path": "/v1/chat/completions",
@@ -286,7 +317,11 @@ def test_a_known_way_of_servers_is_served_by_name(service: Service) -> None:
         (CHAT, {"fault": "missing_required", "args": {"query": "tea", "limit": 3}}, {"limit": 3}),
         ({**CHAT, "tool_choice": "none"}, "forbidden_call", {"query": "text"}),
         (
-            {**CHAT, "tools": [PING, SEARCH], "tool_choice": {"type": "function", "function": {"name": "search"}}},
+            {
+                **CHAT,
+                "tools": [PING, SEARCH],
+                "tool_choice": {"type": "function", "function": {"name": "search"}},
+            },
             "missing_required",
             {},
         ),
@@ -296,9 +331,9 @@ def test_a_fault_is_made_of_the_tool_that_fits(
     service: Service, request_body: JSONObject, step: object, arguments: JSONObject
 ) -> None:
     """Of the tool and the arguments that the step names, else of the first tool that the request lets be called."""
-    assert arguments_of(service.chat(request_body, json.dumps(step) if isinstance(step, dict) else str(step))) == (
-        arguments
-    )
+    assert arguments_of(
+        service.chat(request_body, json.dumps(step) if isinstance(step, dict) else str(step))
+    ) == (arguments)
 
 
 def test_an_answer_is_spoiled_where_there_are_no_tools(service: Service) -> None:
@@ -321,10 +356,19 @@ def test_the_header_speaks_for_one_request(service: Service, client: OpenAI) -> 
 def test_the_header_reaches_streams_of_both_apis(client: OpenAI) -> None:
     """A stream of either API carries the fault, put together by the SDK itself."""
     spoiling = client.with_options(default_headers={HEADER: "missing_required"})
-    chunks = spoiling.chat.completions.create(model="m", messages=CHAT["messages"], tools=[SEARCH], stream=True)
-    deltas = [call for chunk in chunks for choice in chunk.choices for call in choice.delta.tool_calls or ()]
+    chunks = spoiling.chat.completions.create(
+        model="m", messages=CHAT["messages"], tools=[SEARCH], stream=True
+    )
+    deltas = [
+        call
+        for chunk in chunks
+        for choice in chunk.choices
+        for call in choice.delta.tool_calls or ()
+    ]
     assert "".join(delta.function.arguments or "" for delta in deltas if delta.function) == "{}"
-    with spoiling.responses.stream(model="m", input="Find tea.", tools=RESPONSES["tools"]) as stream:
+    with spoiling.responses.stream(
+        model="m", input="Find tea.", tools=RESPONSES["tools"]
+    ) as stream:
         (call,) = stream.get_final_response().output
     assert (call.type, getattr(call, "arguments", None)) == ("function_call", "{}")
 
@@ -341,7 +385,11 @@ def a_fault_of_each_kind() -> list[str]:
     """Return the names of the first, the middle and the last fault of every kind that a call may have."""
     chosen: list[str] = []
     for kind in Kind:
-        names = [name for name, entry in CATALOGUE.items() if entry.kind is kind and entry.usual == "call"]
+        names = [
+            name
+            for name, entry in CATALOGUE.items()
+            if entry.kind is kind and entry.usual == "call"
+        ]
         names = [name for name in names if not CATALOGUE[name].needs]
         chosen += dict.fromkeys(names[index] for index in (0, len(names) // 2, -1) if names)
     return chosen
@@ -382,11 +430,17 @@ def test_the_catalogue_is_there_to_loop_over(service: Service) -> None:
         ({}, "steps: is required"),
         ({"step": []}, 'did you mean "steps"'),
         ({"steps": [7]}, "steps.0: must be a string or an object (found 7)"),
-        ({"steps": ["good", "missing_requird"]}, "steps.1: no fault missing_requird; did you mean missing_required"),
+        (
+            {"steps": ["good", "missing_requird"]},
+            "steps.1: no fault missing_requird; did you mean missing_required",
+        ),
         ({"steps": [], "then": "nothing_of_the_kind"}, "then: no fault"),
         ({"steps": [], "then": None}, "then: must be a string or an object"),
         ({"steps": [{"fault": "missing_required", "tol": "x"}]}, 'did you mean "tool"'),
-        ({"steps": [{"fault": "missing_required", "place": "attic"}]}, "steps.0: place must be one of call"),
+        (
+            {"steps": [{"fault": "missing_required", "place": "attic"}]},
+            "steps.0: place must be one of call",
+        ),
         ({"steps": [{"call": "search", "answer": "x"}]}, "steps.0"),
         ({"steps": ["x" * 1_000]}, "200 characters"),
     ],
@@ -400,7 +454,9 @@ def test_a_wrong_script_is_refused(service: Service, body: object, words: str) -
     assert arguments_of(service.chat()) == {}
 
 
-@pytest.mark.parametrize("step", ["{", "[]", '{"fault": 7}', '{"fault": "x", "tol": 1}', "", "no such fault", "é"])
+@pytest.mark.parametrize(
+    "step", ["{", "[]", '{"fault": 7}', '{"fault": "x", "tol": 1}', "", "no such fault", "é"]
+)
 def test_a_wrong_header_is_refused(service: Service, step: str) -> None:
     """A header that is not a step is a 400 that shows how to write one."""
     assert "write for example" in told(service.ask("POST", "/v1/chat/completions", CHAT, step))
@@ -408,13 +464,20 @@ def test_a_wrong_header_is_refused(service: Service, step: str) -> None:
 
 @pytest.mark.parametrize(
     ("method", "path", "status"),
-    [("GET", "/script", 405), ("POST", "/journal", 405), ("DELETE", "/faults", 405), ("GET", "/nothing", 404)],
+    [
+        ("GET", "/script", 405),
+        ("POST", "/journal", 405),
+        ("DELETE", "/faults", 405),
+        ("GET", "/nothing", 404),
+    ],
 )
 def test_paths_and_methods(service: Service, method: str, path: str, status: int) -> None:
     """An unknown path is a 404 that lists the paths, a known one with another method a 405."""
     answered, body = service.ask(method, path)
     assert answered == status
-    assert status == 405 or all(known in body["error"]["message"] for known in ("/script", "/responses", "/faults"))
+    assert status == 405 or all(
+        known in body["error"]["message"] for known in ("/script", "/responses", "/faults")
+    )
 
 
 def test_a_body_that_is_too_large_is_refused(service: Service) -> None:
@@ -434,9 +497,15 @@ def test_what_is_nested_too_deeply_breaks_no_connection(service: Service, depth:
     asked = json.dumps(CHAT).encode()[:-1] + b', "x": ' + nested + b"}"
     assert service.send("POST", "/v1/chat/completions", asked)[0] in {200, 400}
     assert service.send("GET", "/journal")[0] in {200, 500}
-    script = b'{"steps": [{"call": null, "args": {"x": ' + nested + b'}}, {"answer": ' + nested + b"}]}"
+    script = (
+        b'{"steps": [{"call": null, "args": {"x": ' + nested + b'}}, {"answer": ' + nested + b"}]}"
+    )
     assert service.send("POST", "/script", script)[0] in {200, 400}
-    assert {service.send("POST", "/v1/chat/completions", CHAT)[0] for _ in range(2)} <= {200, 400, 500}
+    assert {service.send("POST", "/v1/chat/completions", CHAT)[0] for _ in range(2)} <= {
+        200,
+        400,
+        500,
+    }
     service.script()
     assert service.journal() == []
 
@@ -453,7 +522,9 @@ def test_clients_at_once_share_a_script(service: Service) -> None:
     service.script(*steps)
     served: list[str] = []
     workers = [
-        threading.Thread(target=lambda: served.extend(arguments_of(service.chat())["query"] for _ in range(6)))
+        threading.Thread(
+            target=lambda: served.extend(arguments_of(service.chat())["query"] for _ in range(6))
+        )
         for _ in range(4)
     ]
     for worker in workers:
@@ -463,19 +534,30 @@ def test_clients_at_once_share_a_script(service: Service) -> None:
     assert sorted(served, key=int) == [str(number) for number in range(24)]
     journal = service.journal()
     assert [entry["number"] for entry in journal] == [*range(1, 25)]
-    assert [entry["served"]["args"]["query"] for entry in journal] == [str(number) for number in range(24)]
+    assert [entry["served"]["args"]["query"] for entry in journal] == [
+        str(number) for number in range(24)
+    ]
 
 
 def test_one_odd_request_leaves_the_journal_readable(service: Service) -> None:
     """A number beyond a double is told as its text, an abyss as null; all else stays, and it is JSON for any reader."""
     service.script(then="good")
-    service.send("POST", "/v1/chat/completions", json.dumps(CHAT)[:-1].encode() + b', "temperature": 1e999}')
+    service.send(
+        "POST", "/v1/chat/completions", json.dumps(CHAT)[:-1].encode() + b', "temperature": 1e999}'
+    )
     deep = b', "metadata": ' + b"[" * 900 + b"]" * 900 + b"}"
-    assert service.send("POST", "/v1/chat/completions", json.dumps(CHAT)[:-1].encode() + deep)[0] == 200
+    assert (
+        service.send("POST", "/v1/chat/completions", json.dumps(CHAT)[:-1].encode() + deep)[0]
+        == 200
+    )
     service.chat()
     status, received = service.send("GET", "/journal")
     requests = json.loads(received, parse_constant=pytest.fail)["requests"]
-    assert (status, requests[0]["request"]["temperature"], requests[-1]["request"]) == (200, "1e999", CHAT)
+    assert (status, requests[0]["request"]["temperature"], requests[-1]["request"]) == (
+        200,
+        "1e999",
+        CHAT,
+    )
 
 
 def test_a_long_conversation_is_no_endless_loop(service: Service) -> None:
@@ -488,19 +570,25 @@ def test_a_long_conversation_is_no_endless_loop(service: Service) -> None:
 def test_a_web_page_sets_no_script(service: Service, headers: dict[str, str]) -> None:
     """A request with another host name or origin is refused; a local page is not."""
     for name, value in [*headers.items(), ("Origin", "http://localhost:3000")]:
-        with closing(http.client.HTTPConnection("127.0.0.1", service.port, timeout=30)) as connection:
+        with closing(
+            http.client.HTTPConnection("127.0.0.1", service.port, timeout=30)
+        ) as connection:
             connection.request("POST", "/script", b'{"steps": []}', {name: value})
             expected = 403 if "evil" in value else 200
             assert connection.getresponse().status == expected
 
 
-@pytest.mark.parametrize("wrong", [{"tools": [{"type": []}]}, {"tools": [{"type": {}}], "tool_choice": {"type": []}}])
+@pytest.mark.parametrize(
+    "wrong", [{"tools": [{"type": []}]}, {"tools": [{"type": {}}], "tool_choice": {"type": []}}]
+)
 def test_an_odd_tool_is_no_error_of_the_server(service: Service, wrong: JSONObject) -> None:
     """A tool whose type is none is told so: the SDK would send a 500 again."""
     assert service.ask("POST", "/v1/responses", {**RESPONSES, **wrong})[0] == 400
 
 
-@pytest.mark.parametrize("wrong", [{"tools": 7}, {"tools": {"a": 1}}, {"input": 7}, {"input": {"a": 1}}, {"text": 7}])
+@pytest.mark.parametrize(
+    "wrong", [{"tools": 7}, {"tools": {"a": 1}}, {"input": 7}, {"input": {"a": 1}}, {"text": 7}]
+)
 def test_a_wrong_responses_request_is_told_so(service: Service, wrong: JSONObject) -> None:
     """A member that is no list, or no object, is a 400 that names it, as the API has it: not an error of the server."""
     (name,) = wrong

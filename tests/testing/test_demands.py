@@ -19,7 +19,11 @@ RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "done"}
 
 def tool(name: str) -> dict[str, Any]:
     """Define a tool with one required member."""
-    parameters = {"type": "object", "properties": {"order": {"type": "integer"}}, "required": ["order"]}
+    parameters = {
+        "type": "object",
+        "properties": {"order": {"type": "integer"}},
+        "required": ["order"],
+    }
     return {"type": "function", "function": {"name": name, "parameters": parameters}}
 
 
@@ -29,7 +33,10 @@ class Order(BaseModel):
     number: int
 
 
-SCHEMA = {"type": "json_schema", "json_schema": {"name": "Order", "schema": Order.model_json_schema()}}
+SCHEMA = {
+    "type": "json_schema",
+    "json_schema": {"name": "Order", "schema": Order.model_json_schema()},
+}
 
 
 def demand(*turns: dict[str, Any], hints: DemandHints = DemandHints(), **keywords: Any) -> Demand:  # noqa: B008 - a frozen value
@@ -44,13 +51,22 @@ def demand(*turns: dict[str, Any], hints: DemandHints = DemandHints(), **keyword
         (demand(tools=[tool("a")]), ["call"]),
         (demand(tools=[tool("a"), tool("b")]), ["call", "call"]),
         (demand(tools=[tool("a"), tool("b")], tool_choice="required"), ["call", "call"]),
-        (demand(tools=[tool("a"), tool("b")], tool_choice={"type": "function", "function": {"name": "b"}}), ["call"]),
+        (
+            demand(
+                tools=[tool("a"), tool("b")],
+                tool_choice={"type": "function", "function": {"name": "b"}},
+            ),
+            ["call"],
+        ),
         (demand(tools=[tool("a")], tool_choice="none"), ["prose"]),
         (demand(tools=[tool("a")], response_format=SCHEMA), ["call", "json"]),
         (demand(tools=[tool("a")], response_format=SCHEMA, tool_choice="required"), ["call"]),
         (demand(response_format=SCHEMA), ["json"]),
         (demand(response_format={"type": "json_object"}), ["json"]),
-        (demand(response_format={"type": "json_object"}, hints=DemandHints(answer=Order)), ["json"]),
+        (
+            demand(response_format={"type": "json_object"}, hints=DemandHints(answer=Order)),
+            ["json"],
+        ),
         (demand(hints=DemandHints(answer=Order)), ["json"]),
         (demand(hints=DemandHints(tools=(tool("a"),))), ["union"]),
         (demand(tools=[tool("a")], hints=DemandHints(tools=(tool("b"),))), ["call"]),
@@ -93,7 +109,9 @@ def test_what_the_user_calls_good_comes_first() -> None:
 @pytest.mark.parametrize(
     "asked",
     [
-        demand(tools=[{"type": "function", "function": {"name": "a", "parameters": {"type": "array"}}}]),
+        demand(
+            tools=[{"type": "function", "function": {"name": "a", "parameters": {"type": "array"}}}]
+        ),
         demand(tools=[tool("a")], hints=DemandHints(args={"order": "x"})),
         demand(tools=[tool("a")], tool_choice="b"),
         demand(response_format={"type": "grammar"}),
@@ -111,7 +129,9 @@ def test_only_what_is_no_matter_of_the_verdict_is_needed() -> None:
     assert demand().missing(needs) == {"stream": True}
     assert demand(stream=True).missing(needs) == {}
     unasked: dict[str, Any] = {"stream": False}
-    assert [one.missing(unasked) for one in (demand(), demand(stream=False), demand(stream=None))] == [{}, {}, {}]
+    assert [
+        one.missing(unasked) for one in (demand(), demand(stream=False), demand(stream=None))
+    ] == [{}, {}, {}]
     assert demand(stream=True).missing(unasked) == unasked
 
 
@@ -120,7 +140,13 @@ def test_words_name_the_tools() -> None:
     told = demand(tools=[tool("a"), tool("b")], stream=True).words
     assert ("a, b" in told, "stream" in told) == (True, True)
     assert (
-        len({demand().words, demand(response_format=SCHEMA).words, demand(hints=DemandHints(tools=(tool("a"),))).words})
+        len(
+            {
+                demand().words,
+                demand(response_format=SCHEMA).words,
+                demand(hints=DemandHints(tools=(tool("a"),))).words,
+            }
+        )
         == 3
     )
 
@@ -145,12 +171,21 @@ def test_what_is_no_completion_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("said", "text", "admitted"),
-    [({}, None, True), ({"tool_choice": "none"}, None, False), ({"tool_choice": "required"}, "Done.", False)],
+    [
+        ({}, None, True),
+        ({"tool_choice": "none"}, None, False),
+        ({"tool_choice": "required"}, "Done.", False),
+    ],
 )
-def test_the_whole_request_says_what_is_admitted(said: dict[str, Any], text: str | None, admitted: bool) -> None:
+def test_the_whole_request_says_what_is_admitted(
+    said: dict[str, Any], text: str | None, admitted: bool
+) -> None:
     """A call of any tool is a good reply, and text is one, unless the choice forbids it."""
     calls: list[Any] = [] if text else [native_call("b", '{"order": 7}')]
-    assert demand(tools=[tool("a"), tool("b")], **said).admits(completion(assistant(text, calls))) is admitted
+    assert (
+        demand(tools=[tool("a"), tool("b")], **said).admits(completion(assistant(text, calls)))
+        is admitted
+    )
 
 
 def called(name: str, arguments: str, id_: str = "call_1") -> dict[str, Any]:
@@ -176,7 +211,11 @@ BAD_CALLS = [
 def test_a_tool_turn_may_be_a_correction(bad: dict[str, Any]) -> None:
     """A tool turn that answers a call which does not fit asks for it again; after the good one the answer comes."""
     tools = [tool("a"), tool("b")]
-    for turns in ((bad, result()), (GOOD_CALL, result("call_9"), bad, result()), (bad, result(), bad, result())):
+    for turns in (
+        (bad, result()),
+        (GOOD_CALL, result("call_9"), bad, result()),
+        (bad, result(), bad, result()),
+    ):
         verdict = sr.Contract(tools=tools).check(demand(*turns, tools=tools).good())
         assert isinstance(verdict, sr.Valid)
         assert isinstance(verdict.reply, sr.ToolCall)
@@ -195,7 +234,9 @@ def test_one_bad_call_among_several_is_corrected() -> None:
 
 def test_odd_ids_answer_no_call() -> None:
     """A tool turn whose id is no text is no app's correction: the conversation ends as after a result."""
-    assert "tool_calls" not in str(demand({**RESULT, "tool_call_id": [{}]}, tools=[tool("a")]).good())
+    assert "tool_calls" not in str(
+        demand({**RESULT, "tool_call_id": [{}]}, tools=[tool("a")]).good()
+    )
 
 
 def test_again_asks_for_the_call_whatever_the_turns_say() -> None:

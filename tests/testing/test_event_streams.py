@@ -61,14 +61,17 @@ def test_the_sdk_puts_the_completion_together_again(served: dict[str, Any]) -> N
         wanted["message"]["refusal"],
     )
     calls = [
-        native_call(call.function.name, call.function.arguments, call.id) for call in choice.message.tool_calls or []
+        native_call(call.function.name, call.function.arguments, call.id)
+        for call in choice.message.tool_calls or []
     ]
     assert calls == wanted["message"].get("tool_calls", [])
 
 
 def test_a_stream_is_spelled_as_the_api_does() -> None:
     """First the role, then a call's id and name, then its arguments in pieces, then the reason, then the usage."""
-    served = completion(assistant(None, [native_call("f", '{"a":1}', "c1"), native_call("g", "", "c2")]))
+    served = completion(
+        assistant(None, [native_call("f", '{"a":1}', "c1"), native_call("g", "", "c2")])
+    )
     spelled = data(served, usage=True)
     deltas = [chunk["choices"][0]["delta"] for chunk in spelled[:-1]]
     assert deltas[0] == {"role": "assistant", "content": None, "refusal": None}
@@ -77,7 +80,10 @@ def test_a_stream_is_spelled_as_the_api_does() -> None:
     assert 1 < len(pieces) <= PIECES
     assert "".join(piece["tool_calls"][0]["function"]["arguments"] for piece in pieces) == '{"a":1}'
     assert deltas[-2:] == [{"tool_calls": [native_call("g", "", "c2") | {"index": 1}]}, {}]
-    assert [chunk["choices"][0]["finish_reason"] for chunk in spelled[-3:-1]] == [None, "tool_calls"]
+    assert [chunk["choices"][0]["finish_reason"] for chunk in spelled[-3:-1]] == [
+        None,
+        "tool_calls",
+    ]
     assert {chunk["object"] for chunk in spelled} == {"chat.completion.chunk"}
 
 
@@ -134,7 +140,9 @@ def test_a_spoiled_value_stays_one(message: Any, delta: Any) -> None:
     assert delta in [chunk["choices"][0].get("delta") for chunk in data(completion(message))]
 
 
-@pytest.mark.parametrize("choice", [{}, {"index": 7}, {"finish_reason": 3, "logprobs": {"content": []}}])
+@pytest.mark.parametrize(
+    "choice", [{}, {"index": 7}, {"finish_reason": 3, "logprobs": {"content": []}}]
+)
 def test_a_choice_keeps_what_it_has(choice: dict[str, Any]) -> None:
     """Nothing of a choice is invented: a missing index stays missing, and the last chunk holds how it ended."""
     *_, last = data({"choices": [{"message": {}, **choice}]})
@@ -143,7 +151,9 @@ def test_a_choice_keeps_what_it_has(choice: dict[str, Any]) -> None:
 
 def test_several_choices_come_one_after_the_other() -> None:
     """Each keeps its own index."""
-    choices = [{"index": index, "message": {"content": "x"}, "finish_reason": "stop"} for index in (0, 1)]
+    choices = [
+        {"index": index, "message": {"content": "x"}, "finish_reason": "stop"} for index in (0, 1)
+    ]
     indices = [chunk["choices"][0]["index"] for chunk in data({"choices": choices})]
     assert indices == sorted(indices)
     assert set(indices) == {0, 1}
@@ -181,24 +191,36 @@ WHOLE_COMPLETIONS = st.builds(
 GOOD = completion(assistant(None, [native_call("search", '{"query": "tea"}')]))
 CONTRACT = sr.Contract(tools=[search], dialects="strict")
 JUNK = st.recursive(
-    st.none() | st.booleans() | st.integers(-1, 2) | st.sampled_from(["", "a", "stop", "assistant"]),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["name", "index", "x"]), inner),
+    st.none()
+    | st.booleans()
+    | st.integers(-1, 2)
+    | st.sampled_from(["", "a", "stop", "assistant"]),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["name", "index", "x"]), inner)
+    ),
     max_leaves=4,
 )
-DELTAS = st.dictionaries(st.sampled_from(["role", "content", "tool_calls", "refusal", "function_call"]), JUNK)
+DELTAS = st.dictionaries(
+    st.sampled_from(["role", "content", "tool_calls", "refusal", "function_call"]), JUNK
+)
 CHUNKS = st.fixed_dictionaries(
     {},
     optional={
         "choices": JUNK
         | st.lists(
-            st.fixed_dictionaries({}, optional={"index": JUNK, "delta": JUNK | DELTAS, "finish_reason": JUNK}),
+            st.fixed_dictionaries(
+                {}, optional={"index": JUNK, "delta": JUNK | DELTAS, "finish_reason": JUNK}
+            ),
             max_size=2,
         ),
         "error": JUNK,
         "usage": JUNK,
     },
 )
-ANSWERED: list[Entry] = [one for one in faults.CATALOGUE.values() if one.kind in {Kind.STREAM, Kind.ENVELOPE}]
+ANSWERED: list[Entry] = [
+    one for one in faults.CATALOGUE.values() if one.kind in {Kind.STREAM, Kind.ENVELOPE}
+]
 
 
 def told(*chunks: Any) -> bytes:
@@ -208,7 +230,10 @@ def told(*chunks: Any) -> bytes:
 
 def stream_of(*deltas: Any, reason: str = "stop") -> bytes:
     """Stream these deltas, the finish reason, and the end."""
-    begun = [{"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    begun = [
+        {"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+        for delta in deltas
+    ]
     last = {"id": "c", "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}
     return told(*begun, last) + DONE
 
@@ -324,7 +349,10 @@ def test_events_are_read_as_the_standard_says(written: bytes) -> None:
 def test_an_error_stays_beside_what_came() -> None:
     """An error in the middle is kept, as data of its own or by the type of its event, and the gate says so."""
     begun = stream_of({"content": "Hi"}).split(b"\n\n")[0] + b"\n\n"
-    for error in (event({"error": {"message": "busy"}}), b"event: error\n" + event({"message": "busy"})):
+    for error in (
+        event({"error": {"message": "busy"}}),
+        b"event: error\n" + event({"message": "busy"}),
+    ):
         whole: Any = assembled(begun + error + DONE)
         assert whole["error"] == {"message": "busy"}
         assert whole["choices"][0]["message"]["content"] == "Hi"
@@ -335,7 +363,10 @@ def test_an_error_stays_beside_what_came() -> None:
 
 def test_several_choices_stay_several() -> None:
     """The chunks of a second choice are not mixed into the first."""
-    chunks = [{"choices": [{"index": at, "delta": {"content": str(at)}, "finish_reason": "stop"}]} for at in (0, 1)]
+    chunks = [
+        {"choices": [{"index": at, "delta": {"content": str(at)}, "finish_reason": "stop"}]}
+        for at in (0, 1)
+    ]
     whole: Any = assembled(told(*chunks) + DONE)
     assert [choice["message"]["content"] for choice in whole["choices"]] == ["0", "1"]
 
@@ -350,7 +381,9 @@ def test_several_choices_stay_several() -> None:
         ({"tool_calls": []}, {}),
     ],
 )
-def test_members_of_a_delta_have_their_place(delta: dict[str, Any], message: dict[str, Any]) -> None:
+def test_members_of_a_delta_have_their_place(
+    delta: dict[str, Any], message: dict[str, Any]
+) -> None:
     """Members beside the texts are joined by their type; null and no calls say nothing."""
     given = message_of(stream_of(delta, *([delta] if "details" in delta else [{"content": None}])))
     assert given == {"role": "assistant", "content": None} | message
@@ -359,7 +392,11 @@ def test_members_of_a_delta_have_their_place(delta: dict[str, Any], message: dic
 def test_what_says_nothing_may_come_after_the_finish() -> None:
     """A chunk with the usage, and one with an empty delta, end nothing twice."""
     body = stream_of({"content": "Hi"}).removesuffix(DONE)
-    empty = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]}
+    empty = {
+        "choices": [
+            {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
+        ]
+    }
     whole: Any = assembled(body + told(empty, {"choices": [], "usage": {"total_tokens": 3}}) + DONE)
     assert (whole["choices"][0]["finish_reason"], whole["usage"]) == ("stop", {"total_tokens": 3})
 

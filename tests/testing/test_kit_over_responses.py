@@ -43,15 +43,21 @@ pytestmark = pytest.mark.one_lane
 def targets_of(entry: Entry) -> Iterator[str]:
     """The kinds of reply that a fault can be made of, by this API."""
     if entry.name not in WITHOUT_COUNTERPART:
-        yield from (name for name in TARGETS if (entry.name, name) not in OF_NO_ITEM and made(entry, name))
+        yield from (
+            name for name in TARGETS if (entry.name, name) not in OF_NO_ITEM and made(entry, name)
+        )
 
 
-ENTRIES = [pytest.param(entry, id=entry.name) for entry in CATALOGUE.values() if any(targets_of(entry))]
+ENTRIES = [
+    pytest.param(entry, id=entry.name) for entry in CATALOGUE.values() if any(targets_of(entry))
+]
 
 
 def is_of_form(entry: Entry, *, streamed: bool) -> bool:
     """Whether an entry has faults of whole responses, or of streamed ones."""
-    return streamed == bool(entry.needs.get("stream", streamed)) and not (streamed and entry.name == "unasked_stream")
+    return streamed == bool(entry.needs.get("stream", streamed)) and not (
+        streamed and entry.name == "unasked_stream"
+    )
 
 
 def shaped_by(entry: Entry) -> dict[str, Any]:
@@ -59,9 +65,14 @@ def shaped_by(entry: Entry) -> dict[str, Any]:
     return {word: value for word, value in entry.needs.items() if word != "stream"}
 
 
-def failed(source: Any, name: str, needs: Any, *, streamed: bool) -> tuple[sr.CallFailed | None, list[Any]]:
+def failed(
+    source: Any, name: str, needs: Any, *, streamed: bool
+) -> tuple[sr.CallFailed | None, list[Any]]:
     """What a fault ends in, and the events that came of a stream."""
-    held: dict[str, Any] = {"contract": contract_of(name), "policy": policy(max_retries=0, transport_retries=0)}
+    held: dict[str, Any] = {
+        "contract": contract_of(name),
+        "policy": policy(max_retries=0, transport_retries=0),
+    }
     client: Any = sr.wrap(source, api="responses", **held)
     seen = list[Any]()
     try:
@@ -87,7 +98,10 @@ def test_no_fault_is_accepted(entry: Entry) -> None:
                 assert isinstance(error, openai.OpenAIError)
                 assert "response.completed" not in {event.type for event in seen}
                 # prose beside calls is live
-                assert name == "prose" or not seen or entry.name == "answer_for_required_call", (name, streamed)
+                assert name == "prose" or not seen or entry.name == "answer_for_required_call", (
+                    name,
+                    streamed,
+                )
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
@@ -102,23 +116,34 @@ def test_every_reply_that_is_served_is_invalid(entry: Entry) -> None:
                 if not is_of_form(entry, streamed=streamed) or not is_judged:
                     continue
                 if sent.headers.get("Content-Type", "").startswith("text/event-stream"):
-                    assert isinstance(contract.check(assembled(sent.body), api="responses"), sr.Invalid)
+                    assert isinstance(
+                        contract.check(assembled(sent.body), api="responses"), sr.Invalid
+                    )
                 elif fault.kind is not Kind.STREAM:  # a stream in another type is no stream
-                    assert isinstance(contract.check(json.loads(sent.body), api="responses"), sr.Invalid)
+                    assert isinstance(
+                        contract.check(json.loads(sent.body), api="responses"), sr.Invalid
+                    )
 
 
 def test_no_fault_is_accepted_over_a_socket() -> None:
     """A server on loopback serves the same: one fault of each entry, in its own form."""
     model = ScriptedModel()
-    with model.serve() as server, openai.OpenAI(base_url=server.base_url, api_key="none", timeout=0.2) as source:
+    with (
+        model.serve() as server,
+        openai.OpenAI(base_url=server.base_url, api_key="none", timeout=0.2) as source,
+    ):
         for entry in CATALOGUE.values():
             for name in islice(targets_of(entry), 1):
                 model.script(made(entry, name)[0])
-                error, _ = failed(source, name, shaped_by(entry), streamed=bool(entry.needs.get("stream")))
+                error, _ = failed(
+                    source, name, shaped_by(entry), streamed=bool(entry.needs.get("stream"))
+                )
                 assert error is not None, entry.name
 
 
-@pytest.mark.parametrize(("fault", "name"), [*((fault, "") for fault in WITHOUT_COUNTERPART), *sorted(OF_NO_ITEM)])
+@pytest.mark.parametrize(
+    ("fault", "name"), [*((fault, "") for fault in WITHOUT_COUNTERPART), *sorted(OF_NO_ITEM)]
+)
 def test_what_has_no_counterpart_is_served_to_no_app(fault: str, name: str) -> None:
     """A probe leaves out what the request's own gate does not refuse; such faults exist."""
     entry = CATALOGUE[fault]
@@ -136,7 +161,9 @@ def test_a_good_stream_is_told_as_events_and_accepted(name: str) -> None:
     tool, place = TARGETS[name]
     good = ok.reply(tool, place=place).served
     assert not isinstance(good, HTTPReply)
-    model = openai_client(lambda _: HTTPReply(200, EVENT_STREAM, events(good), WireEnding.WHOLE, "chunked"))
+    model = openai_client(
+        lambda _: HTTPReply(200, EVENT_STREAM, events(good), WireEnding.WHOLE, "chunked")
+    )
     client: Any = sr.wrap(model, contract=contract_of(name))
     kinds = [event.type for event in client.responses.create(**ASK, stream=True)]
     assert kinds[-1] == "response.completed"
@@ -150,7 +177,9 @@ def test_what_was_recorded_is_served_again(tmp_path: Path, streamed: bool) -> No
     tools = [{"type": "function", **sr.Tool.of(tool).definition["function"]}]
     asked = {**ASK, "tools": tools, "tool_choice": "required", "stream": streamed}
     path = tmp_path / "shop.jsonl"
-    recorded = _told(record(openai_client(ScriptedModel(fault, ok.reply(tool, place=place))), path), asked)
+    recorded = _told(
+        record(openai_client(ScriptedModel(fault, ok.reply(tool, place=place))), path), asked
+    )
     (failure,) = Cassette(path).failures()
     assert (failure.code, failure.kind, failure.place) == (fault.code, Kind.ARGS, "call")
     assert failure.needs == {"tool_choice": "required"}
@@ -164,11 +193,16 @@ def _told(client: openai.OpenAI, asked: dict[str, Any]) -> list[Any]:
     """What two requests bring: a response each, or its events."""
     plain: Any = client
     told = [plain.responses.create(**asked) for _ in range(2)]
-    return [one.to_dict() if not asked["stream"] else [event.to_dict() for event in one] for one in told]
+    return [
+        one.to_dict() if not asked["stream"] else [event.to_dict() for event in one] for one in told
+    ]
 
 
 def test_a_stream_of_the_api_itself_is_served_as_it_is() -> None:
     """A recorded stream of the API itself, with a ``[DONE]`` or an error, is not translated."""
-    parts = (b'data: {"type": "response.created"}\n\n', b'event: error\ndata: {"message": "x"}\n\ndata: [DONE]\n\n')
+    parts = (
+        b'data: {"type": "response.created"}\n\n',
+        b'event: error\ndata: {"message": "x"}\n\ndata: [DONE]\n\n',
+    )
     served = HTTPReply(200, EVENT_STREAM, parts)
     assert render(served, ASK, of_responses=True) == served

@@ -47,7 +47,14 @@ def cassette(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("tool", "place"),
-    [(search, None), (search, "call"), (search, "union"), (Refund, "json"), (None, None), (None, "prose")],
+    [
+        (search, None),
+        (search, "call"),
+        (search, "union"),
+        (Refund, "json"),
+        (None, None),
+        (None, "prose"),
+    ],
 )
 def test_every_run_is_a_fault_and_then_good_replies(tool: object, place: ReplyPlace | None) -> None:
     """The fault comes first, in its place; a good reply of the same tool in the same place stays, until its result."""
@@ -68,14 +75,18 @@ def test_every_run_has_a_name_of_its_own() -> None:
     assert {run.id.partition("-")[0] for run in runs} == {"search", "Refund"}
 
 
-@pytest.mark.parametrize("kinds", [["args"], [Kind.ARGS, "json"], {"http"}, list(Kind), BY_THE_MODEL])
+@pytest.mark.parametrize(
+    "kinds", [["args"], [Kind.ARGS, "json"], {"http"}, list(Kind), BY_THE_MODEL]
+)
 def test_kinds_choose(kinds: Any) -> None:
     """Only faults of the named kinds are served, named by word or by value."""
     runs = scripts_of(tools=[search], kinds=kinds, request={"stream": True})
     assert {run.fault.kind for run in runs} == {Kind(kind) for kind in kinds}
 
 
-@pytest.mark.parametrize("then", [ok.answer("a"), [ok.answer("b"), ok.answer("a")], (ok.answer("a"),)])
+@pytest.mark.parametrize(
+    "then", [ok.answer("a"), [ok.answer("b"), ok.answer("a")], (ok.answer("a"),)]
+)
 def test_then_is_what_follows(then: Any) -> None:
     """One step or several after the fault; the last one stays."""
     run = scripts_of(tools=[search], kinds=["args"], then=then)[0]
@@ -84,16 +95,28 @@ def test_then_is_what_follows(then: Any) -> None:
 
 
 WAYS_OF_SERVERS = frozenset(
-    {"arguments_not_encoded", "missing_call_id", "empty_call_id", "null_call_id", "number_as_call_id"}
+    {
+        "arguments_not_encoded",
+        "missing_call_id",
+        "empty_call_id",
+        "null_call_id",
+        "number_as_call_id",
+    }
 )
 """Faults for a strict contract only: by default they are read as the API's form."""
 
 
-@pytest.mark.parametrize("said", [{"stream": True}, {"tool_choice": "required"}, {"tool_choice": "none"}])
+@pytest.mark.parametrize(
+    "said", [{"stream": True}, {"tool_choice": "required"}, {"tool_choice": "none"}]
+)
 def test_only_what_is_a_fault_of_the_apps_requests_is_served(said: Any) -> None:
     """Faults that need a keyword come only when the requests have it; a known way of servers, where it says no."""
     usual = {run.id for run in scripts_of(tools=[search], kinds=list(Kind))}
-    more = [run for run in scripts_of(tools=[search], kinds=list(Kind), request=said) if run.id not in usual]
+    more = [
+        run
+        for run in scripts_of(tools=[search], kinds=list(Kind), request=said)
+        if run.id not in usual
+    ]
     assert more
     assert all(run.fault.needs or run.fault.name in WAYS_OF_SERVERS for run in more)
 
@@ -115,7 +138,10 @@ def test_no_good_reply_is_served_as_malformed(place: ReplyPlace, said: Any) -> N
     """The gate of all the tools refuses every fault and lets every good reply in: a misspelt ``a`` may be ``aa``."""
     native = place == "call"
     gate = sr.Contract(
-        tools=[a, aa], channel="native" if native else "text", parallel=native and not said, dialects="strict"
+        tools=[a, aa],
+        channel="native" if native else "text",
+        parallel=native and not said,
+        dialects="strict",
     )
     runs = scripts_of(tools=[a, aa], place=place, request=said)
     for run in runs:
@@ -244,7 +270,9 @@ def test_names_choose() -> None:
     """Faults are asked for by name, of whatever kind."""
     runs = scripts_of(tools=[search], names=["rate_limited_seconds", "wrong_type"])
     assert {run.fault.name for run in runs} == {"rate_limited_seconds", "wrong_type"}
-    assert {run.fault.name for run in scripts_of(tools=[search, Refund], names="number_as_text")} == {"number_as_text"}
+    assert {
+        run.fault.name for run in scripts_of(tools=[search, Refund], names="number_as_text")
+    } == {"number_as_text"}
 
 
 @pytest.mark.parametrize(
@@ -264,7 +292,10 @@ def test_a_named_fault_that_cannot_be_made_is_an_error(names: Any, reason: str) 
 
 def test_by_default_there_is_what_an_app_might_act_on() -> None:
     """Arguments come first, of every tool; the rest once; nothing that is formal, unless it is asked for."""
-    gentle, full = scripts_of(tools=[search, Refund]), scripts_of(tools=[search, Refund], everything=True)
+    gentle, full = (
+        scripts_of(tools=[search, Refund]),
+        scripts_of(tools=[search, Refund], everything=True),
+    )
     assert {run.id for run in gentle} < {run.id for run in full}
     assert {Harm.accepting(run.fault.code, run.fault.kind) for run in gentle} == {Harm.ACTS}
     assert {run.tool for run in gentle if run.fault.kind is Kind.ARGS} == {"search", "Refund"}
@@ -283,7 +314,9 @@ def test_by_default_there_is_what_an_app_might_act_on() -> None:
         (None, Harm.DEGRADES),
     ],
 )
-def test_what_an_app_did_is_read_from_the_exception(error: BaseException | None, harm: Harm) -> None:
+def test_what_an_app_did_is_read_from_the_exception(
+    error: BaseException | None, harm: Harm
+) -> None:
     """A failed assertion is about what was done with the reply; anything else is the app's own; none is a loop."""
     assert Cause.of(ScriptedModel(faults.wrong_type(search, "limit")), error).harm is harm
 
@@ -312,6 +345,9 @@ def test_a_loop_over_tools_comes_to_its_end() -> None:
             message = said.choices[0].message
             kinds.append("call" if message.tool_calls else "text")
             turns.append(message.model_dump(exclude_none=True))
-            turns += [{"role": "tool", "tool_call_id": one.id, "content": "…"} for one in message.tool_calls or []]
+            turns += [
+                {"role": "tool", "tool_call_id": one.id, "content": "…"}
+                for one in message.tool_calls or []
+            ]
     assert kinds == ["call", "call", "text"]
     assert model.requests[-1].step is run.then.after

@@ -23,7 +23,12 @@ from strictreply.testing._mending import (
 from strictreply.testing._scripts import text_of
 from strictreply.testing._steps import ReplyPlace, Target
 
-RIGHT: dict[str, Any] = {"query": "shoes", "limit": 2, "tags": ["a", "b"], "where": {"city": "Oslo", "radius": 3}}
+RIGHT: dict[str, Any] = {
+    "query": "shoes",
+    "limit": 2,
+    "tags": ["a", "b"],
+    "where": {"city": "Oslo", "radius": 3},
+}
 
 
 def target(place: ReplyPlace = "call") -> Target:
@@ -32,7 +37,9 @@ def target(place: ReplyPlace = "call") -> Target:
     return Target.of(tool, place=place, args=RIGHT)
 
 
-def mended(wrong: object, correction: str, place: ReplyPlace = "call", tool: str = "search") -> object:
+def mended(
+    wrong: object, correction: str, place: ReplyPlace = "call", tool: str = "search"
+) -> object:
     """Mend a value and give the JSON that comes of it."""
     draft = Draft(tool if place == "call" else "", json.dumps(wrong))
     return json.loads(mend(draft, target(place), correction).text)
@@ -61,8 +68,14 @@ def test_lines_are_read_as_complaints(line: str, expected: list[Complaint]) -> N
     ("wrong", "correction"),
     [
         (RIGHT | {"limit": "2"}, "- /limit: must be an integer"),
-        (RIGHT | {"limit": None}, "Still not valid.\n- /tool_calls/0/function/arguments/limit: must be an integer"),
-        (RIGHT | {"note": "x"}, "- has a key that is not allowed; allowed: query, limit, tags, where"),
+        (
+            RIGHT | {"limit": None},
+            "Still not valid.\n- /tool_calls/0/function/arguments/limit: must be an integer",
+        ),
+        (
+            RIGHT | {"note": "x"},
+            "- has a key that is not allowed; allowed: query, limit, tags, where",
+        ),
         (RIGHT | {"note": "x"}, '- must have no key but "query", "limit", "tags", "where"'),
         ({"limit": 2, "tags": ["a", "b"], "where": RIGHT["where"]}, '- must have the key "query"'),
         ({"limit": 2, "tags": ["a", "b"], "where": RIGHT["where"]}, "- /query: is missing"),
@@ -109,7 +122,10 @@ def test_a_correction_that_names_nothing_mends_nothing(correction: str) -> None:
 def test_the_union_is_mended_inside(pointer: str) -> None:
     """In the text channel pointers count from the union, or from the arguments when those alone are re-asked."""
     wrong = {"tool": "search", "args": RIGHT | {"limit": "2"}}
-    assert mended(wrong, f"- {pointer}: must be an integer", "union") == {"tool": "search", "args": RIGHT}
+    assert mended(wrong, f"- {pointer}: must be an integer", "union") == {
+        "tool": "search",
+        "args": RIGHT,
+    }
 
 
 def test_the_tool_of_a_union_is_mended() -> None:
@@ -122,7 +138,10 @@ def test_the_tool_of_a_union_is_mended() -> None:
 
 @pytest.mark.parametrize(
     "correction",
-    ["- /tool_calls/0/function/name: no such tool (did you mean search?)", "- no such tool; tools: search"],
+    [
+        "- /tool_calls/0/function/name: no such tool (did you mean search?)",
+        "- no such tool; tools: search",
+    ],
 )
 def test_an_unknown_tool_is_mended(correction: str) -> None:
     """A complaint about the tool mends its name and leaves the arguments."""
@@ -189,7 +208,12 @@ def result(id_: str, content: str) -> dict[str, Any]:
 def test_text_may_come_in_parts() -> None:
     """Content is a string, a list of parts, or nothing."""
     assert text_of({"content": "a"}) == "a"
-    assert text_of({"content": [{"type": "text", "text": "a"}, {"type": "image_url"}, 5, {"text": "b"}]}) == "a\nb"
+    assert (
+        text_of(
+            {"content": [{"type": "text", "text": "a"}, {"type": "image_url"}, 5, {"text": "b"}]}
+        )
+        == "a\nb"
+    )
     assert text_of({"content": None}) == text_of({}) == ""
 
 
@@ -206,10 +230,17 @@ def test_a_correction_has_the_key_of_its_first_ask() -> None:
     step = [ASK, bad, result("c1", "4 degrees")]
     for turns in ([ASK], step):
         first = first_ask(turns)
-        for remark in ([result("c1", "- /a: must be an integer")], [{"role": "user", "content": "Not valid."}]):
+        for remark in (
+            [result("c1", "- /a: must be an integer")],
+            [{"role": "user", "content": "Not valid."}],
+        ):
             back = answered_reply([*turns, bad, *remark])
             assert back is not None
-            assert (back.question, back.key, back.results) == (first.question, first.key, first.results)
+            assert (back.question, back.key, back.results) == (
+                first.question,
+                first.key,
+                first.results,
+            )
     assert first_ask([ASK]).key != first_ask(step).key
 
 

@@ -82,7 +82,9 @@ def test_the_real_client_reads_the_completion() -> None:
         async with async_openai_client(answer) as client:
             plain = await client.chat.completions.create(**ASK)
             stream = await client.chat.completions.create(**ASK, stream=True)
-            return text_of(plain), "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
+            return text_of(plain), "".join(
+                [chunk.choices[0].delta.content or "" async for chunk in stream]
+            )
 
     with openai_client(answer) as client:
         assert text_of(client.chat.completions.create(**ASK)) == "naïve ✓"
@@ -105,7 +107,10 @@ def test_options_are_the_clients_own() -> None:
     """Retries are off unless they are asked for; every option can be."""
     assert openai_client(always(GOOD)).max_retries == 0
     assert async_openai_client(always(GOOD), max_retries=5).max_retries == 5
-    assert str(openai_client(always(GOOD), base_url="http://other.invalid/").base_url) == "http://other.invalid/"
+    assert (
+        str(openai_client(always(GOOD), base_url="http://other.invalid/").base_url)
+        == "http://other.invalid/"
+    )
 
 
 def test_the_library_under_the_sdk_is_found() -> None:
@@ -122,21 +127,35 @@ BREAKAGES: list[tuple[HTTPReply, bytes, str]] = [
     (HTTPReply(ending=WireEnding.RESET), b"", "ReadError"),
     (HTTPReply(200, JSON_TYPE, (b"{", b"}"), WireEnding.HANG), b"{}", "ReadTimeout"),
     (HTTPReply(200, JSON_TYPE, (b"{", b"}"), WireEnding.CUT), b"{}", "RemoteProtocolError"),
-    (HTTPReply(200, JSON_TYPE, (b"{", b"}"), WireEnding.CUT, "chunked"), b"{}", "RemoteProtocolError"),
+    (
+        HTTPReply(200, JSON_TYPE, (b"{", b"}"), WireEnding.CUT, "chunked"),
+        b"{}",
+        "RemoteProtocolError",
+    ),
     (HTTPReply(200, JSON_TYPE, (b"{", b"}"), WireEnding.RESET), b"{}", "ReadError"),
     (HTTPReply(200, JSON_TYPE, (b"{", Pause(3), b"}")), b"{", "ReadTimeout"),
     (HTTPReply(200, JSON_TYPE, (b"{", *[Pause(0.15)] * 2, b"}")), b"{", "ReadTimeout"),
     (HTTPReply(200, {"Content-Length": "3"}, (b"{}",)), b"{}", "ReadTimeout"),
     (HTTPReply(parts=(b"nonsense\r\n\r\n",), framing="raw"), b"", "RemoteProtocolError"),
     (HTTPReply(parts=(b"HTTP/1.1 200 OK\r\nA: ",), framing="raw"), b"", "RemoteProtocolError"),
-    (HTTPReply(parts=(b"HTTP/1.1 200 OK\r\n", b"A: b\r\n"), framing="raw", endless=True), b"", "RemoteProtocolError"),
-    (HTTPReply(200, {"Transfer-Encoding": "chunked"}, (b"1\r\nx\r\nz\r\n",)), b"x", "RemoteProtocolError"),
+    (
+        HTTPReply(parts=(b"HTTP/1.1 200 OK\r\n", b"A: b\r\n"), framing="raw", endless=True),
+        b"",
+        "RemoteProtocolError",
+    ),
+    (
+        HTTPReply(200, {"Transfer-Encoding": "chunked"}, (b"1\r\nx\r\nz\r\n",)),
+        b"x",
+        "RemoteProtocolError",
+    ),
     (HTTPReply(200, {"Content-Encoding": "gzip"}, (b"plain",)), b"", "DecodingError"),
 ]
 
 
 @pytest.mark.parametrize(("reply", "before", "error"), BREAKAGES)
-def test_what_breaks_is_the_librarys_own_exception(library: Any, reply: HTTPReply, before: bytes, error: str) -> None:
+def test_what_breaks_is_the_librarys_own_exception(
+    library: Any, reply: HTTPReply, before: bytes, error: str
+) -> None:
     """Each breakage raises at the right moment: before the response, or after the bytes that came."""
     read: list[bytes] = []
     mounted = transport(always(reply), library=library)
@@ -172,7 +191,9 @@ def test_what_breaks_is_the_librarys_own_exception(library: Any, reply: HTTPRepl
         HTTPReply(200, JSON_TYPE, (b'{"id"',), framing="chunked"),
         HTTPReply(200, {**JSON_TYPE, "Content-Length": "2"}, (b"[][]",)),
         HTTPReply(204),
-        HTTPReply(parts=(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n<p>",), framing="raw"),
+        HTTPReply(
+            parts=(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n<p>",), framing="raw"
+        ),
         error_reply(429, "slow down"),
         error_reply(529, "busy"),
     ],
@@ -190,7 +211,9 @@ def test_memory_is_like_a_socket(reply: HTTPReply) -> None:
     in_memory = outcome(openai_client(always(reply), timeout=READ_SECONDS))
     patience = READ_SECONDS if in_memory[0] is openai.APITimeoutError else 20
     with LoopbackServer(always(reply)) as server:
-        real = openai.OpenAI(base_url=server.base_url, api_key="none", max_retries=0, timeout=patience)
+        real = openai.OpenAI(
+            base_url=server.base_url, api_key="none", max_retries=0, timeout=patience
+        )
         assert outcome(real) == in_memory
 
 
@@ -203,12 +226,16 @@ def test_a_pause_within_the_timeout_takes_no_time() -> None:
     given = openai_client(always(years), timeout=None).chat.completions.create(**ASK)
     assert given == []
     with pytest.raises(openai.APITimeoutError):
-        openai_client(always(HTTPReply(ending=WireEnding.HANG)), timeout=None).chat.completions.create(**ASK)
+        openai_client(
+            always(HTTPReply(ending=WireEnding.HANG)), timeout=None
+        ).chat.completions.create(**ASK)
 
 
 def test_an_endless_body_is_lazy_and_bounded(library: Any) -> None:
     """It comes as it is read, and ends as a broken connection."""
-    endless = HTTPReply(200, {"Content-Type": "text/event-stream"}, (b": \n\n" * 25_000,), endless=True)
+    endless = HTTPReply(
+        200, {"Content-Type": "text/event-stream"}, (b": \n\n" * 25_000,), endless=True
+    )
     sizes: list[int] = []
 
     def read() -> None:
@@ -329,7 +356,9 @@ def test_without_respx_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatc
 
 REQUEST: JSONObject = {"model": "m", "messages": USER}
 PLAIN = completion(assistant("hi"))
-SPOILED = completion({"role": 3, "content": [], "tool_calls": [{"id": None, "function": {"arguments": {"a": 1}}}, 5]})
+SPOILED = completion(
+    {"role": 3, "content": [], "tool_calls": [{"id": None, "function": {"arguments": {"a": 1}}}, 5]}
+)
 
 
 def create(served: Any, **options: Any) -> Any:
@@ -342,7 +371,9 @@ async def acreate(served: Any, **options: Any) -> Any:
     return await AsyncScriptedClient(always(served)).chat.completions.create(**REQUEST, **options)
 
 
-@pytest.mark.parametrize("served", [PLAIN, SPOILED, {}, {"choices": None}, {"error": {"message": "no"}}, [], "text", 5])
+@pytest.mark.parametrize(
+    "served", [PLAIN, SPOILED, {}, {"choices": None}, {"error": {"message": "no"}}, [], "text", 5]
+)
 def test_it_gives_what_the_sdk_gives(served: Any) -> None:
     """A completion is the SDK's own object, faults and all; what is no object is what the SDK makes of it."""
     wanted = openai_client(always(served)).chat.completions.create(**REQUEST)
@@ -384,14 +415,19 @@ def test_a_stream_is_the_sdks_own() -> None:
     ],
 )
 @pytest.mark.parametrize("stream", [True, False])
-def test_it_raises_what_the_sdk_raises(served: HTTPReply, error: type[Exception], stream: bool) -> None:
+def test_it_raises_what_the_sdk_raises(
+    served: HTTPReply, error: type[Exception], stream: bool
+) -> None:
     """HTTP errors and broken connections are the SDK's exceptions, raised by itself, and asked for only once."""
     with pytest.raises(error) as caught:
         create(served, stream=stream)
     with pytest.raises(error):
         asyncio.run(acreate(served, stream=stream))
     if isinstance(caught.value, openai.RateLimitError):
-        assert (caught.value.status_code, caught.value.response.headers["retry-after"]) == (429, "7")
+        assert (caught.value.status_code, caught.value.response.headers["retry-after"]) == (
+            429,
+            "7",
+        )
 
 
 def test_what_only_bytes_can_say_is_said() -> None:
@@ -406,7 +442,10 @@ def test_what_only_bytes_can_say_is_said() -> None:
         {},
         {"temperature": 0.5, "stop": ["x"], "user": None},
         {"timeout": 5, "extra_headers": {"A": "b"}, "extra_query": {"a": "b"}},
-        {"tools": [{"type": "function", "function": {"name": "f"}}], "extra_body": {"tools": [], "top_k": 2}},
+        {
+            "tools": [{"type": "function", "function": {"name": "f"}}],
+            "extra_body": {"tools": [], "top_k": 2},
+        },
         {"seed": openai.NOT_GIVEN, "tool_choice": openai.Omit()},
         {"stream": False},
         {"stream": True, "stream_options": {"include_usage": True}},
@@ -446,7 +485,9 @@ def test_what_the_sdk_does_not_take_is_refused() -> None:
     with pytest.raises(TypeError, match="temprature"):
         create(PLAIN, temprature=1)
     with pytest.raises(TypeError, match="temprature"):
-        asyncio.run(AsyncScriptedClient(always(PLAIN)).chat.completions.create(**REQUEST, temprature=1))
+        asyncio.run(
+            AsyncScriptedClient(always(PLAIN)).chat.completions.create(**REQUEST, temprature=1)
+        )
 
 
 def test_it_goes_under_the_wrapped_client() -> None:
@@ -465,7 +506,9 @@ def test_the_wrapped_client_sees_the_fault() -> None:
     bad = completion(assistant(None, [native_call("f", "{")]))
     tool = sr.Tool.from_json_schema("f", {"type": "object", "properties": {}})
     client = sr.wrap(
-        ScriptedClient(always(bad)).with_options(max_retries=3), tools=[tool], policy=sr.RetryPolicy(max_retries=0)
+        ScriptedClient(always(bad)).with_options(max_retries=3),
+        tools=[tool],
+        policy=sr.RetryPolicy(max_retries=0),
     )
     with pytest.raises(sr.ReplyRejected) as caught:
         client.reply(**REQUEST)

@@ -64,7 +64,9 @@ class Point:
     y: float
 
 
-dashed = sr.Tool.from_json_schema("dashed", {"properties": {"user-id": {"type": "integer"}, "class": {}}})
+dashed = sr.Tool.from_json_schema(
+    "dashed", {"properties": {"user-id": {"type": "integer"}, "class": {}}}
+)
 CHECKED = sr.Tool.from_function(search, name="checked", check=refuses)
 TOTAL = {"type": "object", "properties": {"total": {"type": "number"}}, "required": ["total"]}
 
@@ -77,7 +79,9 @@ def judged(step: Step, **declared: Any) -> Any:
 
 
 @pytest.mark.parametrize("tool", [search, odd, ping, Refund, Point, dashed])
-@pytest.mark.parametrize(("make", "channel"), [(ok.call, "native"), (ok.union, "text"), (ok.reply, "native")])
+@pytest.mark.parametrize(
+    ("make", "channel"), [(ok.call, "native"), (ok.union, "text"), (ok.reply, "native")]
+)
 def test_examples_pass(tool: object, make: Any, channel: Any) -> None:
     """A call without arguments has an example of them, in either channel."""
     assert isinstance(judged(make(tool), tools=[tool], channel=channel), sr.ToolCall)
@@ -90,7 +94,10 @@ def test_examples_pass(tool: object, make: Any, channel: Any) -> None:
         (ok.call(search), "ok.call(search)"),
         (ok.union(search, query="tea", limit=3), "ok.union(search, query='tea', limit=3)"),
         (ok.call(odd, tool="x", self=3), "ok.call(odd, tool='x', self=3)"),
-        (ok.call(dashed, **{"user-id": 1, "class": None}), "ok.call(dashed, **{'user-id': 1, 'class': None})"),
+        (
+            ok.call(dashed, **{"user-id": 1, "class": None}),
+            "ok.call(dashed, **{'user-id': 1, 'class': None})",
+        ),
         (ok.call(Refund, order=1, reason="late", day=dt.date(2026, 1, 2)), None),
         (ok.calls(ok.call(search), ok.call(Refund)), "ok.calls(ok.call(search), ok.call(Refund))"),
         (ok.answer("Hi"), "ok.answer('Hi')"),
@@ -132,7 +139,9 @@ def test_arguments_come_through(query: str, limit: int) -> None:
 
 
 @pytest.mark.parametrize("make", [ok.call, ok.union])
-@pytest.mark.parametrize("args", [{"query": 5}, {"limit": 3}, {"query": "a", "limit": 21}, {"query": "a", "more": 1}])
+@pytest.mark.parametrize(
+    "args", [{"query": 5}, {"limit": 3}, {"query": "a", "limit": 21}, {"query": "a", "more": 1}]
+)
 def test_arguments_that_do_not_fit_are_refused(make: Any, args: dict[str, Any]) -> None:
     """A good reply with bad arguments would be a fault nobody asked for."""
     with pytest.raises(ValueError, match="search"):
@@ -174,7 +183,9 @@ def test_answers_that_are_no_text_are_json(value: Any, read: Any) -> None:
     assert judged(ok.answer(value), answer={}).answer == read
 
 
-@pytest.mark.parametrize("value", ["", " \n", math.nan, math.inf, {"a": [math.nan]}, {"a": object()}])
+@pytest.mark.parametrize(
+    "value", ["", " \n", math.nan, math.inf, {"a": [math.nan]}, {"a": object()}]
+)
 def test_answers_that_no_gate_lets_through_are_refused(value: Any) -> None:
     """A blank text, and numbers or objects that are no JSON."""
     with pytest.raises(ValueError, match=r"\w"):
@@ -184,7 +195,10 @@ def test_answers_that_no_gate_lets_through_are_refused(value: Any) -> None:
 def test_an_action_is_an_answer_that_coordination_reads() -> None:
     """It is the JSON of the action in the content, spelled as it is made again."""
     step = ok.action("invoke_agent", action_input="writer")
-    assert judged(step, answer={}).answer == {"next_action": "invoke_agent", "action_input": "writer"}
+    assert judged(step, answer={}).answer == {
+        "next_action": "invoke_agent",
+        "action_input": "writer",
+    }
     assert eval(step.source, {"ok": ok}) == step  # noqa: S307 - our own words
 
 
@@ -204,7 +218,9 @@ def test_what_is_no_action_is_refused(name: str, members: dict[str, Any], named:
 
 def test_several_calls_have_their_own_ids() -> None:
     """Calls are put together in order; what is put together can be put together again."""
-    step = ok.calls(ok.call(search, query="a"), ok.calls(ok.call(search, query="b"), ok.call(Refund)))
+    step = ok.calls(
+        ok.call(search, query="a"), ok.calls(ok.call(search, query="b"), ok.call(Refund))
+    )
     calls = judged(step, tools=[search, Refund], parallel=True).calls
     assert [call.tool for call in calls] == ["search", "search", "Refund"]
     assert len({call.id for call in calls}) == 3

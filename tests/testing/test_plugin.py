@@ -27,7 +27,9 @@ def app(client):
 @pytest.fixture
 def suite(pytester: pytest.Pytester) -> pytest.Pytester:
     """A suite of somebody else's: its own configuration, warnings as errors."""
-    pytester.makeini("[pytest]\nfilterwarnings = error\nasyncio_default_fixture_loop_scope = function\n")
+    pytester.makeini(
+        "[pytest]\nfilterwarnings = error\nasyncio_default_fixture_loop_scope = function\n"
+    )
     return pytester
 
 
@@ -147,7 +149,11 @@ def test_it(llm):
 def test_a_marked_test_runs_once_per_fault(suite: pytest.Pytester) -> None:
     """``malformed`` makes a run of each fault of the tools, named by tool, fault and place."""
     listed = run_apart(suite, MARKED, "--collect-only", "-q")
-    names = [line.partition("[")[2][:-1] for line in listed.outlines if line.startswith("test_app.py::test_it[")]
+    names = [
+        line.partition("[")[2][:-1]
+        for line in listed.outlines
+        if line.startswith("test_app.py::test_it[")
+    ]
     assert len(names) == len(set(names)) >= 10
     assert "search-wrong_type[/limit]" in names
     assert "search-missing_required[/query]" in names
@@ -160,7 +166,10 @@ def test_a_failure_tells_the_script_and_how_to_make_it_again(suite: pytest.Pytes
     told = result.stdout.str()
     assert "faults.wrong_type(search, '/limit'): a strict gate says args.type" in told
     assert "request 1: 1 message -> wrong_type" in told
-    assert "llm.script(faults.wrong_type(search, '/limit'), then=ok.reply(search, after=ok.answer()))" in told
+    assert (
+        "llm.script(faults.wrong_type(search, '/limit'), then=ok.reply(search, after=ok.answer()))"
+        in told
+    )
 
 
 def test_the_line_of_a_failure_reproduces_it(suite: pytest.Pytester) -> None:
@@ -281,7 +290,11 @@ def test_without_the_fixture():
     )
     result.assert_outcomes(errors=1)
     assert "fixture llm or llm_server" in result.stdout.str()
-    wrong = {"kinds=['args']": "no fault can be made", "[search]": "takes keywords", "tools=search": "a list"}
+    wrong = {
+        "kinds=['args']": "no fault can be made",
+        "[search]": "takes keywords",
+        "tools=search": "a list",
+    }
     for words, told in wrong.items():
         result = run(suite, f"@pytest.mark.malformed({words})\ndef test_it(llm):\n    pass\n")
         result.assert_outcomes(errors=1)
@@ -449,11 +462,15 @@ def test_two_causes_are_two_failing_tests_also_under_xdist(suite: pytest.Pyteste
 
     Workers collect the same runs in the same order, and a failure's section comes through.
     """
-    crashing = SHOP.replace("def status(order: int) -> None:", "def status(order: int) -> None:\n    1 / (order - 1)")
+    crashing = SHOP.replace(
+        "def status(order: int) -> None:", "def status(order: int) -> None:\n    1 / (order - 1)"
+    )
     crashing = crashing.replace('status(told(args["order"], int))', 'status(args["order"])')
     suite.makepyfile(test_app=crashing)
     result = suite.runpytest_subprocess("-p", "no:cacheprovider", "-n", "2")
     assert result.parseoutcomes()["failed"] == 2
     assert "Different tests were collected" not in result.stdout.str()
     assert result.stdout.str().count("llm.script(faults.") == 2
-    result.stdout.fnmatch_lines(["acts on invalid data: AssertionError at *", "crashes: TypeError at *"])
+    result.stdout.fnmatch_lines(
+        ["acts on invalid data: AssertionError at *", "crashes: TypeError at *"]
+    )

@@ -22,7 +22,14 @@ from strictreply.testing._event_streams import events
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import Target
-from strictreply.testing._wire import EVENT_STREAM, HTTPReply, Responder, Served, WireEnding, error_reply
+from strictreply.testing._wire import (
+    EVENT_STREAM,
+    HTTPReply,
+    Responder,
+    Served,
+    WireEnding,
+    error_reply,
+)
 from strictreply.testing.mounting import async_openai_client, openai_client, transport
 
 
@@ -79,7 +86,11 @@ def plain_use(responder: Responder, _: Path, **more: Any) -> Any:
     given: Any = outcome(lambda: openai_client(responder).chat.completions.create(**ASK, **more))
     if isinstance(given, type):
         return given
-    return outcome(lambda: [chunk.to_dict() for chunk in given]) if more.get("stream") else given.to_dict()
+    return (
+        outcome(lambda: [chunk.to_dict() for chunk in given])
+        if more.get("stream")
+        else given.to_dict()
+    )
 
 
 @pytest.fixture
@@ -93,24 +104,34 @@ SERVED: dict[str, Served] = {
     "refused": error_reply(429, "slow down", headers={"retry-after": "2"}),
     "down": HTTPReply(503, {"Content-Type": "text/html"}, (b"<h1>down</h1>",)),
     "packed": HTTPReply(
-        200, {"Content-Type": "application/json", **PACKED}, (gzip.compress(json.dumps(GOOD).encode()),)
+        200,
+        {"Content-Type": "application/json", **PACKED},
+        (gzip.compress(json.dumps(GOOD).encode()),),
     ),
     "not packed": HTTPReply(200, {"Content-Type": "application/json", **PACKED}, (b"{}",)),
     "cut": HTTPReply(200, {"Content-Type": "application/json"}, (b'{"choices": ',), WireEnding.CUT),
-    "reset": HTTPReply(200, {"Content-Type": "application/json"}, (b'{"choices": ',), WireEnding.RESET),
-    "hang": HTTPReply(200, {"Content-Type": "application/json"}, (b'{"choices": ',), WireEnding.HANG),
+    "reset": HTTPReply(
+        200, {"Content-Type": "application/json"}, (b'{"choices": ',), WireEnding.RESET
+    ),
+    "hang": HTTPReply(
+        200, {"Content-Type": "application/json"}, (b'{"choices": ',), WireEnding.HANG
+    ),
     "never begun": HTTPReply(ending=WireEnding.RESET),
     "never comes": HTTPReply(ending=WireEnding.HANG),
     "no json": HTTPReply(200, {"Content-Type": "application/json"}, (b"{broken",)),
     "bytes": HTTPReply(200, {"Content-Type": "application/json"}, (b"\xff\xfe",)),
-    "stream cut": HTTPReply(200, EVENT_STREAM, (events(GOOD)[0], events(GOOD)[1][:30]), WireEnding.RESET, "chunked"),
+    "stream cut": HTTPReply(
+        200, EVENT_STREAM, (events(GOOD)[0], events(GOOD)[1][:30]), WireEnding.RESET, "chunked"
+    ),
 }
 
 
 @pytest.mark.parametrize("use", [sync_use, async_use], ids=["sync", "async"])
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
 @pytest.mark.parametrize("served", SERVED.values(), ids=SERVED)
-def test_an_app_sees_no_difference_and_one_line_is_written(path: Path, use: Any, stream: bool, served: Served) -> None:
+def test_an_app_sees_no_difference_and_one_line_is_written(
+    path: Path, use: Any, stream: bool, served: Served
+) -> None:
     """The app meets the same as without recording, whatever is served, and the exchange is one line."""
     more = {"stream": True} if stream else {}
     given = use(always(served), path, **more)
@@ -155,7 +176,8 @@ def test_a_line_says_how_it_ended(
 
 
 @pytest.mark.parametrize(
-    "name", ["completion", "refused", "down", "packed", "cut", "reset", "never begun", "no json", "bytes"]
+    "name",
+    ["completion", "refused", "down", "packed", "cut", "reset", "never begun", "no json", "bytes"],
 )
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
 def test_a_replay_is_the_same_to_an_app(path: Path, name: str, stream: bool) -> None:
@@ -167,7 +189,9 @@ def test_a_replay_is_the_same_to_an_app(path: Path, name: str, stream: bool) -> 
 
 def test_a_packed_body_is_written_unpacked(path: Path) -> None:
     """A recorded line can be read, and holds no secret that packing would hide."""
-    body = json.dumps({"error": {"message": "Incorrect API key provided: own-key-hunter2"}}).encode()
+    body = json.dumps(
+        {"error": {"message": "Incorrect API key provided: own-key-hunter2"}}
+    ).encode()
     served = HTTPReply(401, {"Content-Type": "application/json", **PACKED}, (gzip.compress(body),))
     assert sync_use(always(served), path) is openai.AuthenticationError
     (line,) = Cassette(path)
@@ -213,7 +237,9 @@ def held() -> tuple[Any, Any]:
 def test_closing_a_stream_closes_it_upstream_at_once(path: Path) -> None:
     """A reader that goes away early ends the response underneath before anything more is read; the line is written."""
     body, mock = held()
-    sdk = openai.OpenAI(api_key="none", base_url="http://model.invalid/v1", http_client=http.Client(transport=mock))
+    sdk = openai.OpenAI(
+        api_key="none", base_url="http://model.invalid/v1", http_client=http.Client(transport=mock)
+    )
     stream = record(sdk, path).chat.completions.create(**ASK, stream=True)
     next(iter(stream))
     assert (path.read_bytes(), body.closed) == (b"", 0)
@@ -230,7 +256,9 @@ def test_closing_an_async_stream_closes_it_upstream_at_once(path: Path) -> None:
         """Read one chunk, and go."""
         body, mock = held()
         client = http.AsyncClient(transport=mock)
-        sdk = openai.AsyncOpenAI(api_key="none", base_url="http://model.invalid/v1", http_client=client)
+        sdk = openai.AsyncOpenAI(
+            api_key="none", base_url="http://model.invalid/v1", http_client=client
+        )
         async with await record(sdk, path).chat.completions.create(**ASK, stream=True) as stream:
             await anext(aiter(stream))
             assert (lines(), body.closed) == (0, 0)
@@ -248,8 +276,14 @@ def test_closing_an_async_stream_closes_it_upstream_at_once(path: Path) -> None:
 
 def test_nothing_of_the_headers_is_written(path: Path) -> None:
     """Of a request only the body; of a response what a replay needs, and no cookie."""
-    headers = {"Content-Type": "application/json", "Set-Cookie": "session=hunter2", "x-request-id": "hunter2"}
-    client = openai_client(always(HTTPReply(200, headers, (json.dumps(GOOD).encode(),))), organization="hunter2")
+    headers = {
+        "Content-Type": "application/json",
+        "Set-Cookie": "session=hunter2",
+        "x-request-id": "hunter2",
+    }
+    client = openai_client(
+        always(HTTPReply(200, headers, (json.dumps(GOOD).encode(),))), organization="hunter2"
+    )
     record(client, path).chat.completions.create(**ASK, extra_headers={"X-Secret": "hunter2"})
     (line,) = Cassette(path)
     assert set(line.reply.headers) <= {"content-type"}
@@ -258,8 +292,12 @@ def test_nothing_of_the_headers_is_written(path: Path) -> None:
 
 def test_a_key_that_is_made_for_each_request_is_not_written(path: Path) -> None:
     """The credentials that were really sent are taken out, wherever the client had them from."""
-    client = openai_client(always(error_reply(401, "Incorrect API key provided: own-key-hunter2")), api_key="other")
-    sdk = record(client, path).with_options(default_headers={"Authorization": "Bearer own-key-hunter2"})
+    client = openai_client(
+        always(error_reply(401, "Incorrect API key provided: own-key-hunter2")), api_key="other"
+    )
+    sdk = record(client, path).with_options(
+        default_headers={"Authorization": "Bearer own-key-hunter2"}
+    )
     with pytest.raises(openai.AuthenticationError):
         sdk.chat.completions.create(**ASK)
     assert "hunter2" not in path.read_text(encoding="utf-8")
@@ -275,7 +313,9 @@ def test_a_placeholder_key_spoils_no_recording(path: Path) -> None:
 
 def test_the_users_redaction_is_used(path: Path) -> None:
     """``redact`` sees every text of what is written, and nothing of what passes."""
-    client = record(openai_client(always(GOOD)), path, redact=lambda text: text.replace("tea", "t**"))
+    client = record(
+        openai_client(always(GOOD)), path, redact=lambda text: text.replace("tea", "t**")
+    )
     given = client.chat.completions.create(**ASK)
     assert given.to_dict()["choices"] == GOOD["choices"]
     assert "tea" not in path.read_text(encoding="utf-8")
@@ -306,11 +346,17 @@ def test_the_clients_own_settings_stay(path: Path) -> None:
         cookies={"a": "b"},
         event_hooks={"response": [lambda response: response.read()]},
     )
-    sdk = openai.OpenAI(api_key="none", base_url="http://model.invalid/v1", http_client=client, timeout=7.0)
+    sdk = openai.OpenAI(
+        api_key="none", base_url="http://model.invalid/v1", http_client=client, timeout=7.0
+    )
     given = record(sdk, path).chat.completions.create(**ASK)
     assert given.to_dict()["choices"] == GOOD["choices"]
     (request,) = seen
-    assert (request.headers["x-team"], request.headers["cookie"], request.url.params["tier"]) == ("shop", "a=b", "1")
+    assert (request.headers["x-team"], request.headers["cookie"], request.url.params["tier"]) == (
+        "shop",
+        "a=b",
+        "1",
+    )
     assert request.extensions["timeout"]["read"] == 7.0
     (line,) = Cassette(path)
     assert line.served == GOOD
@@ -394,7 +440,9 @@ def test_a_path_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:
 @pytest.mark.one_lane
 def test_lines_stay_whole_under_threads(path: Path) -> None:
     """Several clients in several threads write to one file, line by line."""
-    clients = [record(openai_client(always(ok.answer("é" * 20_000).served)), path) for _ in range(2)]
+    clients = [
+        record(openai_client(always(ok.answer("é" * 20_000).served)), path) for _ in range(2)
+    ]
 
     def work(client: Any) -> None:
         """Ask five times."""

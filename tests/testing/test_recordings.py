@@ -24,7 +24,11 @@ SEARCH = {
     "type": "function",
     "function": {
         "name": "search",
-        "parameters": {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]},
+        "parameters": {
+            "type": "object",
+            "properties": {"query": {"type": "string"}},
+            "required": ["query"],
+        },
     },
 }
 ANSWER = {"type": "object", "properties": {"total": {"type": "number"}}, "required": ["total"]}
@@ -75,7 +79,10 @@ def test_tools_given_do_not_replace_recorded_ones() -> None:
 def test_the_answer_that_was_asked_for() -> None:
     """A ``response_format`` with a schema is the contract of the recorded answer."""
     request = {"messages": [], "response_format": FORMAT}
-    good, bad = ({"request": request, "response": completion(message(text))} for text in ('{"total":1}', "one"))
+    good, bad = (
+        {"request": request, "response": completion(message(text))}
+        for text in ('{"total":1}', "one")
+    )
     assert judged(good).verdict == Valid(DirectAnswer({"total": 1}))
     assert isinstance(judged(bad).verdict, Invalid)
 
@@ -98,7 +105,9 @@ def test_the_request_shapes_the_verdict(keyword: str, value: object, fits: bool)
 
 
 @pytest.mark.parametrize(("parallel", "fits"), [(None, True), (True, True), (False, False)])
-def test_several_calls_are_recorded_unless_the_request_said_no(parallel: object, fits: bool) -> None:
+def test_several_calls_are_recorded_unless_the_request_said_no(
+    parallel: object, fits: bool
+) -> None:
     """Servers give several calls unless ``parallel_tool_calls`` is false, and so a recording may."""
     several = completion(message(None, [call("search", {"query": "x"}, id_) for id_ in ("a", "b")]))
     record = {"request": {"tools": [SEARCH], "parallel_tool_calls": parallel}, "response": several}
@@ -121,7 +130,11 @@ def test_records_with_a_reply(arguments: object) -> None:
 
 def test_records_of_other_modes() -> None:
     """Calls written as text are judged as the text channel, contents by the schema they were asked by."""
-    written = {"mode": "text_calls", "tools": [SEARCH], "reply": {"content": '{"tool":"search","args":{"query":"x"}}'}}
+    written = {
+        "mode": "text_calls",
+        "tools": [SEARCH],
+        "reply": {"content": '{"tool":"search","args":{"query":"x"}}'},
+    }
     assert judged(written).verdict == Valid(ToolCall("search", {"query": "x"}))
     content = {"mode": "content", "response_schema": ANSWER, "reply": {"content": '{"total": 2}'}}
     assert judged(content).verdict == Valid(DirectAnswer({"total": 2}))
@@ -188,7 +201,9 @@ def test_unreadable_lines(line: bytes) -> None:
 )
 def test_requests_that_make_no_contract(request_: dict[str, Any]) -> None:
     """A recorded request that no verdict could honour is reported, and does not end the reading."""
-    unreadable = RecordingJudge().judge(3, json.dumps({"request": request_, "response": GOOD}).encode())
+    unreadable = RecordingJudge().judge(
+        3, json.dumps({"request": request_, "response": GOOD}).encode()
+    )
     assert isinstance(unreadable, UnreadableLine)
     assert unreadable.line == 3
 
@@ -213,7 +228,11 @@ def test_files(tmp_path: Path, packed: bool) -> None:
     path = tmp_path / "replies.jsonl"
     path.write_bytes(gzip.compress(data) if packed else data)
     lines = list(open_lines(path))
-    assert [(number, line.strip()) for number, line, _ in lines] == [(1, b'{"a":1}'), (4, b'{"b":2}'), (5, b"last")]
+    assert [(number, line.strip()) for number, line, _ in lines] == [
+        (1, b'{"a":1}'),
+        (4, b'{"b":2}'),
+        (5, b"last"),
+    ]
     assert lines[-1][2] == path.stat().st_size
 
 
@@ -231,7 +250,9 @@ def test_each_set_of_tools_is_compiled_once() -> None:
     """Records that ask the same share one contract."""
     judge = RecordingJudge()
     for query in ("x", "y"):
-        assert isinstance(judged({"tools": [SEARCH], "completion": GOOD, "query": query}, judge).verdict, Valid)
+        assert isinstance(
+            judged({"tools": [SEARCH], "completion": GOOD, "query": query}, judge).verdict, Valid
+        )
     assert len(judge._contracts) == 1
 
 
@@ -243,8 +264,14 @@ def test_each_set_of_tools_is_compiled_once() -> None:
         ({"status": 200, "ending": "cut"}, "no reply: the response ended early"),
         ({"status": 200, "ending": "reset"}, "no reply: the connection broke off"),
         ({"status": 200, "ending": "hang"}, "no reply: nothing came in time"),
-        ({"status": 200, "ending": "whole"}, "no reply: the body is neither a completion nor a response"),
-        ({"status": None, "ending": ["x"]}, "no reply: the body is neither a completion nor a response"),
+        (
+            {"status": 200, "ending": "whole"},
+            "no reply: the body is neither a completion nor a response",
+        ),
+        (
+            {"status": None, "ending": ["x"]},
+            "no reply: the body is neither a completion nor a response",
+        ),
         ({}, "no reply: the body is neither a completion nor a response"),
         ([], "neither a completion, nor a response, nor a record with a reply"),
     ],
@@ -257,7 +284,11 @@ def test_a_cassette_says_what_came_in_place_of_a_reply(http: object, reason: str
 
 def test_what_came_with_200_is_judged_whatever_it_is() -> None:
     """An app was given it as a reply: an error in place of one is a verdict, not an unreadable line."""
-    line = {"request": {"messages": []}, "response": {"error": {"message": "busy"}}, "http": {"status": 200}}
+    line = {
+        "request": {"messages": []},
+        "response": {"error": {"message": "busy"}},
+        "http": {"status": 200},
+    }
     verdict = judged(line).verdict
     assert isinstance(verdict, Invalid)
     assert verdict.issues[0].code == "envelope.error"

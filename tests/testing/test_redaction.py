@@ -87,11 +87,18 @@ PIECES = [
 
 
 @pytest.mark.parametrize("secret", SHAPED)
-@pytest.mark.parametrize("around", ["{}", "use {} now", '"{}"', "key={}\nend", "Bearer {}", "a\n{}"])
+@pytest.mark.parametrize(
+    "around", ["{}", "use {} now", '"{}"', "key={}\nend", "Bearer {}", "a\n{}"]
+)
 def test_what_has_the_form_of_a_secret_is_gone(secret: str, around: str) -> None:
     """Known kinds of keys and tokens are taken out, in prose, in JSON, and in JSON within JSON."""
     text = around.format(secret)
-    for written in (text, json.dumps(text), json.dumps(json.dumps(text)), json.dumps({"a": json.dumps({"b": text})})):
+    for written in (
+        text,
+        json.dumps(text),
+        json.dumps(json.dumps(text)),
+        json.dumps({"a": json.dumps({"b": text})}),
+    ):
         given = redacted(written)
         assert secret.splitlines()[-1] not in given
         assert not any(part in given for part in (secret[4:20], secret[-12:]))
@@ -126,7 +133,9 @@ def test_who_logs_in_by_address_is_gone() -> None:
     """The user and the password in a URL are taken out."""
     assert redacted("see https://ada:hunter2@host/x") == f"see https://{REDACTED}@host/x"
     assert redacted("redis://:hunter2@host:6379/0") == f"redis://{REDACTED}@host:6379/0"
-    assert redacted("Authorization: Basic dXNlcjpwYXNzd29yZDE=") == f"Authorization: Basic {REDACTED}"
+    assert (
+        redacted("Authorization: Basic dXNlcjpwYXNzd29yZDE=") == f"Authorization: Basic {REDACTED}"
+    )
 
 
 @pytest.mark.parametrize("name", SECRET_NAMES)
@@ -153,7 +162,9 @@ def unnested(text: str, depth: int) -> Any:
     name=st.sampled_from(SECRET_NAMES),
     depth=st.integers(0, 3),
 )
-def test_what_a_name_says_is_secret_is_gone_however_deep(secret: str, other: str, name: str, depth: int) -> None:
+def test_what_a_name_says_is_secret_is_gone_however_deep(
+    secret: str, other: str, name: str, depth: int
+) -> None:
     """In JSON within JSON the text under a secret's name is replaced, exactly that: the rest reads as before."""
     given = redacted(nested({name: secret, "other": other}, depth))
     assert unnested(given, depth) == {name: REDACTED, "other": other}
@@ -172,9 +183,12 @@ def test_a_text_that_is_cut_off_keeps_nothing_of_a_secret() -> None:
 
 @given(
     secret=st.recursive(
-        st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text('ab"\\\\{}[] ', max_size=9),
+        st.integers()
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text('ab"\\\\{}[] ', max_size=9),
         lambda inner: (
-            st.lists(inner, min_size=1, max_size=3) | st.dictionaries(st.text('ab"\\\\{}[]'), inner, min_size=1)
+            st.lists(inner, min_size=1, max_size=3)
+            | st.dictionaries(st.text('ab"\\\\{}[]'), inner, min_size=1)
         ),
         max_leaves=5,
     ),
@@ -216,18 +230,32 @@ def test_what_is_assigned_to_a_secret_name_is_gone(name: str, assigned: str, tol
     assert json.loads(redacted(json.dumps({"text": before}))) == {"text": after}
 
 
-@pytest.mark.parametrize("value", [1234, -1.5, {"user": "ada", "key": "hunter2"}, {"type": "bearer", "value": "x"}])
+@pytest.mark.parametrize(
+    "value", [1234, -1.5, {"user": "ada", "key": "hunter2"}, {"type": "bearer", "value": "x"}]
+)
 def test_members_that_are_no_texts_are_judged_too(value: Any) -> None:
     """In JSON values a number or an object under a secret's name goes as a whole, also in a printed dict."""
-    assert Redaction().value({"credentials": value, "other": 1}) == {"credentials": REDACTED, "other": 1}
+    assert Redaction().value({"credentials": value, "other": 1}) == {
+        "credentials": REDACTED,
+        "other": 1,
+    }
     assert "1234" not in redacted(repr({"password": 1234, "other": 'it is "1"'}))
 
 
 def test_declarations_and_tokens_of_a_model_stay() -> None:
     """A schema of a parameter is no secret, nor is true, null, nor the token of which a logprob tells."""
-    schema = {"type": "object", "properties": {"password": {"type": "string"}, "token": {"type": ["string", "null"]}}}
+    schema = {
+        "type": "object",
+        "properties": {"password": {"type": "string"}, "token": {"type": ["string", "null"]}},
+    }
     probable = {"token": "Hi", "logprob": -1.0, "top_logprobs": [{"token": "Hi", "logprob": -1.0}]}
-    value = {"parameters": schema, "content": [probable], "secret": None, "password": True, "credentials": {}}
+    value = {
+        "parameters": schema,
+        "content": [probable],
+        "secret": None,
+        "password": True,
+        "credentials": {},
+    }
     assert Redaction().value(value) == value
 
 
@@ -261,7 +289,9 @@ def test_more_comes_last_and_sees_every_text() -> None:
         seen.append(text)
         return text.replace("Ada", "somebody")
 
-    assert Redaction(more).value({"Ada": ["Ada", KEY, 5]}) == {"somebody": ["somebody", REDACTED, 5]}
+    assert Redaction(more).value({"Ada": ["Ada", KEY, 5]}) == {
+        "somebody": ["somebody", REDACTED, 5]
+    }
     assert seen == ["Ada", "Ada", REDACTED]
 
 
@@ -304,7 +334,12 @@ def test_hostile_texts_are_read_in_bounded_work(piece: str) -> None:
 def test_v13_what_a_text_labels_is_gone(text: str, secret: str) -> None:
     """Headers, labelled values, bearers, cookies and members of queries are taken out, in prose and in JSON."""
     spelled = text.format(secret)
-    for written in (spelled, f"line\n{spelled}\nnext", json.dumps(spelled), json.dumps({"a": json.dumps([spelled])})):
+    for written in (
+        spelled,
+        f"line\n{spelled}\nnext",
+        json.dumps(spelled),
+        json.dumps({"a": json.dumps([spelled])}),
+    ):
         assert secret not in redacted(written)
 
 

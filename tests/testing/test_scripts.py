@@ -82,7 +82,12 @@ def test_what_was_asked_is_what_it_was_then() -> None:
     """Neither an app that changes its messages, nor one that changes a reply, changes what was served or recorded."""
     step = ok.call(search, query="tea")
     model = ScriptedModel(step, step)
-    request: Any = {"model": "m", "messages": [dict(USER)], "tools": [{"type": "function"}, 5], "stream": True}
+    request: Any = {
+        "model": "m",
+        "messages": [dict(USER)],
+        "tools": [{"type": "function"}, 5],
+        "stream": True,
+    }
     served: Any = model(request)
     served["choices"].clear()
     request["messages"].append({"role": "user", "content": "more"})
@@ -90,14 +95,25 @@ def test_what_was_asked_is_what_it_was_then() -> None:
     again["choices"][0]["message"]["tool_calls"][0]["id"] = "call_1"
     assert again == step.served != served
     first = model.requests[0]
-    assert (first.messages, first.tools, first.stream, first.number) == ([USER], [{"type": "function"}], True, 1)
+    assert (first.messages, first.tools, first.stream, first.number) == (
+        [USER],
+        [{"type": "function"}],
+        True,
+        1,
+    )
 
 
 @pytest.mark.parametrize("body", [{}, {"messages": None, "tools": 5}, {"messages": ["a", 5, None]}])
 def test_odd_requests_are_recorded_too(body: Any) -> None:
     """A request without messages has none, and no prompts."""
     asked = Asked(1, body, None)
-    assert (asked.messages, asked.tools, asked.prompts, asked.correction, asked.stream) == ([], [], [], "", False)
+    assert (asked.messages, asked.tools, asked.prompts, asked.correction, asked.stream) == (
+        [],
+        [],
+        [],
+        "",
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -106,7 +122,17 @@ def test_odd_requests_are_recorded_too(body: Any) -> None:
         ("a", "a"),
         (None, ""),
         (5, ""),
-        ([{"type": "text", "text": "a"}, {"type": "image_url"}, {"text": None}, {"text": "b"}, "c", 5], "a\nb\nc"),
+        (
+            [
+                {"type": "text", "text": "a"},
+                {"type": "image_url"},
+                {"text": None},
+                {"text": "b"},
+                "c",
+                5,
+            ],
+            "a\nb\nc",
+        ),
     ],
 )
 def test_the_text_of_a_turn(content: Any, text: str) -> None:
@@ -121,7 +147,12 @@ def test_a_correction_is_what_the_first_request_did_not_say() -> None:
     reply = {"role": "assistant", "content": "bad"}
     ask(model)
     ask(model, reply, {"role": "user", "content": "again, please"})
-    ask(model, reply, {"role": "tool", "content": [{"type": "text", "text": "no"}]}, {"role": "user", "content": "now"})
+    ask(
+        model,
+        reply,
+        {"role": "tool", "content": [{"type": "text", "text": "no"}]},
+        {"role": "user", "content": "now"},
+    )
     assert [request.correction for request in model.requests] == ["", "again, please", "no\nnow"]
 
 
@@ -145,7 +176,9 @@ def test_an_echo_is_found_as_it_is_and_in_json(word: str, before: str, after: st
 def test_an_echo_is_one_in_any_turn_that_the_app_wrote(role: str, parts: bool) -> None:
     """Every role but the assistant's own is a prompt, in parts or not."""
     text = f"you wrote {CANARY}!"
-    content: Any = [{"type": "text", "text": "you see"}, {"type": "text", "text": text}] if parts else text
+    content: Any = (
+        [{"type": "text", "text": "you see"}, {"type": "text", "text": text}] if parts else text
+    )
     assert echoes_of(CANARY, {"role": role, "content": content}) == [(2, role, "made_up")]
 
 
@@ -163,7 +196,9 @@ def test_what_the_app_said_before_is_its_own() -> None:
 
 def test_an_echo_of_an_earlier_reply_is_named_by_it() -> None:
     """Two faults with words of their own are told apart, however late their words come back."""
-    model = ScriptedModel(invented("alpha", name="first"), invented("beta", name="second"), then=ok.answer())
+    model = ScriptedModel(
+        invented("alpha", name="first"), invented("beta", name="second"), then=ok.answer()
+    )
     ask(model)
     ask(model, {"role": "user", "content": "again"})
     ask(model, {"role": "user", "content": "alpha? beta?"})
@@ -183,7 +218,15 @@ def test_the_message_of_an_echo_holds_no_word_of_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "step", [faults.wrong_type, faults.CATALOGUE["wrong_type"], [ok.answer()], {"choices": []}, "wrong_type", None]
+    "step",
+    [
+        faults.wrong_type,
+        faults.CATALOGUE["wrong_type"],
+        [ok.answer()],
+        {"choices": []},
+        "wrong_type",
+        None,
+    ],
 )
 def test_what_is_no_step_is_refused_at_once(step: Any) -> None:
     """A fault that was not called, a list or a bare completion would only fail when it is served."""
@@ -286,7 +329,9 @@ def ids_of(served: Any) -> list[Any]:
 )
 def test_no_id_is_given_out_twice_in_a_run(make: Any) -> None:
     """Whatever step comes, and though no request quotes an earlier one, each reply has new ids."""
-    model = ScriptedModel(make(search), ok.calls(ok.call(search), ok.call(search)), then=make(search))
+    model = ScriptedModel(
+        make(search), ok.calls(ok.call(search), ok.call(search)), then=make(search)
+    )
     given = [id_ for _ in range(5) for id_ in ids_of(model({"messages": [USER]}))]
     assert len(given) == len(set(given))
 
@@ -295,7 +340,11 @@ def test_streamed_faults_have_new_ids_too() -> None:
     """The ids in the events of a raw response are those of no other reply; within it each stays what it was."""
     model = ScriptedModel(then=faults.stream_calls_share_index(search))
     bodies = [model({"messages": [USER], "stream": True}) for _ in range(2)]
-    ids = [set(re.findall(rb'"id": "(call_[0-9]+)"', body.body)) for body in bodies if isinstance(body, HTTPReply)]
+    ids = [
+        set(re.findall(rb'"id": "(call_[0-9]+)"', body.body))
+        for body in bodies
+        if isinstance(body, HTTPReply)
+    ]
     assert [len(one) for one in ids] == [2, 2]
     assert not ids[0] & ids[1]
 
@@ -325,7 +374,9 @@ def test_a_fault_is_not_served_for_ever() -> None:
     assert (given[4].status, json.loads(given[4].body)["error"]["code"]) == (400, "script_looped")
     assert (model.looped, model.requests[4].step) == (True, None)
     many = ScriptedModel(then=ok.call(search), max_requests=3)
-    assert not [one for one in (many({"messages": [USER]}) for _ in range(9)) if isinstance(one, HTTPReply)]
+    assert not [
+        one for one in (many({"messages": [USER]}) for _ in range(9)) if isinstance(one, HTTPReply)
+    ]
     assert not many.looped
 
 

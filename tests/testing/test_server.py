@@ -16,7 +16,15 @@ import pytest
 from openai import AsyncOpenAI, OpenAI, RateLimitError
 
 from strictreply.testing._server import MAX_BODY_BYTES, LoopbackServer
-from strictreply.testing._wire import HTTPReply, Pause, WireEnding, assistant, completion, error_reply, wire
+from strictreply.testing._wire import (
+    HTTPReply,
+    Pause,
+    WireEnding,
+    assistant,
+    completion,
+    error_reply,
+    wire,
+)
 from strictreply.values._limits import JSONObject
 
 ASK = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
@@ -46,7 +54,9 @@ def connection(server: LoopbackServer) -> Iterator[http.client.HTTPConnection]:
     connected.close()
 
 
-def ask(connection: http.client.HTTPConnection, method: str, path: str, body: object = None) -> tuple[int, Any]:
+def ask(
+    connection: http.client.HTTPConnection, method: str, path: str, body: object = None
+) -> tuple[int, Any]:
     """Send one request and read its JSON."""
     payload = body if isinstance(body, bytes | None) else json.dumps(body).encode()
     connection.request(method, path, body=payload)
@@ -63,7 +73,9 @@ def client_of(server: LoopbackServer) -> OpenAI:
 def test_the_real_client_reads_the_completion(server: LoopbackServer) -> None:
     """The SDK parses what the responder returns, usage included."""
     with client_of(server) as client:
-        answer = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "naïve ✓"}])
+        answer = client.chat.completions.create(
+            model="m", messages=[{"role": "user", "content": "naïve ✓"}]
+        )
         assert answer.choices[0].message.content == "naïve ✓"
         assert answer.usage is not None
         assert answer.usage.total_tokens == 7
@@ -83,7 +95,9 @@ def test_the_async_client_reads_it_too(server: LoopbackServer) -> None:
 
     async def ask_once() -> str | None:
         async with AsyncOpenAI(base_url=server.base_url, api_key="none", max_retries=0) as client:
-            answer = await client.chat.completions.create(model="m", messages=[{"role": "user", "content": "naïve ✓"}])
+            answer = await client.chat.completions.create(
+                model="m", messages=[{"role": "user", "content": "naïve ✓"}]
+            )
             return answer.choices[0].message.content
 
     assert asyncio.run(ask_once()) == "naïve ✓"
@@ -116,7 +130,10 @@ def post(server: LoopbackServer) -> socket.socket:
     """Ask for a completion over a socket of its own."""
     raw = socket.create_connection(("127.0.0.1", server.port), timeout=20)
     body = json.dumps(ASK).encode()
-    raw.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+    raw.sendall(
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b"
+        % (len(body), body)
+    )
     return raw
 
 
@@ -152,7 +169,11 @@ def over_the_wire(reply: HTTPReply, **options: Any) -> bytes:
         HTTPReply(200, JSON_TYPE, (b"{", b'"a"'), WireEnding.CUT, "chunked"),
         HTTPReply(200, JSON_TYPE, (b"{", Pause(0.01), b"}")),
         HTTPReply(parts=(b"\x00\xff garbage\r\n",), framing="raw"),
-        HTTPReply(parts=(b"HTTP/1.1 200 OK\r\n", Pause(0.01), b"\r\n"), framing="raw", ending=WireEnding.CUT),
+        HTTPReply(
+            parts=(b"HTTP/1.1 200 OK\r\n", Pause(0.01), b"\r\n"),
+            framing="raw",
+            ending=WireEnding.CUT,
+        ),
     ],
 )
 def test_the_bytes_on_the_wire(reply: HTTPReply) -> None:
@@ -267,7 +288,9 @@ def test_the_sockets_answer_a_bad_body(connection: http.client.HTTPConnection) -
         ("Transfer-Encoding: chunked", 411),
     ],
 )
-def test_a_body_of_no_known_length_is_not_read(server: LoopbackServer, headers: str, status: int) -> None:
+def test_a_body_of_no_known_length_is_not_read(
+    server: LoopbackServer, headers: str, status: int
+) -> None:
     """Bodies over the cap or of unknown length are refused unread, and the connection ends."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as raw:
         raw.sendall(f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n{headers}\r\n\r\n".encode())
@@ -287,7 +310,9 @@ def test_what_is_no_http_gets_json_too(server: LoopbackServer, line: bytes) -> N
     assert json.loads(answer[answer.index(b"{") :])["error"]["type"] == "invalid_request_error"
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", "", "127.0.0.1.example.org"])  # noqa: S104 - refused
+@pytest.mark.parametrize(
+    "host", ["0.0.0.0", "::", "192.0.2.1", "example.org", "", "127.0.0.1.example.org"]
+)  # noqa: S104 - refused
 def test_only_loopback_is_bound(host: str) -> None:
     """A host that others could reach is a ValueError."""
     with pytest.raises(ValueError, match="loopback"):
@@ -357,7 +382,10 @@ def open_to(server: LoopbackServer) -> None:
     """Wait until a server that another thread opens listens; the test's own time limit bounds it."""
     listening = False
     while not listening:
-        with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", server.port), timeout=20):
+        with (
+            suppress(ConnectionRefusedError),
+            socket.create_connection(("127.0.0.1", server.port), timeout=20),
+        ):
             listening = True
 
 
@@ -380,7 +408,9 @@ def test_many_clients_are_served_at_once(server: LoopbackServer) -> None:
     def one(number: int) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
         body = ASK | {"messages": [{"role": "user", "content": str(number)}]}
-        answers[number] = ask(connection, "POST", "/v1/chat/completions", body)[1]["choices"][0]["message"]["content"]
+        answers[number] = ask(connection, "POST", "/v1/chat/completions", body)[1]["choices"][0][
+            "message"
+        ]["content"]
         connection.close()
 
     threads = [threading.Thread(target=one, args=(number,)) for number in range(16)]

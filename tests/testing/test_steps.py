@@ -11,7 +11,8 @@ from strictreply.testing._steps import CANARY, Fault, Kind, ReplyPlace, Step
 
 
 @pytest.mark.parametrize(
-    ("at", "id_"), [("", "wrong_type"), ("/limit", "wrong_type[/limit]"), ("/a~1b", "wrong_type[/a~1b]")]
+    ("at", "id_"),
+    [("", "wrong_type"), ("/limit", "wrong_type[/limit]"), ("/a~1b", "wrong_type[/a~1b]")],
 )
 def test_a_fault_is_named_by_its_place(at: str, id_: str) -> None:
     """The name alone when the whole is spoiled, else the place beside it."""
@@ -19,7 +20,8 @@ def test_a_fault_is_named_by_its_place(at: str, id_: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "channel"), [("call", "native"), ("union", "text"), ("json", "native"), ("prose", "native")]
+    ("place", "channel"),
+    [("call", "native"), ("union", "text"), ("json", "native"), ("prose", "native")],
 )
 def test_a_place_belongs_to_a_channel(place: ReplyPlace, channel: str) -> None:
     """Only the JSON union is the text channel's."""
@@ -44,5 +46,7 @@ def test_kinds_are_chosen_by_their_words() -> None:
     """A kind is the word that a user writes for it."""
     assert {Kind("args"), Kind("http")} == {Kind.ARGS, Kind.HTTP}
     assert list(Kind) == sorted(Kind, key=list(Kind).index)
-    with pytest.raises(ValueError, match="'argz' is not a kind of fault; the kinds are json, shape"):
+    with pytest.raises(
+        ValueError, match="'argz' is not a kind of fault; the kinds are json, shape"
+    ):
         Kind("argz")

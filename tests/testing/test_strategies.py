@@ -56,7 +56,9 @@ def declared(tool: Tool, place: ReplyPlace) -> Any:
 def test_valid_arguments_are_taken_by_every_reader(tool: Tool) -> None:
     """Our gate takes them, and so does jsonschema, which knows nothing of us."""
     reference = jsonschema.Draft202012Validator(tool.parameters.closed)
-    readable = not isinstance(tool.parameters.closed, bool) and "07" not in tool.parameters.closed.get("$schema", "")
+    readable = not isinstance(
+        tool.parameters.closed, bool
+    ) and "07" not in tool.parameters.closed.get("$schema", "")
 
     @quick
     @given(args=strategies.valid_arguments(tool))
@@ -102,7 +104,9 @@ def test_invalid_replies_are_refused_with_their_code(tool: Tool) -> None:
     check()
 
 
-@pytest.mark.parametrize("kind", [Kind.ARGS, Kind.JSON, Kind.SHAPE, Kind.TOOL, Kind.ENVELOPE, Kind.FINISH])
+@pytest.mark.parametrize(
+    "kind", [Kind.ARGS, Kind.JSON, Kind.SHAPE, Kind.TOOL, Kind.ENVELOPE, Kind.FINISH]
+)
 def test_kinds_choose_what_is_made(kind: Kind) -> None:
     """Only faults of the kinds that were asked for are made."""
 
@@ -124,11 +128,18 @@ def test_whatever_the_schema_values_fit(schema: Any, data: st.DataObject) -> Non
     assert sr.Tool.from_json_schema("t", whole).parameters.check(args) == ()
 
 
-@pytest.mark.parametrize("code", ["args.minimum", "args.required", "args.extra_key", "json.duplicate_key"])
+@pytest.mark.parametrize(
+    "code", ["args.minimum", "args.required", "args.extra_key", "json.duplicate_key"]
+)
 def test_a_fault_shrinks_to_the_smallest(code: str) -> None:
     """The first entry with a property is found, on the smallest arguments and at the first place that it spoils."""
     fault = find(strategies.invalid_replies(search), lambda fault: fault.code == code)
-    ordered = (entry for kind in strategies.REPLY_KINDS for entry in CATALOGUE.values() if entry.kind is kind)
+    ordered = (
+        entry
+        for kind in strategies.REPLY_KINDS
+        for entry in CATALOGUE.values()
+        if entry.kind is kind
+    )
     first = next(made for entry in ordered if entry.code == code for made in entry.all_for(search))
     assert (fault.name, fault.at, fault.served) == (first.name, first.at, first.served)
 
@@ -136,11 +147,18 @@ def test_a_fault_shrinks_to_the_smallest(code: str) -> None:
 def test_arguments_shrink_to_the_example() -> None:
     """The least arguments are those of the schema's example; and with a property, the least that have it."""
     assert find(strategies.valid_arguments(search), lambda _: True) == {"query": "text"}
-    assert find(strategies.valid_arguments(search), lambda args: "limit" in args) == {"query": "text", "limit": 5}
-    assert find(strategies.valid_arguments(search), lambda args: len(args["query"]) > 4) == {"query": "00000"}
+    assert find(strategies.valid_arguments(search), lambda args: "limit" in args) == {
+        "query": "text",
+        "limit": 5,
+    }
+    assert find(strategies.valid_arguments(search), lambda args: len(args["query"]) > 4) == {
+        "query": "00000"
+    }
 
 
-@pytest.mark.parametrize("name", ["Booking", "tree", "translate", "order", "addresses", "plot", "deliver"])
+@pytest.mark.parametrize(
+    "name", ["Booking", "tree", "translate", "order", "addresses", "plot", "deliver"]
+)
 def test_more_than_examples_is_made(name: str) -> None:
     """Values are generated also where a schema recurs, composes and asks for formats."""
     examples = list(strategies._examples(Target.of(TOOLS[name])))
@@ -172,13 +190,18 @@ def test_faults_are_steps_of_a_script() -> None:
     """A drawn fault can be served: a wrapped client is corrected once and then takes the good reply."""
 
     @quick
-    @given(bad=strategies.invalid_replies(search, kinds=[Kind.ARGS]), good=strategies.valid_replies(search))
+    @given(
+        bad=strategies.invalid_replies(search, kinds=[Kind.ARGS]),
+        good=strategies.valid_replies(search),
+    )
     def check(bad: Fault, good: Any) -> None:
         """Play one script."""
         model = ScriptedModel(bad, good)
         for step in (bad, good):
             served = json.dumps(model({"messages": []}))
-            assert re.sub(CALL_ID, "call_1", served) == re.sub(CALL_ID, "call_1", json.dumps(step.served))
+            assert re.sub(CALL_ID, "call_1", served) == re.sub(
+                CALL_ID, "call_1", json.dumps(step.served)
+            )
         model.assert_spent()
 
     check()
@@ -198,7 +221,9 @@ def test_without_hypothesis_the_import_says_what_to_install() -> None:
         "try:\n    import strictreply.testing.strategies\n"
         "except ImportError as error:\n    print(error)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert "pip install 'strictreply[testing]'" in done.stdout
 
 

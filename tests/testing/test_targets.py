@@ -39,15 +39,40 @@ class Shop:
         """Find something."""
 
 
-weather = sr.Tool.from_json_schema("weather", {"type": "object", "properties": {"city": {"type": "string"}}})
+weather = sr.Tool.from_json_schema(
+    "weather", {"type": "object", "properties": {"city": {"type": "string"}}}
+)
 named_otherwise = sr.Tool.from_json_schema("get-weather", {"type": "object", "properties": {}})
-as_written = sr.Tool.from_json_schema("open", {"type": "object"}, extra="schema", formats="annotate")
-known = {"type": "function", "function": {"name": "known", "parameters": {"type": "object", "properties": {}}}}
+as_written = sr.Tool.from_json_schema(
+    "open", {"type": "object"}, extra="schema", formats="annotate"
+)
+known = {
+    "type": "function",
+    "function": {"name": "known", "parameters": {"type": "object", "properties": {}}},
+}
 MCP = {"name": "mcp", "inputSchema": {"type": "object", "properties": {"a": {"type": "integer"}}}}
 LISTED = [{**known}, {**known, "function": {"name": "unknown", "parameters": {"type": "object"}}}]
 MAPPED = {"lamp": {"name": "lamp", "inputSchema": {"type": "object"}}}
-TOOLS = [search, decorated, Refund, Refund.Line, weather, named_otherwise, as_written, known, MCP, Shop().find]
-ANSWERS = [Refund, list[int], int | None, Literal["a", "b"], {"type": "object", "properties": {}}, Refund.Line]
+TOOLS = [
+    search,
+    decorated,
+    Refund,
+    Refund.Line,
+    weather,
+    named_otherwise,
+    as_written,
+    known,
+    MCP,
+    Shop().find,
+]
+ANSWERS = [
+    Refund,
+    list[int],
+    int | None,
+    Literal["a", "b"],
+    {"type": "object", "properties": {}},
+    Refund.Line,
+]
 
 
 def schema_of(tool: Any) -> Any:
@@ -72,7 +97,11 @@ def test_the_gate_of_an_answer_takes_its_clean_reply(answer: object) -> None:
     """A structured answer is judged by its own schema, and its codes say that it is one."""
     target = Target.of(answer, place="json")
     assert isinstance(target.contract.check(target.clean), sr.Valid)
-    assert (target.name, target.code("args.type"), target.code("json.syntax")) == ("", "answer.type", "json.syntax")
+    assert (target.name, target.code("args.type"), target.code("json.syntax")) == (
+        "",
+        "answer.type",
+        "json.syntax",
+    )
 
 
 def test_without_a_tool_a_reply_is_prose() -> None:
@@ -100,13 +129,28 @@ def test_an_answer_is_spelled_as_python_that_works(answer: object) -> None:
 
 def test_a_name_is_used_only_where_it_is_one() -> None:
     """A Tool or a definition is spelled by the variable of a module that holds that very object, else written out."""
-    named = {"search": search, "decorated": decorated, "Refund": Refund, "Refund.Line": Refund.Line, "weather": weather}
-    named |= {"known": known, "named_otherwise": named_otherwise, "MCP": MCP, "LISTED[1]": LISTED[1]}
+    named = {
+        "search": search,
+        "decorated": decorated,
+        "Refund": Refund,
+        "Refund.Line": Refund.Line,
+        "weather": weather,
+    }
+    named |= {
+        "known": known,
+        "named_otherwise": named_otherwise,
+        "MCP": MCP,
+        "LISTED[1]": LISTED[1],
+    }
     named |= {"MAPPED['lamp']": MAPPED["lamp"]}
     assert {name: spelled(tool) for name, tool in named.items()} == {name: name for name in named}
-    local = sr.Tool.from_json_schema("weather", {"type": "object", "properties": {"city": {"type": "string"}}})
+    local = sr.Tool.from_json_schema(
+        "weather", {"type": "object", "properties": {"city": {"type": "string"}}}
+    )
     assert ast.literal_eval(spelled(local)) == local.held_to("schema", "assert").definition
-    open_one = sr.Tool.from_json_schema("open", {"type": "object"}, extra="schema", formats="annotate")
+    open_one = sr.Tool.from_json_schema(
+        "open", {"type": "object"}, extra="schema", formats="annotate"
+    )
     assert spelled(open_one).startswith("Tool.from_openai({")
 
     class Local(BaseModel):
@@ -148,14 +192,21 @@ def test_keywords_are_spelled_as_python_takes_them() -> None:
 def test_given_arguments_are_part_of_the_spelling() -> None:
     """An example is made again by itself, given arguments are not."""
     assert Target.of(search).call() == "search"
-    assert Target.of(search, args={"query": "x"}).call("'/query'") == "search, '/query', args={'query': 'x'}"
+    assert (
+        Target.of(search, args={"query": "x"}).call("'/query'")
+        == "search, '/query', args={'query': 'x'}"
+    )
     assert Target.of(search, place="union").call(place=True) == "search, place='union'"
     assert Target.of(args="Hi").call(place=True) == "args='Hi'"
 
 
 def test_a_schema_without_an_example_asks_for_arguments() -> None:
     """A pattern that no sample fits needs an example of the user's."""
-    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^[q]{7}z$"}}, "required": ["a"]}
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string", "pattern": "^[q]{7}z$"}},
+        "required": ["a"],
+    }
     tool = sr.Tool.from_json_schema("hard", schema)
     with pytest.raises(ValueError, match="args="):
         Target.of(tool)

@@ -74,7 +74,9 @@ def test_hypothesis_of_the_page_runs(suite: pytest.Pytester) -> None:
     suite.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize("name", sorted(set(re.findall(r"\b(?:faults|ok|mounting|strategies)\.(\w+)", PAGE)) - {"md"}))
+@pytest.mark.parametrize(
+    "name", sorted(set(re.findall(r"\b(?:faults|ok|mounting|strategies)\.(\w+)", PAGE)) - {"md"})
+)
 def test_every_name_of_the_page_exists(name: str) -> None:
     """Nothing is promised that is not there."""
     from strictreply.testing import faults, mounting, ok, strategies  # noqa: PLC0415 - only this test needs them all

@@ -36,9 +36,23 @@ from strictreply.testing.unreliable import (
 )
 
 DOCUMENTS = {tool.__name__: Tool.of(tool).parameters.source for tool in SCENARIO.tools}
-TOOLS = [{"type": "function", "function": {"name": name, "parameters": each}} for name, each in DOCUMENTS.items()]
+TOOLS = [
+    {"type": "function", "function": {"name": name, "parameters": each}}
+    for name, each in DOCUMENTS.items()
+]
 SCHEMAS = {name: Schema.compile(document) for name, document in DOCUMENTS.items()}
-WORDS = ["type", "function", "name", "arguments", "parameters", "id", "text", "json_schema", "schema", "allowed_tools"]
+WORDS = [
+    "type",
+    "function",
+    "name",
+    "arguments",
+    "parameters",
+    "id",
+    "text",
+    "json_schema",
+    "schema",
+    "allowed_tools",
+]
 WEATHER = SCENARIO.questions[0]
 PARIS_AND_TOKYO = SCENARIO.questions[4]
 POLICY = SCENARIO.questions[9]
@@ -53,7 +67,10 @@ UNION = {
         {"type": "object", "properties": {"answer": {"type": "string", "minLength": 1}}},
     ]
 }
-INSTRUCTIONS = {"role": "system", "content": f"Reply with exactly one JSON object:\n{json.dumps(UNION)}"}
+INSTRUCTIONS = {
+    "role": "system",
+    "content": f"Reply with exactly one JSON object:\n{json.dumps(UNION)}",
+}
 
 
 def user(text: str) -> dict[str, Any]:
@@ -103,14 +120,19 @@ def faults_of(choice: dict[str, Any]) -> list[str]:
         if name not in SCHEMAS:
             lines.append(f"- {at}/name: no such tool")
         else:
-            lines += [f"- {i.path}: {i.message}" for i in SCHEMAS[name].check(value, at=f"{at}/arguments")]
+            lines += [
+                f"- {i.path}: {i.message}" for i in SCHEMAS[name].check(value, at=f"{at}/arguments")
+            ]
     return lines
 
 
 def corrected(choice: dict[str, Any], correction: str) -> list[dict[str, Any]]:
     """Replay a reply with a correction to its one call, as a tool turn."""
     message = choice["message"]
-    return [message, {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": correction}]
+    return [
+        message,
+        {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": correction},
+    ]
 
 
 @pytest.mark.parametrize("question", SCENARIO.questions, ids=lambda question: question.text)
@@ -137,7 +159,9 @@ def test_seed_and_conversation_decide() -> None:
     """Two models of one seed agree on every response; another seed differs somewhere."""
     first, same, other = (UnreliableModel(SCENARIO, seed=seed) for seed in (3, 3, 4))
     requests = [native(question) for question in SCENARIO.questions]
-    assert [first(request) for request in requests] == [same(request) for request in reversed(requests)][::-1]
+    assert [first(request) for request in requests] == [
+        same(request) for request in reversed(requests)
+    ][::-1]
     assert [first(request) for request in requests] != [other(request) for request in requests]
 
 
@@ -160,7 +184,8 @@ def test_a_rate_is_a_share(rate: float) -> None:
 def test_first_replies_fail_at_the_rate(rate: float) -> None:
     """Over 2,000 seeds the share of faulty first replies is the rate."""
     failed = sum(
-        called(reply(UnreliableModel(SCENARIO, seed=seed, failure_rate=rate), native(WEATHER))) != right(WEATHER)
+        called(reply(UnreliableModel(SCENARIO, seed=seed, failure_rate=rate), native(WEATHER)))
+        != right(WEATHER)
         for seed in range(2_000)
     )
     assert failed / 2_000 == pytest.approx(rate, abs=0.04)
@@ -168,7 +193,11 @@ def test_first_replies_fail_at_the_rate(rate: float) -> None:
 
 def kind_of(drafts: Mapping[str, tuple[Draft, ...]], draft: Draft) -> str:
     """Return which fault of the catalogue wrote a draft; more than one may write the same text."""
-    return next(name for name, made in drafts.items() if any((one, one.cut) == (draft, draft.cut) for one in made))
+    return next(
+        name
+        for name, made in drafts.items()
+        if any((one, one.cut) == (draft, draft.cut) for one in made)
+    )
 
 
 def written(choice: dict[str, Any]) -> Draft:
@@ -184,7 +213,9 @@ def assert_shares(place: ReplyPlace, choices: Iterable[dict[str, Any]]) -> None:
     drafts = {name: made for name in shares if (made := spoiled_drafts(target, name))}
     kinds = Counter(kind_of(drafts, written(choice)) for choice in choices)
     total = sum(shares[name] for name in drafts)
-    assert {name for name in drafts if abs(kinds[name] / 2_000 - shares[name] / total) > 0.03} == set()
+    assert {
+        name for name in drafts if abs(kinds[name] / 2_000 - shares[name] / total) > 0.03
+    } == set()
     assert set(shares) - set(drafts) <= {"boolean_as_text", "array_as_comma_list"}
 
 
@@ -240,7 +271,9 @@ def test_exact_corrections_mend() -> None:
 def test_the_hopeless_question_is_never_mended() -> None:
     """However exact the correction, the same mistake comes back."""
     for seed in range(20):
-        assert asks_until_valid(UnreliableModel(SCENARIO, seed=seed, failure_rate=0.01), HOPELESS) == 6
+        assert (
+            asks_until_valid(UnreliableModel(SCENARIO, seed=seed, failure_rate=0.01), HOPELESS) == 6
+        )
 
 
 @pytest.mark.parametrize(
@@ -269,8 +302,13 @@ def scoped(question: Question, choice: dict[str, Any], wrong: int) -> dict[str, 
     """Ask again for one call of a reply, as the product does: its tool alone, forced; the siblings kept."""
     calls = choice["message"]["tool_calls"]
     tool = calls[wrong]["function"]["name"]
-    lines = [line.replace(f"/tool_calls/{wrong}/function/arguments", "") for line in faults_of(choice)]
-    turns = [{"role": "tool", "tool_call_id": call["id"], "content": "Valid, and kept as it is."} for call in calls]
+    lines = [
+        line.replace(f"/tool_calls/{wrong}/function/arguments", "") for line in faults_of(choice)
+    ]
+    turns = [
+        {"role": "tool", "tool_call_id": call["id"], "content": "Valid, and kept as it is."}
+        for call in calls
+    ]
     turns[wrong]["content"] = "\n".join(["Not valid.", *lines])
     narrowed = [document for document in TOOLS if document["function"]["name"] == tool]  # type: ignore[index]
     forced = {"type": "function", "function": {"name": tool}}
@@ -324,7 +362,9 @@ def test_text_corrections_mend() -> None:
         correction = "- not valid JSON at line 1 column 1"
         if is_json(said["content"]):
             correction = "- /args/days: must be an integer"
-        again = reply(model, text(WEATHER, said, user(f"Not valid.\n{correction}")))["message"]["content"]
+        again = reply(model, text(WEATHER, said, user(f"Not valid.\n{correction}")))["message"][
+            "content"
+        ]
         assert again != said["content"]
 
 
@@ -360,7 +400,9 @@ def test_without_parallel_calls_one_follows_the_other() -> None:
     model = UnreliableModel(SCENARIO, failure_rate=0)
     first = reply(model, native(PARIS_AND_TOKYO, parallel_tool_calls=False))
     assert called(first) == right(PARIS_AND_TOKYO)[:1]
-    second = reply(model, native(PARIS_AND_TOKYO, *corrected(first, "14 degrees"), parallel_tool_calls=False))
+    second = reply(
+        model, native(PARIS_AND_TOKYO, *corrected(first, "14 degrees"), parallel_tool_calls=False)
+    )
     assert called(second) == right(PARIS_AND_TOKYO)[1:]
 
 
@@ -377,7 +419,10 @@ def test_results_of_a_mended_call_end_the_loop_too() -> None:
     """A call that says what is right is right, whatever the order and spacing of its JSON."""
     model = UnreliableModel(SCENARIO, failure_rate=0)
     args = dict(reversed(WEATHER.calls[0].args.items()))
-    said = {"role": "assistant", "content": json.dumps({"args": args, "tool": "get_weather"}, indent=1)}
+    said = {
+        "role": "assistant",
+        "content": json.dumps({"args": args, "tool": "get_weather"}, indent=1),
+    }
     assert "4 degrees" in reply(model, text(WEATHER, said, user("4 degrees")))["message"]["content"]
 
 
@@ -385,7 +430,9 @@ def test_a_result_may_look_like_a_list_of_paths() -> None:
     """The result of a right call is a result, even when its lines begin with slashes."""
     model = UnreliableModel(SCENARIO, failure_rate=0)
     choice = reply(model, native(WEATHER))
-    answer = reply(model, native(WEATHER, *corrected(choice, "/etc/hosts: 1 KB\n- /etc/passwd: 2 KB")))
+    answer = reply(
+        model, native(WEATHER, *corrected(choice, "/etc/hosts: 1 KB\n- /etc/passwd: 2 KB"))
+    )
     assert answer["finish_reason"] == "stop"
 
 
@@ -395,9 +442,15 @@ def test_tool_choice_is_honoured() -> None:
     named = {"type": "function", "function": {"name": "create_refund"}}
     allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": TOOLS[1:2]}}
     assert called(reply(model, native(WEATHER, tool_choice="none"))) == []
-    assert [name for name, _ in called(reply(model, native(POLICY, tool_choice="required")))] == ["search_products"]
-    assert [name for name, _ in called(reply(model, native(WEATHER, tool_choice=named)))] == ["create_refund"]
-    assert [name for name, _ in called(reply(model, native(POLICY, tool_choice=allowed)))] == ["get_weather"]
+    assert [name for name, _ in called(reply(model, native(POLICY, tool_choice="required")))] == [
+        "search_products"
+    ]
+    assert [name for name, _ in called(reply(model, native(WEATHER, tool_choice=named)))] == [
+        "create_refund"
+    ]
+    assert [name for name, _ in called(reply(model, native(POLICY, tool_choice=allowed)))] == [
+        "get_weather"
+    ]
 
 
 def test_a_strange_question_calls_the_first_tool() -> None:
@@ -414,7 +467,10 @@ def test_a_strange_question_calls_the_first_tool() -> None:
     assert name == "mine"
     assert Schema.compile(parameters).check(json.loads(arguments)) == ()
     turns = [user("anything"), *corrected(choice, "done")]
-    assert "done" in reply(model, {"model": "m", "messages": turns, "tools": tools})["message"]["content"]
+    assert (
+        "done"
+        in reply(model, {"model": "m", "messages": turns, "tools": tools})["message"]["content"]
+    )
 
 
 def test_a_strange_question_without_tools_is_answered() -> None:
@@ -429,16 +485,25 @@ def test_a_strange_question_without_tools_is_answered() -> None:
 def test_structured_answers_are_known_by_their_schema() -> None:
     """``response_format`` gets the scenario's JSON for a schema it knows, else an example that fits."""
     model = UnreliableModel(SCENARIO, failure_rate=0)
-    for name, document in (("OrderSummary", OrderSummary.model_json_schema()), ("other", DOCUMENTS["get_weather"])):
+    for name, document in (
+        ("OrderSummary", OrderSummary.model_json_schema()),
+        ("other", DOCUMENTS["get_weather"]),
+    ):
         wanted = {"type": "json_schema", "json_schema": {"name": name, "schema": document}}
-        content = json.loads(reply(model, native(SUMMARY, response_format=wanted))["message"]["content"])
+        content = json.loads(
+            reply(model, native(SUMMARY, response_format=wanted))["message"]["content"]
+        )
         assert Schema.compile(document).check(content) == ()
         assert (content == SUMMARY.structured["OrderSummary"]) == (name == "OrderSummary")
 
 
 def test_final_answer_is_called_where_it_is_a_tool() -> None:
     """With a tool ``final_answer`` the answer is a call of it."""
-    parameters = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
+    parameters = {
+        "type": "object",
+        "properties": {"answer": {"type": "string"}},
+        "required": ["answer"],
+    }
     final = {"type": "function", "function": {"name": "final_answer", "parameters": parameters}}
     model = UnreliableModel(SCENARIO, failure_rate=0)
     choice = reply(model, native(POLICY, tools=[*TOOLS, final], tool_choice="required"))
@@ -454,7 +519,11 @@ def test_final_answer_is_called_where_it_is_a_tool() -> None:
         {"tool_choice": {"type": "function", "function": {"name": "nothing"}}},
         {"tool_choice": "sometimes"},
         {"tool_choice": 5},
-        {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "strnig"}}}]},
+        {
+            "tools": [
+                {"type": "function", "function": {"name": "f", "parameters": {"type": "strnig"}}}
+            ]
+        },
     ],
 )
 def test_a_request_that_is_none_gets_a_400(options: dict[str, Any]) -> None:
@@ -466,8 +535,15 @@ def test_a_request_that_is_none_gets_a_400(options: dict[str, Any]) -> None:
 
 
 JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.sampled_from(["auto", "f", "- /a: must"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS) | st.text(max_size=3), inner),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=8)
+    | st.sampled_from(["auto", "f", "- /a: must"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(WORDS) | st.text(max_size=3), inner)
+    ),
     max_leaves=12,
 )
 TURNS = st.fixed_dictionaries(
@@ -479,13 +555,20 @@ TURNS = st.fixed_dictionaries(
 @given(
     messages=st.lists(TURNS, min_size=1, max_size=5),
     options=st.dictionaries(
-        st.sampled_from(["tools", "tool_choice", "response_format", "max_tokens", "parallel_tool_calls"]), JSON_VALUES
+        st.sampled_from(
+            ["tools", "tool_choice", "response_format", "max_tokens", "parallel_tool_calls"]
+        ),
+        JSON_VALUES,
     ),
     well_formed=st.booleans(),
 )
-def test_any_request_gets_a_response(messages: list[Any], options: dict[str, Any], well_formed: bool) -> None:
+def test_any_request_gets_a_response(
+    messages: list[Any], options: dict[str, Any], well_formed: bool
+) -> None:
     """The model answers any JSON with a completion or a 400; it never raises."""
-    request = {"model": "m", "messages": messages} | options | ({"tools": TOOLS} if well_formed else {})
+    request = (
+        {"model": "m", "messages": messages} | options | ({"tools": TOOLS} if well_formed else {})
+    )
     response = UnreliableModel(SCENARIO, failure_rate=1)(request)
     if isinstance(response, HTTPReply):
         assert response.status == 400
@@ -503,7 +586,10 @@ def test_the_real_client_talks_to_the_model() -> None:
             answer = client.chat.completions.create(**native(question))
             assert answer.choices[0].message.tool_calls or answer.choices[0].message.content
             assert answer.usage is not None
-            assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
+            assert (
+                answer.usage.total_tokens
+                == answer.usage.prompt_tokens + answer.usage.completion_tokens
+            )
 
 
 ARGS: dict[str, Any] = {"kind": "late", "count": 3, "ratio": 0.5, "sure": True, "names": ["a", "b"]}
@@ -546,7 +632,9 @@ def test_every_fault_is_one(place: ReplyPlace) -> None:
             assert wanted.schema.check(args) or draft.tool != clean_draft(wanted).tool
 
 
-@pytest.mark.parametrize("fault", ["commentary_key", "missing_required", "number_as_text", "array_for_scalar"])
+@pytest.mark.parametrize(
+    "fault", ["commentary_key", "missing_required", "number_as_text", "array_for_scalar"]
+)
 def test_what_the_schema_admits_is_no_fault(fault: str) -> None:
     """Against a schema that takes everything no fault of the arguments can be made."""
     assert spoiled_drafts(aimed(OPEN), fault) == ()
@@ -618,10 +706,17 @@ def test_tools_are_read_natively() -> None:
         ({"parallel_tool_calls": False}, "auto", ["f", "g"], False),
         ({"tool_choice": "required"}, "required", ["f", "g"], True),
         ({"tool_choice": {"type": "function", "function": {"name": "g"}}}, "g", ["g"], False),
-        ({"tool_choice": {"type": "allowed_tools", "allowed_tools": {"tools": TWO_TOOLS[1:]}}}, "auto", ["g"], True),
+        (
+            {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"tools": TWO_TOOLS[1:]}}},
+            "auto",
+            ["g"],
+            True,
+        ),
     ],
 )
-def test_choices_are_read(request_: dict[str, Any], choice: str, names: list[str], parallel: bool) -> None:
+def test_choices_are_read(
+    request_: dict[str, Any], choice: str, names: list[str], parallel: bool
+) -> None:
     """Every spelling of ``tool_choice`` comes out as a word or a name."""
     demands = read(tools=TWO_TOOLS, **request_)
     assert (demands.choice, list(demands.tools), demands.parallel) == (choice, names, parallel)
@@ -636,7 +731,9 @@ def test_without_tools_none_is_called() -> None:
     ("forms", "choice", "names"),
     [([CALL, ANSWER], "auto", ["f"]), ([CALL], "required", ["f"]), ([ANSWER], "none", [])],
 )
-def test_the_union_is_read_from_the_instructions(forms: list[Any], choice: str, names: list[str]) -> None:
+def test_the_union_is_read_from_the_instructions(
+    forms: list[Any], choice: str, names: list[str]
+) -> None:
     """The JSON Schema of the text channel says which tools and answers there are."""
     demands = read(system=f"Be kind.\nReply with JSON.\n{json.dumps({'anyOf': forms})}")
     assert (demands.place, demands.choice, list(demands.tools)) == ("union", choice, names)

@@ -45,7 +45,9 @@ def test_the_async_sdk_retries_at_once() -> None:
     """The async SDK obeys none either."""
     server = Server(status(429, **{"retry-after": "59"}), completion("hello"))
     with no_backoff():
-        asyncio.run(server.async_client(max_retries=1).chat.completions.create(model="m", messages=USER))
+        asyncio.run(
+            server.async_client(max_retries=1).chat.completions.create(model="m", messages=USER)
+        )
     assert len(server.requests) == 2
 
 

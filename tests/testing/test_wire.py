@@ -31,9 +31,15 @@ from strictreply.values._limits import JSONObject
 
 @pytest.mark.parametrize(
     ("message", "reason"),
-    [(assistant("hi"), "stop"), (assistant(None, [native_call("f", "{}")]), "tool_calls"), ({}, "stop")],
+    [
+        (assistant("hi"), "stop"),
+        (assistant(None, [native_call("f", "{}")]), "tool_calls"),
+        ({}, "stop"),
+    ],
 )
-def test_the_usual_finish_reason_follows_from_the_message(message: dict[str, object], reason: str) -> None:
+def test_the_usual_finish_reason_follows_from_the_message(
+    message: dict[str, object], reason: str
+) -> None:
     """A message with calls ends for them, any other stops; one that is given stays."""
     assert completion(message)["choices"][0]["finish_reason"] == reason
     assert completion(message, finish_reason="length")["choices"][0]["finish_reason"] == "length"
@@ -41,7 +47,9 @@ def test_the_usual_finish_reason_follows_from_the_message(message: dict[str, obj
 
 def test_a_completion_is_what_the_sdk_calls_one() -> None:
     """The SDK's strict model takes it, and the tokens add up."""
-    parsed = ChatCompletion.model_validate(completion(assistant(None, [native_call("f", "{}")]), usage=(3, 4)))
+    parsed = ChatCompletion.model_validate(
+        completion(assistant(None, [native_call("f", "{}")]), usage=(3, 4))
+    )
     assert parsed.usage is not None
     assert parsed.usage.total_tokens == 7
 
@@ -54,10 +62,15 @@ def test_a_message_names_calls_only_when_there_are_any() -> None:
 
 def test_an_error_is_openais() -> None:
     """The body of an error has its four members, the response its status and headers."""
-    error = error_reply(429, "slow down", kind="rate_limit_error", code="slow", headers={"Retry-After": "7"})
+    error = error_reply(
+        429, "slow down", kind="rate_limit_error", code="slow", headers={"Retry-After": "7"}
+    )
     wanted = {"message": "slow down", "type": "rate_limit_error", "param": None, "code": "slow"}
     assert json.loads(error.body) == {"error": wanted}
-    assert (error.status, error.headers) == (429, {"Content-Type": "application/json", "Retry-After": "7"})
+    assert (error.status, error.headers) == (
+        429,
+        {"Content-Type": "application/json", "Retry-After": "7"},
+    )
 
 
 def test_a_body_is_its_parts_without_the_pauses() -> None:
@@ -109,9 +122,17 @@ def test_a_response_passes(stream: bool) -> None:
 @pytest.mark.parametrize(
     ("reply", "options", "wanted"),
     [
-        (HTTPReply(200, {}, (b"ab", b"c")), {}, [b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", b"ab", b"c"]),
+        (
+            HTTPReply(200, {}, (b"ab", b"c")),
+            {},
+            [b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", b"ab", b"c"],
+        ),
         (HTTPReply(200), {}, [b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"]),
-        (HTTPReply(200), {"close": True}, [b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"]),
+        (
+            HTTPReply(200),
+            {"close": True},
+            [b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"],
+        ),
         (
             HTTPReply(200, {"connection": "x"}),
             {"close": True},
@@ -119,7 +140,11 @@ def test_a_response_passes(stream: bool) -> None:
         ),
         (HTTPReply(529, {"A": "b"}), {}, [b"HTTP/1.1 529 \r\nA: b\r\nContent-Length: 0\r\n\r\n"]),
         (HTTPReply(204, {}, (b"x",)), {}, [b"HTTP/1.1 204 No Content\r\n\r\n"]),
-        (HTTPReply(200, {}, (b"ab",)), {"bodiless": True}, [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"]),
+        (
+            HTTPReply(200, {}, (b"ab",)),
+            {"bodiless": True},
+            [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"],
+        ),
         (
             HTTPReply(200, {"content-length": "9"}, (b"ab",)),
             {},
@@ -146,12 +171,22 @@ def test_a_response_passes(stream: bool) -> None:
                 *[b"2\r\nbc\r\n"] * 4,
             ],
         ),
-        (HTTPReply(404, {"A": "b"}, (b"raw", Pause(1)), framing="raw"), {"close": True}, [b"raw", Pause(1)]),
+        (
+            HTTPReply(404, {"A": "b"}, (b"raw", Pause(1)), framing="raw"),
+            {"close": True},
+            [b"raw", Pause(1)],
+        ),
         (HTTPReply(204, {}, (b"r",), framing="raw", endless=True), {"most": 2}, [b"r", b"r", b"r"]),
-        (HTTPReply(200, endless=True), {}, [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"]),
+        (
+            HTTPReply(200, endless=True),
+            {},
+            [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"],
+        ),
     ],
 )
-def test_the_bytes_of_a_response(reply: HTTPReply, options: dict[str, Any], wanted: list[bytes | Pause]) -> None:
+def test_the_bytes_of_a_response(
+    reply: HTTPReply, options: dict[str, Any], wanted: list[bytes | Pause]
+) -> None:
     """Status line, headers, body and framing, and nothing that the reply does not say."""
     assert sent(reply, **options) == wanted
 
@@ -167,7 +202,12 @@ def test_a_response_that_ends_early_can_be_seen_to(ending: WireEnding) -> None:
 @pytest.mark.parametrize("ending", CUT_SHORT)
 def test_an_ending_that_is_given_follows(ending: WireEnding) -> None:
     """Whatever the framing, a reply ends as it says."""
-    for reply in (HTTPReply(), HTTPReply(framing="raw"), HTTPReply(framing="chunked"), HTTPReply(endless=True)):
+    for reply in (
+        HTTPReply(),
+        HTTPReply(framing="raw"),
+        HTTPReply(framing="chunked"),
+        HTTPReply(endless=True),
+    ):
         assert ending_of(HTTPReply(200, {}, (), ending, reply.framing, reply.endless)) is ending
 
 
@@ -180,7 +220,9 @@ def test_an_ending_that_is_given_follows(ending: WireEnding) -> None:
         (HTTPReply(endless=True), WireEnding.CUT),
     ],
 )
-def test_a_whole_response_leaves_the_connection_open_if_it_can(reply: HTTPReply, ending: WireEnding) -> None:
+def test_a_whole_response_leaves_the_connection_open_if_it_can(
+    reply: HTTPReply, ending: WireEnding
+) -> None:
     """Of a raw or an endless one only the connection's end tells that it is over."""
     assert ending_of(reply) is ending
 
@@ -229,7 +271,13 @@ def asked(method: str, target: str, body: object = ASK) -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1/chat/completions", "/chat/completions", "/openai/deployments/m/chat/completions/", "/api/v1/models"]
+    "path",
+    [
+        "/v1/chat/completions",
+        "/chat/completions",
+        "/openai/deployments/m/chat/completions/",
+        "/api/v1/models",
+    ],
 )
 def test_any_prefix_will_do(path: str) -> None:
     """The API is found wherever a base URL puts it, with or without a query."""
@@ -309,7 +357,9 @@ def test_a_good_body_is_read() -> None:
 
 def test_streams_are_served() -> None:
     """``stream`` gives the same answer as events."""
-    streamed = respond(answer, "POST", "/v1/chat/completions", json.dumps(ASK | {"stream": True}).encode())
+    streamed = respond(
+        answer, "POST", "/v1/chat/completions", json.dumps(ASK | {"stream": True}).encode()
+    )
     assert streamed.headers["Content-Type"].startswith("text/event-stream")
     assert b'"content": "h"' in streamed.body
 
@@ -331,4 +381,6 @@ def test_a_request_that_cannot_be_translated_has_a_response() -> None:
     """Texts that are none, in a request of the Responses API, never raise out of a server's thread or a transport."""
     item = {"role": "user", "content": [{"type": "input_text", "text": 5}]}
     body = json.dumps({"model": "m", "input": [item]}).encode()
-    assert respond(lambda _: completion(assistant("hi")), "POST", "/v1/responses", body).status == 500
+    assert (
+        respond(lambda _: completion(assistant("hi")), "POST", "/v1/responses", body).status == 500
+    )

@@ -43,7 +43,9 @@ class Position:
     longitude: Annotated[float, Field(ge=-180, lt=180)]
 
 
-async def forecast(position: Position, unit: Unit = Unit.CELSIUS, hourly: bool = False) -> dict[str, float]:
+async def forecast(
+    position: Position, unit: Unit = Unit.CELSIUS, hourly: bool = False
+) -> dict[str, float]:
     """Forecast the weather at a place."""
     return {f"{position.latitude} {unit} {hourly}": 21.0}
 
@@ -317,11 +319,21 @@ FILTER = sr.Tool.from_json_schema(
         "properties": {
             "range": {
                 "anyOf": [
-                    {"type": "object", "properties": {"from": {"type": "integer"}}, "required": ["from"]},
-                    {"type": "object", "properties": {"to": {"type": "integer"}}, "required": ["to"]},
+                    {
+                        "type": "object",
+                        "properties": {"from": {"type": "integer"}},
+                        "required": ["from"],
+                    },
+                    {
+                        "type": "object",
+                        "properties": {"to": {"type": "integer"}},
+                        "required": ["to"],
+                    },
                 ]
             },
-            "step": {"oneOf": [{"type": "integer", "minimum": 1}, {"type": "integer", "minimum": 5}]},
+            "step": {
+                "oneOf": [{"type": "integer", "minimum": 1}, {"type": "integer", "minimum": 5}]
+            },
             "field": {"type": "string", "not": {"enum": ["password", "secret"]}},
             "value": {"type": ["string", "integer"], "minLength": 2, "maximum": 9},
         },
@@ -353,14 +365,21 @@ ORDER = sr.Tool.from_json_schema(
         "type": "object",
         "allOf": [
             {"$ref": "#/$defs/priced"},
-            {"properties": {"items": {"type": "array", "items": {"$ref": "#/$defs/item"}, "minItems": 1}}},
+            {
+                "properties": {
+                    "items": {"type": "array", "items": {"$ref": "#/$defs/item"}, "minItems": 1}
+                }
+            },
         ],
         "required": ["items", "currency"],
         "$defs": {
             "priced": {"properties": {"currency": {"type": "string", "enum": ["EUR", "USD"]}}},
             "item": {
                 "type": "object",
-                "properties": {"sku": {"type": "string"}, "count": {"type": "integer", "minimum": 1}},
+                "properties": {
+                    "sku": {"type": "string"},
+                    "count": {"type": "integer", "minimum": 1},
+                },
                 "required": ["sku"],
                 "not": {"required": ["sku", "gift"]},
             },

@@ -48,7 +48,9 @@ class Attached:
 def needs(module: str) -> None:
     """Skip where a recorder is not installed; in its own lane it must be."""
     if LANE not in os.environ:
-        pytest.importorskip(module, reason=f"{module} is in the lane of the tracers: make test-tracers")
+        pytest.importorskip(
+            module, reason=f"{module} is in the lane of the tracers: make test-tracers"
+        )
 
 
 @contextmanager
@@ -75,7 +77,10 @@ def attached(recorder: str) -> Iterator[Attached]:
 def spans() -> tuple[Any, Any]:
     """Make a provider of spans that keeps them, and what it keeps."""
     needs("opentelemetry.sdk")
-    sdk, export = importlib.import_module("opentelemetry.sdk.trace"), "opentelemetry.sdk.trace.export"
+    sdk, export = (
+        importlib.import_module("opentelemetry.sdk.trace"),
+        "opentelemetry.sdk.trace.export",
+    )
     kept = importlib.import_module(f"{export}.in_memory_span_exporter").InMemorySpanExporter()
     provider = sdk.TracerProvider()
     provider.add_span_processor(importlib.import_module(export).SimpleSpanProcessor(kept))
@@ -86,7 +91,9 @@ def read_spans(kept: Any, of: str, prompt: str, completion: str) -> list[Asked]:
     """Read the spans that have the attribute ``of`` as asks; the other two name the attributes of the tokens."""
     found = [dict(span.attributes) for span in kept.get_finished_spans()]
     return [
-        Asked(json.dumps(each, default=str), (each.get(prompt), each.get(completion))) for each in found if of in each
+        Asked(json.dumps(each, default=str), (each.get(prompt), each.get(completion)))
+        for each in found
+        if of in each
     ]
 
 
@@ -98,7 +105,9 @@ def openinference() -> Iterator[Attached]:
     """OpenInference patches ``OpenAI.request``."""
     needs("openinference.instrumentation.openai")
     provider, kept = spans()
-    instrumentor = importlib.import_module("openinference.instrumentation.openai").OpenAIInstrumentor()
+    instrumentor = importlib.import_module(
+        "openinference.instrumentation.openai"
+    ).OpenAIInstrumentor()
     instrumentor.instrument(tracer_provider=provider)
     tokens = ("llm.token_count.prompt", "llm.token_count.completion")
     yield Attached(lambda: read_spans(kept, "llm.model_name", *tokens))
@@ -119,7 +128,9 @@ def opentelemetry() -> Iterator[Attached]:
             patch.setenv(name, value)
         stability = importlib.import_module("opentelemetry.instrumentation._semconv")
         patch.setattr(stability._OpenTelemetrySemanticConventionStability, "_initialized", False)
-        instrumentor = importlib.import_module("opentelemetry.instrumentation.openai_v2").OpenAIInstrumentor()
+        instrumentor = importlib.import_module(
+            "opentelemetry.instrumentation.openai_v2"
+        ).OpenAIInstrumentor()
         instrumentor.instrument(tracer_provider=provider)
         yield Attached(lambda: read_spans(kept, "gen_ai.operation.name", *_TOKENS))
         instrumentor.uninstrument()
@@ -130,7 +141,9 @@ def traceloop() -> Iterator[Attached]:
     """Traceloop's instrumentation patches ``Completions.create`` and ``Completions.parse``."""
     needs("opentelemetry.instrumentation.openai.v1")
     provider, kept = spans()
-    instrumentor = importlib.import_module("opentelemetry.instrumentation.openai").OpenAIInstrumentor()
+    instrumentor = importlib.import_module(
+        "opentelemetry.instrumentation.openai"
+    ).OpenAIInstrumentor()
     instrumentor.instrument(tracer_provider=provider)
     yield Attached(lambda: read_spans(kept, "gen_ai.operation.name", *_TOKENS))
     instrumentor.uninstrument()
@@ -142,7 +155,9 @@ def _logfire(*, over_all: bool) -> Any:
     logfire = importlib.import_module("logfire")
     export = importlib.import_module("opentelemetry.sdk.trace.export")
     chosen = {"send_to_logfire": False, "console": False, "inspect_arguments": False, "local": True}
-    at_work = logfire.configure(**chosen, additional_span_processors=[export.SimpleSpanProcessor(kept)])
+    at_work = logfire.configure(
+        **chosen, additional_span_processors=[export.SimpleSpanProcessor(kept)]
+    )
     if over_all:
         at_work.instrument_openai()
 
@@ -171,7 +186,9 @@ def _langfuse() -> tuple[Any, Any]:
     """Start langfuse once: a key has one client in a process; its import patches the SDK, which is taken back."""
     _, kept = spans()
     library = importlib.import_module("langfuse")
-    at_work = library.Langfuse(public_key="pk", secret_key="none", base_url="http://127.0.0.1:9", span_exporter=kept)
+    at_work = library.Langfuse(
+        public_key="pk", secret_key="none", base_url="http://127.0.0.1:9", span_exporter=kept
+    )
     with sdk_left_as_it_was():
         importlib.import_module("langfuse.openai")
     return at_work, kept
@@ -189,7 +206,10 @@ def langfuse() -> Iterator[Attached]:
         found = []
         for span in kept.get_finished_spans():
             usage = json.loads(span.attributes.get("langfuse.observation.usage_details", "{}"))
-            tokens = usage.get("prompt_tokens", usage.get("input")), usage.get("completion_tokens", usage.get("output"))
+            tokens = (
+                usage.get("prompt_tokens", usage.get("input")),
+                usage.get("completion_tokens", usage.get("output")),
+            )
             found.append(Asked(json.dumps(dict(span.attributes), default=str), tokens))
         return found
 
@@ -218,14 +238,19 @@ def sentry() -> Iterator[Attached]:
         before_send_transaction=keep,
         transport=lambda _: None,
     )
-    if vars(Completions)["create"] is _BEFORE[Completions]["create"]:  # it patches once in a process
+    if (
+        vars(Completions)["create"] is _BEFORE[Completions]["create"]
+    ):  # it patches once in a process
         integration.setup_once()
     with library.start_transaction(op="test", name="test") as transaction:
 
         def asked() -> list[Asked]:
             transaction.finish()
             of_calls = [one["data"] for one in kept if one.get("op") == "gen_ai.chat"]
-            return [Asked(json.dumps(each, default=str), tuple(map(each.get, _TOKENS))) for each in of_calls]
+            return [
+                Asked(json.dumps(each, default=str), tuple(map(each.get, _TOKENS)))
+                for each in of_calls
+            ]
 
         yield Attached(asked)
     library.get_client().close()
@@ -255,19 +280,35 @@ def langsmith() -> Iterator[Attached]:
         found = []
         for run in runs.values():
             usage = (run.get("outputs") or {}).get("usage_metadata") or {}
-            found.append(Asked(json.dumps(run, default=str), (usage.get("input_tokens"), usage.get("output_tokens"))))
+            found.append(
+                Asked(
+                    json.dumps(run, default=str),
+                    (usage.get("input_tokens"), usage.get("output_tokens")),
+                )
+            )
         return found
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LANGSMITH_TRACING", "true")
         importlib.import_module("langsmith.utils").get_env_var.cache_clear()
-        yield Attached(asked, lambda client: wrappers.wrap_openai(client, tracing_extra={"client": kept}))
+        yield Attached(
+            asked, lambda client: wrappers.wrap_openai(client, tracing_extra={"client": kept})
+        )
     importlib.import_module("langsmith.utils").get_env_var.cache_clear()
 
 
 RECORDERS: dict[str, Callable[[], Any]] = {
     each.__name__: each
     for each in (
-        *(openinference, opentelemetry, traceloop, logfire_client, logfire_classes, langfuse, sentry, langsmith),
+        *(
+            openinference,
+            opentelemetry,
+            traceloop,
+            logfire_client,
+            logfire_classes,
+            langfuse,
+            sentry,
+            langsmith,
+        ),
     )
 }

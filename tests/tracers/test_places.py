@@ -16,7 +16,18 @@ from openai.types.chat import ChatCompletion
 from tenacity import wait_none
 
 import strictreply as sr
-from scripted import SCHEMA, USER, Client, Server, StatusError, call, completion, http, status, truncated
+from scripted import (
+    SCHEMA,
+    USER,
+    Client,
+    Server,
+    StatusError,
+    call,
+    completion,
+    http,
+    status,
+    truncated,
+)
 from strictreply.client._transport import _is_untouched
 from strictreply.wires._chat import CHAT
 from tracers.recorders import sdk_left_as_it_was
@@ -77,7 +88,9 @@ async def awaited(result: Any) -> Any:
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("twin", ["sync", "async"])
 @pytest.mark.parametrize("when", ["before", "after", "after the first reply"])
-def test_who_stands_in_a_place_sees_each_request_as_it_is_sent(place: str, twin: str, when: str) -> None:
+def test_who_stands_in_a_place_sees_each_request_as_it_is_sent(
+    place: str, twin: str, when: str
+) -> None:
     """The messages of both asks are seen once each, the correction in the second; the guard holds."""
     server, seen = Server(GOOD, WRONG, GOOD), Seen()
     inner: Any = server.client() if twin == "sync" else server.async_client()
@@ -98,10 +111,13 @@ def test_who_stands_in_a_place_sees_each_request_as_it_is_sent(place: str, twin:
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind"), [(WRONG, openai.APIResponseValidationError), (truncated(), openai.LengthFinishReasonError)]
+    ("answer", "kind"),
+    [(WRONG, openai.APIResponseValidationError), (truncated(), openai.LengthFinishReasonError)],
 )
 @pytest.mark.parametrize("place", PLACES)
-def test_a_rejection_is_the_sdks_error_whoever_read_the_response(place: str, answer: Any, kind: Any) -> None:
+def test_a_rejection_is_the_sdks_error_whoever_read_the_response(
+    place: str, answer: Any, kind: Any
+) -> None:
     """Code that catches the SDK's errors still catches them when a recorder is put between."""
     inner = Server(answer).client()
     holder, name = PLACES[place]
@@ -118,7 +134,9 @@ def test_a_rejection_is_the_sdks_error_whoever_read_the_response(place: str, ans
 def test_retries_have_one_owner_in_every_place(place: str, twin: str) -> None:
     """The policy's budget counts where the SDK can be had to send once; where it cannot, the SDK's."""
     server = down()
-    inner: Any = server.client(max_retries=1) if twin == "sync" else server.async_client(max_retries=1)
+    inner: Any = (
+        server.client(max_retries=1) if twin == "sync" else server.async_client(max_retries=1)
+    )
     holder, name = PLACES[place]
     with sdk_left_as_it_was():
         spy(holder(inner), name, [])
@@ -143,7 +161,9 @@ def test_the_cap_of_a_response_holds_under_a_patch_of_a_class(place: str, twin: 
 
 
 @pytest.mark.parametrize(("owned", "asked"), [(None, 3), (0, 1), (2, 1)])
-def test_a_client_of_another_library_that_repeats_by_itself_owns_the_retries(owned: int | None, asked: int) -> None:
+def test_a_client_of_another_library_that_repeats_by_itself_owns_the_retries(
+    owned: int | None, asked: int
+) -> None:
     """Where ``max_retries`` of the client says that it repeats, nothing is repeated by us; None says nothing."""
     client = Client(*[StatusError(503)] * 3)
     vars(client)["max_retries"] = owned
@@ -165,7 +185,9 @@ def test_a_subclass_with_a_hook_of_the_sdk_sees_the_request() -> None:
             return super()._prepare_options(options)
 
     plain = server.client()
-    client = sr.wrap(Hooked(api_key="none", base_url=plain.base_url, http_client=plain._client), tools=[SEARCH])
+    client = sr.wrap(
+        Hooked(api_key="none", base_url=plain.base_url, http_client=plain._client), tools=[SEARCH]
+    )
     client.reply(**ASK)
     assert "find tea" in seen[0]
     assert json.loads(server.bodies[0])["seed"] == 7
@@ -222,10 +244,16 @@ def test_what_is_put_over_the_addresses_later_makes_them(monkeypatch: pytest.Mon
     client = sr.wrap(server.client(), tools=[SEARCH])
     client.reply(**ASK)
     with monkeypatch.context() as patch:
-        patch.setattr(openai.OpenAI, "_prepare_url", lambda self, url: http.URL(f"http://other.invalid{url}"))
+        patch.setattr(
+            openai.OpenAI, "_prepare_url", lambda self, url: http.URL(f"http://other.invalid{url}")
+        )
         client.reply(**ASK)
     client.reply(**ASK)
-    assert [one.url.host for one in server.requests] == ["model.invalid", "other.invalid", "model.invalid"]
+    assert [one.url.host for one in server.requests] == [
+        "model.invalid",
+        "other.invalid",
+        "model.invalid",
+    ]
 
 
 def test_azure_takes_the_fast_way() -> None:
@@ -233,7 +261,10 @@ def test_azure_takes_the_fast_way() -> None:
     server = Server(GOOD)
     plain = server.client()
     azure = openai.AzureOpenAI(
-        api_key="none", azure_endpoint="http://model.invalid", api_version="1", http_client=plain._client
+        api_key="none",
+        azure_endpoint="http://model.invalid",
+        api_version="1",
+        http_client=plain._client,
     )
     client = sr.wrap(azure, tools=[SEARCH])
     sender = client._guard.namespaces.transport(CHAT)._sender_of(azure.chat.completions)
@@ -248,7 +279,10 @@ def test_beta_has_completions_of_its_own() -> None:
     assert client.beta.chat.completions is client.beta.chat.completions
     assert client.beta.chat.completions is not client.chat.completions
     for completions in (client.chat.completions, client.beta.chat.completions):
-        assert completions.create(**ASK).choices[0].message.tool_calls[0].function.arguments == '{"query": "tea"}'
+        assert (
+            completions.create(**ASK).choices[0].message.tool_calls[0].function.arguments
+            == '{"query": "tea"}'
+        )
 
 
 def test_a_proxy_that_a_recorder_makes_of_a_client_is_asked() -> None:
@@ -260,7 +294,9 @@ def test_a_proxy_that_a_recorder_makes_of_a_client_is_asked() -> None:
         seen.append(json.dumps(keywords["messages"]))
         return inner.chat.completions.create(**keywords)
 
-    proxy = SimpleNamespace(chat=SimpleNamespace(completions=SimpleNamespace(create=create)), max_retries=1)
+    proxy = SimpleNamespace(
+        chat=SimpleNamespace(completions=SimpleNamespace(create=create)), max_retries=1
+    )
     with pytest.raises(sr.TransportFailed):
         sr.wrap(proxy, policy=POLICY).reply(**ASK)
     assert len(seen) == 1
@@ -288,13 +324,19 @@ def test_what_is_put_around_a_completion_is_read_through(twin: str, way: str) ->
     async def aover(**keywords: Any) -> Any:
         return Around(await create(**keywords))
 
-    inner.chat.completions.create = aover if twin == "async" else lambda **keywords: Around(create(**keywords))
+    inner.chat.completions.create = (
+        aover if twin == "async" else lambda **keywords: Around(create(**keywords))
+    )
     client: Any = sr.wrap(inner, tools=[SEARCH])
     if way == "reply":
         assert replied(client).args == {"query": "tea"}
         return
     completions = client.chat.completions
-    result = completions.with_raw_response.create(**ASK) if way == "raw" else getattr(completions, way)(**ASK)
+    result = (
+        completions.with_raw_response.create(**ASK)
+        if way == "raw"
+        else getattr(completions, way)(**ASK)
+    )
     given = result if twin == "sync" else asyncio.run(awaited(result))
     completed = given.parse() if way == "raw" else given
     assert isinstance(completed, ChatCompletion)

@@ -44,7 +44,9 @@ class Recorded:
         meters = importlib.import_module(metrics).MeterProvider([self.reader])
         inner = patch(server.client() if twin == "sync" else server.async_client())
         wrapped = sr.wrap(inner, tools=[SEARCH], **{"policy": POLICY, **settings})
-        self.client = instrument(wrapped, tracer_provider=self.provider, meter_provider=meters, asks=asks)
+        self.client = instrument(
+            wrapped, tracer_provider=self.provider, meter_provider=meters, asks=asks
+        )
 
     def reply(self, **more: Any) -> Any:
         """Ask for a reply."""
@@ -94,7 +96,11 @@ def test_the_golden_trace(twin: str) -> None:
     recorded = Recorded(Server(WRONG, GOOD), twin)
     assert recorded.reply().args == {"query": "tea", "limit": 9}
     parent, first, second = recorded.spans.values()
-    assert [one.name for one in (parent, first, second)] == ["invoke_workflow strictreply", "chat m", "chat m"]
+    assert [one.name for one in (parent, first, second)] == [
+        "invoke_workflow strictreply",
+        "chat m",
+        "chat m",
+    ]
     assert [one.kind.name for one in (parent, first, second)] == ["INTERNAL", "CLIENT", "CLIENT"]
     assert parent.parent is None
     assert {one.parent.span_id for one in (first, second)} == {parent.context.span_id}
@@ -128,7 +134,11 @@ def test_the_golden_trace(twin: str) -> None:
         "strictreply.attempt.tier": 1,
         "strictreply.attempt.scope": "search",
     }
-    assert [one.status.status_code.name for one in (parent, first, second)] == ["UNSET", "ERROR", "UNSET"]
+    assert [one.status.status_code.name for one in (parent, first, second)] == [
+        "UNSET",
+        "ERROR",
+        "UNSET",
+    ]
     assert not any(one.events for one in (parent, first, second))
     assert recorded.counts == {
         ("strictreply.attempts", "rejected"): 1,
@@ -165,7 +175,9 @@ def test_no_word_that_only_the_model_wrote_is_recorded() -> None:
 def test_a_failure_of_the_transport_is_its_kind(twin: str) -> None:
     """The server's words are recorded nowhere, the kind of failure on each ask and on the reply."""
     down = status(503, {"error": {"message": "zq words of the server"}})
-    recorded = Recorded(Server(down), twin, policy=sr.RetryPolicy(wait=wait_none(), transport_retries=1))
+    recorded = Recorded(
+        Server(down), twin, policy=sr.RetryPolicy(wait=wait_none(), transport_retries=1)
+    )
     with pytest.raises(openai.InternalServerError):
         recorded.reply()
     parent, *asks = recorded.spans.values()
@@ -188,7 +200,10 @@ def test_a_deadline_ends_the_spans() -> None:
     with pytest.raises(sr.ReplyHalted):
         recorded.reply()
     parent, asked = recorded.spans.values()
-    assert (parent.attributes["error.type"], asked.attributes["error.type"]) == ("deadline", "timeout")
+    assert (parent.attributes["error.type"], asked.attributes["error.type"]) == (
+        "deadline",
+        "timeout",
+    )
 
 
 def test_cancellation_ends_the_spans() -> None:
@@ -210,7 +225,10 @@ def test_cancellation_ends_the_spans() -> None:
 
     recorded = Recorded(server, "async")
     asyncio.run(cancelled(recorded))
-    assert [one.attributes["error.type"] for one in recorded.spans.values()] == ["CancelledError", "CancelledError"]
+    assert [one.attributes["error.type"] for one in recorded.spans.values()] == [
+        "CancelledError",
+        "CancelledError",
+    ]
 
 
 def test_a_bug_in_a_check_ends_the_spans(twin: str) -> None:
@@ -252,11 +270,19 @@ def test_what_is_made_inside_an_ask_is_its_child(twin: str) -> None:
     parents = {name: span.parent and span.parent.span_id for name, span in found.items()}
     assert parents["HTTP"] == found["chat m"].context.span_id
     assert parents["HTTP*"] == found["chat m*"].context.span_id
-    assert parents["between"] == parents["between*"] == found["invoke_workflow strictreply"].context.span_id
+    assert (
+        parents["between"]
+        == parents["between*"]
+        == found["invoke_workflow strictreply"].context.span_id
+    )
 
 
-@pytest.mark.parametrize("recorder", ["openinference", "opentelemetry", "traceloop", "logfire_client", "langsmith"])
-def test_another_instrumentation_that_records_the_asks_is_left_alone_with_them(recorder: str, twin: str) -> None:
+@pytest.mark.parametrize(
+    "recorder", ["openinference", "opentelemetry", "traceloop", "logfire_client", "langsmith"]
+)
+def test_another_instrumentation_that_records_the_asks_is_left_alone_with_them(
+    recorder: str, twin: str
+) -> None:
     """Then only the reply has a span of ours, and the counters count; ``asks=True`` records all the same."""
     for asks, names in ((None, []), (True, ["chat m", "chat m*"])):
         with attached(recorder) as at_work:
@@ -279,7 +305,9 @@ def test_a_hook_of_a_subclass_is_no_tracer() -> None:
             return super()._prepare_options(options)
 
     made: dict[str, Any] = {"api_key": "none", "base_url": "http://model.invalid/v1"}
-    recorded = Recorded(Server(GOOD), patch=lambda client: Signing(**made, http_client=client._client))
+    recorded = Recorded(
+        Server(GOOD), patch=lambda client: Signing(**made, http_client=client._client)
+    )
     recorded.reply()
     assert list(recorded.spans) == ["invoke_workflow strictreply", "chat m"]
 
@@ -313,7 +341,9 @@ def test_the_http_spans_of_opentelemetry_are_children_of_the_asks(twin: str) -> 
     if http.__name__ == "httpx2" and instrumentor is module.HTTPXClientInstrumentor:
         pytest.skip("this instrumentation knows only httpx")
     recorded = Recorded(Server(WRONG, GOOD), twin)
-    instrumentor.instrument_client(recorded.client.unwrapped._client, tracer_provider=recorded.provider)
+    instrumentor.instrument_client(
+        recorded.client.unwrapped._client, tracer_provider=recorded.provider
+    )
     recorded.reply()
     found = recorded.spans
     assert found["POST"].parent.span_id == found["chat m"].context.span_id
@@ -325,9 +355,15 @@ def test_the_http_spans_of_opentelemetry_are_children_of_the_asks(twin: str) -> 
     [
         ("https://me.openai.azure.com/openai", ("azure.ai.openai", "me.openai.azure.com", 443)),
         ("https://api.groq.com/openai/v1", ("groq", "api.groq.com", 443)),
-        ("https://europe-aiplatform.googleapis.com/v1", ("gcp.vertex_ai", "europe-aiplatform.googleapis.com", 443)),
+        (
+            "https://europe-aiplatform.googleapis.com/v1",
+            ("gcp.vertex_ai", "europe-aiplatform.googleapis.com", 443),
+        ),
         ("http://127.0.0.1:8000/v1", ("openai", "127.0.0.1", 8000)),
-        ("https://notapi.groq.com.evil.invalid/v1", ("openai", "notapi.groq.com.evil.invalid", 443)),
+        (
+            "https://notapi.groq.com.evil.invalid/v1",
+            ("openai", "notapi.groq.com.evil.invalid", 443),
+        ),
     ],
 )
 def test_the_provider_is_told_by_the_address(address: str, told: tuple[str, str, int]) -> None:

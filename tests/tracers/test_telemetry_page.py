@@ -25,9 +25,16 @@ def test_the_tables_name_all_that_is_recorded() -> None:
     """Every name in the source is in a table of the page, and no other."""
     source = inspect.getsource(otel)
     named = set(re.findall(r'"((?:gen_ai|strictreply|server|error)\.[a-z_.]+)"', source))
-    named |= {f"gen_ai.usage.{kind}_tokens" for kind in ("input", "output")} | set(otel.ASKED.values())
+    named |= {f"gen_ai.usage.{kind}_tokens" for kind in ("input", "output")} | set(
+        otel.ASKED.values()
+    )
     named |= {f"strictreply.attempt.{name}" for name in otel.OF_ATTEMPT}
-    told = set(re.findall(r"`((?:gen_ai|strictreply|server|error)\.[a-z_.]+)`", PAGE.text.partition("## Programs")[0]))
+    told = set(
+        re.findall(
+            r"`((?:gen_ai|strictreply|server|error)\.[a-z_.]+)`",
+            PAGE.text.partition("## Programs")[0],
+        )
+    )
     assert told - {"strictreply."} == named
 
 

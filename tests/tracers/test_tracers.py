@@ -91,7 +91,9 @@ def test_each_ask_is_recorded_once_with_its_messages_tools_and_usage(
         client = joined(at_work, client_of(server, twin), when)
         assert limit_of(done(WAYS[way](client))) == 9
         asked = at_work.asked()
-    assert [one.tokens for one in asked] == ([(None, None)] * 2 if way in LACKS[recorder] else [(10, 5), (20, 7)])
+    assert [one.tokens for one in asked] == (
+        [(None, None)] * 2 if way in LACKS[recorder] else [(10, 5), (20, 7)]
+    )
     first, second = (one.seen for one in asked)
     assert "find tea" in first
     assert "must be at most 20" not in first
@@ -103,7 +105,9 @@ def test_each_ask_is_recorded_once_with_its_messages_tools_and_usage(
 
 @pytest.mark.parametrize("way", OVER_A_WRAPPED_CLIENT)
 @pytest.mark.parametrize("twin", ["sync", "async"])
-def test_a_patch_over_the_method_that_a_program_calls_records_what_the_program_sees(twin: str, way: str) -> None:
+def test_a_patch_over_the_method_that_a_program_calls_records_what_the_program_sees(
+    twin: str, way: str
+) -> None:
     """Langsmith over a wrapped client: one run a reply, of the program's messages and the completion that came out."""
     server = Server(WRONG, GOOD)
     with attached("langsmith") as at_work:
@@ -120,7 +124,9 @@ def test_a_patch_over_the_method_that_a_program_calls_records_what_the_program_s
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("twin", ["sync", "async"])
 @pytest.mark.parametrize("recorder", RECORDERS)
-def test_retries_have_one_owner_whoever_stands_between(recorder: str, twin: str, when: str, owned: int) -> None:
+def test_retries_have_one_owner_whoever_stands_between(
+    recorder: str, twin: str, when: str, owned: int
+) -> None:
     """A server that stays down is asked as often as the client says, neither multiplied nor left out."""
     server = Server(status(503, {"error": {"message": "down"}}, retry_after_ms="1"))
     with attached(recorder) as at_work:
@@ -150,7 +156,11 @@ def test_two_recorders_at_once_see_every_ask() -> None:
     with attached("traceloop") as outer, attached("logfire_client") as inner:
         client = joined(inner, server.client(), "after")
         assert limit_of(client.reply(**ASK)) == 9
-        assert [one.tokens for one in outer.asked()] == [one.tokens for one in inner.asked()] == [(10, 5), (20, 7)]
+        assert (
+            [one.tokens for one in outer.asked()]
+            == [one.tokens for one in inner.asked()]
+            == [(10, 5), (20, 7)]
+        )
 
 
 @pytest.mark.parametrize("way", ["reply", "create"])

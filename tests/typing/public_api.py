@@ -117,12 +117,16 @@ async def typed_tools(call: sr.ToolCall) -> None:
 async def runs() -> None:
     """The loop and its streams take the same keywords, and give a run and its events."""
     client, aclient = sr.wrap(OpenAI(), tools=[search]), sr.wrap(AsyncOpenAI(), tools=[search])
-    run = sr.run(client, "hello", model="m", temperature=0, loop=sr.LoopPolicy(max_iterations=2), org="acme")
+    run = sr.run(
+        client, "hello", model="m", temperature=0, loop=sr.LoopPolicy(max_iterations=2), org="acme"
+    )
     assert_type(run, sr.Run)
     assert_type(await sr.arun(aclient, after=run, messages="more", model="m"), sr.Run)
     for event in sr.run_stream(client, "hello", model="m", cancel=lambda: False):
         assert_type(event, RunEvent)
-    async for event in sr.arun_stream(aclient, continuation=run, results=[], model="m", on_event=print):
+    async for event in sr.arun_stream(
+        aclient, continuation=run, results=[], model="m", on_event=print
+    ):
         assert_type(event, RunEvent)
 
 

@@ -39,17 +39,34 @@ def spelt(text: str | None, calls: list[tuple[str, str]], ending: str) -> Spelt:
     chat = completion(text, made, finish_reason=reason) if reason else completion(text, made)
     status = "completed" if ending == "whole" else "incomplete"
     items = [] if text is None else [text_item(text, status=status)]
-    items += [call_item(name, written, f"call_{at}", status=status) for at, (name, written) in enumerate(calls)]
-    details = {"whole": None, "cut": {"reason": "max_output_tokens"}, "filtered": {"reason": "content_filter"}}
+    items += [
+        call_item(name, written, f"call_{at}", status=status)
+        for at, (name, written) in enumerate(calls)
+    ]
+    details = {
+        "whole": None,
+        "cut": {"reason": "max_output_tokens"},
+        "filtered": {"reason": "content_filter"},
+    }
     return Spelt(chat, response(*items, status=status, incomplete_details=details[ending]))
 
 
-VALUES = st.one_of(st.none(), st.booleans(), st.integers(-3, 30), st.sampled_from(["tea", "", "Zürich", "a" * 50]))
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(-3, 30), st.sampled_from(["tea", "", "Zürich", "a" * 50])
+)
 OBJECTS = st.dictionaries(st.sampled_from(["query", "limit", "city", "other"]), VALUES, max_size=3)
 WRITTEN = st.one_of(
     OBJECTS.map(json.dumps),
     st.sampled_from(
-        ['{"query": "tea"}', '{"query": "tea", "query": "x"}', '{"query": "te', "", "[]", "tea", "{'a': 1}"]
+        [
+            '{"query": "tea"}',
+            '{"query": "tea", "query": "x"}',
+            '{"query": "te',
+            "",
+            "[]",
+            "tea",
+            "{'a': 1}",
+        ]
     ),
 )
 CALLS = st.lists(st.tuples(st.sampled_from(["search", "weather", "find", ""]), WRITTEN), max_size=3)
@@ -57,10 +74,16 @@ TEXTS = st.one_of(
     st.none(),
     WRITTEN,
     st.sampled_from(
-        ["Tea is sold out.", '{"name": "search", "arguments": {"query": "tea"}}', "<tool_call>{}</tool_call>"]
+        [
+            "Tea is sold out.",
+            '{"name": "search", "arguments": {"query": "tea"}}',
+            "<tool_call>{}</tool_call>",
+        ]
     ),
 )
-REPLIES = st.builds(spelt, TEXTS, CALLS, st.sampled_from(["whole", "whole", "whole", "cut", "filtered"]))
+REPLIES = st.builds(
+    spelt, TEXTS, CALLS, st.sampled_from(["whole", "whole", "whole", "cut", "filtered"])
+)
 CONTRACTS = st.sampled_from(
     [
         sr.Contract(tools=TOOLS),
@@ -75,7 +98,11 @@ CONTRACTS = st.sampled_from(
 
 def place(issue: sr.Issue) -> str:
     """Where a fault of the message is; one of the response around it stands where each API has that."""
-    return "" if issue.path.startswith(("/choices", "/incomplete_details", "/output", "/status")) else issue.path
+    return (
+        ""
+        if issue.path.startswith(("/choices", "/incomplete_details", "/output", "/status"))
+        else issue.path
+    )
 
 
 def seen(verdict: Any) -> object:
@@ -97,7 +124,9 @@ def told(ask: Any) -> object:
     try:
         return ask()
     except sr.CallFailed as error:
-        found = [[(issue.code, place(issue)) for issue in attempt.issues] for attempt in error.attempts]
+        found = [
+            [(issue.code, place(issue)) for issue in attempt.issues] for attempt in error.attempts
+        ]
         return type(error).__name__, error.reason, found
 
 
@@ -118,22 +147,32 @@ def served(api: str, replies: list[dict[str, Any]], *, streamed: bool) -> Server
     """A server that answers with these, plain or as events."""
     if not streamed:
         return Server(*replies)
-    written = [events(reply, usage=True) if api == "chat" else response_events(reply) for reply in replies]
-    return Server(*(http.Response(200, headers=EVENTS, content=b"".join(parts)) for parts in written))
+    written = [
+        events(reply, usage=True) if api == "chat" else response_events(reply) for reply in replies
+    ]
+    return Server(
+        *(http.Response(200, headers=EVENTS, content=b"".join(parts)) for parts in written)
+    )
 
 
-def outcome(api: Any, contract: sr.Contract[Any], replies: list[Spelt], *, streamed: bool) -> object:
+def outcome(
+    api: Any, contract: sr.Contract[Any], replies: list[Spelt], *, streamed: bool
+) -> object:
     """Return what a call comes to by an API, and the words of its requests."""
     server = served(api, [getattr(reply, api) for reply in replies], streamed=streamed)
     veto: Any = "always" if streamed else "off"
     policy = sr.RetryPolicy(max_retries=3, transport_retries=0, wait=lambda _: 0.0, veto=veto)
     client = sr.wrap(server.client(), contract=contract, policy=policy, api=api)
-    return told(lambda: client.reply(model="m", messages=USER)), [words(json.loads(body)) for body in server.bodies]
+    return told(lambda: client.reply(model="m", messages=USER)), [
+        words(json.loads(body)) for body in server.bodies
+    ]
 
 
 @given(CONTRACTS, st.lists(REPLIES, min_size=1, max_size=4), st.booleans())
 @settings(max_examples=150, deadline=None)
-def test_a_call_comes_to_the_same(contract: sr.Contract[Any], replies: list[Spelt], streamed: bool) -> None:
+def test_a_call_comes_to_the_same(
+    contract: sr.Contract[Any], replies: list[Spelt], streamed: bool
+) -> None:
     """Plain or streamed, by either API: the same reply or exception, after requests that say the same."""
     chat = outcome("chat", contract, replies, streamed=streamed)
     assert chat == outcome("responses", contract, replies, streamed=streamed)

@@ -27,9 +27,21 @@ SPARSE_CALL = {
     "call_id": "call_a",
     "arguments": '{"query": "a"}',
 }
-SEARCHED = {"type": "openai:web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "tea"}}
-RECEIPT = {"type": "acme:document_search", "id": "ds_1", "status": "acme:cached", "results": [{"chunk": "x"}]}
-THOUGHT = reasoning_item(status="completed", content=[{"type": "output_text", "text": "A thought is no answer."}])
+SEARCHED = {
+    "type": "openai:web_search_call",
+    "id": "ws_1",
+    "status": "completed",
+    "action": {"query": "tea"},
+}
+RECEIPT = {
+    "type": "acme:document_search",
+    "id": "ds_1",
+    "status": "acme:cached",
+    "results": [{"chunk": "x"}],
+}
+THOUGHT = reasoning_item(
+    status="completed", content=[{"type": "output_text", "text": "A thought is no answer."}]
+)
 SHOWN: Any = {"type": "acme:trace_event", "phase": "tools", "latency_ms": 34}
 
 
@@ -41,7 +53,8 @@ def asked(server: Server, **keywords: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "items", [[SPARSE_TEXT], [SPARSE_CALL], [SEARCHED, SPARSE_TEXT], [RECEIPT, THOUGHT, SPARSE_CALL]]
+    "items",
+    [[SPARSE_TEXT], [SPARSE_CALL], [SEARCHED, SPARSE_TEXT], [RECEIPT, THOUGHT, SPARSE_CALL]],
 )
 @pytest.mark.parametrize("streamed", [False, True])
 def test_sparse_items_and_extensions_pass(items: list[Any], streamed: bool) -> None:
@@ -52,7 +65,9 @@ def test_sparse_items_and_extensions_pass(items: list[Any], streamed: bool) -> N
         return
     written = [*response_events(whole), b"data: [DONE]\n\n"]
     written.insert(1, typed_event(SHOWN))
-    body = http.Response(200, content=b"".join(written), headers={"content-type": "text/event-stream"})
+    body = http.Response(
+        200, content=b"".join(written), headers={"content-type": "text/event-stream"}
+    )
     last = list(asked(Server(body), stream=True))[-1]
     assert last.type == "response.completed"
     assert [item.to_dict() for item in last.response.output] == items
@@ -79,8 +94,18 @@ def test_a_request_of_the_specification_goes_out_whole() -> None:
     """A choice without a mode, a tool of the implementor, parts of input: all are sent as they were said."""
     server = Server(response(SPARSE_CALL))
     choice: Any = {"type": "allowed_tools", "tools": [{"type": "function", "name": "search"}]}
-    parts = [{"role": "user", "content": [{"type": "input_text", "text": "x"}, {"type": "input_file", "file_id": "f"}]}]
-    wrap(server.client()).responses.create(model="m", input=parts, tools=TOOLS, tool_choice=choice, truncation="auto")
+    parts = [
+        {
+            "role": "user",
+            "content": [
+                {"type": "input_text", "text": "x"},
+                {"type": "input_file", "file_id": "f"},
+            ],
+        }
+    ]
+    wrap(server.client()).responses.create(
+        model="m", input=parts, tools=TOOLS, tool_choice=choice, truncation="auto"
+    )
     sent = json.loads(server.bodies[0])
     assert (sent["input"], sent["truncation"]) == (parts, "auto")
     assert sent["tools"][1] == TOOLS[1]

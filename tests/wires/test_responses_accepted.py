@@ -17,10 +17,29 @@ from scripted_responses import FLAT_SEARCH, call_item, reasoning_item, response,
 SEEDS = 10_000 if os.environ.get("STRICTREPLY_ALL_CORRECTIONS") else 400
 POLICY = sr.RetryPolicy(max_retries=3, transport_retries=0)
 WEATHER = FLAT_SEARCH | {"name": "weather"}
-SQL = {"type": "custom", "name": "sql", "format": {"type": "grammar", "syntax": "regex", "definition": "[A-Z ]+"}}
+SQL = {
+    "type": "custom",
+    "name": "sql",
+    "format": {"type": "grammar", "syntax": "regex", "definition": "[A-Z ]+"},
+}
 FORMAT = {"type": "json_schema", "name": "found", "schema": SCHEMA}
-ARGUMENTS = ['{"query": "tea"}', '{"query": 1}', '{"query": "tea", "limit": 99}', '{"query": ', "{}", "", "[1]", "text"]
-TEXTS = ["hello", '{"query": "tea"}', '{"query": 1}', "", '<tool_call>{"name": "search"}</tool_call>']
+ARGUMENTS = [
+    '{"query": "tea"}',
+    '{"query": 1}',
+    '{"query": "tea", "limit": 99}',
+    '{"query": ',
+    "{}",
+    "",
+    "[1]",
+    "text",
+]
+TEXTS = [
+    "hello",
+    '{"query": "tea"}',
+    '{"query": 1}',
+    "",
+    '<tool_call>{"name": "search"}</tool_call>',
+]
 
 
 def thoughts(dice: random.Random) -> list[dict[str, Any]]:
@@ -39,7 +58,11 @@ def call_of(dice: random.Random, number: int) -> dict[str, Any]:
     call_id = f"call_{number}_{dice.getrandbits(24):x}"
     if dice.random() < 0.15:
         text = dice.choice(["SELECT", "drop"])
-        return {"id": f"ctc_{number}_{dice.getrandbits(24):x}", "type": "custom_tool_call", "call_id": call_id} | {
+        return {
+            "id": f"ctc_{number}_{dice.getrandbits(24):x}",
+            "type": "custom_tool_call",
+            "call_id": call_id,
+        } | {
             "name": "sql",
             "input": text,
         }
@@ -53,26 +76,38 @@ def reply_of(dice: random.Random) -> dict[str, Any]:
     if dice.random() < 0.3:
         items.append(text_item("I will look.", phase=dice.choice(["commentary", None])))
     if dice.random() < 0.2:
-        items.append({"type": "web_search_call", "id": f"ws_{dice.getrandbits(40):x}", "status": "completed"})
+        items.append(
+            {"type": "web_search_call", "id": f"ws_{dice.getrandbits(40):x}", "status": "completed"}
+        )
     for number in range(dice.choice([0, 1, 1, 2, 3])):
         items += [*thoughts(dice), call_of(dice, number)]
     if not items or dice.random() < 0.3:
-        items += [*thoughts(dice), text_item(dice.choice(TEXTS), phase=dice.choice(["final_answer", None]))]
+        items += [
+            *thoughts(dice),
+            text_item(dice.choice(TEXTS), phase=dice.choice(["final_answer", None])),
+        ]
     ending = dice.random()
     if ending < 0.1:
         items += thoughts(dice)  # what it led to never came
     if ending < 0.2:
-        return response(*items, status="incomplete", incomplete_details={"reason": "max_output_tokens"})
+        return response(
+            *items, status="incomplete", incomplete_details={"reason": "max_output_tokens"}
+        )
     if ending < 0.23:
         items[-1] = text_item("x", content=[{"type": "refusal", "refusal": "no"}])
     if ending < 0.26:
-        items.append({"type": "computer_call", "id": f"cu_{dice.getrandbits(40):x}", "call_id": "call_cu"})
+        items.append(
+            {"type": "computer_call", "id": f"cu_{dice.getrandbits(40):x}", "call_id": "call_cu"}
+        )
     return response(*items)
 
 
 def request_of(dice: random.Random) -> dict[str, Any]:
     """One request of a program: with tools or a format, stored or not, behind another response or in a conversation."""
-    request: dict[str, Any] = {"model": "m", "input": dice.choice(["find tea", [{"role": "user", "content": "x"}]])}
+    request: dict[str, Any] = {
+        "model": "m",
+        "input": dice.choice(["find tea", [{"role": "user", "content": "x"}]]),
+    }
     if dice.random() < 0.8:
         request["tools"] = [FLAT_SEARCH, WEATHER, SQL, {"type": "web_search"}]
         request["parallel_tool_calls"] = dice.random() < 0.7
@@ -106,7 +141,9 @@ class Api(Server):
         self.refused += [f"{one}: {json.dumps(asked['input'])}" for one in told]
         answer: Any = self.answers[0]
         given = asked["input"] if isinstance(asked["input"], list) else []
-        before = self.stored.get(str(asked.get("previous_response_id") or asked.get("conversation")), [])
+        before = self.stored.get(
+            str(asked.get("previous_response_id") or asked.get("conversation")), []
+        )
         whole = [*before, *given, *answer["output"]]
         self.stored[answer["id"]] = whole
         if asked.get("conversation"):
@@ -121,7 +158,9 @@ def test_no_correction_breaks_a_rule(part: int) -> None:
         dice = random.Random(seed)
         api = Api(*(reply_of(dice) for _ in range(4)))
         request = request_of(dice)
-        policy = sr.RetryPolicy(max_retries=3, transport_retries=0, scope=dice.choice(["narrow", "cached"]))
+        policy = sr.RetryPolicy(
+            max_retries=3, transport_retries=0, scope=dice.choice(["narrow", "cached"])
+        )
         client = wrap(api.client(), policy=policy)
         try:
             made = client.responses.create(**request)
@@ -136,14 +175,26 @@ def test_no_correction_breaks_a_rule(part: int) -> None:
 def goes_on(client: Any, request: dict[str, Any], made: Any, api: Api) -> None:
     """Answer the calls of an accepted response, by its items or by its id, as programs do."""
     calls = [item for item in made.output if item.type in {"function_call", "custom_tool_call"}]
-    if not calls or any(item.type == "computer_call" for item in made.output) or "conversation" in request:
+    if (
+        not calls
+        or any(item.type == "computer_call" for item in made.output)
+        or "conversation" in request
+    ):
         return
-    outputs = [{"type": f"{item.type}_output", "call_id": item.call_id, "output": "[]"} for item in calls]
+    outputs = [
+        {"type": f"{item.type}_output", "call_id": item.call_id, "output": "[]"} for item in calls
+    ]
     api.answers = [response(text_item('{"query": "tea"}'))]
     rest = {name: value for name, value in request.items() if name not in {"input", "tool_choice"}}
-    given = request["input"] if isinstance(request["input"], list) else [{"role": "user", "content": request["input"]}]
+    given = (
+        request["input"]
+        if isinstance(request["input"], list)
+        else [{"role": "user", "content": request["input"]}]
+    )
     told = [item.to_dict(exclude_unset=True) for item in made.output]
-    if request.get("store") is False:  # as programs do: what was not written for them they leave out
+    if (
+        request.get("store") is False
+    ):  # as programs do: what was not written for them they leave out
         told = [one for one in told if one["type"] != "reasoning" or one.get("encrypted_content")]
     if told and told[-1]["type"] != "reasoning":
         client.responses.create(**rest, input=[*given, *told, *outputs])

@@ -61,7 +61,10 @@ def test_a_run_asks_by_the_responses_api(is_async: bool, tmp_path: Path) -> None
     store = SQLiteSessionStore(tmp_path / "kept.sqlite")
     first = run("find tea", sessions=store)
     again = run("and now?", after=first, sessions=store)
-    assert (first.answer, again.answer, ran, server.paths) == ("There is tea.",) * 2 + (["tea"], {"/v1/responses"})
+    assert (first.answer, again.answer, ran, server.paths) == ("There is tea.",) * 2 + (
+        ["tea"],
+        {"/v1/responses"},
+    )
     assert kinds(server.bodies[2]) == WHOLE
     assert kinds(server.bodies[3]) == [*WHOLE, "message", "user"]
 
@@ -89,12 +92,19 @@ def test_a_graph_asks_by_the_responses_api() -> None:
 
     final = {"next_action": "final_response", "content": "There is tea."}
     server, ran = (
-        Noting(BAD, GOOD, response(text_item('{"next_action": "none"}')), response(text_item(json.dumps(final)))),
+        Noting(
+            BAD,
+            GOOD,
+            response(text_item('{"next_action": "none"}')),
+            response(text_item(json.dumps(final))),
+        ),
         list[str](),
     )
     client: Any = sr.wrap(server.client(), api="responses")
     topology = Topology.of({"lead": ["User"]}, entry="lead")
-    agent = ChatAgent(name="lead", client=client, request={"model": "m"}, tools=[spy("search", ran)])
+    agent = ChatAgent(
+        name="lead", client=client, request={"model": "m"}, tools=[spy("search", ran)]
+    )
     told = outcome_of(to_langgraph(topology, [agent]).compile().invoke(begin(topology, "Go.")))
     assert (told["status"], told["content"], ran) == ("completed", "There is tea.", ["tea"])
     assert server.paths == {"/v1/responses"}

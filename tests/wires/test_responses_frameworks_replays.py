@@ -22,7 +22,13 @@ DIGITS: JSONObject = {
 
 def custom_item(text: str, call_id: str) -> JSONObject:
     """Return a call of a tool that takes free text."""
-    told = {"id": f"ctc_{call_id}", "type": "custom_tool_call", "call_id": call_id, "name": "digits", "input": text}
+    told = {
+        "id": f"ctc_{call_id}",
+        "type": "custom_tool_call",
+        "call_id": call_id,
+        "name": "digits",
+        "input": text,
+    }
     return told | {"status": "completed"}
 
 
@@ -34,15 +40,25 @@ def sent_by(server: Server) -> list[Any]:
 def ask(server: Server, **keywords: Any) -> Any:
     """Make one call of a wrapped client."""
     responses: Any = sr.wrap(server.client()).responses
-    return responses.create(**{"model": "m", "input": "find tea", "tools": [FLAT_SEARCH]} | keywords)
+    return responses.create(
+        **{"model": "m", "input": "find tea", "tools": [FLAT_SEARCH]} | keywords
+    )
 
 
 @pytest.mark.parametrize(
     ("bad", "good", "tool"),
     [
         (call_item("search", TWICE), call_item("search", GOOD), FLAT_SEARCH),
-        (call_item("search", '{"query": "te', status="incomplete"), call_item("search", GOOD), FLAT_SEARCH),
-        (call_item("search", f'{{"query": 1, "x": "{"x" * 9_000}"}}'), call_item("search", GOOD), FLAT_SEARCH),
+        (
+            call_item("search", '{"query": "te', status="incomplete"),
+            call_item("search", GOOD),
+            FLAT_SEARCH,
+        ),
+        (
+            call_item("search", f'{{"query": 1, "x": "{"x" * 9_000}"}}'),
+            call_item("search", GOOD),
+            FLAT_SEARCH,
+        ),
         (call_item("sea rch!", GOOD), call_item("search", GOOD), FLAT_SEARCH),
     ],
     ids=["key twice", "cut", "long", "no name"],
@@ -58,22 +74,33 @@ def test_a_call_that_goes_back_as_text_leaves_no_item_behind(
     assert told == [("user", str), ("assistant", str), ("user", str)]
 
 
-@pytest.mark.parametrize("keywords", [{}, {"conversation": "conv_1"}], ids=["sent", "kept by the server"])
+@pytest.mark.parametrize(
+    "keywords", [{}, {"conversation": "conv_1"}], ids=["sent", "kept by the server"]
+)
 def test_a_call_of_a_custom_tool_goes_back_as_a_call_and_is_answered(keywords: Any) -> None:
     """The correction of its text is the output of a custom tool, also where the server has the call already."""
-    server = Server(response(reasoning_item(), custom_item("abc", "call_a")), response(custom_item("12", "call_b")))
+    server = Server(
+        response(reasoning_item(), custom_item("abc", "call_a")),
+        response(custom_item("12", "call_b")),
+    )
     ask(server, tools=[DIGITS], **keywords)
     items = sent_by(server)[1]["input"]
     (output,) = [item for item in items if item.get("type") == "custom_tool_call_output"]
     assert output["call_id"] == "call_a"
-    assert [item["type"] for item in items if item.get("id")] == ([] if keywords else ["reasoning", "custom_tool_call"])
+    assert [item["type"] for item in items if item.get("id")] == (
+        [] if keywords else ["reasoning", "custom_tool_call"]
+    )
 
 
 @pytest.mark.parametrize(
     "choice",
     [
         {"type": "custom", "name": "digits"},
-        {"type": "allowed_tools", "mode": "required", "tools": [{"type": "custom", "name": "digits"}]},
+        {
+            "type": "allowed_tools",
+            "mode": "required",
+            "tools": [{"type": "custom", "name": "digits"}],
+        },
     ],
 )
 def test_a_choice_of_a_custom_tool_is_sent_and_judged_as_one(choice: Any) -> None:
@@ -98,13 +125,18 @@ def test_a_custom_tool_is_chosen_over_chat_completions_too() -> None:
 
 
 @pytest.mark.parametrize("arguments", ['{"query": 1}', TWICE], ids=["as it came", "as text"])
-def test_a_conversation_that_the_server_keeps_is_answered_and_gets_whole_replies(arguments: str) -> None:
+def test_a_conversation_that_the_server_keeps_is_answered_and_gets_whole_replies(
+    arguments: str,
+) -> None:
     """Each call that the server has gets its output, and the reply that comes out is the one that it has kept."""
     server = Server(
-        response(reasoning_item(), call_item("search", arguments)), response(call_item("search", GOOD, "call_b"))
+        response(reasoning_item(), call_item("search", arguments)),
+        response(call_item("search", GOOD, "call_b")),
     )
     made = ask(server, conversation="conv_1")
     items = sent_by(server)[1]["input"]
-    assert [item["call_id"] for item in items if item.get("type") == "function_call_output"] == ["call_a"]
+    assert [item["call_id"] for item in items if item.get("type") == "function_call_output"] == [
+        "call_a"
+    ]
     assert not [item for item in items if item.get("type") in {"function_call", "reasoning"}]
     assert [item.call_id for item in made.output] == ["call_b"]

@@ -19,7 +19,11 @@ ENDED = {"status": "incomplete"}
 def codes(contract: sr.Contract, given: Any) -> list[tuple[str, str]]:
     """The code and path of each fault, the same for the SDK's own object where it can be one."""
     verdict = contract.check(given)
-    return [(issue.code, issue.path) for issue in verdict.issues] if isinstance(verdict, sr.Invalid) else []
+    return (
+        [(issue.code, issue.path) for issue in verdict.issues]
+        if isinstance(verdict, sr.Invalid)
+        else []
+    )
 
 
 def item(of: dict[str, Any], **members: Any) -> dict[str, Any]:
@@ -33,7 +37,11 @@ def item(of: dict[str, Any], **members: Any) -> dict[str, Any]:
         (response(text_item("hello")), sr.DirectAnswer("hello")),
         (response(text_item("a"), text_item("b")), sr.DirectAnswer("ab")),
         (
-            response(reasoning_item(), text_item("hm", phase="commentary"), text_item("so", phase="final_answer")),
+            response(
+                reasoning_item(),
+                text_item("hm", phase="commentary"),
+                text_item("so", phase="final_answer"),
+            ),
             sr.DirectAnswer("so"),
         ),
         (response(call_item("search", GOOD)), sr.ToolCall("search", GOOD, "call_a")),
@@ -42,21 +50,30 @@ def item(of: dict[str, Any], **members: Any) -> dict[str, Any]:
             sr.ToolCall("search", GOOD, "call_a"),
         ),
         (
-            response({"type": "web_search_call", "id": "ws_1", "status": "completed"}, text_item("found")),
+            response(
+                {"type": "web_search_call", "id": "ws_1", "status": "completed"}, text_item("found")
+            ),
             sr.DirectAnswer("found"),
         ),
         (response({"type": "acme:telemetry", "id": "x"}, text_item("hi")), sr.DirectAnswer("hi")),
         (
-            response({"type": "compaction", "id": "cmp_1", "encrypted_content": "x"}, text_item("hi")),
+            response(
+                {"type": "compaction", "id": "cmp_1", "encrypted_content": "x"}, text_item("hi")
+            ),
             sr.DirectAnswer("hi"),
         ),
         (response(text_item("hi", status=None), status=None), sr.DirectAnswer("hi")),
         (response(text_item("x", content=None), text_item("hi")), sr.DirectAnswer("hi")),
         (
-            response(text_item("x", content=[{"type": "output_text", "text": None}]), text_item("a")),
+            response(
+                text_item("x", content=[{"type": "output_text", "text": None}]), text_item("a")
+            ),
             sr.DirectAnswer("a"),
         ),
-        (response({"type": "image_generation_call", "id": "ig_1", "result": "cG5n"}), sr.DirectAnswer("")),
+        (
+            response({"type": "image_generation_call", "id": "ig_1", "result": "cG5n"}),
+            sr.DirectAnswer(""),
+        ),
     ],
 )
 def test_a_good_response_is_its_reply(given: dict[str, Any], reply: object) -> None:
@@ -73,14 +90,22 @@ def test_a_good_response_is_its_reply(given: dict[str, Any], reply: object) -> N
         (response(), "reply.empty", ""),
         (response(reasoning_item()), "reply.empty", ""),
         (response(text_item("hm", phase="commentary")), "reply.empty", ""),
-        (response(call_item("search", {"query": 1})), "args.type", "/tool_calls/0/function/arguments/query"),
+        (
+            response(call_item("search", {"query": 1})),
+            "args.type",
+            "/tool_calls/0/function/arguments/query",
+        ),
         (response(call_item("serach", GOOD)), "tool.unknown", "/tool_calls/0/function/name"),
         (
             response(call_item("search", '{"query": "a", "query": "b"}')),
             "json.duplicate_key",
             "/tool_calls/0/function/arguments/query",
         ),
-        (response(call_item("search", GOOD), call_item("search", GOOD, "call_b")), "tool.several", "/tool_calls"),
+        (
+            response(call_item("search", GOOD), call_item("search", GOOD, "call_b")),
+            "tool.several",
+            "/tool_calls",
+        ),
         (
             response(text_item("x"), **ENDED, incomplete_details={"reason": "max_output_tokens"}),
             "reply.truncated",
@@ -95,12 +120,28 @@ def test_a_good_response_is_its_reply(given: dict[str, Any], reply: object) -> N
         (response(call_item("search", GOOD), status="in_progress"), "reply.broken_off", "/status"),
         (response(call_item("search", GOOD), status="queued"), "reply.broken_off", "/status"),
         (response(call_item("search", GOOD), status="cancelled"), "reply.broken_off", "/status"),
-        (response(status="failed", error={"code": "server_error", "message": "x"}), "envelope.error", "/error"),
-        (response(text_item("x"), error={"code": "server_error", "message": "x"}), "envelope.error", "/error"),
-        (response(call_item("search", GOOD, status="incomplete")), "reply.truncated", "/output/0/status"),
+        (
+            response(status="failed", error={"code": "server_error", "message": "x"}),
+            "envelope.error",
+            "/error",
+        ),
+        (
+            response(text_item("x"), error={"code": "server_error", "message": "x"}),
+            "envelope.error",
+            "/error",
+        ),
+        (
+            response(call_item("search", GOOD, status="incomplete")),
+            "reply.truncated",
+            "/output/0/status",
+        ),
         (response(text_item("x", status="in_progress")), "reply.broken_off", "/output/0/status"),
         (response(text_item("x", role="user")), "reply.role", "/output/0/role"),
-        (response(text_item("x", content=[{"type": "input_image"}])), "reply.content", "/output/0/content/0"),
+        (
+            response(text_item("x", content=[{"type": "input_image"}])),
+            "reply.content",
+            "/output/0/content/0",
+        ),
         (response(text_item("x", content=1)), "reply.content", "/output/0/content"),
         (response(text_item("x", content=None)), "reply.empty", ""),
         (
@@ -108,9 +149,15 @@ def test_a_good_response_is_its_reply(given: dict[str, Any], reply: object) -> N
             "reply.content",
             "/output/0/content/0",
         ),
-        (response(text_item("x", content=[{"type": "refusal", "refusal": "no"}])), "reply.refusal", "/output/0"),
         (
-            response(text_item("x"), text_item("y", content=[{"type": "refusal", "refusal": "no"}])),
+            response(text_item("x", content=[{"type": "refusal", "refusal": "no"}])),
+            "reply.refusal",
+            "/output/0",
+        ),
+        (
+            response(
+                text_item("x"), text_item("y", content=[{"type": "refusal", "refusal": "no"}])
+            ),
             "reply.refusal",
             "/output/1",
         ),
@@ -133,7 +180,10 @@ def test_a_fault_is_named_where_it_is(given: dict[str, Any], code: str, path: st
 def test_calls_without_an_id_or_name_are_refused() -> None:
     """The item's own ``id`` is no ``call_id``; in the strict dialect none is made up."""
     strict = CONTRACT.replace(dialects="strict")
-    nameless, idless = item(call_item("search", GOOD), name=None), item(call_item("search", GOOD), call_id=None)
+    nameless, idless = (
+        item(call_item("search", GOOD), name=None),
+        item(call_item("search", GOOD), call_id=None),
+    )
     assert codes(strict, response(idless)) == [("call.id_missing", "/tool_calls/0/id")]
     assert codes(CONTRACT, response(nameless))
     known = CONTRACT.check(response(idless))
@@ -141,7 +191,9 @@ def test_calls_without_an_id_or_name_are_refused() -> None:
     assert known.leniency == ("call_id_missing",)
 
 
-@pytest.mark.parametrize("kind", ["computer_call", "mcp_approval_request", "local_shell_call", "shell_call"])
+@pytest.mark.parametrize(
+    "kind", ["computer_call", "mcp_approval_request", "local_shell_call", "shell_call"]
+)
 def test_what_the_api_asks_the_program_for_is_a_call(kind: str) -> None:
     """A call of a tool that only the API knows: nothing in it is judged, and the verdict says so."""
     asked = {"type": kind, "id": "x_1", "call_id": "call_x", "action": {"type": "click"}}
@@ -157,12 +209,20 @@ def test_what_the_api_asks_the_program_for_is_a_call(kind: str) -> None:
 
 def custom(grammar: dict[str, Any] | None, name: str = "sql") -> dict[str, Any]:
     """A flat definition of a tool that takes free text."""
-    return {"type": "custom", "name": name} | ({"format": {"type": "grammar", **grammar}} if grammar else {})
+    return {"type": "custom", "name": name} | (
+        {"format": {"type": "grammar", **grammar}} if grammar else {}
+    )
 
 
 def custom_item(text: object, name: str = "sql") -> dict[str, Any]:
     """A call of it."""
-    return {"type": "custom_tool_call", "id": "ctc_1", "call_id": "call_c", "name": name, "input": text}
+    return {
+        "type": "custom_tool_call",
+        "id": "ctc_1",
+        "call_id": "call_c",
+        "name": name,
+        "input": text,
+    }
 
 
 def test_free_text_is_held_to_a_regular_expression() -> None:
@@ -172,9 +232,9 @@ def test_free_text_is_held_to_a_regular_expression() -> None:
     made: Any = wrap(server.client()).responses.create(model="m", input="x", tools=tools)
     assert made.output[0].input == "SELECT tea"
     assert len(server.requests) == 2
-    reply = wrap(Server(response(custom_item("SELECT tea"))).client(), tools=tools, api="responses").exchange(
-        model="m", input="x"
-    )
+    reply = wrap(
+        Server(response(custom_item("SELECT tea"))).client(), tools=tools, api="responses"
+    ).exchange(model="m", input="x")
     assert reply.reply == sr.ToolCall("sql", "SELECT tea", "call_c")
     assert reply.attempts[0].leniency == ()
 
@@ -190,10 +250,16 @@ def test_free_text_that_nothing_checks_is_named() -> None:
 def test_a_call_is_of_the_kind_that_its_tool_is() -> None:
     """Text for a function and arguments for a custom tool are malformed; an unknown custom tool is unknown."""
     contract = sr.Contract(tools=[custom(None), sr.Tool.from_json_schema("search", SCHEMA)])
-    assert codes(contract, response(custom_item("x", "search"))) == [("call.malformed", "/tool_calls/0")]
+    assert codes(contract, response(custom_item("x", "search"))) == [
+        ("call.malformed", "/tool_calls/0")
+    ]
     assert codes(contract, response(call_item("sql", {}))) == [("call.malformed", "/tool_calls/0")]
-    assert codes(contract, response(custom_item("x", "other"))) == [("tool.unknown", "/tool_calls/0/custom/name")]
-    assert codes(contract, response(custom_item(1))) == [("call.malformed", "/tool_calls/0/custom/input")]
+    assert codes(contract, response(custom_item("x", "other"))) == [
+        ("tool.unknown", "/tool_calls/0/custom/name")
+    ]
+    assert codes(contract, response(custom_item(1))) == [
+        ("call.malformed", "/tool_calls/0/custom/input")
+    ]
 
 
 def test_the_api_of_a_response_can_be_said() -> None:
@@ -210,7 +276,9 @@ def test_tools_of_both_kinds_are_sent_by_either_api() -> None:
     tools = [custom({"syntax": "regex", "definition": "a+"}), FLAT_SEARCH]
     for api, nested in (("responses", False), ("chat", True)):
         server = Server(response(text_item("hi")) if api == "responses" else _chat("hi"))
-        wrap(server.client(), tools=tools).reply(api=api, model="m", messages=[{"role": "user", "content": "x"}])
+        wrap(server.client(), tools=tools).reply(
+            api=api, model="m", messages=[{"role": "user", "content": "x"}]
+        )
         sent = server.bodies[0].decode()
         assert ('"custom":{' in sent.replace(" ", "")) is nested
         assert ('"function":{' in sent.replace(" ", "")) is nested
@@ -230,15 +298,24 @@ def _chat(text: str) -> dict[str, Any]:
     ],
 )
 @pytest.mark.parametrize("api", ["chat", "responses"])
-def test_an_image_or_speech_is_no_call_and_no_structured_answer(contract: sr.Contract, code: str, api: Any) -> None:
+def test_an_image_or_speech_is_no_call_and_no_structured_answer(
+    contract: sr.Contract, code: str, api: Any
+) -> None:
     """A reply without text answers only where any text would do, and the verdict says that nothing judged it."""
     image = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "cG5n"}
     spoken = completion(None)
-    spoken["choices"][0]["message"]["audio"] = {"id": "a", "data": "cG5n", "transcript": "hello", "expires_at": 1}
+    spoken["choices"][0]["message"]["audio"] = {
+        "id": "a",
+        "data": "cG5n",
+        "transcript": "hello",
+        "expires_at": 1,
+    }
     given = spoken if api == "chat" else response(image)
     assert [found for found, _ in codes(contract, given)] == [code]
     verdict = CONTRACT.check(given)
-    assert verdict.leniency == (("unjudged_audio",) if api == "chat" else ("unjudged_image_generation_call",))
+    assert verdict.leniency == (
+        ("unjudged_audio",) if api == "chat" else ("unjudged_image_generation_call",)
+    )
     assert isinstance(verdict, sr.Valid)
 
 
@@ -246,10 +323,17 @@ def test_an_image_or_speech_is_no_call_and_no_structured_answer(contract: sr.Con
 def test_a_tool_that_the_server_called_is_a_tool_that_was_called(choice: str) -> None:
     """Where some tool is required, an answer may follow a call that the server made itself, and only then."""
     web: Any = {"type": "web_search"}
-    allowed = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "search"}, web]}
+    allowed = {
+        "type": "allowed_tools",
+        "mode": "required",
+        "tools": [{"type": "function", "name": "search"}, web],
+    }
     searched = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
     server = Server(response(text_item("no")), response(searched, text_item("found")))
     made = wrap(server.client()).responses.create(
-        model="m", input="x", tools=[web, FLAT_SEARCH], tool_choice="required" if choice == "required" else allowed
+        model="m",
+        input="x",
+        tools=[web, FLAT_SEARCH],
+        tool_choice="required" if choice == "required" else allowed,
     )
     assert (made.output_text, len(server.bodies)) == ("found", 2)

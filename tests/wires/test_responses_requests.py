@@ -34,7 +34,9 @@ def test_a_first_request_says_what_the_caller_said() -> None:
         "truncation": "auto",
     }
     text = {"verbosity": "low"}
-    wrap(server.client()).responses.create(**ASK, **given, text=text, reasoning={"effort": "low"}, max_tool_calls=3)
+    wrap(server.client()).responses.create(
+        **ASK, **given, text=text, reasoning={"effort": "low"}, max_tool_calls=3
+    )
     (sent,) = map(json.loads, server.bodies)
     closed = FLAT_SEARCH["parameters"] | {"additionalProperties": False}
     (tool,) = sent.pop("tools")
@@ -42,7 +44,9 @@ def test_a_first_request_says_what_the_caller_said() -> None:
         "reasoning": {"effort": "low"},
         "max_tool_calls": 3,
     }
-    assert tool == {name: FLAT_SEARCH[name] for name in ("type", "name", "description")} | {"parameters": closed}
+    assert tool == {name: FLAT_SEARCH[name] for name in ("type", "name", "description")} | {
+        "parameters": closed
+    }
 
 
 @pytest.mark.parametrize(
@@ -50,7 +54,11 @@ def test_a_first_request_says_what_the_caller_said() -> None:
     [
         "required",
         {"type": "function", "name": "search"},
-        {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "search"}]},
+        {
+            "type": "allowed_tools",
+            "mode": "required",
+            "tools": [{"type": "function", "name": "search"}],
+        },
         {"type": "web_search"},
     ],
 )
@@ -68,10 +76,16 @@ def test_a_choice_of_a_tool_is_sent_as_it_was_said(choice: Any) -> None:
 def test_allowed_tools_are_sent_beside_all(mode: str) -> None:
     """All tools stay in the request, for prompt caches; a call of one that is not allowed is asked again."""
     weather = FLAT_SEARCH | {"name": "weather"}
-    allowed = {"type": "allowed_tools", "mode": mode, "tools": [{"type": "function", "name": "search"}, WEB]}
+    allowed = {
+        "type": "allowed_tools",
+        "mode": mode,
+        "tools": [{"type": "function", "name": "search"}, WEB],
+    }
     server = Server(response(call_item("weather", GOOD)), response(call_item("search", GOOD)))
     tools = [WEB, FLAT_SEARCH, weather]
-    made = wrap(server.client()).responses.create(model="m", input="x", tools=tools, tool_choice=allowed)
+    made = wrap(server.client()).responses.create(
+        model="m", input="x", tools=tools, tool_choice=allowed
+    )
     first, second = map(json.loads, server.bodies)
     assert made.output[0].name == "search"
     assert (first["tool_choice"], [tool.get("name") for tool in first["tools"]]) == (
@@ -96,10 +110,14 @@ def test_what_is_not_given_inside_a_tool_is_not_sent(member: str) -> None:
 
 def test_a_bad_call_goes_back_as_it_came_behind_its_thought() -> None:
     """Items in their order, one output for each call; the thought stands directly before its call."""
-    thought = reasoning_item(encrypted_content="opaque", summary=[{"type": "summary_text", "text": "hm"}])
+    thought = reasoning_item(
+        encrypted_content="opaque", summary=[{"type": "summary_text", "text": "hm"}]
+    )
     note = text_item("I will look.", phase="commentary")
     bad, fine = call_item("search", {"query": 1}), call_item("search", {"query": "b"}, "call_b")
-    server = Server(response(thought, note, bad, fine), response(call_item("search", GOOD, "call_new")))
+    server = Server(
+        response(thought, note, bad, fine), response(call_item("search", GOOD, "call_new"))
+    )
     made: Any = wrap(server.client()).responses.create(**ASK)
     user, *items = inputs(server)[1]
     assert user == {"role": "user", "content": "find tea"}
@@ -108,19 +126,28 @@ def test_a_bad_call_goes_back_as_it_came_behind_its_thought() -> None:
         ("function_call_output", "call_a"),
         ("function_call_output", "call_b"),
     ]
-    assert [item.to_dict() for item in made.output] == [thought, note, bad | {"arguments": '{"query": "tea"}'}, fine]
+    assert [item.to_dict() for item in made.output] == [
+        thought,
+        note,
+        bad | {"arguments": '{"query": "tea"}'},
+        fine,
+    ]
 
 
 def test_a_mended_response_has_the_id_under_which_its_calls_are_stored() -> None:
     """A program may go on with ``previous_response_id``: the server knows the call ids under that id."""
     bad = response(call_item("search", {"query": 1}))
-    made: Any = wrap(Server(bad, response(call_item("search", GOOD, "call_new"))).client()).responses.create(**ASK)
+    made: Any = wrap(
+        Server(bad, response(call_item("search", GOOD, "call_new"))).client()
+    ).responses.create(**ASK)
     assert (made.id, made.output[0].call_id) == (bad["id"], "call_a")
 
 
 def test_a_thought_without_its_partner_is_not_sent() -> None:
     """Of a reply that was cut while it thought, the API would refuse the thought."""
-    cut = response(reasoning_item(), status="incomplete", incomplete_details={"reason": "max_output_tokens"})
+    cut = response(
+        reasoning_item(), status="incomplete", incomplete_details={"reason": "max_output_tokens"}
+    )
     server = Server(cut, response(call_item("search", GOOD)))
     wrap(server.client()).responses.create(**ASK, max_output_tokens=100)
     first, second = map(json.loads, server.bodies)
@@ -140,27 +167,45 @@ def test_where_nothing_is_stored_thoughts_need_their_writing() -> None:
 
 def test_a_conversation_gets_only_what_it_does_not_have() -> None:
     """An item that a conversation of the server's holds already is not sent again."""
-    server = Server(response(call_item("search", {"query": 1})), response(call_item("search", GOOD)))
+    server = Server(
+        response(call_item("search", {"query": 1})), response(call_item("search", GOOD))
+    )
     wrap(server.client()).responses.create(**ASK, conversation="conv_1")
     assert [item["type"] for item in inputs(server)[1]] == ["function_call_output"]
 
 
 @pytest.mark.parametrize("given", [{"input": "find tea"}, {}], ids=["input", "no input"])
-def test_a_call_that_is_not_sent_back_has_an_output_where_the_server_holds_it(given: dict[str, Any]) -> None:
+def test_a_call_that_is_not_sent_back_has_an_output_where_the_server_holds_it(
+    given: dict[str, Any],
+) -> None:
     """Arguments that no server takes back stand in its conversation, which wants an answer to their call."""
-    server = Server(response(call_item("search", '{"query": ')), response(call_item("search", GOOD)))
-    wrap(server.client()).responses.create(model="m", tools=[FLAT_SEARCH], conversation="conv_1", **given)
+    server = Server(
+        response(call_item("search", '{"query": ')), response(call_item("search", GOOD))
+    )
+    wrap(server.client()).responses.create(
+        model="m", tools=[FLAT_SEARCH], conversation="conv_1", **given
+    )
     output, correction = inputs(server)[1]
-    assert (output["type"], output["call_id"], correction["role"]) == ("function_call_output", "call_a", "user")
+    assert (output["type"], output["call_id"], correction["role"]) == (
+        "function_call_output",
+        "call_a",
+        "user",
+    )
 
 
 def test_behind_a_previous_response_the_bad_items_are_sent() -> None:
     """The id stays the caller's: the bad reply is not part of what the program goes on with."""
-    server = Server(response(call_item("search", {"query": 1})), response(call_item("search", GOOD)))
+    server = Server(
+        response(call_item("search", {"query": 1})), response(call_item("search", GOOD))
+    )
     wrap(server.client()).responses.create(**ASK, previous_response_id="resp_0")
     second = json.loads(server.bodies[1])
     assert second["previous_response_id"] == "resp_0"
-    assert [item.get("type") for item in second["input"]] == [None, "function_call", "function_call_output"]
+    assert [item.get("type") for item in second["input"]] == [
+        None,
+        "function_call",
+        "function_call_output",
+    ]
 
 
 def test_a_bad_answer_goes_back_as_the_items_it_came_in() -> None:
@@ -168,7 +213,9 @@ def test_a_bad_answer_goes_back_as_the_items_it_came_in() -> None:
     thought, bad = reasoning_item(), text_item('{"query": 1}', phase="final_answer")
     format_ = {"type": "json_schema", "name": "found", "schema": SCHEMA}
     server = Server(response(thought, bad), response(text_item('{"query": "tea"}')))
-    made: Any = wrap(server.client()).responses.create(model="m", input="x", text={"format": format_})
+    made: Any = wrap(server.client()).responses.create(
+        model="m", input="x", text={"format": format_}
+    )
     assert inputs(server)[1][1:3] == [thought, bad]
     assert made.output_text == '{"query": "tea"}'
     assert json.loads(server.bodies[0])["text"]["format"]["name"] == "found"
@@ -178,13 +225,21 @@ def test_items_of_the_sdk_are_sent_as_they_are() -> None:
     """A program that gives the output of an earlier response back, as objects."""
     earlier = [
         ResponseReasoningItem(id="rs_0", type="reasoning", summary=[]),
-        ResponseFunctionToolCall(arguments='{"query": "a"}', call_id="call_0", name="search", type="function_call"),
+        ResponseFunctionToolCall(
+            arguments='{"query": "a"}', call_id="call_0", name="search", type="function_call"
+        ),
         {"type": "function_call_output", "call_id": "call_0", "output": "[]"},
     ]
-    server = Server(response(call_item("search", {"query": 1}, "call_1")), response(call_item("search", GOOD)))
+    server = Server(
+        response(call_item("search", {"query": 1}, "call_1")), response(call_item("search", GOOD))
+    )
     wrap(server.client()).responses.create(model="m", input=earlier, tools=[FLAT_SEARCH])
     for sent in inputs(server):
-        assert [item["type"] for item in sent[:3]] == ["reasoning", "function_call", "function_call_output"]
+        assert [item["type"] for item in sent[:3]] == [
+            "reasoning",
+            "function_call",
+            "function_call_output",
+        ]
 
 
 def test_an_id_of_the_conversation_is_not_taken_again() -> None:
@@ -193,22 +248,31 @@ def test_an_id_of_the_conversation_is_not_taken_again() -> None:
         call_item("search", {"query": "a"}),
         {"type": "function_call_output", "call_id": "call_a", "output": "x"},
     ]
-    server = Server(response(call_item("search", GOOD)), response(call_item("search", GOOD, "call_b")))
-    made: Any = wrap(server.client()).responses.create(model="m", input=earlier, tools=[FLAT_SEARCH])
+    server = Server(
+        response(call_item("search", GOOD)), response(call_item("search", GOOD, "call_b"))
+    )
+    made: Any = wrap(server.client()).responses.create(
+        model="m", input=earlier, tools=[FLAT_SEARCH]
+    )
     assert made.output[0].call_id == "call_b"
     assert len(server.requests) == 2
 
 
 def test_messages_of_chat_completions_are_written_as_items() -> None:
     """The transcript of one API can be sent by the other: calls, results and pictures."""
-    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA==", "detail": "low"}}
+    picture = {
+        "type": "image_url",
+        "image_url": {"url": "data:image/png;base64,AA==", "detail": "low"},
+    }
     messages: list[Any] = [
         {"role": "system", "content": "be brief"},
         {"role": "user", "content": [{"type": "text", "text": "what is it?"}, picture]},
         {
             "role": "assistant",
             "content": "I look.",
-            "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "search", "arguments": "{}"}}],
+            "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "search", "arguments": "{}"}}
+            ],
         },
         {"role": "tool", "tool_call_id": "c1", "content": "tea"},
     ]
@@ -233,7 +297,11 @@ def test_what_extra_body_says_is_held() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"background": True}, {"text": "json"}, {"tool_choice": {"type": "function", "name": "other"}}],
+    [
+        {"background": True},
+        {"text": "json"},
+        {"tool_choice": {"type": "function", "name": "other"}},
+    ],
 )
 def test_what_cannot_be_judged_is_refused_before_anything_is_sent(wrong: dict[str, Any]) -> None:
     """A ContractError, and no request."""
@@ -248,9 +316,15 @@ def test_reading_and_writing_a_request_changes_nothing() -> None:
     request = {
         "model": "m",
         "input": [{"role": "user", "content": "x"}, {"type": "item_reference", "id": "msg_1"}],
-        "tools": [{"type": "web_search"}, {"type": "function", "name": "a", "parameters": {}, "strict": True}],
+        "tools": [
+            {"type": "web_search"},
+            {"type": "function", "name": "a", "parameters": {}, "strict": True},
+        ],
         "tool_choice": {"type": "function", "name": "a"},
-        "text": {"verbosity": "low", "format": {"type": "json_schema", "name": "n", "schema": {}, "strict": True}},
+        "text": {
+            "verbosity": "low",
+            "format": {"type": "json_schema", "name": "n", "schema": {}, "strict": True},
+        },
         "max_output_tokens": 9,
         "parallel_tool_calls": False,
     }

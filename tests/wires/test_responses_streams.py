@@ -45,7 +45,9 @@ def events_of(whole: dict[str, Any], size: int = 4) -> list[dict[str, Any]]:
 
 def served(told: list[dict[str, Any]], write: Callable[[Any], bytes] = typed_event) -> Any:
     """A response with these events as its body."""
-    return http.Response(200, content=b"".join(map(write, told)), headers={"content-type": "text/event-stream"})
+    return http.Response(
+        200, content=b"".join(map(write, told)), headers={"content-type": "text/event-stream"}
+    )
 
 
 def well_formed(told: list[Any]) -> dict[str, Any]:
@@ -53,7 +55,11 @@ def well_formed(told: list[Any]) -> dict[str, Any]:
     plain = [one.to_dict() for one in told]
     assert [one["sequence_number"] for one in plain] == list(range(len(plain)))
     assert plain[0]["type"] == "response.created"
-    ends = [one for one in plain if one["type"] in {"response.completed", "response.incomplete", "response.failed"}]
+    ends = [
+        one
+        for one in plain
+        if one["type"] in {"response.completed", "response.incomplete", "response.failed"}
+    ]
     assert ends == plain[-1:]
     final = ends[0]["response"]
     assert {one["response"]["id"] for one in plain if "response" in one} == {final["id"]}
@@ -76,11 +82,15 @@ def well_formed(told: list[Any]) -> dict[str, Any]:
     return dict(final)
 
 
-def asked(*steps: Any, policy: sr.RetryPolicy | None = None, **ask: Any) -> tuple[list[Any], Exception | None]:
+def asked(
+    *steps: Any, policy: sr.RetryPolicy | None = None, **ask: Any
+) -> tuple[list[Any], Exception | None]:
     """Return what a stream passes on, and what it raises."""
     told: list[Any] = []
     try:
-        for one in wrap(Server(*steps).client(), policy=policy).responses.create(**ASK | ask, stream=True):
+        for one in wrap(Server(*steps).client(), policy=policy).responses.create(
+            **ASK | ask, stream=True
+        ):
             told.append(one)  # noqa: PERF402 - what came before an exception counts
     except Exception as error:  # noqa: BLE001 - whatever comes is looked at
         return told, error
@@ -110,17 +120,27 @@ def test_text_is_live_and_calls_are_not() -> None:
 def test_a_bad_call_behind_live_text_is_asked_for_again() -> None:
     """The text stays, the call that follows it is the good one, under one id of a response."""
     bad = response(text_item("I will look."), call_item("search", {"query": 1}))
-    told, error = asked(served(events_of(bad)), served(events_of(response(call_item("search", GOOD, "call_n")))))
+    told, error = asked(
+        served(events_of(bad)), served(events_of(response(call_item("search", GOOD, "call_n"))))
+    )
     assert error is None
     final = well_formed(told)
-    assert (final["id"], final["output"][0], final["output"][1]["call_id"]) == (bad["id"], bad["output"][0], "call_n")
+    assert (final["id"], final["output"][0], final["output"][1]["call_id"]) == (
+        bad["id"],
+        bad["output"][0],
+        "call_n",
+    )
 
 
 def test_what_ends_live_text_ends_the_stream() -> None:
     """A cut behind text that was shown cannot be mended: our exception, after the text."""
-    cut = response(text_item("Tea is"), status="incomplete", incomplete_details={"reason": "max_output_tokens"})
+    cut = response(
+        text_item("Tea is"), status="incomplete", incomplete_details={"reason": "max_output_tokens"}
+    )
     told, error = asked(served(events_of(cut)))
-    assert "".join(one.delta for one in told if one.type == "response.output_text.delta") == "Tea is"
+    assert (
+        "".join(one.delta for one in told if one.type == "response.output_text.delta") == "Tea is"
+    )
     assert isinstance(error, sr.CallFailed)
     assert isinstance(error, openai.OpenAIError)
 
@@ -141,7 +161,9 @@ def test_a_cut_stream_is_no_reply(name: str) -> None:
         assert isinstance(error, sr.CallFailed)
         kinds = {one.type for one in told}
         assert not kinds & {"response.completed", "response.function_call_arguments.delta"}
-        assert "function_call" not in {one.item.type for one in told if one.type == "response.output_item.added"}
+        assert "function_call" not in {
+            one.item.type for one in told if one.type == "response.output_item.added"
+        }
 
 
 def changed(told: list[dict[str, Any]], kind: str, **members: Any) -> list[dict[str, Any]]:
@@ -161,7 +183,11 @@ DELTA, WRITTEN = "response.function_call_arguments.delta", "response.function_ca
 EVENT_FAULTS: dict[str, list[Any]] = {
     "a number repeated": changed(HELD, DELTA, sequence_number=3),
     "a number that falls": [*HELD[:4], HELD[4] | {"sequence_number": 1}, *HELD[5:]],
-    "an index used twice": [*HELD[:-1], HELD[2] | {"sequence_number": 900}, HELD[-1] | {"sequence_number": 901}],
+    "an index used twice": [
+        *HELD[:-1],
+        HELD[2] | {"sequence_number": 900},
+        HELD[-1] | {"sequence_number": 901},
+    ],
     "a delta of no item": changed(HELD, DELTA, output_index=7),
     "a delta of another item": changed(HELD, DELTA, item_id="fc_other"),
     "a delta that is no text": changed(HELD, DELTA, delta=None),
@@ -170,23 +196,36 @@ EVENT_FAULTS: dict[str, list[Any]] = {
     "the end has other arguments": changed(
         HELD,
         "response.completed",
-        response=CALLS | {"output": [*CALLS["output"][:2], CALLS["output"][2] | {"arguments": '{"query": "c"}'}]},
+        response=CALLS
+        | {"output": [*CALLS["output"][:2], CALLS["output"][2] | {"arguments": '{"query": "c"}'}]},
     ),
-    "the end lacks a call": changed(HELD, "response.completed", response=CALLS | {"output": CALLS["output"][:2]}),
-    "the end is of another response": changed(HELD, "response.completed", response=CALLS | {"id": "resp_other"}),
+    "the end lacks a call": changed(
+        HELD, "response.completed", response=CALLS | {"output": CALLS["output"][:2]}
+    ),
+    "the end is of another response": changed(
+        HELD, "response.completed", response=CALLS | {"id": "resp_other"}
+    ),
     "no end": without(HELD, "response.completed"),
-    "an error": [*HELD[:5], {"type": "error", "code": "server_error", "message": "x", "sequence_number": 99}],
+    "an error": [
+        *HELD[:5],
+        {"type": "error", "code": "server_error", "message": "x", "sequence_number": 99},
+    ],
     "failed": [
         *HELD[:5],
         {
             "type": "response.failed",
-            "response": CALLS | {"status": "failed", "error": {"code": "server_error", "message": "x"}},
+            "response": CALLS
+            | {"status": "failed", "error": {"code": "server_error", "message": "x"}},
             "sequence_number": 99,
         },
     ],
     "incomplete": [
         *HELD[:-1],
-        {"type": "response.incomplete", "response": CALLS | {"status": "incomplete"}, "sequence_number": 99},
+        {
+            "type": "response.incomplete",
+            "response": CALLS | {"status": "incomplete"},
+            "sequence_number": 99,
+        },
     ],
     "no type": [*HELD[:4], {"output_index": 1, "sequence_number": 50}, *HELD[60:]],
     "not an object": [*HELD[:4], 1],
@@ -230,7 +269,9 @@ def test_known_ways_of_servers_pass(told: list[dict[str, Any]]) -> None:
 def test_comments_and_a_done_behind_the_end_are_no_matter() -> None:
     """What other servers put around events."""
     body = b": hi\n\n" + b"".join(map(typed_event, HELD)) + b"data: [DONE]\n\n"
-    told, error = asked(http.Response(200, content=body, headers={"content-type": "text/event-stream"}))
+    told, error = asked(
+        http.Response(200, content=body, headers={"content-type": "text/event-stream"})
+    )
     assert error is None
     assert well_formed(told) == CALLS
 
@@ -244,7 +285,9 @@ def test_the_sdks_own_stream_accumulates_it() -> None:
         kinds = [one.type for one in stream]
         final = stream.get_final_response()
     assert kinds[-1] == "response.completed"
-    assert [item.to_dict(exclude_unset=True)["type"] for item in final.output] == ["reasoning"] + ["function_call"] * 2
+    assert [item.to_dict(exclude_unset=True)["type"] for item in final.output] == ["reasoning"] + [
+        "function_call"
+    ] * 2
     assert len(server.requests) == 2
 
 
@@ -253,7 +296,9 @@ def test_an_async_stream_is_the_same() -> None:
 
     async def events() -> list[Any]:
         bad = response(text_item("I look."), call_item("search", {"query": 1}))
-        server = Server(served(events_of(bad)), served(events_of(response(call_item("search", GOOD)))))
+        server = Server(
+            served(events_of(bad)), served(events_of(response(call_item("search", GOOD))))
+        )
         stream = await wrap(server.async_client()).responses.create(**ASK, stream=True)
         return [one async for one in stream]
 
@@ -263,7 +308,12 @@ def test_an_async_stream_is_the_same() -> None:
 def test_a_veto_closes_a_stream_of_this_api() -> None:
     """A call that cannot fit any more ends the stream before its end, with the attempt saying where."""
     bad = events_of(response(call_item("search", {"query": 1, "rest": "x" * 400})), 4)
-    client = wrap(Server(served(bad), served(HELD)).client(), tools=[FLAT_SEARCH], parallel=True, api="responses")
+    client = wrap(
+        Server(served(bad), served(HELD)).client(),
+        tools=[FLAT_SEARCH],
+        parallel=True,
+        api="responses",
+    )
     with client.stream(model="m", input="x") as stream:
         for _ in stream:
             pass

@@ -78,7 +78,10 @@ class Gate:
             if self._good >= self.limit < self.most:
                 self._good, self.limit = 0, self.limit + 1
                 self._admit()
-        elif _OVERLOADED.search(attempt.failure) and self._clock() - attempt.seconds >= self._halved_at:
+        elif (
+            _OVERLOADED.search(attempt.failure)
+            and self._clock() - attempt.seconds >= self._halved_at
+        ):
             self._halved_at, self._good = self._clock(), 0
             self.limit = max(1, self.limit // 2)
 
@@ -120,7 +123,11 @@ class Asking:
             client = AsyncOpenAI()
         elif not is_ready(client):
             client = client()
-        settings: dict[str, Any] = {"policy": self.policy, "steering": self.steering, "api": self.api}
+        settings: dict[str, Any] = {
+            "policy": self.policy,
+            "steering": self.steering,
+            "api": self.api,
+        }
         try:
             strict = wrap(client, contract=self.contract, on_attempt=gate.note, **settings)
             yield Session(asynchronous(strict).counting_in(bucket), gate)
@@ -142,7 +149,10 @@ class Asking:
             return accepted(index, exchange.reply, exchange.attempts)
         except CallFailed as error:
             return ended(index, error)
-        except (Exception, asyncio.CancelledError) as error:  # a night of work must not end at one row
+        except (
+            Exception,
+            asyncio.CancelledError,
+        ) as error:  # a night of work must not end at one row
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise
@@ -165,13 +175,22 @@ class Asking:
             words = f"the row is of type {type(row).__name__}, not a mapping of columns"
             return refused(words, "Give each row as a mapping, or messages= as a function.")
         else:
-            found, where = row.get(self.messages), f"its column {self.messages!r} is absent or empty"
+            found, where = (
+                row.get(self.messages),
+                f"its column {self.messages!r} is absent or empty",
+            )
         if hasattr(found, "tolist"):  # an array of numpy, or one value of it
             found = found.tolist()
         # what a frame has in the place of None: NaN, NA, NaT
-        is_absent = (isinstance(found, float) and math.isnan(found)) or type(found).__name__ in {"NAType", "NaTType"}
+        is_absent = (isinstance(found, float) and math.isnan(found)) or type(found).__name__ in {
+            "NAType",
+            "NaTType",
+        }
         if found is None or is_absent or (isinstance(found, str | list) and not found):
-            return refused(f"the row has no messages: {where}", "Say with messages= where its text or messages are.")
+            return refused(
+                f"the row has no messages: {where}",
+                "Say with messages= where its text or messages are.",
+            )
         return found
 
 
@@ -183,11 +202,15 @@ def is_ready(client: Any) -> bool:
 def asynchronous(strict: object) -> AsyncStrictClient[Any]:
     """Return a wrapped client when it is an async one; ContractError says what to give instead."""
     if not isinstance(strict, AsyncStrictClient):
-        raise ContractError("client must be async: openai.AsyncOpenAI, a function that makes one, or a ready one")
+        raise ContractError(
+            "client must be async: openai.AsyncOpenAI, a function that makes one, or a ready one"
+        )
     return strict
 
 
-async def ask_each(asking: Asking, session: Session, source: Source, take: Take, most: int | None = None) -> None:
+async def ask_each(
+    asking: Asking, session: Session, source: Source, take: Take, most: int | None = None
+) -> None:
     """Ask about each row, and call ``take`` with its result at once; a row keeps its place until that is awaited.
 
     ``most`` is how many rows there are, where that is known. An exception of the source is raised when the rows before

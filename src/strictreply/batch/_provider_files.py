@@ -18,7 +18,15 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self, TypeAlias
 
-from strictreply.batch._results import LINE_LIMITS, RowResult, broken, open_lines, so_far, unasked, written_whole
+from strictreply.batch._results import (
+    LINE_LIMITS,
+    RowResult,
+    broken,
+    open_lines,
+    so_far,
+    unasked,
+    written_whole,
+)
 from strictreply.contract._contract import Contract
 from strictreply.reading._decoding import decode
 from strictreply.retry._failures import ExchangeStopped, Failure
@@ -79,11 +87,16 @@ def judge_files(
     with ExitStack() as stack:
         index = stack.enter_context(_Outputs())
         index.read(map(Path, outputs))
-        files = (None if one is None else stack.enter_context(written_whole(Path(one))) for one in (out, reask))
+        files = (
+            None if one is None else stack.enter_context(written_whole(Path(one)))
+            for one in (out, reask)
+        )
         results, again = files
         for row in _requests(map(Path, requests), index):
             came = [] if row.fault else index.of(row.custom_id or "", counts)
-            result, following, surplus = _judged(row, came, judged_by, policy=policy, steering=steering)
+            result, following, surplus = _judged(
+                row, came, judged_by, policy=policy, steering=steering
+            )
             statuses[result.status] += 1
             counts["surplus"] += surplus
             counts["missing"] += not (came or row.fault)
@@ -137,7 +150,9 @@ def _judged(
         return broken(row.number, error), None, 0
     # as it was until a reply has been corrected: what a client of ours adds to it is not the caller's
     is_as_it_was = all(map(is_transport_fault, step.attempts))
-    following = None if step.request is None else row.request["body"] if is_as_it_was else step.request
+    following = (
+        None if step.request is None else row.request["body"] if is_as_it_was else step.request
+    )
     return so_far(row.number, step), following, 0
 
 
@@ -157,14 +172,21 @@ class _Outputs:
                 record = _loaded(line)
                 custom_id = peek(record, "custom_id")
                 if isinstance(custom_id, str) and ("response" in record or "error" in record):
-                    self._base.execute("INSERT INTO output VALUES (?, ?)", (_key(custom_id), line.strip()))
+                    self._base.execute(
+                        "INSERT INTO output VALUES (?, ?)", (_key(custom_id), line.strip())
+                    )
                 else:
                     self.unreadable.append(f"{path.name}:{number}: {expected}")
         self._base.execute("CREATE INDEX by_id ON output (custom_id)")
 
     def ask(self, custom_id: str) -> bool:
         """Note that there is a request with an id; return whether it is the first one."""
-        return self._base.execute("INSERT OR IGNORE INTO asked VALUES (?)", (_key(custom_id),)).rowcount == 1
+        return (
+            self._base.execute(
+                "INSERT OR IGNORE INTO asked VALUES (?)", (_key(custom_id),)
+            ).rowcount
+            == 1
+        )
 
     def of(self, custom_id: str, counts: Counter[str]) -> list[Any]:
         """Return what came for a request, pass after pass; an output that is there twice counts once."""
@@ -218,8 +240,14 @@ def _response(record: Any) -> Any:
     if isinstance(status, int):
         return ProviderFailed(status, peek(response, "body"))
     code = peek(peek(record, "error"), "code")
-    kind = code if isinstance(code, str) and re.fullmatch(r"[a-z][a-z0-9_]{0,39}", code) else "api_error"
-    return ExchangeStopped(Failure(kind, retryable=True))  # batch_expired, batch_cancelled: it was not asked
+    kind = (
+        code
+        if isinstance(code, str) and re.fullmatch(r"[a-z][a-z0-9_]{0,39}", code)
+        else "api_error"
+    )
+    return ExchangeStopped(
+        Failure(kind, retryable=True)
+    )  # batch_expired, batch_cancelled: it was not asked
 
 
 def _write(file: BinaryIO | None, line: Mapping[str, Any]) -> None:

@@ -26,14 +26,29 @@ from typing import Any, BinaryIO, Final, Literal, TypeAlias, cast
 from strictreply.contract._contract import Contract
 from strictreply.retry._policy import LATE_KINDS, is_transport_fault
 from strictreply.retry._stepping import NextRequest
-from strictreply.values._errors import CallFailed, ContractError, ReplyHalted, TransportFailed, without_exception
+from strictreply.values._errors import (
+    CallFailed,
+    ContractError,
+    ReplyHalted,
+    TransportFailed,
+    without_exception,
+)
 from strictreply.values._issues import printable
 from strictreply.values._limits import MAX_JSON_DEPTH, JSONObject, Limits
-from strictreply.values._replies import OUR_NAMES, AssistantReply, Attempt, Usage, Valid, total_usage
+from strictreply.values._replies import (
+    OUR_NAMES,
+    AssistantReply,
+    Attempt,
+    Usage,
+    Valid,
+    total_usage,
+)
 
 LINE_LIMITS = Limits(reply_bytes=64_000_000, depth=MAX_JSON_DEPTH, nodes=4_000_000)  # of one line
 STDIN = Path("-")
-Line: TypeAlias = tuple[int, bytes, int]  # the number of a line, its bytes, and the position in the file behind it
+Line: TypeAlias = tuple[
+    int, bytes, int
+]  # the number of a line, its bytes, and the position in the file behind it
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -88,7 +103,13 @@ COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
 """The columns that every row gets, in their order, and what each holds."""
 
 RowCode: TypeAlias = Literal[
-    "row.line", "row.messages", "row.contract", "row.raised", "batch.request", "batch.missing", "batch.again"
+    "row.line",
+    "row.messages",
+    "row.contract",
+    "row.raised",
+    "batch.request",
+    "batch.missing",
+    "batch.again",
 ]
 
 ROW_CODES: Final[Mapping[RowCode, str]] = MappingProxyType(
@@ -122,7 +143,10 @@ class RowResult:
     @property
     def columns(self) -> JSONObject:
         """The result columns by name, as plain JSON."""
-        return {name: getattr(self, name) for name in COLUMNS} | {"issues": [*self.issues], "usage": asdict(self.usage)}
+        return {name: getattr(self, name) for name in COLUMNS} | {
+            "issues": [*self.issues],
+            "usage": asdict(self.usage),
+        }
 
 
 def prefixed(result: RowResult, prefix: str) -> JSONObject:
@@ -141,8 +165,12 @@ class RowFault(ContractError):
 
 def accepted(index: int, reply: AssistantReply[Any], attempts: tuple[Attempt, ...]) -> RowResult:
     """Return the result of a row whose reply fit."""
-    status: Status = "mended" if any(attempt.correction is not None for attempt in attempts) else "ok"
-    return RowResult(index, reply.to_dict(), status, issues_of(attempts), len(attempts), total_usage(attempts))
+    status: Status = (
+        "mended" if any(attempt.correction is not None for attempt in attempts) else "ok"
+    )
+    return RowResult(
+        index, reply.to_dict(), status, issues_of(attempts), len(attempts), total_usage(attempts)
+    )
 
 
 def ended(index: int, error: CallFailed) -> RowResult:
@@ -150,7 +178,10 @@ def ended(index: int, error: CallFailed) -> RowResult:
     halted, failed = isinstance(error, ReplyHalted), isinstance(error, TransportFailed)
     status: Status = "halted" if halted else "failed" if failed else "rejected"
     attempts, words = error.attempts, str(error).splitlines()
-    advice = next((line.partition("What to do: ")[2] for line in reversed(words) if "What to do: " in line), "")
+    advice = next(
+        (line.partition("What to do: ")[2] for line in reversed(words) if "What to do: " in line),
+        "",
+    )
     message, advice = words[0], without_exception(advice)
     if error.reason == "deadline" and all(map(is_transport_fault, attempts)):  # no model was slow
         told = [attempt.failure or attempt.issues[0].message for attempt in attempts]
@@ -173,7 +204,12 @@ def so_far(index: int, step: NextRequest[Any]) -> RowResult:
     if isinstance(step.verdict, Valid):
         return accepted(index, step.verdict.reply, step.attempts)
     if not step.attempts:
-        return unasked(index, "batch.missing", "no output has its custom_id", "Its request is in the re-ask file.")
+        return unasked(
+            index,
+            "batch.missing",
+            "no output has its custom_id",
+            "Its request is in the re-ask file.",
+        )
     failed, number = is_transport_fault(step.attempts[-1]), len(step.attempts)
     words = "the API failed" if failed else "the last reply did not fit"
     again = entry(number, "batch.again", words, "The next request is in the re-ask file.")
@@ -186,15 +222,25 @@ def broken(index: int, error: BaseException) -> RowResult:
     if isinstance(error, RowFault):
         return unasked(index, error.code, str(error), error.hint)
     if isinstance(error, ContractError):
-        return unasked(index, "row.contract", str(error), "Change the messages of this row, or the contract.")
+        return unasked(
+            index, "row.contract", str(error), "Change the messages of this row, or the contract."
+        )
     words = f"{printable(type(error).__name__)} was raised while the row was asked"
-    return unasked(index, "row.raised", words, "Look for what cannot be JSON in its messages; ask it alone to see it.")
+    return unasked(
+        index,
+        "row.raised",
+        words,
+        "Look for what cannot be JSON in its messages; ask it alone to see it.",
+    )
 
 
 def issues_of(attempts: tuple[Attempt, ...]) -> tuple[JSONObject, ...]:
     """Return the faults of all attempts, as the column has them."""
     found = ((attempt.number, issue) for attempt in attempts for issue in attempt.issues)
-    return tuple(entry(number, str(issue.code), issue.message, issue.hint, issue.path) for number, issue in found)
+    return tuple(
+        entry(number, str(issue.code), issue.message, issue.hint, issue.path)
+        for number, issue in found
+    )
 
 
 def entry(attempt: int, code: str, message: str, hint: str, path: str = "") -> JSONObject:
@@ -273,15 +319,29 @@ class Journal:
         except FileNotFoundError:
             if self._path.exists() and self._path.stat().st_size:
                 words = f"{self._path} exists, but its manifest {self.manifest.name} does not: its run is unknown"
-                raise ContractError(f"{words}. Pass another --out, or --restart to overwrite it") from None
+                raise ContractError(
+                    f"{words}. Pass another --out, or --restart to overwrite it"
+                ) from None
             return None
         except ValueError:
             known = None
         if not self._path.exists():
-            raise ContractError(f"{self._path} is missing, but {self.manifest.name} refers to it: pass --restart")
-        if not isinstance(known, dict) or known.get("format") != _FORMAT or not isinstance(known.get("run"), dict):
-            raise ContractError(f"{self.manifest} is not a manifest of this version: pass --restart to start again")
-        changed = [name for name in self._run | known["run"] if self._run.get(name) != known["run"].get(name)]
+            raise ContractError(
+                f"{self._path} is missing, but {self.manifest.name} refers to it: pass --restart"
+            )
+        if (
+            not isinstance(known, dict)
+            or known.get("format") != _FORMAT
+            or not isinstance(known.get("run"), dict)
+        ):
+            raise ContractError(
+                f"{self.manifest} is not a manifest of this version: pass --restart to start again"
+            )
+        changed = [
+            name
+            for name in self._run | known["run"]
+            if self._run.get(name) != known["run"].get(name)
+        ]
         if changed:
             words = f"{self._path} holds results of another run: another {' and another '.join(changed)}"
             raise ContractError(f"{words}. Pass another --out, or --restart to start again")
@@ -344,9 +404,21 @@ class Journal:
         os.fsync(self._file.fileno())
         self.is_complete = complete or self.is_complete
         # our own count of bytes, not what the file has: a disk that is full takes a part of a line
-        told: JSONObject = {"format": _FORMAT, "run": self._run, "bytes": self._bytes, "low": self.done.low}
-        told |= {"above": sorted(self.done.above), "statuses": self.statuses, "api_failed": self.api_failed}
-        told |= {"tokens": {name: self.tokens[name] for name in OUR_NAMES}, "complete": self.is_complete}
+        told: JSONObject = {
+            "format": _FORMAT,
+            "run": self._run,
+            "bytes": self._bytes,
+            "low": self.done.low,
+        }
+        told |= {
+            "above": sorted(self.done.above),
+            "statuses": self.statuses,
+            "api_failed": self.api_failed,
+        }
+        told |= {
+            "tokens": {name: self.tokens[name] for name in OUR_NAMES},
+            "complete": self.is_complete,
+        }
         with written_whole(self.manifest) as file:
             file.write(json.dumps(told, indent=1).encode())
         self._next_save = self._clock() + 5.0  # seconds
@@ -369,12 +441,16 @@ def _lock(file: BinaryIO, path: Path) -> None:
             if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 raise BlockingIOError
         except OSError:
-            raise ContractError(f"{path} is written by another process: wait for it, or pass another --out") from None
+            raise ContractError(
+                f"{path} is written by another process: wait for it, or pass another --out"
+            ) from None
 
 
 def fingerprint(contract: Contract[Any]) -> str:
     """Return a digest of what a contract tells a model, and how it judges, the same in every process."""
     told: JSONObject = {one.name: repr(getattr(contract, one.name)) for one in fields(contract)}
     told["answer"] = contract.answer.document
-    told["tools"] = told["offered"] = [(tool.definition, tool.extra, tool.formats) for tool in contract.tools]
+    told["tools"] = told["offered"] = [
+        (tool.definition, tool.extra, tool.formats) for tool in contract.tools
+    ]
     return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()

@@ -30,7 +30,16 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, Unpack, cast
 from anyio import CancelScope
 from anyio.from_thread import start_blocking_portal
 
-from strictreply.batch._asking import Asking, Messages, Session, Source, Take, ask_each, asynchronous, is_ready
+from strictreply.batch._asking import (
+    Asking,
+    Messages,
+    Session,
+    Source,
+    Take,
+    ask_each,
+    asynchronous,
+    is_ready,
+)
 from strictreply.batch._results import AS_TEXT, COLUMNS, INDEX, RowResult, prefixed, written_whole
 from strictreply.client._client import wrap
 from strictreply.client._sending import RetryBucket
@@ -52,15 +61,21 @@ def rows_of(batch: Any, prefix: str) -> Sequence[Any]:
     ours = {prefix + column for column in COLUMNS}
     if taken := [name for name in _names_in(batch) if name in ours]:
         words = f"the batch has a column {taken[0]!r} already, which the results use"
-        raise ContractError(f"{words}: rename it, or rename the result columns, as in rows(…, prefix='out_')")
+        raise ContractError(
+            f"{words}: rename it, or rename the result columns, as in rows(…, prefix='out_')"
+        )
     if isinstance(batch, list):
         return batch
     if not isinstance(batch, Mapping):
         return list(batch.to_pylist() if _is_arrow(batch) else batch.to_dict("records"))
     columns: Mapping[str, Any] = batch
     if len({len(column) for column in columns.values()}) > 1:
-        raise ContractError("the columns of the batch differ in length: each needs one value per row")
-    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        raise ContractError(
+            "the columns of the batch differ in length: each needs one value per row"
+        )
+    return [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
 
 
 def _names_in(batch: Any) -> Iterable[Any]:
@@ -72,11 +87,15 @@ def _names_in(batch: Any) -> Iterable[Any]:
         return cast("Iterable[Any]", batch.column_names)
     if hasattr(batch, "to_dict") and hasattr(batch, "assign"):
         return cast("Iterable[Any]", batch.columns)
-    words = "a batch is a list of mappings, a mapping of columns, a pyarrow.Table or a pandas.DataFrame"
+    words = (
+        "a batch is a list of mappings, a mapping of columns, a pyarrow.Table or a pandas.DataFrame"
+    )
     raise TypeError(f"{words}, not {type(batch).__name__}; give an iterator of rows to stream()")
 
 
-def _is_arrow(batch: Any) -> bool:  # by both: a column of a DataFrame is an attribute, too, and may have either name
+def _is_arrow(
+    batch: Any,
+) -> bool:  # by both: a column of a DataFrame is an attribute, too, and may have either name
     return hasattr(batch, "to_pylist") and hasattr(batch, "append_column")
 
 
@@ -84,9 +103,15 @@ def with_results(batch: Any, results: Sequence[RowResult], prefix: str) -> Any:
     """Return a batch of the same kind with the result columns; by columns, those without one form are JSON text."""
     if isinstance(batch, list):
         rows = zip(batch, results, strict=True)
-        return [{**(row if isinstance(row, Mapping) else {}), **prefixed(result, prefix)} for row, result in rows]
+        return [
+            {**(row if isinstance(row, Mapping) else {}), **prefixed(result, prefix)}
+            for row, result in rows
+        ]
     found = [result.columns for result in results]
-    columns = {prefix + name: [_cell(row[name], is_text=name in AS_TEXT) for row in found] for name in COLUMNS}
+    columns = {
+        prefix + name: [_cell(row[name], is_text=name in AS_TEXT) for row in found]
+        for name in COLUMNS
+    }
     if isinstance(batch, Mapping):
         return {**batch, **columns}
     if _is_arrow(batch):
@@ -127,15 +152,30 @@ _COMMON = {"str": {"str"}, "bool": {"bool"}, "int": {"int", "long"}, "float": {"
 def write_parquet(lines: Path, target: Path, prefix: str) -> None:
     """Write a file of results as parquet, whole or not at all; a column of mixed values is JSON text."""
     pa, parquet = arrow(), arrow("pyarrow.parquet")
-    ours = {prefix + INDEX: pa.int64(), **{prefix + name: kind for name, kind in arrow_types().items()}}
-    known = {"bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(), "str": pa.string(), _TEXT: pa.string()}
+    ours = {
+        prefix + INDEX: pa.int64(),
+        **{prefix + name: kind for name, kind in arrow_types().items()},
+    }
+    known = {
+        "bool": pa.bool_(),
+        "int": pa.int64(),
+        "float": pa.float64(),
+        "str": pa.string(),
+        _TEXT: pa.string(),
+    }
     kinds = {name: kind for name, kind in _kinds(lines).items() if name not in ours}
     types = {name: known[kind] for name, kind in kinds.items()} | ours
     schema = pa.schema({_spelled(name): kind for name, kind in types.items()})
-    texts = {name for name, kind in kinds.items() if kind == _TEXT} | {f"{prefix}reply", f"{prefix}issues"}
+    texts = {name for name, kind in kinds.items() if kind == _TEXT} | {
+        f"{prefix}reply",
+        f"{prefix}issues",
+    }
     with written_whole(target) as file, parquet.ParquetWriter(file, schema) as writer:
         for rows in _groups(lines):
-            columns = {_spelled(name): [_cell(row.get(name), is_text=name in texts) for row in rows] for name in types}
+            columns = {
+                _spelled(name): [_cell(row.get(name), is_text=name in texts) for row in rows]
+                for name in types
+            }
             writer.write_table(pa.table(columns, schema=schema))
 
 
@@ -147,7 +187,9 @@ def _kinds(lines: Path) -> dict[str, str]:
             for name, value in row.items():
                 found.setdefault(name, set()).add(_kind(value))
     return {
-        name: next((kind for kind, among in _COMMON.items() if kinds - {"NoneType"} <= among), _TEXT)
+        name: next(
+            (kind for kind, among in _COMMON.items() if kinds - {"NoneType"} <= among), _TEXT
+        )
         for name, kinds in found.items()
     }
 
@@ -156,11 +198,15 @@ def _kind(value: Any) -> str:
     kind = type(value).__name__
     if kind == "int" and abs(value) > _EXACT:
         return "long" if -(2**63) <= value < 2**63 else _TEXT
-    return _TEXT if kind in {"dict", "list"} or (kind == "str" and value != _spelled(value)) else kind
+    return (
+        _TEXT if kind in {"dict", "list"} or (kind == "str" and value != _spelled(value)) else kind
+    )
 
 
 def _spelled(text: str) -> str:
-    return text.encode(errors="backslashreplace").decode()  # half of a surrogate pair is in no text of Arrow
+    return text.encode(
+        errors="backslashreplace"
+    ).decode()  # half of a surrogate pair is in no text of Arrow
 
 
 def _groups(lines: Path) -> Iterator[Sequence[JSONObject]]:
@@ -215,7 +261,9 @@ class Process:
 
     def _opened(self, asking: Asking) -> _Line:
         with self._lock:
-            if self._line is None or self._line.pid != os.getpid():  # a fork has no threads but the one that forked
+            if (
+                self._line is None or self._line.pid != os.getpid()
+            ):  # a fork has no threads but the one that forked
                 self._line = _Line(asking, self.bucket)
                 self._ending = weakref.finalize(self, self._line.close)
             return self._line
@@ -267,7 +315,9 @@ class _Line:
     def close(self) -> None:
         """Close the session and end the thread; a process that was forked has neither."""
         if self.pid == os.getpid():
-            if get_ident() == self._ident:  # what collects garbage, and so calls this, may be the event loop itself
+            if (
+                get_ident() == self._ident
+            ):  # what collects garbage, and so calls this, may be the event loop itself
                 Thread(target=self._end).start()
             else:
                 self._end()
@@ -346,7 +396,9 @@ class Rows:
 
     async def _all(self, rows: Sequence[Any], session: Session) -> list[RowResult]:
         found: list[RowResult] = []
-        await ask_each(self._asking, session, rows, lambda result, _: found.append(result), len(rows))
+        await ask_each(
+            self._asking, session, rows, lambda result, _: found.append(result), len(rows)
+        )
         return sorted(found, key=lambda result: result.index)
 
 
@@ -365,7 +417,9 @@ class RowStream:
         """Cancel what is under way, and close the client."""
         await self._results.aclose()
 
-    async def _asked(self, asking: Asking, bucket: RetryBucket, rows: Source) -> AsyncGenerator[RowResult]:
+    async def _asked(
+        self, asking: Asking, bucket: RetryBucket, rows: Source
+    ) -> AsyncGenerator[RowResult]:
         """Yield each result as soon as it is there; its row keeps its place until the next one is asked for."""
         waiting: deque[tuple[RowResult, asyncio.Future[None]]] = deque()
         news = asyncio.Event()
@@ -438,4 +492,6 @@ def rows(
     if not isinstance(same.get("model"), str):
         raise ContractError("rows() needs model=…, the name of the model to ask")
     shape(contract, {**same, "messages" if api == "chat" else "input": "…"}, wire)
-    return Rows(Asking(contract, same, messages, client, policy, steering, api, concurrency), prefix)
+    return Rows(
+        Asking(contract, same, messages, client, policy, steering, api, concurrency), prefix
+    )

@@ -31,16 +31,32 @@ app = typer.Typer(
     epilog="Exit status: 0 fine, 1 invalid, 2 wrong usage, 3 failed, 130 interrupted.",
 )
 
-BaseUrl = Annotated[str | None, Option(envvar="OPENAI_BASE_URL", help="An OpenAI-compatible endpoint, ending in /v1.")]
-ApiKey = Annotated[str | None, Option(envvar="OPENAI_API_KEY", show_envvar=True, help="Its key, where it needs one.")]
-Model = Annotated[str | None, Option(help="The model's name; may be left out where a server has only one.")]
-ChannelOption = Annotated[Channel, Option(help="Where calls are written: native tool_calls, or JSON in the text.")]
+BaseUrl = Annotated[
+    str | None,
+    Option(envvar="OPENAI_BASE_URL", help="An OpenAI-compatible endpoint, ending in /v1."),
+]
+ApiKey = Annotated[
+    str | None,
+    Option(envvar="OPENAI_API_KEY", show_envvar=True, help="Its key, where it needs one."),
+]
+Model = Annotated[
+    str | None, Option(help="The model's name; may be left out where a server has only one.")
+]
+ChannelOption = Annotated[
+    Channel, Option(help="Where calls are written: native tool_calls, or JSON in the text.")
+]
 Retries = Annotated[int, Option(min=0, help="Corrective asks after the first one.")]
 Timeout = Annotated[float, Option(min=0.1, help="Seconds for one call.")]
-Kinds = Annotated[list[str] | None, Option(help="Faults of this kind only; may be given several times.")]
+Kinds = Annotated[
+    list[str] | None, Option(help="Faults of this kind only; may be given several times.")
+]
 Port = Annotated[int, Option(min=0, max=65535, help="The port; 0 takes a free one.")]
-Seed = Annotated[int, Option(help="Chooses the model's mistakes; the same seed makes the same ones.")]
-FailureRate = Annotated[float, Option(min=0, max=1, help="The share of first replies that are bad.")]
+Seed = Annotated[
+    int, Option(help="Chooses the model's mistakes; the same seed makes the same ones.")
+]
+FailureRate = Annotated[
+    float, Option(min=0, max=1, help="The share of first replies that are bad.")
+]
 
 
 def _print_version(asked: bool) -> None:
@@ -49,7 +65,9 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-Version = Annotated[bool, Option("--version", callback=_print_version, is_eager=True, help="Show the version.")]
+Version = Annotated[
+    bool, Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+]
 
 
 @app.callback()
@@ -60,7 +78,9 @@ def options(*, version: Version = False) -> None:
 @app.command(short_help="Watch bad replies being judged, corrected or refused.")
 def demo(
     *,
-    questions: Annotated[bool, Option("--questions", help="Ask a dozen questions, with four tools.")] = False,
+    questions: Annotated[
+        bool, Option("--questions", help="Ask a dozen questions, with four tools.")
+    ] = False,
     base_url: Annotated[str | None, Option(help="Ask a real endpoint, ending in /v1.")] = None,
     api_key: ApiKey = None,
     model: Model = None,
@@ -81,7 +101,9 @@ def demo(
     is_real = base_url is not None or model is not None
     endpoint = Endpoint(base_url, api_key, model, timeout) if is_real else None
     if questions or is_real:
-        run_demo(endpoint, channel=channel, seed=seed, failure_rate=failure_rate, max_retries=max_retries)
+        run_demo(
+            endpoint, channel=channel, seed=seed, failure_rate=failure_rate, max_retries=max_retries
+        )
     else:
         tell()
 
@@ -108,7 +130,9 @@ def serve_script(
 def ask(
     question: Annotated[str, Argument(help="What to ask.")],
     *,
-    tools: Annotated[list[str] | None, Option(help="module:attribute, or a .json file of definitions.")] = None,
+    tools: Annotated[
+        list[str] | None, Option(help="module:attribute, or a .json file of definitions.")
+    ] = None,
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
     model: Model = None,
@@ -116,9 +140,13 @@ def ask(
     api: Annotated[Api, Option(help="The API to use: chat completions or Responses.")] = "chat",
     parallel: Annotated[bool, Option(help="Allow several calls in one reply.")] = False,
     max_retries: Retries = 3,
-    deadline: Annotated[float | None, Option(min=0.1, help="Seconds for all attempts together.")] = None,
+    deadline: Annotated[
+        float | None, Option(min=0.1, help="Seconds for all attempts together.")
+    ] = None,
     timeout: Timeout = 60.0,
-    explain: Annotated[bool, Option(help="On failure print every attempt, raw replies included.")] = False,
+    explain: Annotated[
+        bool, Option(help="On failure print every attempt, raw replies included.")
+    ] = False,
 ) -> None:
     """Make one call; the reply as JSON on stdout, each attempt on stderr, status 1 when none was valid."""
     from strictreply.cli._declared import Endpoint, declare  # noqa: PLC0415
@@ -141,37 +169,60 @@ class RunByDefault(TyperGroup):
 
 
 batch = typer.Typer(
-    cls=RunByDefault, no_args_is_help=True, rich_markup_mode=None, help="Ask about every row of a file, resumably."
+    cls=RunByDefault,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Ask about every row of a file, resumably.",
 )
 app.add_typer(batch, name="batch", short_help="Ask about every row of a file.")
 
 
-@batch.command(name="run", short_help="Ask about every row of a file; the word run may be left out.")
+@batch.command(
+    name="run", short_help="Ask about every row of a file; the word run may be left out."
+)
 def run_rows(  # noqa: PLR0913 - one parameter an option
-    source: Annotated[Path, Argument(metavar="IN.JSONL", help="Rows as JSON lines, .gz too; - for stdin.")],
+    source: Annotated[
+        Path, Argument(metavar="IN.JSONL", help="Rows as JSON lines, .gz too; - for stdin.")
+    ],
     *,
     tools: Annotated[list[str] | None, Option(help="The tools, as for ask.")] = None,
     answer: Annotated[str | None, Option(help="module:type of the answer.")] = None,
-    out: Annotated[Path | None, Option(help="Results: .jsonl or .parquet; IN.results.jsonl if not given.")] = None,
+    out: Annotated[
+        Path | None, Option(help="Results: .jsonl or .parquet; IN.results.jsonl if not given.")
+    ] = None,
     messages: Annotated[str, Option(help="The column with a row's text or messages.")] = "messages",
-    prompt: Annotated[str | None, Option(help="Or a template with columns in braces: 'Sort {text}'.")] = None,
+    prompt: Annotated[
+        str | None, Option(help="Or a template with columns in braces: 'Sort {text}'.")
+    ] = None,
     system: Annotated[str | None, Option(help="The system turn of each request.")] = None,
-    request: Annotated[str, Option(help="More of each request, as JSON: '{\"temperature\": 0}'.")] = "{}",
+    request: Annotated[
+        str, Option(help="More of each request, as JSON: '{\"temperature\": 0}'.")
+    ] = "{}",
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
     model: Model = None,
     channel: ChannelOption = "native",
     api: Annotated[Api, Option(help="The API to use: chat completions or Responses.")] = "chat",
     parallel: Annotated[bool, Option(help="Allow several calls in one reply.")] = False,
-    concurrency: Annotated[int, Option(min=1, help="Rows asked at once; fewer when the API is busy.")] = 64,
+    concurrency: Annotated[
+        int, Option(min=1, help="Rows asked at once; fewer when the API is busy.")
+    ] = 64,
     max_retries: Retries = 3,
-    deadline: Annotated[float | None, Option(min=0.1, help="Seconds for all attempts of a row.")] = None,
+    deadline: Annotated[
+        float | None, Option(min=0.1, help="Seconds for all attempts of a row.")
+    ] = None,
     timeout: Timeout = 60.0,
-    give_up_after: Annotated[int, Option(min=1, help="Stop after so many consecutive failed rows.")] = 100,
-    price_in: Annotated[float, Option(min=0, help="What a million prompt tokens cost, to show the cost.")] = 0.0,
+    give_up_after: Annotated[
+        int, Option(min=1, help="Stop after so many consecutive failed rows.")
+    ] = 100,
+    price_in: Annotated[
+        float, Option(min=0, help="What a million prompt tokens cost, to show the cost.")
+    ] = 0.0,
     price_out: Annotated[float, Option(min=0, help="What a million tokens of replies cost.")] = 0.0,
     prefix: Annotated[str, Option(help="A prefix for the names of the result columns.")] = "",
-    restart: Annotated[bool, Option("--restart", help="Delete the existing results and start again.")] = False,
+    restart: Annotated[
+        bool, Option("--restart", help="Delete the existing results and start again.")
+    ] = False,
 ) -> None:
     """Ask about every row of a file and write one result a row; the same command goes on after any end."""
     from strictreply.batch._rows import PATIENT  # noqa: PLC0415 - what only this command needs
@@ -199,13 +250,21 @@ def run_rows(  # noqa: PLR0913 - one parameter an option
 
 @batch.command(name="judge", short_help="Judge a provider's batch files, pass after pass.")
 def judge_outputs(
-    outputs: Annotated[list[Path], Argument(help="All output and error files so far, pass after pass.")],
+    outputs: Annotated[
+        list[Path], Argument(help="All output and error files so far, pass after pass.")
+    ],
     *,
-    requests: Annotated[list[Path], Option(help="The requests of the first pass; may be given several times.")],
+    requests: Annotated[
+        list[Path], Option(help="The requests of the first pass; may be given several times.")
+    ],
     out: Annotated[Path | None, Option(dir_okay=False, help="Write one result a request.")] = None,
-    reask: Annotated[Path | None, Option(dir_okay=False, help="Write the requests of the next pass.")] = None,
+    reask: Annotated[
+        Path | None, Option(dir_okay=False, help="Write the requests of the next pass.")
+    ] = None,
     tools: Annotated[list[str] | None, Option(help="The tools, if the requests have none.")] = None,
-    answer: Annotated[str | None, Option(help="module:type of the answer, if the requests have none.")] = None,
+    answer: Annotated[
+        str | None, Option(help="module:type of the answer, if the requests have none.")
+    ] = None,
     max_retries: Retries = 3,
 ) -> None:
     """Judge the output files of a provider's batch, and write what is to be asked again under the same ids.
@@ -217,7 +276,14 @@ def judge_outputs(
     from strictreply.cli._declared import declare_one  # noqa: PLC0415
 
     contract = declare_one(tools or [], answer, parallel=True) if tools or answer else None
-    run_judge(outputs, requests, out=out, reask=reask, contract=contract, policy=RetryPolicy(max_retries=max_retries))
+    run_judge(
+        outputs,
+        requests,
+        out=out,
+        reask=reask,
+        contract=contract,
+        policy=RetryPolicy(max_retries=max_retries),
+    )
 
 
 @app.command(short_help="Validate recorded replies offline.")
@@ -226,19 +292,32 @@ def check(
     *,
     tools: Annotated[list[str] | None, Option(help="Tools for recordings that name none.")] = None,
     as_json: Annotated[bool, Option("--json", help="Print everything as one JSON object.")] = False,
-    jobs: Annotated[int | None, Option(min=1, help="Processes; one a processor when not given.")] = None,
+    jobs: Annotated[
+        int | None, Option(min=1, help="Processes; one a processor when not given.")
+    ] = None,
     html: Annotated[Path | None, Option(dir_okay=False, help="Also write an HTML page.")] = None,
-    fail_on: Annotated[Literal["empty"] | None, Option(help="empty: a file without a reply is a failure, too.")] = None,
+    fail_on: Annotated[
+        Literal["empty"] | None, Option(help="empty: a file without a reply is a failure, too.")
+    ] = None,
 ) -> None:
     """Judge recorded replies offline against their tools; status 1 when any is invalid, 3 when any is unreadable."""
     from strictreply.cli._check_command import run_check  # noqa: PLC0415
 
     processes = jobs or os.cpu_count() or 1
-    run_check(files, tools=tools or [], as_json=as_json, jobs=processes, fail_on_empty=fail_on == "empty", page=html)
+    run_check(
+        files,
+        tools=tools or [],
+        as_json=as_json,
+        jobs=processes,
+        fail_on_empty=fail_on == "empty",
+        page=html,
+    )
 
 
 @app.command(short_help="Print the published JSON Schemas.")
-def schema(name: Annotated[str | None, Argument(help="One schema; all of them when not given.")] = None) -> None:
+def schema(
+    name: Annotated[str | None, Argument(help="One schema; all of them when not given.")] = None,
+) -> None:
     """Print the JSON Schemas of replies, issues and attempts, for programs in any language."""
     schemas = published_schemas()
     if name is not None and name not in schemas:
@@ -249,24 +328,47 @@ def schema(name: Annotated[str | None, Argument(help="One schema; all of them wh
 @app.command(short_help="Run an app against every malformed reply.")
 def probe(  # noqa: PLR0913 - one parameter an option
     *,
-    app: Annotated[str | None, Option(help="module:callable, called with the base URL if it takes one.")] = None,
-    endpoint: Annotated[str | None, Option(help="Or a running HTTP service on loopback, to POST to.")] = None,
-    listen: Annotated[int | None, Option(min=1, max=65535, help="The port of the endpoint's base URL.")] = None,
+    app: Annotated[
+        str | None, Option(help="module:callable, called with the base URL if it takes one.")
+    ] = None,
+    endpoint: Annotated[
+        str | None, Option(help="Or a running HTTP service on loopback, to POST to.")
+    ] = None,
+    listen: Annotated[
+        int | None, Option(min=1, max=65535, help="The port of the endpoint's base URL.")
+    ] = None,
     body: Annotated[str, Option(help="The JSON to send to the endpoint.")] = "{}",
-    tools: Annotated[list[str] | None, Option(help="Tools that only the prompt names, as for ask.")] = None,
-    answer: Annotated[str | None, Option(help="module:type of an answer that only the prompt names.")] = None,
+    tools: Annotated[
+        list[str] | None, Option(help="Tools that only the prompt names, as for ask.")
+    ] = None,
+    answer: Annotated[
+        str | None, Option(help="module:type of an answer that only the prompt names.")
+    ] = None,
     good: Annotated[str | None, Option(help="JSON: good arguments, or a good answer.")] = None,
     kind: Kinds = None,
-    fault: Annotated[list[str] | None, Option(help="This fault only; may be given several times.")] = None,
-    clean: Annotated[list[str] | None, Option(help="module:Class of an exception that is not a crash.")] = None,
-    timeout: Annotated[float, Option(min=0.1, help="Seconds after which a run counts as hung.")] = 10.0,
-    max_requests: Annotated[int, Option(min=1, help="Requests after which a run is an endless loop.")] = 64,
-    jobs: Annotated[int, Option(min=1, max=64, help="Worker processes, each with a server of its own.")] = 2,
-    as_json: Annotated[Path | None, Option("--json", dir_okay=False, help="Write the report as JSON.")] = None,
+    fault: Annotated[
+        list[str] | None, Option(help="This fault only; may be given several times.")
+    ] = None,
+    clean: Annotated[
+        list[str] | None, Option(help="module:Class of an exception that is not a crash.")
+    ] = None,
+    timeout: Annotated[
+        float, Option(min=0.1, help="Seconds after which a run counts as hung.")
+    ] = 10.0,
+    max_requests: Annotated[
+        int, Option(min=1, help="Requests after which a run is an endless loop.")
+    ] = 64,
+    jobs: Annotated[
+        int, Option(min=1, max=64, help="Worker processes, each with a server of its own.")
+    ] = 2,
+    as_json: Annotated[
+        Path | None, Option("--json", dir_okay=False, help="Write the report as JSON.")
+    ] = None,
     junit: Annotated[Path | None, Option(dir_okay=False, help="Write it as JUnit XML.")] = None,
     html: Annotated[Path | None, Option(dir_okay=False, help="Write it as an HTML page.")] = None,
     baseline: Annotated[
-        Path | None, Option(dir_okay=False, help="An earlier --json report: only what is new fails.")
+        Path | None,
+        Option(dir_okay=False, help="An earlier --json report: only what is new fails."),
     ] = None,
 ) -> None:
     """Run an app once per malformed reply of the catalogue; status 1 when it did not survive them all.
@@ -302,7 +404,9 @@ def probe(  # noqa: PLR0913 - one parameter an option
 def faults(
     *,
     kind: Kinds = None,
-    tools: Annotated[list[str] | None, Option(help="What --show makes the fault from, as for ask.")] = None,
+    tools: Annotated[
+        list[str] | None, Option(help="What --show makes the fault from, as for ask.")
+    ] = None,
     show: Annotated[str | None, Option(metavar="NAME", help="Show what one fault serves.")] = None,
     as_json: Annotated[bool, Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:

@@ -24,7 +24,15 @@ from strictreply.batch import COLUMNS, STATUSES, RowFault, RowResult, Rows, judg
 from strictreply.batch._results import INDEX, STDIN, Journal, Line, fingerprint, open_lines
 from strictreply.batch._rows import arrow, write_parquet
 from strictreply.cli._declared import Endpoint
-from strictreply.cli._terminal import Status, console, counted, fail, interruptible, read_json, refuse_paths
+from strictreply.cli._terminal import (
+    Status,
+    console,
+    counted,
+    fail,
+    interruptible,
+    read_json,
+    refuse_paths,
+)
 from strictreply.values._issues import capped, printable
 from strictreply.values._limits import JSONObject
 from strictreply.wires import Api
@@ -68,7 +76,11 @@ class FileRun:
     @property
     def lines(self) -> Path:
         """The file of JSON lines that is written: the results, or what a parquet file is made of."""
-        return self.out.with_name(f"{self.out.name}.rows.jsonl") if self.out.suffix == ".parquet" else self.out
+        return (
+            self.out.with_name(f"{self.out.name}.rows.jsonl")
+            if self.out.suffix == ".parquet"
+            else self.out
+        )
 
     def identity(self, model: str) -> JSONObject:
         """Return what the results depend on, under names for a person."""
@@ -102,7 +114,11 @@ class FileRun:
         if self.template is None:
             return [self.column]
         try:
-            fields = [name for _, name, _, _ in string.Formatter().parse(self.template) if name is not None]
+            fields = [
+                name
+                for _, name, _, _ in string.Formatter().parse(self.template)
+                if name is not None
+            ]
         except ValueError as error:
             fail(f"--prompt: {error}; {_BRACES}")
         return [re.split(r"[.\[]", name)[0] for name in fields]
@@ -118,10 +134,18 @@ class FileRun:
                 said = self.template.format_map(item.row)
             except Exception as error:
                 words = f"--prompt cannot be filled from this row: {type(error).__name__} {error}"
-                raise RowFault("row.messages", words, f"There are {_columns(item.row)}; {_BRACES}.") from error
+                raise RowFault(
+                    "row.messages", words, f"There are {_columns(item.row)}; {_BRACES}."
+                ) from error
         if not said:
-            words = f"the column {self.column!r} is absent or empty" if self.template is None else "--prompt is empty"
-            raise RowFault("row.messages", words, f"See --messages and --prompt; {_columns(item.row)}.")
+            words = (
+                f"the column {self.column!r} is absent or empty"
+                if self.template is None
+                else "--prompt is empty"
+            )
+            raise RowFault(
+                "row.messages", words, f"See --messages and --prompt; {_columns(item.row)}."
+            )
         if self.system is None:
             return said
         after = said if isinstance(said, list) else [{"role": "user", "content": said}]
@@ -158,7 +182,9 @@ def keywords_of(request: str) -> JSONObject:
     if not isinstance(value, dict):
         fail("--request is not a JSON object")
     if taken := value.keys() & {"api", "model", *signature(rows).parameters}:
-        fail(f"--request: {min(taken)} is set by an option, or not allowed; pass other parameters of the API")
+        fail(
+            f"--request: {min(taken)} is set by an option, or not allowed; pass other parameters of the API"
+        )
     return value
 
 
@@ -166,19 +192,36 @@ def run_batch(run: FileRun, *, restart: bool) -> None:
     """Ask about every row of a file that has no result of this run yet, and write one for each."""
     needed = run.needed_columns()
     if run.source.resolve() in {run.out.resolve(), run.lines.resolve()}:
-        fail(f"--out {run.out} would be written over {run.source}, which is the file of the rows: give it another name")
+        fail(
+            f"--out {run.out} would be written over {run.source}, which is the file of the rows: give it another name"
+        )
     lines = enumerate(open_lines(run.source))
     first = list(islice(lines, 1))
     for item in (run.row(*one) for one in first):
         if missing := [name for name in needed if name not in item.row and not item.fault]:
-            option, more = ("--messages", "") if run.template is None else ("--prompt", f"; {_BRACES}")
-            fail(f"{option}: the first row has no column {missing[0]!r} ({_columns(item.row)}){more}")
+            option, more = (
+                ("--messages", "") if run.template is None else ("--prompt", f"; {_BRACES}")
+            )
+            fail(
+                f"{option}: the first row has no column {missing[0]!r} ({_columns(item.row)}){more}"
+            )
     client, model = run.endpoint.connect()
     client.close()
     try:
         # before there is a journal: what is wrong leaves no results of a run that never was
-        asked: dict[str, Any] = {"model": model, "api": run.api, "concurrency": run.concurrency, **run.keywords}
-        ask = rows(run.contract, messages=run.messages, client=run.endpoint.asynchronous, policy=run.policy, **asked)
+        asked: dict[str, Any] = {
+            "model": model,
+            "api": run.api,
+            "concurrency": run.concurrency,
+            **run.keywords,
+        }
+        ask = rows(
+            run.contract,
+            messages=run.messages,
+            client=run.endpoint.asynchronous,
+            policy=run.policy,
+            **asked,
+        )
         journal = Journal(run.lines, run.identity(model), prefix=run.prefix, restart=restart)
     except ContractError as error:
         fail(str(error))
@@ -192,7 +235,10 @@ def run_batch(run: FileRun, *, restart: bool) -> None:
     except (OSError, ImportError) as error:
         fail(f"{error}; run the same command again to continue", Status.FAILED)
     except KeyboardInterrupt:
-        fail(f"interrupted after {results.rows}; run the same command again to continue", Status.INTERRUPTED)
+        fail(
+            f"interrupted after {results.rows}; run the same command again to continue",
+            Status.INTERRUPTED,
+        )
     finally:
         journal.close()
     typer.echo("\n".join(results.summary()))
@@ -226,7 +272,9 @@ class _Results:
             self._write_kept_back()
             self._journal.save(complete=True)
         out, lines = self._run.out, self._run.lines
-        if out != lines and not (out.exists() and out.stat().st_mtime_ns > lines.stat().st_mtime_ns):
+        if out != lines and not (
+            out.exists() and out.stat().st_mtime_ns > lines.stat().st_mtime_ns
+        ):
             write_parquet(lines, out, self._run.prefix)
 
     def _unwritten(self) -> Iterator[NumberedRow]:
@@ -242,10 +290,16 @@ class _Results:
             self._write_kept_back()
             if result.status == "failed":
                 reason = result.issues[-1]["message"]
-                self._unasked[reason if reason in self._unasked or len(self._unasked) < MAX_REASONS else "others"] += 1
+                self._unasked[
+                    reason
+                    if reason in self._unasked or len(self._unasked) < MAX_REASONS
+                    else "others"
+                ] += 1
             self._show(limit)
         elif len(self._kept_back) >= self._run.give_up_after:
-            raise OSError(f"{len(self._kept_back)} rows in a row failed: {result.issues[-1]['message']}")
+            raise OSError(
+                f"{len(self._kept_back)} rows in a row failed: {result.issues[-1]['message']}"
+            )
 
     def _write_kept_back(self) -> None:
         for item, result in self._kept_back:
@@ -276,7 +330,9 @@ class _Results:
     def summary(self) -> list[str]:
         told = [f"{self.rows}{self._counts()}; {self._run.out}"]
         if failed := self._journal.api_failed:
-            told.append(f"{counted(failed, 'row', 'rows')} failed at the API: the same command asks them again")
+            told.append(
+                f"{counted(failed, 'row', 'rows')} failed at the API: the same command asks them again"
+            )
         for reason, _ in self._unasked.most_common(1):
             unasked = counted(self._unasked.total(), "row", "rows")
             told.append(f"{unasked} could not be asked, most often since {reason}")
@@ -294,7 +350,12 @@ class _Results:
 
 
 def run_judge(
-    outputs: Sequence[Path], requests: Sequence[Path], *, out: Path | None, reask: Path | None, **settings: Any
+    outputs: Sequence[Path],
+    requests: Sequence[Path],
+    *,
+    out: Path | None,
+    reask: Path | None,
+    **settings: Any,
 ) -> None:
     """Judge a provider's batch files, and print the counts; outputs of no request and unreadable lines are failures."""
     refuse_paths((*outputs, *requests), out=out, reask=reask)
@@ -303,13 +364,18 @@ def run_judge(
             counts = judge_files(outputs, requests=requests, out=out, reask=reask, **settings)
     except OSError as error:
         fail(str(error), Status.FAILED)
-    told = ", ".join(f"{counts.statuses[name]} {name}" for name in STATUSES if name in counts.statuses)
+    told = ", ".join(
+        f"{counts.statuses[name]} {name}" for name in STATUSES if name in counts.statuses
+    )
     typer.echo(f"{counted(counts.requests, 'request', 'requests')}: {told or 'none'}")
     for count, words in (
         (counts.again, "to ask again"),
         (counts.missing, "without any output"),
         (counts.unknown, "outputs of no request"),
-        (counts.surplus, "outputs left over: they are there twice, or came after the end of their row"),
+        (
+            counts.surplus,
+            "outputs left over: they are there twice, or came after the end of their row",
+        ),
     ):
         if count:
             typer.echo(f"{count} {words}")

@@ -25,7 +25,15 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from strictreply import ContractWarning, Invalid
 from strictreply.batch._results import STDIN, Line, open_lines
 from strictreply.cli._declared import declare
-from strictreply.cli._terminal import Status, console, counted, excerpt, fail, refuse_paths, titled_table
+from strictreply.cli._terminal import (
+    Status,
+    console,
+    counted,
+    excerpt,
+    fail,
+    refuse_paths,
+    titled_table,
+)
 from strictreply.testing import _html as html
 from strictreply.testing._event_streams import as_chat_request, is_of_responses
 from strictreply.testing._html import anchor, element, row, slug
@@ -83,12 +91,16 @@ class ReplyTally:
     first: dict[str, str] = field(default_factory=dict[str, str])  # where each code was seen first
     empty: list[str] = field(default_factory=list[str])  # the files that held no reply
     causes: Counter[ReplyCause] = field(default_factory=Counter[ReplyCause])
-    shown: dict[ReplyCause, list[tuple[str, JudgedLine]]] = field(default_factory=dict[Any, Any])  # the first of each
+    shown: dict[ReplyCause, list[tuple[str, JudgedLine]]] = field(
+        default_factory=dict[Any, Any]
+    )  # the first of each
 
     def add(self, path: Path, judged: JudgedLine) -> None:
         """Count one line; a code counts once a reply."""
         if judged.reason:
-            self.unreadable.append({"file": str(path), "line": judged.line, "reason": judged.reason})
+            self.unreadable.append(
+                {"file": str(path), "line": judged.line, "reason": judged.reason}
+            )
             return
         self.replies += 1
         for rates, name in ((self.by_model, judged.model), (self.by_tool, judged.tool)):
@@ -117,12 +129,28 @@ class ReplyTally:
     def rates(self) -> Iterator[tuple[str, dict[str, dict[str, int]]]]:
         """Yield the rates by model and by tool, sorted by the invalid replies, then by all replies, then by name."""
         for kind, rates in (("model", self.by_model), ("tool", self.by_tool)):
-            yield kind, dict(sorted(rates.items(), key=lambda one: (-one[1]["invalid"], -one[1]["replies"], one[0])))
+            yield (
+                kind,
+                dict(
+                    sorted(
+                        rates.items(),
+                        key=lambda one: (-one[1]["invalid"], -one[1]["replies"], one[0]),
+                    )
+                ),
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as JSON-safe values, the most frequent first."""
-        valid, rates = self.replies - self.invalid, {f"by_{kind}": rates for kind, rates in self.rates()}
-        told: JSONObject = {"complete": self.complete, "replies": self.replies, "valid": valid, "invalid": self.invalid}
+        valid, rates = (
+            self.replies - self.invalid,
+            {f"by_{kind}": rates for kind, rates in self.rates()},
+        )
+        told: JSONObject = {
+            "complete": self.complete,
+            "replies": self.replies,
+            "valid": valid,
+            "invalid": self.invalid,
+        }
         told |= {"by_code": dict(self.codes()), **rates}
         return told | {"unreadable": self.unreadable, "empty": self.empty}
 
@@ -135,19 +163,27 @@ def check_page(tally: ReplyTally, files: Sequence[str]) -> str:
     """Write what was found in files as one HTML page for a person."""
     taken: set[str] = set()
     causes = sorted(tally.causes.items(), key=lambda item: (item[0].harm.rank, -item[1]))
-    harms = {slug(harm): harm.value for harm in Harm if any(cause.harm is harm for cause, _ in causes)}
+    harms = {
+        slug(harm): harm.value for harm in Harm if any(cause.harm is harm for cause, _ in causes)
+    }
     shown, style = html.choices("harm", harms) if len(harms) > 1 else (element("p"), "")
     invalid, replies = tally.invalid, counted(tally.replies, "recorded reply", "recorded replies")
     part = "" if tally.complete else " Interrupted: this covers what was read so far."
     fits = not invalid and tally.replies
     return html.page(
         "Recorded replies",
-        element("p", f"{invalid} of {replies} did not fit.{part}", kind="verdict good" if fits else "verdict bad"),
+        element(
+            "p",
+            f"{invalid} of {replies} did not fit.{part}",
+            kind="verdict good" if fits else "verdict bad",
+        ),
         html.facts(
             {
                 "Files": ", ".join(files),
                 "Without a reply": ", ".join(tally.empty),
-                "Unreadable": counted(len(tally.unreadable), "line", "lines") if tally.unreadable else "",
+                "Unreadable": counted(len(tally.unreadable), "line", "lines")
+                if tally.unreadable
+                else "",
             }
         ),
         *_charts(tally),
@@ -165,12 +201,17 @@ def _charts(tally: ReplyTally) -> Iterator[ET.Element]:
         codes = [(code, number, tally.replies) for code, number in tally.codes()]
         yield html.shares(codes, ("with it", "of all", "share"))
     for kind, rates in tally.rates():
-        named = [(f"(no {kind})" if name == NO_NAME else name, n["invalid"], n["replies"]) for name, n in rates.items()]
+        named = [
+            (f"(no {kind})" if name == NO_NAME else name, n["invalid"], n["replies"])
+            for name, n in rates.items()
+        ]
         if named:
             yield element("h2", f"By {kind}")
             yield html.shares(named[:MAX_CHARTED], ("invalid", "replies", "share"))
         if len(named) > MAX_CHARTED:
-            yield element("p", f"and {len(named) - MAX_CHARTED} more; --json lists all", kind="soft")
+            yield element(
+                "p", f"and {len(named) - MAX_CHARTED} more; --json lists all", kind="soft"
+            )
 
 
 def _words(cause: ReplyCause) -> str:
@@ -183,12 +224,17 @@ def _cause(tally: ReplyTally, cause: ReplyCause, place: str) -> ET.Element:
     for where, judged in tally.shown[cause]:
         reply, asked = judged.shown or ("", "")
         model = [element("p", judged.model, kind="soft")] if judged.model != NO_NAME else []
-        faults = (element("p", f"{issue['path'] or 'the whole'}: {issue['message']}") for issue in judged.issues)
+        faults = (
+            element("p", f"{issue['path'] or 'the whole'}: {issue['message']}")
+            for issue in judged.issues
+        )
         left = element("td", element("div", where, kind="name"), *model, *faults)
         following = element("pre", asked) if asked else "nothing: the call would have failed"
         cells = element("td", element("pre", reply)), element("td", following)
         rows.append(element("tr", left, *cells, kind=f"finding {slug(cause.harm)}"))
-    title = f" · {counted(tally.causes[cause], 'reply', 'replies')} · an app that takes it {cause.harm}"
+    title = (
+        f" · {counted(tally.causes[cause], 'reply', 'replies')} · an app that takes it {cause.harm}"
+    )
     return element(
         "section",
         html.linked("h3", place, html.dot(slug(cause.harm)), element("code", _words(cause)), title),
@@ -201,11 +247,19 @@ def _cause(tally: ReplyTally, cause: ReplyCause, place: str) -> ET.Element:
 def _others(tally: ReplyTally) -> Iterator[ET.Element]:
     others = tally.invalid - tally.causes.total()
     if others:
-        yield element("p", f"and {counted(others, 'reply', 'replies')} of other causes; --json lists all", kind="soft")
+        yield element(
+            "p",
+            f"and {counted(others, 'reply', 'replies')} of other causes; --json lists all",
+            kind="soft",
+        )
     if tally.unreadable:
         listed = tally.unreadable[:MAX_LISTED]
-        rows = (row("td", f"{entry['file']}:{entry['line']}", str(entry["reason"])) for entry in listed)
-        yield html.folded(counted(len(tally.unreadable), "unreadable line", "unreadable lines"), rows)
+        rows = (
+            row("td", f"{entry['file']}:{entry['line']}", str(entry["reason"])) for entry in listed
+        )
+        yield html.folded(
+            counted(len(tally.unreadable), "unreadable line", "unreadable lines"), rows
+        )
 
 
 MAX_ROWS = 20
@@ -216,7 +270,13 @@ _WAITING = 2  # batches that wait for each worker, so that a file is not read fa
 
 
 def run_check(
-    files: Sequence[Path], *, tools: Sequence[str], as_json: bool, jobs: int, fail_on_empty: bool, page: Path | None
+    files: Sequence[Path],
+    *,
+    tools: Sequence[str],
+    as_json: bool,
+    jobs: int,
+    fail_on_empty: bool,
+    page: Path | None,
 ) -> None:
     """Judge every reply in the files by sources of ``tools``; after Ctrl-C the counts so far are shown."""
     declare(tools)  # a wrong declaration ends the command before any file is opened
@@ -225,14 +285,18 @@ def run_check(
         fail(f"{page}: the folder {page.parent} does not exist")
 
     def tell(reply: JSONObject) -> None:  # as it is found, so that none is held
-        typer.echo((", " if tally.invalid > 1 else "") + printable_json(json.dumps(reply)), nl=False)
+        typer.echo(
+            (", " if tally.invalid > 1 else "") + printable_json(json.dumps(reply)), nl=False
+        )
 
     tally = ReplyTally(tell if as_json else lambda _: None)
     if as_json:
         typer.echo('{"invalid_replies": [', nl=False)
     with (
         suppress(KeyboardInterrupt),
-        warnings.catch_warnings(action="ignore", category=ContractWarning),  # of tools that others declared once
+        warnings.catch_warnings(
+            action="ignore", category=ContractWarning
+        ),  # of tools that others declared once
         closing(_judged(files, LineJudge(tools, page is not None), jobs, tally)) as found,
     ):
         for path, judged in found:
@@ -274,23 +338,36 @@ class LineJudge:
         if isinstance(judged, UnreadableLine):
             return JudgedLine(number, reason=judged.reason)
         recording = judged.recording
-        issues = [issue.to_dict() for issue in judged.verdict.issues] if isinstance(judged.verdict, Invalid) else []
+        issues = (
+            [issue.to_dict() for issue in judged.verdict.issues]
+            if isinstance(judged.verdict, Invalid)
+            else []
+        )
         found = JudgedLine(number, recording.model, recording.called, issues)
         if issues and self.settings[1] and len(self._met) < MAX_CAUSES:
             self._met[found.cause] += 1
             if self._met[found.cause] <= SHOWN_OF_A_CAUSE:
-                return found._replace(shown=(capped(excerpt(recording.response), MAX_SHOWN_CHARS), _asked_next(judged)))
+                return found._replace(
+                    shown=(
+                        capped(excerpt(recording.response), MAX_SHOWN_CHARS),
+                        _asked_next(judged),
+                    )
+                )
         return found
 
 
 def _asked_next(judged: RecordedVerdict) -> str:
     """Return the correction that a guarded client would have sent; empty where it would not ask again."""
     response = judged.recording.response
-    asked = wire_of(response).written({"model": judged.recording.model, "messages": [{"role": "user", "content": "…"}]})
+    asked = wire_of(response).written(
+        {"model": judged.recording.model, "messages": [{"role": "user", "content": "…"}]}
+    )
     following = judged.contract.next_request(asked, response).request
     if following is None:
         return ""
-    first, second = (as_chat_request(one) if is_of_responses(one) else one for one in (asked, following))
+    first, second = (
+        as_chat_request(one) if is_of_responses(one) else one for one in (asked, following)
+    )
     return Asked(2, second, None, Asked(1, first, None)).correction
 
 
@@ -298,14 +375,21 @@ def _judged(
     files: Sequence[Path], judge: LineJudge, jobs: int, tally: ReplyTally
 ) -> Generator[tuple[Path, JudgedLine], None, None]:
     """Judge file after file, with a progress bar on stderr; a damaged file is reported where it breaks."""
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
     screen = console(stderr=True)
     bar = Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
     sizes = [None if path == STDIN else path.stat().st_size for path in files]
     with bar as progress, ExitStack() as stack:
         found = partial(_judged_here, judge)
         if jobs > 1 and (None in sizes or sum(filter(None, sizes)) >= MIN_SHARED_BYTES):
-            pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_begin, initargs=judge.settings)
+            pool = ProcessPoolExecutor(
+                jobs, get_context("spawn"), initializer=_begin, initargs=judge.settings
+            )
             stack.callback(pool.shutdown, cancel_futures=True)
             found = partial(_judged_by_workers, pool, jobs * _WAITING)
         for path, size in zip(files, sizes, strict=True):
@@ -317,19 +401,26 @@ def _judged(
                     yield path, judged
                     progress.update(task, completed=position)
             except OSError as error:
-                yield path, JudgedLine(number + 1, reason=f"the rest of the file cannot be read: {error}")
+                yield (
+                    path,
+                    JudgedLine(number + 1, reason=f"the rest of the file cannot be read: {error}"),
+                )
             if tally.replies == before:
                 tally.empty.append(str(path))
 
 
-Found: TypeAlias = tuple[JudgedLine, int]  # what was found in a line, and how far its file had been read
+Found: TypeAlias = tuple[
+    JudgedLine, int
+]  # what was found in a line, and how far its file had been read
 
 
 def _judged_here(judge: LineJudge, lines: Iterator[Line]) -> Iterator[Found]:
     return ((judge.judge(number, line), position) for number, line, position in lines)
 
 
-def _judged_by_workers(pool: ProcessPoolExecutor, most: int, lines: Iterator[Line]) -> Iterator[Found]:
+def _judged_by_workers(
+    pool: ProcessPoolExecutor, most: int, lines: Iterator[Line]
+) -> Iterator[Found]:
     """Judge lines in their order, holding at most as many batches."""
     waiting: deque[Future[list[Found]]] = deque()
     try:
@@ -347,7 +438,9 @@ _own: list[LineJudge] = []  # the judge of a worker process
 
 
 def _begin(sources: Sequence[str], is_paged: bool) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that shows what was counted
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C is for the process that shows what was counted
     warnings.simplefilter("ignore", ContractWarning)
     _own.append(LineJudge(sources, is_paged))
 
@@ -372,14 +465,25 @@ def _print(tally: ReplyTally, screen: Console) -> None:
             shown = f"(no {kind})" if name == NO_NAME else printable(name)
             table.add_row(shown, str(rate["replies"]), str(rate["invalid"]), share)
         screen.print(table)
-        more = f"and {len(rates) - MAX_ROWS} more; --json lists all\n" if len(rates) > MAX_ROWS else ""
+        more = (
+            f"and {len(rates) - MAX_ROWS} more; --json lists all\n" if len(rates) > MAX_ROWS else ""
+        )
         screen.print(more, style="dim")
     for entry in tally.unreadable[:MAX_ROWS]:
-        screen.print(printable(f"unreadable: {entry['file']}:{entry['line']}: {entry['reason']}"), style="red")
+        screen.print(
+            printable(f"unreadable: {entry['file']}:{entry['line']}: {entry['reason']}"),
+            style="red",
+        )
     if len(tally.unreadable) > MAX_ROWS:
-        screen.print(f"and {len(tally.unreadable) - MAX_ROWS} more unreadable lines; --json lists all", style="red")
+        screen.print(
+            f"and {len(tally.unreadable) - MAX_ROWS} more unreadable lines; --json lists all",
+            style="red",
+        )
     invalid, unreadable = tally.invalid, len(tally.unreadable)
-    replies, lines = counted(tally.replies, "reply", "replies"), counted(unreadable, "line", "lines")
+    replies, lines = (
+        counted(tally.replies, "reply", "replies"),
+        counted(unreadable, "line", "lines"),
+    )
     told = f", {lines} unreadable" if unreadable else ""
     found = f"{replies}: {tally.replies - invalid} valid, {invalid} invalid{told}"
     screen.print(found if tally.replies or unreadable else "no replies found")

@@ -37,13 +37,17 @@ class Endpoint:
     def _refuse_options(self) -> None:
         """End the command at options that no client can be made of; only the public API demands a key."""
         if self.base_url is None and self.api_key is None:
-            fail("set OPENAI_API_KEY, or pass --base-url (or OPENAI_BASE_URL) of a server that needs no key")
+            fail(
+                "set OPENAI_API_KEY, or pass --base-url (or OPENAI_BASE_URL) of a server that needs no key"
+            )
         if self.base_url is None and self.model is None:
             fail("pass --model")
         if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
             fail(f"--base-url {self.name}: it must begin with http:// or https://")
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
-            fail("the API key (--api-key or OPENAI_API_KEY) holds a character that no HTTP header can carry")
+            fail(
+                "the API key (--api-key or OPENAI_API_KEY) holds a character that no HTTP header can carry"
+            )
         refuse_broken(self.model or "", "--model")
 
     def connect(self) -> tuple[OpenAI, str]:
@@ -54,7 +58,9 @@ class Endpoint:
         try:
             client = OpenAI(**self._options())
         except Exception as error:  # noqa: BLE001 - the SDK's HTTP library, which may be one of two, reads the address
-            fail(f"--base-url {self.name}: {error if self.name == self.base_url else type(error).__name__}")
+            fail(
+                f"--base-url {self.name}: {error if self.name == self.base_url else type(error).__name__}"
+            )
         if self.model:
             return client, self.model
         try:
@@ -73,7 +79,12 @@ class Endpoint:
 
     def _options(self) -> dict[str, Any]:
         key = self.api_key or "none"  # for a local server without a key: the SDK insists on one
-        return {"base_url": self.base_url, "api_key": key, "timeout": self.timeout, "max_retries": 0}
+        return {
+            "base_url": self.base_url,
+            "api_key": key,
+            "timeout": self.timeout,
+            "max_retries": 0,
+        }
 
     def told(self, error: TransportFailed) -> str:
         """Report in one line what became of the calls."""
@@ -121,9 +132,17 @@ def load_tools(source: str, option: str = "--tools") -> list[object]:
             found = json.loads(Path(source).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
             # an OSError names the file again
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else f"not JSON: {error}"
+            reason = (
+                error.strerror
+                if isinstance(error, OSError) and error.strerror
+                else f"not JSON: {error}"
+            )
             fail(f"{option} {source}: {reason}")
-        found = found["tools"] if isinstance(found, dict) and isinstance(found.get("tools"), list) else found
+        found = (
+            found["tools"]
+            if isinstance(found, dict) and isinstance(found.get("tools"), list)
+            else found
+        )
     else:
         module, _, attribute = source.partition(":")
         if not module or not attribute:

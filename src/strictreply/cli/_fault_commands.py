@@ -17,13 +17,29 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from strictreply.cli._terminal import Live, Status, console, counted, echo_json, fail, read_json, titled_table
+from strictreply.cli._terminal import (
+    Live,
+    Status,
+    console,
+    counted,
+    echo_json,
+    fail,
+    read_json,
+    titled_table,
+)
 from strictreply.testing._probing.probe_worker import Unusable
 from strictreply.testing._probing.report_page import junit_xml, report_json, report_page
 from strictreply.testing._probing.specimens import specimen, specimens
 from strictreply.testing._probing.subjects import Connect, ProbeWorker, Service
 from strictreply.testing._probing.survival_probe import Probe
-from strictreply.testing._probing.survival_report import FINDINGS, OUTCOMES, Baseline, Cause, ProbeRun, Report
+from strictreply.testing._probing.survival_report import (
+    FINDINGS,
+    OUTCOMES,
+    Baseline,
+    Cause,
+    ProbeRun,
+    Report,
+)
 from strictreply.testing._scripts import Demand
 from strictreply.testing._steps import Kind
 from strictreply.testing.faults import CATALOGUE, entry_named
@@ -42,7 +58,9 @@ _WRITERS: Mapping[str, Callable[[Report], str]] = {
 }
 
 
-def run_probe(app: str, prober: Probe, reports: Mapping[str, Path | None], baseline: Path | None) -> None:
+def run_probe(
+    app: str, prober: Probe, reports: Mapping[str, Path | None], baseline: Path | None
+) -> None:
     """Probe an app, print the report, and write it to ``reports`` by format; only what the ``baseline`` lacks fails."""
     known = None if baseline is None else _read_baseline(baseline, app)
     written = {form: path for form, path in reports.items() if path is not None}
@@ -88,7 +106,13 @@ def _read_baseline(path: Path, name: str) -> Baseline:
 
 
 def connection(
-    app: str | None, clean: Sequence[str], address: str | None, *, body: str, timeout: float, port: int
+    app: str | None,
+    clean: Sequence[str],
+    address: str | None,
+    *,
+    body: str,
+    timeout: float,
+    port: int,
 ) -> Connect:
     """Choose how the app is started: as a worker, or not at all, where a service runs at an ``address``."""
     if (app is None) == (address is None):
@@ -98,7 +122,9 @@ def connection(
             fail(f"--app {app}: pass module:callable")
         return partial(ProbeWorker.start, app, clean=tuple(clean))
     if not port:
-        fail("--endpoint needs --listen PORT: the service's base URL must be http://127.0.0.1:PORT/v1")
+        fail(
+            "--endpoint needs --listen PORT: the service's base URL must be http://127.0.0.1:PORT/v1"
+        )
     read_json(body, "--body")
     try:
         return Service(address or "", body.encode(), timeout=timeout).start
@@ -110,14 +136,23 @@ class Watcher:
     """Shows on stderr what happens: a bar, and each new cause of findings as it is met."""
 
     def __init__(self, screen: Console, app: str) -> None:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self.progress = Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+        )
+        self.progress = Progress(
+            *columns, console=screen, transient=True, disable=not screen.is_terminal
+        )
         self._screen, self._app = screen, app
         self._met: set[Cause] = set()
 
     def planned(self, demand: Demand, runs: int) -> None:
         """Print what is about to be done."""
-        self._screen.print(printable(f"{self._app} asks for {demand.words}; {runs} malformed replies to survive"))
+        self._screen.print(
+            printable(f"{self._app} asks for {demand.words}; {runs} malformed replies to survive")
+        )
         self.progress.add_task("tried", total=runs)
 
     def ran(self, run: ProbeRun) -> None:
@@ -136,7 +171,10 @@ def _print_report(report: Report, screen: Console) -> None:
         table.add_column(words.title, footer=str(len(report.of(outcome))), justify="right")
     for kind in Kind:
         outcomes = Counter(run.outcome for run in report.runs if run.kind is kind)
-        cells = [Text(str(outcomes[one]), words.style if outcomes[one] else "dim") for one, words in OUTCOMES.items()]
+        cells = [
+            Text(str(outcomes[one]), words.style if outcomes[one] else "dim")
+            for one, words in OUTCOMES.items()
+        ]
         if outcomes:
             table.add_row(kind.value, *cells)
     screen.print(table, "")
@@ -145,7 +183,9 @@ def _print_report(report: Report, screen: Console) -> None:
     if report.applicable:
         screen.print(f"It recovered from {report.recovered}, once good replies followed.")
     if report.gone:
-        screen.print(f"Against the baseline {counted(len(report.gone), 'finding is', 'findings are')} gone.")
+        screen.print(
+            f"Against the baseline {counted(len(report.gone), 'finding is', 'findings are')} gone."
+        )
 
 
 def _print_causes(report: Report, screen: Console) -> None:
@@ -154,7 +194,11 @@ def _print_causes(report: Report, screen: Console) -> None:
         fresh = sum(run.source in new for run in runs)
         compared = f", {fresh} new" if report.baseline is not None and fresh else ""
         title = f": {printable(cause.words)}: {counted(len(runs), 'reply', 'replies')}{compared}"
-        screen.print(Text(cause.harm.value, style=OUTCOMES[cause.outcome].style).append(title, "bold default"))
+        screen.print(
+            Text(cause.harm.value, style=OUTCOMES[cause.outcome].style).append(
+                title, "bold default"
+            )
+        )
         more = [f"and {len(runs) - MAX_NAMED} more"] if len(runs) > MAX_NAMED else []
         live.line("by", ", ".join([*(run.id for run in runs[:MAX_NAMED]), *more]))
         live.line("look", f"strictreply faults --show {runs[0].fault}")
@@ -187,7 +231,11 @@ def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
     """Print what one fault serves, and what the strict gate says; of every place in ``tools``, or of an example."""
     entry = named(name)
     try:
-        found = list(specimens(entry, tools)) if tools else list(filter(None, [specimen(entry, SCENARIO.tools)]))
+        found = (
+            list(specimens(entry, tools))
+            if tools
+            else list(filter(None, [specimen(entry, SCENARIO.tools)]))
+        )
     except (ContractError, ValueError) as error:
         fail(f"--tools: {error}")
     if not found:

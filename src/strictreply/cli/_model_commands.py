@@ -61,13 +61,27 @@ print([refund(call.args.order, call.args.amount) for call in reply.calls])
 GOOD, OTHER = '{"order": 1042, "amount": 29.9}', '{"order": 1077, "amount": 12.5}'
 NOTED = '{"order": 1077, "amount": 12.5, "note": "late"}'
 STORIES: tuple[tuple[str, str, tuple[tuple[str, ...], ...]], ...] = (
-    ("mended", "A wrong call is asked for again", (('{"order": "1042", "amount": 29.9}',), (GOOD,))),
-    ("kept and mended", "Of two calls only the wrong one is asked for again", ((GOOD, NOTED), (OTHER,))),
+    (
+        "mended",
+        "A wrong call is asked for again",
+        (('{"order": "1042", "amount": 29.9}',), (GOOD,)),
+    ),
+    (
+        "kept and mended",
+        "Of two calls only the wrong one is asked for again",
+        ((GOOD, NOTED), (OTHER,)),
+    ),
     ("refused", "A call that stays wrong raises, and runs nothing", (('{"order": 1042}',),)),
 )
 """The outcome, what it shows, and the arguments of the calls in each reply; the last reply stays."""
 
-_STORY_STYLES = {"came": "default", "wrong": "yellow", "asked": "cyan", "ran": "green", "raised": "red"}
+_STORY_STYLES = {
+    "came": "default",
+    "wrong": "yellow",
+    "asked": "cyan",
+    "ran": "green",
+    "raised": "red",
+}
 
 
 def tell(screen: Console | None = None) -> None:
@@ -79,29 +93,45 @@ def tell(screen: Console | None = None) -> None:
     _line(screen, Text(f"\n{meanings}", style="italic"))
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), show_edge=False)
     for name in ("story", "outcome", "asks", "what was wrong", "tokens", "ran"):
-        table.add_column(name, no_wrap=True, justify="right" if name in {"asks", "tokens", "ran"} else "left")
+        table.add_column(
+            name, no_wrap=True, justify="right" if name in {"asks", "tokens", "ran"} else "left"
+        )
     for number, (outcome, title, replies) in enumerate(STORIES, 1):
         _line(screen, Text(f"{number}  {title}", style="bold"))
         attempts, ran = _told(screen, replies)
-        wrong = ", ".join(dict.fromkeys(issue.code for attempt in attempts for issue in attempt.issues))
+        wrong = ", ".join(
+            dict.fromkeys(issue.code for attempt in attempts for issue in attempt.issues)
+        )
         tokens = str(total_usage(attempts).total_tokens)
         table.add_row(str(number), outcome, str(len(attempts)), wrong, tokens, str(len(ran)))
     screen.print()
     screen.print(table)
-    _line(screen, Text.assemble("\nTry it on your own app: ", ("strictreply probe --app yourmodule:function", "bold")))
+    _line(
+        screen,
+        Text.assemble(
+            "\nTry it on your own app: ", ("strictreply probe --app yourmodule:function", "bold")
+        ),
+    )
 
 
-def _told(screen: Console, replies: tuple[tuple[str, ...], ...]) -> tuple[tuple[Attempt, ...], list[str]]:
+def _told(
+    screen: Console, replies: tuple[tuple[str, ...], ...]
+) -> tuple[tuple[Attempt, ...], list[str]]:
     """Run the program's client through one story, and show it; return the attempts, and what ran."""
     served = chain(replies, repeat(replies[-1]))
 
     def model(_: JSONObject) -> Served:
-        calls = [native_call("refund", text, f"call_{number}") for number, text in enumerate(next(served))]
+        calls = [
+            native_call("refund", text, f"call_{number}")
+            for number, text in enumerate(next(served))
+        ]
         return completion(assistant(calls=list(calls)), usage=(120, 20 * len(calls)))
 
     names: dict[str, Any] = {"OpenAI": lambda: openai_client(model)}
     source = PROGRAM.replace("from openai import OpenAI\n", "")
-    source = source[: source.index("reply = ")]  # the call is made below, by the method that has its story, too
+    source = source[
+        : source.index("reply = ")
+    ]  # the call is made below, by the method that has its story, too
     exec(source, names)  # noqa: S102 - our own text: what is shown is what runs
     ran: list[str] = []
     try:
@@ -111,7 +141,10 @@ def _told(screen: Console, replies: tuple[tuple[str, ...], ...]) -> tuple[tuple[
         end = "ran", " · ".join(ran)
     except CallFailed as error:
         attempts = error.attempts
-        end = "raised", f"{type(error).__name__} after {len(attempts)} asks; error.explain() has it all"
+        end = (
+            "raised",
+            f"{type(error).__name__} after {len(attempts)} asks; error.explain() has it all",
+        )
     first, last = attempts[0], attempts[-1]
     _say(screen, "came", excerpt(first.raw))
     for issue in first.issues:
@@ -125,7 +158,9 @@ def _told(screen: Console, replies: tuple[tuple[str, ...], ...]) -> tuple[tuple[
 
 
 def _say(screen: Console, label: str, words: str) -> None:
-    _line(screen, Text.assemble((f"   {label:<7}", "dim"), (printable(words), _STORY_STYLES[label])))
+    _line(
+        screen, Text.assemble((f"   {label:<7}", "dim"), (printable(words), _STORY_STYLES[label]))
+    )
 
 
 def _line(screen: Console, text: Text) -> None:
@@ -134,15 +169,25 @@ def _line(screen: Console, text: Text) -> None:
 
 SYSTEM = "You are the assistant of a small shop. Use the tools when they help; otherwise answer in one sentence."
 # failures that the next question would meet too
-_LOST = frozenset({"connection", "timeout", "authentication_failed", "permission_denied", "not_found"})
+_LOST = frozenset(
+    {"connection", "timeout", "authentication_failed", "permission_denied", "not_found"}
+)
 # ``sent again`` is a reply that came when the transport had failed before
-_STYLES = {"valid at once": "green", "mended": "yellow", "sent again": "yellow", "rejected": "red", "failed": "red"}
+_STYLES = {
+    "valid at once": "green",
+    "mended": "yellow",
+    "sent again": "yellow",
+    "rejected": "red",
+    "failed": "red",
+}
 
 
 Asked: TypeAlias = tuple[str, str, tuple[Attempt, ...]]  # a question, its outcome, and the attempts
 
 
-def run_demo(endpoint: Endpoint | None, *, channel: Channel, seed: int, failure_rate: float, max_retries: int) -> None:
+def run_demo(
+    endpoint: Endpoint | None, *, channel: Channel, seed: int, failure_rate: float, max_retries: int
+) -> None:
     """Ask the scenario's questions of the embedded model, or of a real one; a refused reply is a result, no failure."""
     screen = console()
     contract = Contract(tools=SCENARIO.tools, channel=channel, parallel=channel == "native")
@@ -160,7 +205,9 @@ def run_demo(endpoint: Endpoint | None, *, channel: Channel, seed: int, failure_
         screen.print(f"{len(SCENARIO.questions)} questions to {to}")
         try:
             client, name = endpoint.connect()
-            strict = stack.enter_context(wrap(client, contract=contract, policy=policy, on_attempt=Live(screen)))
+            strict = stack.enter_context(
+                wrap(client, contract=contract, policy=policy, on_attempt=Live(screen))
+            )
             for question in SCENARIO.questions:
                 # one by one: Ctrl-C keeps those that were asked
                 asked.append(_asked(screen, strict, endpoint, name, question.text))  # noqa: PERF401
@@ -176,7 +223,9 @@ def run_demo(endpoint: Endpoint | None, *, channel: Channel, seed: int, failure_
         fail(*ended)
 
 
-def _asked(screen: Console, client: StrictClient, endpoint: Endpoint, model: str, question: str) -> Asked:
+def _asked(
+    screen: Console, client: StrictClient, endpoint: Endpoint, model: str, question: str
+) -> Asked:
     """Ask one question and run what was called; raises TransportFailed when the next question would fail alike."""
     screen.print(Text(f"\n{question}", style="bold"))
     messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
@@ -200,18 +249,31 @@ def _asked(screen: Console, client: StrictClient, endpoint: Endpoint, model: str
             result = f"no result: {error}"
         live.line("ran", f"{call.tool} gave {result}")
     mended = any(attempt.issues for attempt in exchange.attempts)
-    outcome = "mended" if mended else "valid at once" if len(exchange.attempts) == 1 else "sent again"
+    outcome = (
+        "mended" if mended else "valid at once" if len(exchange.attempts) == 1 else "sent again"
+    )
     return question, outcome, exchange.attempts
 
 
 def _print_summary(screen: Console, asked: list[Asked]) -> None:
     table = Table("question", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     for name in ("outcome", "asks", "what was wrong", "tokens"):
-        table.add_column(name, no_wrap=True, justify="right" if name in {"asks", "tokens"} else "left")
+        table.add_column(
+            name, no_wrap=True, justify="right" if name in {"asks", "tokens"} else "left"
+        )
     for question, outcome, attempts in asked:
         wrong = dict.fromkeys(issue.code for attempt in attempts for issue in attempt.issues)
-        tokens, shown = str(total_usage(attempts).total_tokens), Text(question, no_wrap=True, overflow="ellipsis")
-        table.add_row(shown, Text(outcome, style=_STYLES[outcome]), str(len(attempts)), "\n".join(wrong), tokens)
+        tokens, shown = (
+            str(total_usage(attempts).total_tokens),
+            Text(question, no_wrap=True, overflow="ellipsis"),
+        )
+        table.add_row(
+            shown,
+            Text(outcome, style=_STYLES[outcome]),
+            str(len(attempts)),
+            "\n".join(wrong),
+            tokens,
+        )
     screen.print()
     screen.print(table, "")
     outcomes = [outcome for _, outcome, _ in asked]
@@ -220,15 +282,27 @@ def _print_summary(screen: Console, asked: list[Asked]) -> None:
     counts = [f"{outcomes.count(kind)} {kind}" for kind in _STYLES if kind in counted]
     screen.print(f"{len(asked)} questions, {len(all_attempts)} asks: {', '.join(counts)}.")
     bad = sum(bool(attempt.issues) for attempt in all_attempts)
-    screen.print(f"{bad} of the replies did not fit; none of them ran a tool or passed for an answer.")
+    screen.print(
+        f"{bad} of the replies did not fit; none of them ran a tool or passed for an answer."
+    )
 
 
-def run_ask(text: str, *, endpoint: Endpoint, contract: Contract, policy: RetryPolicy, api: Api, explain: bool) -> None:
+def run_ask(
+    text: str,
+    *,
+    endpoint: Endpoint,
+    contract: Contract,
+    policy: RetryPolicy,
+    api: Api,
+    explain: bool,
+) -> None:
     """Ask once; prints the reply on stdout as ASCII JSON, each attempt on stderr, with ``explain`` all of a failure."""
     refuse_broken(text, "the question")
     with interruptible():
         client, model = endpoint.connect()
-        strict = wrap(client, contract=contract, policy=policy, on_attempt=Live(console(stderr=True)), api=api)
+        strict = wrap(
+            client, contract=contract, policy=policy, on_attempt=Live(console(stderr=True)), api=api
+        )
         try:
             with strict:
                 reply = strict.reply(model=model, messages=[{"role": "user", "content": text}])
@@ -247,7 +321,9 @@ def run_serve_demo(port: int, *, seed: int, failure_rate: float) -> None:
     first = SCENARIO.questions[0]
     tool = next(tool for tool in map(Tool.of, SCENARIO.tools) if tool.name == first.calls[0].tool)
     messages = [{"role": "user", "content": first.text}]
-    body = shlex.quote(json.dumps({"model": "unreliable-1", "messages": messages, "tools": [tool.definition]}))
+    body = shlex.quote(
+        json.dumps({"model": "unreliable-1", "messages": messages, "tools": [tool.definition]})
+    )
     _serve(
         UnreliableModel(SCENARIO, seed=seed, failure_rate=failure_rate),
         lambda base_url: (
@@ -279,7 +355,9 @@ def run_serve_script(host: str, port: int) -> None:
 def _serve(responder: Responder, told: Callable[[str], str], **options: Any) -> None:
     """Bind, print what is ``told`` of the base URL, and serve until Ctrl-C; each request is a line on stderr."""
     try:
-        server = LoopbackServer(responder, log=lambda line: typer.echo(printable(line), err=True), **options)
+        server = LoopbackServer(
+            responder, log=lambda line: typer.echo(printable(line), err=True), **options
+        )
     except ValueError as error:
         fail(f"--host: {error}")
     except OSError as error:

@@ -58,12 +58,21 @@ def published_schemas() -> dict[str, JSONObject]:
     """Return every published schema by its file name without ``.json``."""
     schemas = {
         "assistant-reply": ("A valid reply, as strictreply returns it", _GIVEN_REPLY),
-        "assistant-reply.text": ("A reply in the text channel: the JSON in the content", _TEXT_REPLY),
-        "assistant-reply.native": ("A reply in the native channel: an assistant message", _NATIVE_REPLY),
+        "assistant-reply.text": (
+            "A reply in the text channel: the JSON in the content",
+            _TEXT_REPLY,
+        ),
+        "assistant-reply.native": (
+            "A reply in the native channel: an assistant message",
+            _NATIVE_REPLY,
+        ),
         "issue": ("One fault of a reply", _described(Issue)),
         "attempt": ("One request to a model and its outcome", _described(Attempt)),
     }
-    return {name: {"$schema": _DRAFT, "title": title, **schema} for name, (title, schema) in schemas.items()}
+    return {
+        name: {"$schema": _DRAFT, "title": title, **schema}
+        for name, (title, schema) in schemas.items()
+    }
 
 
 def _described(kind: type[Any]) -> JSONObject:
@@ -76,7 +85,11 @@ def _described(kind: type[Any]) -> JSONObject:
 def _object_of(schema: JSONObject) -> JSONObject:
     """Close an object schema, and put our remarks in the place of pydantic's; other schemas keep what holds."""
     if "properties" not in schema:
-        return {key: value for key, value in schema.items() if key not in {"title", "description", "default"}}
+        return {
+            key: value
+            for key, value in schema.items()
+            if key not in {"title", "description", "default"}
+        }
     properties: JSONObject = {}
     for name, part in schema["properties"].items():
         remark = {"description": _REMARKS[name]} if name in _REMARKS else {}
@@ -93,28 +106,55 @@ def _object(properties: JSONObject, *optional: str, is_open: bool = False) -> JS
 _CALL = _object({"tool": {"type": "string"}, "args": {}, "id": {"type": "string"}}, "id")
 _CALLS: JSONObject = {"type": "array", "items": {"$ref": "#/$defs/call"}, "minItems": 2}
 _ANSWER: JSONObject = {"description": "Text, or JSON where the contract names the kind of answer."}
-_GIVEN: list[JSONObject] = [{"$ref": "#/$defs/call"}, _object({"calls": _CALLS}), _object({"answer": _ANSWER})]
+_GIVEN: list[JSONObject] = [
+    {"$ref": "#/$defs/call"},
+    _object({"calls": _CALLS}),
+    _object({"answer": _ANSWER}),
+]
 _GIVEN_REPLY: JSONObject = {"anyOf": _GIVEN, "$defs": {"call": _CALL}}
 """The typed union as ``to_dict`` writes it; only native calls have an id."""
 
-_TOOL_NAME: JSONObject = {"type": "string", "minLength": 1, "description": "The name of a declared tool."}
+_TOOL_NAME: JSONObject = {
+    "type": "string",
+    "minLength": 1,
+    "description": "The name of a declared tool.",
+}
 _ARGS: JSONObject = {"type": "object", "description": "Arguments that are valid for that tool."}
-_TEXT_ANSWER = _SAYS_SOMETHING | {"description": "Text; where a contract names another kind of answer, that instead."}
-_TEXT_REPLY: JSONObject = {"anyOf": [_object({"tool": _TOOL_NAME, "args": _ARGS}), _object({"answer": _TEXT_ANSWER})]}
+_TEXT_ANSWER = _SAYS_SOMETHING | {
+    "description": "Text; where a contract names another kind of answer, that instead."
+}
+_TEXT_REPLY: JSONObject = {
+    "anyOf": [_object({"tool": _TOOL_NAME, "args": _ARGS}), _object({"answer": _TEXT_ANSWER})]
+}
 """The union of the text channel (requirements T1 to T3)."""
 
 _JSON_TEXT = {"description": "The JSON text of an object that is valid for the tool."}
 _ARGUMENTS: JSONObject = {"type": "string", "contentMediaType": "application/json", **_JSON_TEXT}
 _FUNCTION = _object({"name": _TOOL_NAME, "arguments": _ARGUMENTS}, is_open=True)
-_CALL_MEMBERS: JSONObject = {"id": _SAYS_SOMETHING, "type": {"const": "function"}, "function": _FUNCTION}
-_NATIVE_CALLS: JSONObject = {"type": "array", "items": _object(_CALL_MEMBERS, "type", is_open=True), "minItems": 1}
+_CALL_MEMBERS: JSONObject = {
+    "id": _SAYS_SOMETHING,
+    "type": {"const": "function"},
+    "function": _FUNCTION,
+}
+_NATIVE_CALLS: JSONObject = {
+    "type": "array",
+    "items": _object(_CALL_MEMBERS, "type", is_open=True),
+    "minItems": 1,
+}
 _NO_CALLS: JSONObject = {"anyOf": [{"type": "null"}, {"type": "array", "maxItems": 0}]}
 _NATIVE_REPLY: JSONObject = {
     "type": "object",
-    "properties": {"role": {"const": "assistant"}, "refusal": {"enum": [None, ""]}, "function_call": {"type": "null"}},
+    "properties": {
+        "role": {"const": "assistant"},
+        "refusal": {"enum": [None, ""]},
+        "function_call": {"type": "null"},
+    },
     "anyOf": [
         {"properties": {"tool_calls": _NATIVE_CALLS}, "required": ["tool_calls"]},
-        {"properties": {"content": _SAYS_SOMETHING, "tool_calls": _NO_CALLS}, "required": ["content"]},
+        {
+            "properties": {"content": _SAYS_SOMETHING, "tool_calls": _NO_CALLS},
+            "required": ["content"],
+        },
     ],
 }
 """An assistant message with calls, or with an answer; members that are not ours are free."""

@@ -27,7 +27,9 @@ from strictreply.wires._opening import peek
 MAX_SHOWN_CHARS = 240
 HANGING = 8  # columns before the words: two spaces and a label
 shortened = partial(capped, limit=MAX_SHOWN_CHARS)
-_IN_CALL = re.compile(r"/tool_calls/(?P<index>\d+)/function/(?P<member>arguments|name)(?P<rest>/.*)?")
+_IN_CALL = re.compile(
+    r"/tool_calls/(?P<index>\d+)/function/(?P<member>arguments|name)(?P<rest>/.*)?"
+)
 
 
 class Status(IntEnum):
@@ -60,7 +62,13 @@ def counted(number: int, one: str, several: str) -> str:
 
 def titled_table(title: str, name: str, *numbers: str) -> Table:
     """Begin a table under a title: a column of names, and columns of numbers."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
     table.show_edge = False
     table.add_column(name, overflow="fold")
     for number in numbers:
@@ -125,7 +133,11 @@ class Live:
         self.line("came", shortened(excerpt(attempt.raw)))
         self.wrong(attempt.issues, attempt.raw)
         if attempt.accepted:
-            self.line("valid", f"at attempt {attempt.number}, {attempt.usage.total_tokens} tokens", "green")
+            self.line(
+                "valid",
+                f"at attempt {attempt.number}, {attempt.usage.total_tokens} tokens",
+                "green",
+            )
 
     def wrong(self, issues: Iterable[Issue], raw: JSON) -> None:
         """Print the faults of a reply."""
@@ -158,7 +170,11 @@ def place(path: str, raw: JSON) -> str:
         return ""  # the code says that it is about the tool
     calls = peek(wire_of(raw).message_in(raw), "tool_calls")
     index = int(inside["index"])
-    name = peek(peek(calls[index], "function"), "name") if isinstance(calls, list) and index < len(calls) else None
+    name = (
+        peek(peek(calls[index], "function"), "name")
+        if isinstance(calls, list) and index < len(calls)
+        else None
+    )
     shown = printable(name) if isinstance(name, str) else f"call {index + 1}"
     return f"{shown} {inside['rest'] or ''}".rstrip()
 
@@ -171,7 +187,9 @@ def excerpt(raw: JSON) -> str:
     calls = peek(message, "tool_calls")
     if isinstance(calls, list) and calls:
         functions = [peek(call, "function") for call in calls]
-        return ", ".join(f"{_shown(peek(one, 'name'))}({_shown(peek(one, 'arguments'))})" for one in functions)
+        return ", ".join(
+            f"{_shown(peek(one, 'name'))}({_shown(peek(one, 'arguments'))})" for one in functions
+        )
     refusal = peek(message, "refusal")
     return f"refusal: {_shown(refusal)}" if refusal else _shown(peek(message, "content"))
 

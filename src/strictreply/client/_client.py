@@ -14,9 +14,23 @@ from strictreply.client._relay import Relay
 from strictreply.client._sending import NOTHING, CallEffect, Io, Sending, call_flow
 from strictreply.client._streaming import AsyncReplyStream, ReplyStream, as_sdks_stream
 from strictreply.client._transport import Way, is_async_openai, is_openai
-from strictreply.client._wrapped import CallKeywords, Exchange, OnAttempt, Redact, Settings, UsageOf, Wrapped
+from strictreply.client._wrapped import (
+    CallKeywords,
+    Exchange,
+    OnAttempt,
+    Redact,
+    Settings,
+    UsageOf,
+    Wrapped,
+)
 from strictreply.contract._answer import Answer
-from strictreply.contract._contract import Check, Contract, ContractKeywords, aperform_check, perform_check
+from strictreply.contract._contract import (
+    Check,
+    Contract,
+    ContractKeywords,
+    aperform_check,
+    perform_check,
+)
 from strictreply.contract._driving import Done, adrive, advanced, apause, drive, pause, unharmed
 from strictreply.contract._tool import must_be_awaited
 from strictreply.retry._asking import Ask
@@ -36,7 +50,9 @@ if TYPE_CHECKING:
     from openai.resources.responses import AsyncResponses, Responses
     from openai.types.chat import ChatCompletion
 else:
-    OpenAI = AsyncOpenAI = object  # the SDK is not imported: the class is that of the client at hand
+    OpenAI = AsyncOpenAI = (
+        object  # the SDK is not imported: the class is that of the client at hand
+    )
 
 A = TypeVar("A")
 
@@ -90,7 +106,9 @@ class StrictClient(Wrapped[A_co], OpenAI):
         """
         return cast("ChatCompletion", self._guard.namespaces.made(WIRES["chat"], **keywords))
 
-    def _drop_in(self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
+    def _drop_in(
+        self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None
+    ) -> Any:
         ask = self._ask(keywords, drop_in=wire, response_format=response_format)
         if not ask.base.get("stream"):
             return self._exchanged(ask, way).completion
@@ -122,7 +140,9 @@ class StrictClient(Wrapped[A_co], OpenAI):
                 self._end(ask, outcome, sending, ended)
         return ended[0]
 
-    def _pieces(self, ask: Ask, sending: Sending, relay: Relay, ended: list[Exchange[A_co]]) -> Generator[Any]:
+    def _pieces(
+        self, ask: Ask, sending: Sending, relay: Relay, ended: list[Exchange[A_co]]
+    ) -> Generator[Any]:
         """Yield what the relay passes on of a call, and put its exchange into ``ended``."""
         refuse_async_checks(ask.contract)
         sending.lap()  # a typed stream may begin long after it was made, and its deadline counts from here
@@ -199,7 +219,9 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
         """Make one call like ``chat.completions.create``; see :meth:`StrictClient.create`."""
         return cast("ChatCompletion", await self._guard.namespaces.made(WIRES["chat"], **keywords))
 
-    async def _drop_in(self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None) -> Any:
+    async def _drop_in(
+        self, wire: Wire, keywords: JSONObject, way: Way, response_format: JSONObject | None
+    ) -> Any:
         ask = self._ask(keywords, drop_in=wire, response_format=response_format)
         if not ask.base.get("stream"):
             return (await self._exchanged(ask, way)).completion
@@ -223,7 +245,9 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
                 pass
         else:
             with self._observing(ask, sending) as sending.observer:
-                outcome = await adrive(call_flow(ask, sending), partial(self._perform, sending=sending))
+                outcome = await adrive(
+                    call_flow(ask, sending), partial(self._perform, sending=sending)
+                )
                 self._end(ask, outcome, sending, ended)
         return ended[0]
 
@@ -285,7 +309,9 @@ def _only_answers(ask: Ask) -> Ask:
 def _answer_of(exchange: Exchange[A_co]) -> A_co:
     if isinstance(exchange.reply, DirectAnswer):
         return exchange.reply.answer
-    raise ContractError("answer() needs replies that are answers; with this contract a reply may hold calls")
+    raise ContractError(
+        "answer() needs replies that are answers; with this contract a reply may hold calls"
+    )
 
 
 def refuse_async_checks(contract: Contract) -> None:
@@ -307,27 +333,43 @@ class WrapKeywords(ContractKeywords, total=False):
 
 
 @overload
-def wrap(client: OpenAI, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]) -> StrictClient[A]: ...
+def wrap(
+    client: OpenAI, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]
+) -> StrictClient[A]: ...
 @overload
-def wrap(client: OpenAI, *, contract: None = ..., **keywords: Unpack[WrapKeywords]) -> StrictClient[str]: ...
+def wrap(
+    client: OpenAI, *, contract: None = ..., **keywords: Unpack[WrapKeywords]
+) -> StrictClient[str]: ...
 @overload
-def wrap(client: OpenAI, *, answer: type[A] | Answer[A], **keywords: Unpack[WrapKeywords]) -> StrictClient[A]: ...
+def wrap(
+    client: OpenAI, *, answer: type[A] | Answer[A], **keywords: Unpack[WrapKeywords]
+) -> StrictClient[A]: ...
 @overload
-def wrap(client: OpenAI, *, answer: object, **keywords: Unpack[WrapKeywords]) -> StrictClient[Any]: ...
+def wrap(
+    client: OpenAI, *, answer: object, **keywords: Unpack[WrapKeywords]
+) -> StrictClient[Any]: ...
 @overload
-def wrap(client: AsyncOpenAI, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]) -> AsyncStrictClient[A]: ...
+def wrap(
+    client: AsyncOpenAI, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]
+) -> AsyncStrictClient[A]: ...
 @overload
-def wrap(client: AsyncOpenAI, *, contract: None = ..., **keywords: Unpack[WrapKeywords]) -> AsyncStrictClient[str]: ...
+def wrap(
+    client: AsyncOpenAI, *, contract: None = ..., **keywords: Unpack[WrapKeywords]
+) -> AsyncStrictClient[str]: ...
 @overload
 def wrap(
     client: AsyncOpenAI, *, answer: type[A] | Answer[A], **keywords: Unpack[WrapKeywords]
 ) -> AsyncStrictClient[A]: ...
 @overload
-def wrap(client: AsyncOpenAI, *, answer: object, **keywords: Unpack[WrapKeywords]) -> AsyncStrictClient[Any]: ...
+def wrap(
+    client: AsyncOpenAI, *, answer: object, **keywords: Unpack[WrapKeywords]
+) -> AsyncStrictClient[Any]: ...
 @overload
 def wrap(client: Any, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]) -> Any: ...
 @overload
-def wrap(client: Any, *, contract: None = ..., answer: object = ..., **keywords: Unpack[WrapKeywords]) -> Any: ...
+def wrap(
+    client: Any, *, contract: None = ..., answer: object = ..., **keywords: Unpack[WrapKeywords]
+) -> Any: ...
 def wrap(
     client: Any,
     *,
@@ -359,7 +401,9 @@ def wrap(
     contract = Contract(**declared) if contract is None else contract
     must_be("contract", contract, Contract, "a Contract, as in Contract(tools=[…])")
     wire_named(api)
-    settings = Settings(policy or RetryPolicy(), steering or TieredSteering(), on_attempt, log_replies, usage, api)
+    settings = Settings(
+        policy or RetryPolicy(), steering or TieredSteering(), on_attempt, log_replies, usage, api
+    )
     if usage not in get_args(UsageOf):
         raise ContractError(f"usage must be one of {', '.join(get_args(UsageOf))}")
     client = client.unwrapped if isinstance(client, Wrapped) else client
@@ -380,4 +424,6 @@ def _is_async(client: Any) -> bool:
     if is_openai(completions):
         return is_async_openai(completions)
     create = getattr(completions, "create", None)
-    return callable(create) and (inspect.iscoroutinefunction(inspect.unwrap(create)) or must_be_awaited(create))
+    return callable(create) and (
+        inspect.iscoroutinefunction(inspect.unwrap(create)) or must_be_awaited(create)
+    )

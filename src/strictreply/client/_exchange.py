@@ -29,21 +29,28 @@ from typing import Any, NoReturn
 
 from strictreply.retry._failures import ExchangeStopped, Failure
 
-MAX_ERROR_BYTES = 1_000_000  # of a response that is no success: the SDK parses it, and a megabyte holds any error
+MAX_ERROR_BYTES = (
+    1_000_000  # of a response that is no success: the SDK parses it, and a megabyte holds any error
+)
 
 # Compressed bytes that are expanded at once, so that no step makes more than some 16 MB: deflate expands 1,032 times at
 # most, zstd makes a block of 128 KB from 4 bytes (RFC 8878 §3.1.1.2), brotli one of 16 MB from some 8 (RFC 7932 §9.2).
 _STEP_BYTES = {"gzip": 4096, "deflate": 4096, "zstd": 128, "br": 8}
 _MAX_CODINGS = 5  # undone one on top of the other; nobody sends more than one
 _PIECE_BYTES = 65_536
-_LIBRARIES = {"br": ("brotli", "brotlicffi"), "zstd": ("compression.zstd", "backports.zstd", "zstandard")}
+_LIBRARIES = {
+    "br": ("brotli", "brotlicffi"),
+    "zstd": ("compression.zstd", "backports.zstd", "zstandard"),
+}
 
 # How the names of trace events end (https://www.encode.io/httpcore/extensions/#trace).
 _SENDS_HEADERS = "send_request_headers.started"  # a connection was chosen
 _CONNECTS = ("connect_tcp.started", "connect_unix_socket.started")
 _CONNECTS_AGAIN = "retry.started"  # before the pause after a connection that failed
 
-_MAX_LAYERS = 4  # around a network stream (HTTP inside a tunnel inside a proxy), or of transports around one
+_MAX_LAYERS = (
+    4  # around a network stream (HTTP inside a tunnel inside a proxy), or of transports around one
+)
 _READ_BYTES = 4096
 _STREAM_FACTOR = 8  # a chunk of a stream holds some four bytes of the reply in three hundred
 _WRITE_BYTES = 16_384
@@ -58,7 +65,9 @@ class BodySize:
         self._status: int = response.status_code
         self._max_bytes = max_bytes if response.is_success else min(max_bytes, MAX_ERROR_BYTES)
         codings = response.headers.get("content-encoding", "").split(",")
-        known = [coding for part in reversed(codings) if (coding := part.strip().lower()) in _STEP_BYTES]
+        known = [
+            coding for part in reversed(codings) if (coding := part.strip().lower()) in _STEP_BYTES
+        ]
         if len(known) > _MAX_CODINGS:
             self._stop()
         self.layers = [(_Expander(coding), _STEP_BYTES[coding]) for coding in known]
@@ -94,13 +103,17 @@ class _Expander:
         try:
             return self._expanded(data)
         except Exception as error:
-            failure = Failure("connection", retryable=True, detail="the content coding of the body is broken")
+            failure = Failure(
+                "connection", retryable=True, detail="the content coding of the body is broken"
+            )
             raise ExchangeStopped(failure) from error
 
     def _expanded(self, data: bytes) -> bytes:
         begun, self._begun, machine = self._begun, True, self._machine
         if self._coding == "br":
-            return bytes((machine.decompress if hasattr(machine, "decompress") else machine.process)(data))
+            return bytes(
+                (machine.decompress if hasattr(machine, "decompress") else machine.process)(data)
+            )
         if self._coding == "zstd":
             return self._frames(data)
         try:
@@ -108,7 +121,9 @@ class _Expander:
         except zlib.error:
             if begun or self._coding != "deflate":
                 raise
-        self._machine = zlib.decompressobj(-zlib.MAX_WBITS)  # some servers leave the header of RFC 1950 out
+        self._machine = zlib.decompressobj(
+            -zlib.MAX_WBITS
+        )  # some servers leave the header of RFC 1950 out
         return bytes(self._machine.decompress(data))
 
     def _frames(self, data: bytes) -> bytes:
@@ -144,7 +159,9 @@ def _first_installed(names: tuple[str, ...]) -> Any:
 class _BoundedBody:
     """A body that counts itself, and checks the time before it passes ``least`` bytes on; sync or async as it was."""
 
-    def __init__(self, behind: Any, size: BodySize, check_time: Callable[[], object], least: int) -> None:
+    def __init__(
+        self, behind: Any, size: BodySize, check_time: Callable[[], object], least: int
+    ) -> None:
         self._behind, self._size, self._check_time, self._least = behind, size, check_time, least
 
     def __iter__(self) -> Iterator[bytes]:
@@ -207,19 +224,29 @@ class Bounds:
             return None
         left = self.until - time.monotonic()
         if left <= 0:
-            raise ExchangeStopped(Failure("timeout", retryable=True, detail="the deadline of the call passed"))
+            raise ExchangeStopped(
+                Failure("timeout", retryable=True, detail="the deadline of the call passed")
+            )
         return left
 
     def shortened(self, timeout: float | None, share: int = 1) -> float | None:
         """Shorten a timeout in seconds to what is left, or a share of it; None is no timeout."""
         left = self.left()
-        return timeout if left is None else left / share if timeout is None else min(timeout, left / share)
+        return (
+            timeout
+            if left is None
+            else left / share
+            if timeout is None
+            else min(timeout, left / share)
+        )
 
     def check_pause(self) -> None:
         """Stop when httpcore would wait past the deadline to connect again: it waits 0, 0.5, 1, 2, … seconds."""
         left = self.left()
         if left is not None and left <= self.pause:
-            raise ExchangeStopped(Failure("connection", retryable=True, detail="connecting failed until the deadline"))
+            raise ExchangeStopped(
+                Failure("connection", retryable=True, detail="connecting failed until the deadline")
+            )
         self.pause = 2 * self.pause or 0.5
 
     def check_request(self, request: Any) -> None:
@@ -236,9 +263,13 @@ class Bounds:
         if what:
             scheme, host, port = origin  # the message has neither path nor query
             shown = f"[{host}]" if ":" in host else host
-            place = ascii(f"{scheme}://{shown}" + ("" if port == _PORTS.get(scheme) else f":{port}"))[1:-1][:300]
+            place = ascii(
+                f"{scheme}://{shown}" + ("" if port == _PORTS.get(scheme) else f":{port}")
+            )[1:-1][:300]
             detail = f"{what} is not followed, it leads to {place}"
-            raise ExchangeStopped(Failure("redirect_refused", False, response.status_code, detail=detail))
+            raise ExchangeStopped(
+                Failure("redirect_refused", False, response.status_code, detail=detail)
+            )
 
     def bound_response(self, response: Any) -> None:
         """Look at a response before its body is read: bound the body, and remember a redirect."""
@@ -267,7 +298,9 @@ class bounded:  # noqa: N801 - used as contextlib's are, of which it is a lighte
     _token: Token[Bounds | None]
 
     def __init__(self, seconds: float | None, max_body_bytes: int) -> None:
-        self._bounds = Bounds(None if seconds is None else time.monotonic() + seconds, max_body_bytes)
+        self._bounds = Bounds(
+            None if seconds is None else time.monotonic() + seconds, max_body_bytes
+        )
 
     def __enter__(self) -> None:
         self._token = _current.set(self._bounds)
@@ -279,7 +312,9 @@ class bounded:  # noqa: N801 - used as contextlib's are, of which it is a lighte
 def stand_in(client: Any) -> Any | None:
     """Return a stand-in for an httpx or httpx2 client, of its class and state, that bounds; None for anything else."""
     kind: Any = type(client)
-    if not callable(getattr(kind, "send", None)) or not isinstance(getattr(client, "event_hooks", None), dict):
+    if not callable(getattr(kind, "send", None)) or not isinstance(
+        getattr(client, "event_hooks", None), dict
+    ):
         return None
     other: Any = object.__new__(_stand_in_class(kind))
     other.__dict__ = client.__dict__
@@ -289,7 +324,11 @@ def stand_in(client: Any) -> Any | None:
 
 @cache
 def _stand_in_class(kind: Any) -> Any:
-    members = {"__slots__": ("stood_for",), "__module__": __name__, "is_async": hasattr(kind, "aclose")}
+    members = {
+        "__slots__": ("stood_for",),
+        "__module__": __name__,
+        "is_async": hasattr(kind, "aclose"),
+    }
     return type(kind.__name__, (_StandIn, kind), members)
 
 
@@ -309,18 +348,28 @@ class _StandIn:
         if outer is None:
             return type(client).send(client, request, stream=stream, **options)
         bounds = Bounds(outer.until, outer.max_body_bytes, stream)
-        sender: Any = object.__new__(type(self))  # a copy, which looks at the request before any hook of the caller
+        sender: Any = object.__new__(
+            type(self)
+        )  # a copy, which looks at the request before any hook of the caller
         sender.__dict__ = dict(vars(self))
         sender.stood_for = client
         checks = {"request": bounds.check_request, "response": bounds.bound_response}
         ours = {name: _awaitable(check) if is_async else check for name, check in checks.items()}
-        sender.event_hooks = {name: [check, *sender.event_hooks[name]] for name, check in ours.items()}
+        sender.event_hooks = {
+            name: [check, *sender.event_hooks[name]] for name, check in ours.items()
+        }
         if bounds.until is not None:
             given: Mapping[str, Any] = request.extensions
             trace = _traced(bounds, client, given.get("trace"), is_async=is_async)
-            request.extensions = {**given, "timeout": _Timeouts(given.get("timeout", {})), "trace": trace}
+            request.extensions = {
+                **given,
+                "timeout": _Timeouts(given.get("timeout", {})),
+                "trace": trace,
+            }
         # redirects are followed, whatever the client says, and judged by our hook: each ends the call or leads on
-        sent = type(client).send(sender, request, stream=stream, **options | {"follow_redirects": True})
+        sent = type(client).send(
+            sender, request, stream=stream, **options | {"follow_redirects": True}
+        )
         if stream:
             return sent
         return bounds.checked_later(sent) if is_async else bounds.checked(sent)
@@ -345,7 +394,9 @@ def _shortened(timeout: float | None) -> float | None:
     return timeout if bounds is None else bounds.shortened(timeout)
 
 
-def _traced(bounds: Bounds, client: Any, theirs: Callable[..., Any] | None, *, is_async: bool) -> Callable[..., Any]:
+def _traced(
+    bounds: Bounds, client: Any, theirs: Callable[..., Any] | None, *, is_async: bool
+) -> Callable[..., Any]:
     """Return a trace callback in front of ``theirs``: it times the connection that a request opens or uses again."""
 
     # httpcore wants a function for a sync request, a coroutine function for an async one
@@ -356,7 +407,9 @@ def _traced(bounds: Bounds, client: Any, theirs: Callable[..., Any] | None, *, i
             _time_open_connections(client)
         if name.endswith(_CONNECTS) and isinstance(info, dict):
             share = 1 if is_async else _addresses(info)
-            info["timeout"] = bounds.shortened(info.get("timeout"), share)  # httpcore uses what is written here
+            info["timeout"] = bounds.shortened(
+                info.get("timeout"), share
+            )  # httpcore uses what is written here
         if name.endswith(_CONNECTS_AGAIN):
             bounds.check_pause()
         return None if theirs is None else theirs(name, info)
@@ -372,7 +425,11 @@ def _addresses(info: Mapping[str, Any]) -> int:
     """Count the addresses of a host that is connected to: a sync client tries each in turn, with its whole timeout."""
     try:
         return max(1, len(socket.getaddrinfo(info["host"], info["port"], type=socket.SOCK_STREAM)))
-    except (KeyError, OSError, UnicodeError):  # a socket of the file system, or a host that cannot be found
+    except (
+        KeyError,
+        OSError,
+        UnicodeError,
+    ):  # a socket of the file system, or a host that cannot be found
         return 1
 
 
@@ -382,7 +439,9 @@ def _time_stream(stream: Any) -> bool:
     if not callable(getattr(stream, "get_extra_info", None)):
         return False
     if not hasattr(kind, "timed_by_strictreply"):
-        with suppress(TypeError):  # a backend of the caller's own, whose streams are of another build
+        with suppress(
+            TypeError
+        ):  # a backend of the caller's own, whose streams are of another build
             stream.__class__ = _timed_class(kind)
     return True
 
@@ -412,7 +471,9 @@ def _timed_class(kind: Any) -> Any:
                 super().write(buffer[start : start + _WRITE_BYTES], _shortened(timeout))
             return None
 
-        def start_tls(self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None) -> Any:
+        def start_tls(
+            self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
+        ) -> Any:
             return super().start_tls(ssl_context, server_hostname, _shortened(timeout))
 
     return Timed

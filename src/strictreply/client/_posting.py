@@ -24,13 +24,22 @@ _ABOUT_BODY = frozenset({"content-length", "content-encoding", "transfer-encodin
 MAX_PLAIN_NODES = 2_000_000
 """How many values of a request are examined; one with more, or that contains itself, takes the SDK's own way."""
 
-_OPTIONS = {"extra_headers": "headers", "extra_query": "params", "extra_body": "extra_json", "timeout": "timeout"}
+_OPTIONS = {
+    "extra_headers": "headers",
+    "extra_query": "params",
+    "extra_body": "extra_json",
+    "timeout": "timeout",
+}
 """The keywords of ``create`` that are no members of the request, and the options of the SDK's ``post`` they become."""
 
 _MAX_FORMS = 256  # sets of keywords for which it is kept how ``create`` posts them
-_MAX_TEXTS = 8  # lists of tools whose text is kept: those of the contracts in use, and of narrowed requests
+_MAX_TEXTS = (
+    8  # lists of tools whose text is kept: those of the contracts in use, and of narrowed requests
+)
 _as_text = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-_READING = frozenset({"_build_request", "_build_headers"})  # they are given what is sent before it is encoded
+_READING = frozenset(
+    {"_build_request", "_build_headers"}
+)  # they are given what is sent before it is encoded
 _STR = frozenset({str})
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
@@ -77,10 +86,16 @@ class Came:
             return None
         client, kind = source._client, sdk_type(wire)
         is_strict = getattr(client, "_strict_response_validation", True)
-        if is_strict or callable(getattr(source._options, "post_parser", None)) or source._cast_to is not kind:
+        if (
+            is_strict
+            or callable(getattr(source._options, "post_parser", None))
+            or source._cast_to is not kind
+        ):
             return None
         hook = "_process_response_data"  # the SDK's own for subclasses
-        is_sdks = hook not in vars(client) and all(map(is_sdks_own, (type(source).parse, getattr(type(client), hook))))
+        is_sdks = hook not in vars(client) and all(
+            map(is_sdks_own, (type(source).parse, getattr(type(client), hook)))
+        )
         return cls(kind, source.content, source.request_id) if is_sdks else None
 
     def valid(self) -> Any | None:
@@ -106,7 +121,11 @@ class Came:
 def parsed(wire: Wire, source: Any) -> Any:
     """Return the SDK's own object for a raw response, made once."""
     came = Came.of(wire, source)
-    if came is not None and came.kind not in source._parsed_by_type and (made := came.valid()) is not None:
+    if (
+        came is not None
+        and came.kind not in source._parsed_by_type
+        and (made := came.valid()) is not None
+    ):
         source._parsed_by_type[came.kind] = made
     return source.parse()
 
@@ -120,7 +139,13 @@ def raw_response(source: Any, replaced: JSONObject | None, form: str, parsed: An
         # with a stream the body is still to be read, as the SDK's caller expects
         stream = import_module(type(http).__module__.partition(".")[0]).ByteStream(body)
         given = {"stream": stream} if form == "stream" else {"content": body}
-        made = type(http)(http.status_code, headers=headers, request=http.request, extensions=http.extensions, **given)
+        made = type(http)(
+            http.status_code,
+            headers=headers,
+            request=http.request,
+            extensions=http.extensions,
+            **given,
+        )
         with suppress(RuntimeError):  # a mock's response took no time
             made.elapsed = http.elapsed
         http = made
@@ -137,7 +162,13 @@ def raw_over(source: Any, http: Any, form: str | None, stream: Any) -> Any:
         is_async = isinstance(source._client, import_module("openai").AsyncOpenAI)
         kind = module.AsyncAPIResponse if is_async else module.APIResponse
     kept = {"cast_to": source._cast_to, "client": source._client, "options": source._options}
-    return kind(raw=http, stream=stream is not None, stream_cls=stream, retries_taken=source.retries_taken, **kept)
+    return kind(
+        raw=http,
+        stream=stream is not None,
+        stream_cls=stream,
+        retries_taken=source.retries_taken,
+        **kept,
+    )
 
 
 @cache
@@ -147,7 +178,9 @@ def _sdk_folder() -> str:
 
 def is_sdks_own(function: Any) -> bool:
     """Return whether a function, and each that it wraps, is a plain one from the SDK's files."""
-    while type(function) is FunctionType and function.__code__.co_filename.startswith(_sdk_folder()):
+    while type(function) is FunctionType and function.__code__.co_filename.startswith(
+        _sdk_folder()
+    ):
         wrapped = vars(function).get("__wrapped__")
         if wrapped is None:
             return True
@@ -167,7 +200,9 @@ def body_over(http: Any, pieces: Any, write: Callable[[Any], bytes], end: bytes)
     headers = [one for one in http.headers.multi_items() if one[0].lower() not in _ABOUT_BODY]
     kept = {name: value for name, value in http.extensions.items() if name != "network_stream"}
     body = _body_class(base)(pieces, write, end)
-    return type(http)(http.status_code, headers=headers, request=http.request, stream=body, extensions=kept)
+    return type(http)(
+        http.status_code, headers=headers, request=http.request, stream=body, extensions=kept
+    )
 
 
 @cache
@@ -228,13 +263,20 @@ class Posts:
         names = (type(sender).create, *members, bool(members.get("stream"))) if is_plain else ()
         if (form := self._forms.get(names)) is not None:
             return form
-        stubs = {name: value if type(value) in _SCALARS else type(value)() for name, value in plain.items()}
+        stubs = {
+            name: value if type(value) in _SCALARS else type(value)()
+            for name, value in plain.items()
+        }
         try:
             form = sent_by(sender.create, members | stubs)
         except Exception:  # noqa: BLE001
             return None
         body, options = form.get("body"), form.get("options")
-        if not isinstance(body, dict) or not isinstance(options, dict) or not plain.keys() <= body.keys():
+        if (
+            not isinstance(body, dict)
+            or not isinstance(options, dict)
+            or not plain.keys() <= body.keys()
+        ):
             return None
         if is_plain and len(self._forms) < _MAX_FORMS:
             self._forms[names] = form
@@ -247,7 +289,9 @@ class Posts:
             kept = self._texts[key] = (*body["tools"],), _as_text(body["tools"])
             if len(self._texts) > _MAX_TEXTS:
                 self._texts.pop(next(iter(self._texts)), None)
-        written = {name: kept[1] if name == "tools" else _as_text(value) for name, value in body.items()}
+        written = {
+            name: kept[1] if name == "tools" else _as_text(value) for name, value in body.items()
+        }
         return f"{{{','.join([f'{_as_text(name)}:{text}' for name, text in written.items()])}}}".encode()
 
 
@@ -259,7 +303,10 @@ class _Sendless:
     """A namespace that sends nothing: the SDK's methods are run on it for what they would send, and complain of."""
 
     def _post(self, path: str, **sent: Any) -> NoReturn:
-        self.sent = {"path": path, **sent}  # not in the words of the exception, which a tracer records
+        self.sent = {
+            "path": path,
+            **sent,
+        }  # not in the words of the exception, which a tracer records
         raise _SentNothing
 
 
@@ -274,15 +321,25 @@ def sent_by(method: Any, keywords: JSONObject) -> JSONObject:
             called.send(None)
     except _SentNothing:
         return sendless.sent
-    raise TypeError("this method of the SDK sends its request in a way that cannot be guarded; call create()")
+    raise TypeError(
+        "this method of the SDK sends its request in a way that cannot be guarded; call create()"
+    )
 
 
 def _takes_bytes(client: Any, options: JSONObject) -> bool:
     """Return whether a client sends an encoded body, and reads nothing of it on the way, as Azure's does."""
     kind = type(client)
     # headers may ask for another encoding
-    is_read = "extra_json" in options or not _READING.isdisjoint(vars(client)) or len(options.get("headers", ())) > 1
-    return not is_read and all(map(is_of_base, (kind._build_request, kind._build_headers))) and _has_content(kind.post)
+    is_read = (
+        "extra_json" in options
+        or not _READING.isdisjoint(vars(client))
+        or len(options.get("headers", ())) > 1
+    )
+    return (
+        not is_read
+        and all(map(is_of_base, (kind._build_request, kind._build_headers)))
+        and _has_content(kind.post)
+    )
 
 
 @cache

@@ -63,7 +63,9 @@ class Relay:
         self.veto = Veto(self.contract)
         self.vetoed: Vetoed | None = None
         self.is_over = False
-        self.is_behind_text = False  # the caller has some text of this stream already: it cannot be asked for again
+        self.is_behind_text = (
+            False  # the caller has some text of this stream already: it cannot be asked for again
+        )
 
     def opened(self, source: Any) -> list[Any]:  # noqa: ARG002
         """Return what goes out when a response is open."""
@@ -92,7 +94,10 @@ class Relay:
         for call in assembly.delta.get("tool_calls") or ():
             function = call.get("function") or {}
             name, written = function.get("name"), function.get("arguments")
-            texts = name if isinstance(name, str) else "", written if isinstance(written, str) else ""
+            texts = (
+                name if isinstance(name, str) else "",
+                written if isinstance(written, str) else "",
+            )
             fault = fault or self.veto.call(call["index"], *texts)
         if fault is not None and self._vetoes:
             assembly.fault, assembly.is_over, self.vetoed = fault, True, self.veto.vetoed()
@@ -113,7 +118,9 @@ class Relay:
 class ChunkRelay(Relay):
     """Passes chunks on: live text as it came, the rest of an accepted reply as chunks of our own."""
 
-    def __init__(self, contract: Contract, wire: Wire, *, wants_usage: bool, vetoes: bool = True) -> None:
+    def __init__(
+        self, contract: Contract, wire: Wire, *, wants_usage: bool, vetoes: bool = True
+    ) -> None:
         self._sent = wire.sent(wants_usage)
         self._is_opened = False
         super().__init__(contract, wire, vetoes=vetoes)
@@ -123,7 +130,11 @@ class ChunkRelay(Relay):
         super().begin(asks_for)
         contract = self.contract
         # text may go out before the reply is judged where it is any text, or prose beside calls
-        is_free = contract.channel == "native" and contract.answer.is_text and contract.answer_style == "union"
+        is_free = (
+            contract.channel == "native"
+            and contract.answer.is_text
+            and contract.answer_style == "union"
+        )
         self._is_held = bool(self._sent.text) or asks_for != "reply" or not is_free
         self._first, self._waiting = "", list[Came]()
 

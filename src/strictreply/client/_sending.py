@@ -22,7 +22,17 @@ from strictreply.contract._contract import Check
 from strictreply.contract._driving import Done, advanced
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import ExchangeStopped, Failure
-from strictreply.retry._flow import Call, Claim, Failed, Noted, Notify, Outcome, Replied, Sleep, reply_flow
+from strictreply.retry._flow import (
+    Call,
+    Claim,
+    Failed,
+    Noted,
+    Notify,
+    Outcome,
+    Replied,
+    Sleep,
+    reply_flow,
+)
 from strictreply.retry._policy import Consult
 from strictreply.values._errors import CallFailed, ReplyHalted
 from strictreply.values._issues import Remedy
@@ -51,7 +61,9 @@ class CallObserver(Protocol):
 class Telemetry(Protocol):
     """Observes the calls of a wrapped client."""
 
-    def call(self, ask: Ask, client: Any, *, seen: bool) -> AbstractContextManager[CallObserver | None]:
+    def call(
+        self, ask: Ask, client: Any, *, seen: bool
+    ) -> AbstractContextManager[CallObserver | None]:
         """Return what is entered around a call of the inner ``client``; ``seen``: somebody else sees each ask of it."""
         ...
 
@@ -134,7 +146,9 @@ class Sending:
         return within if is_alone else self._observed(request, within)
 
     @contextmanager
-    def _observed(self, request: JSONObject, within: AbstractContextManager[None]) -> Generator[None]:
+    def _observed(
+        self, request: JSONObject, within: AbstractContextManager[None]
+    ) -> Generator[None]:
         token = passing.set(None if self.way.through is None else self.transport)
         try:
             with NOTHING if self.observer is None else self.observer.asking(request), within:
@@ -158,11 +172,15 @@ class Sending:
             came = Response.of(self.transport.wire, self.last.source)
             self.last = self.last if came is None else Sent(self.last.plain, came)
 
-    def completion(self, response: JSONObject, *, spliced: bool, reply: AssistantReply | None = None) -> Any:
+    def completion(
+        self, response: JSONObject, *, spliced: bool, reply: AssistantReply | None = None
+    ) -> Any:
         """Return the SDK's own completion for the response that came last; see :meth:`Transport.completion`."""
         if self.last is None or self.last.is_stream:
             return self.transport.assembled(response, self.way, reply)
-        return self.transport.completion(self.last, response, spliced=spliced, way=self.way, reply=reply)
+        return self.transport.completion(
+            self.last, response, spliced=spliced, way=self.way, reply=reply
+        )
 
 
 class Io(NamedTuple):
@@ -175,7 +193,9 @@ class Io(NamedTuple):
 CallEffect: TypeAlias = Io | Sleep | Check | Consult | Notify
 
 
-def call_flow(ask: Ask, sending: Sending, relay: Relay | None = None) -> Generator[Any, Any, Outcome]:
+def call_flow(
+    ask: Ask, sending: Sending, relay: Relay | None = None
+) -> Generator[Any, Any, Outcome]:
     """Run a flow down to its requests: yield a :data:`CallEffect` or, with a relay for streams, a list to pass on."""
     flow = reply_flow(ask)
     try:
@@ -191,7 +211,11 @@ def call_flow(ask: Ask, sending: Sending, relay: Relay | None = None) -> Generat
                     event = Noted(sending.lap(), granted)
                 case _:
                     done = yield step
-                    event = Noted(sending.lap()) if done is None else replace(done, seconds=sending.lap())
+                    event = (
+                        Noted(sending.lap())
+                        if done is None
+                        else replace(done, seconds=sending.lap())
+                    )
                     if relay is not None and isinstance(step, Notify) and not step.attempt.accepted:
                         yield relay.rejected(step.attempt)
             step = advanced(flow, event)
@@ -200,11 +224,15 @@ def call_flow(ask: Ask, sending: Sending, relay: Relay | None = None) -> Generat
         flow.close()
 
 
-def _called(effect: Call, sending: Sending, relay: Relay | None) -> Generator[Io | list[Any], Any, Replied | Failed]:
+def _called(
+    effect: Call, sending: Sending, relay: Relay | None
+) -> Generator[Io | list[Any], Any, Replied | Failed]:
     before = sending.begin(effect.timeout)
     if relay is not None:
         relay.begin(effect.asks_for)
-    source = yield Io(partial(sending.send, effect.request, sending.left()), sending.bounds(effect.request))
+    source = yield Io(
+        partial(sending.send, effect.request, sending.left()), sending.bounds(effect.request)
+    )
     failure = source if isinstance(source, Failure) else None
     if failure is None and relay is not None:
         if isinstance(source, Mapping) or hasattr(source, "choices") or hasattr(source, "output"):
@@ -219,10 +247,14 @@ def _called(effect: Call, sending: Sending, relay: Relay | None) -> Generator[Io
         return Replied(sending.receive(source), sending.lap(), before)
     response = relay.assembly.response()
     sending.last, sending.raised = Sent(response, source, is_stream=True), None
-    return Replied(response, sending.lap(), before, relay.assembly.fault, relay.vetoed, relay.is_behind_text)
+    return Replied(
+        response, sending.lap(), before, relay.assembly.fault, relay.vetoed, relay.is_behind_text
+    )
 
 
-def _followed(source: Any, sending: Sending, relay: Relay) -> Generator[Io | list[Any], Any, Failure | None]:
+def _followed(
+    source: Any, sending: Sending, relay: Relay
+) -> Generator[Io | list[Any], Any, Failure | None]:
     """Read a stream as far as its relay follows it, and close it; return the failure that broke it off."""
     incoming = sending.incoming = Incoming(source, sending)
     yield relay.opened(source)
@@ -247,7 +279,13 @@ class Incoming:
     def __init__(self, source: Any, sending: Sending) -> None:
         http = source.http_response if is_raw(source) else None
         self._is_http, self._behind = http is not None, source if http is None else http
-        pieces = source if http is None else http.aiter_bytes() if sending.is_async else http.iter_bytes()
+        pieces = (
+            source
+            if http is None
+            else http.aiter_bytes()
+            if sending.is_async
+            else http.iter_bytes()
+        )
         self._pieces: Any = aiter(pieces) if sending.is_async else iter(pieces)
         self._limits, self._reader = sending.limits, EventReader()
         extensions = getattr(getattr(http, "request", None), "extensions", {})
@@ -294,7 +332,9 @@ class Incoming:
                 await close()
 
 
-def as_sdks_too(error: CallFailed, transport: Transport, last: Sent | None, raised: Exception | None) -> CallFailed:
+def as_sdks_too(
+    error: CallFailed, transport: Transport, last: Sent | None, raised: Exception | None
+) -> CallFailed:
     """Return the same error as an instance of what the SDK would have raised, with the fields of that.
 
     ``last`` is the response that came last, ``raised`` the error that came after it: an SDK's own is of its class. A
@@ -311,14 +351,31 @@ def as_sdks_too(error: CallFailed, transport: Transport, last: Sent | None, rais
     if kind in (sdk.LengthFinishReasonError, sdk.ContentFilterFinishReasonError):
         return _both(error, kind, {"completion": _completion(last, transport)})
     source: Any = None if last is None else last.source
-    response = source.http_response if is_raw(source) else None  # None where another program read it
+    response = (
+        source.http_response if is_raw(source) else None
+    )  # None where another program read it
     request = getattr(response, "request", None)
-    request = request or client._client.build_request("POST", f"{client.base_url}{transport.wire.path}")  # noqa: SLF001
+    request = request or client._client.build_request(
+        "POST", f"{client.base_url}{transport.wire.path}"
+    )  # noqa: SLF001
     message = str(error).partition("\n")[0]
-    fields = {"message": message, "request": request, "body": None, "code": None, "param": None, "type": None}
+    fields = {
+        "message": message,
+        "request": request,
+        "body": None,
+        "code": None,
+        "param": None,
+        "type": None,
+    }
     if kind is sdk.APIResponseValidationError and last is not None:
-        fields |= {"body": last.plain, "response": response, "status_code": getattr(response, "status_code", 200)}
-        fields |= {"request_id": getattr(source, "_request_id" if response is None else "request_id", None)}
+        fields |= {
+            "body": last.plain,
+            "response": response,
+            "status_code": getattr(response, "status_code", 200),
+        }
+        fields |= {
+            "request_id": getattr(source, "_request_id" if response is None else "request_id", None)
+        }
     return _both(error, kind, fields)
 
 
@@ -339,14 +396,20 @@ def _sdks_kind(sdk: Any, error: CallFailed, last: Sent | None, raised: Exception
 
 def _like_raised(error: CallFailed, raised: Any) -> CallFailed:
     both = _both(error, type(raised), vars(raised))
-    cause = raised.__cause__  # what the HTTP library raised; not where it repeats what the server sent
+    cause = (
+        raised.__cause__
+    )  # what the HTTP library raised; not where it repeats what the server sent
     is_repeating = any("ProtocolError" in base.__name__ for base in type(cause).__mro__)
     both.__cause__ = None if is_repeating else cause
     return both
 
 
 def _completion(last: Sent | None, transport: Transport) -> Any:
-    if last is None or not isinstance(last.plain, dict) or transport.wire.message_in(last.plain) is None:
+    if (
+        last is None
+        or not isinstance(last.plain, dict)
+        or transport.wire.message_in(last.plain) is None
+    ):
         return None  # an error of the API's that says the same
     if last.is_stream:
         return sdk_type(transport.wire).model_construct(**last.plain)
@@ -368,9 +431,15 @@ def _class_of(ours: Any, sdks: Any) -> type[CallFailed]:
         # as ours alone: the SDK's fields hold live connections
         alone = ours.__new__(ours)
         alone.args = self.args
-        alone.__dict__ = {name: value for name, value in vars(self).items() if name not in {*self._sdks, "_sdks"}}
+        alone.__dict__ = {
+            name: value for name, value in vars(self).items() if name not in {*self._sdks, "_sdks"}
+        }
         return alone.__reduce__()
 
-    namespace: dict[str, Any] = {"__reduce__": __reduce__, "__doc__": ours.__doc__, "__module__": ours.__module__}
+    namespace: dict[str, Any] = {
+        "__reduce__": __reduce__,
+        "__doc__": ours.__doc__,
+        "__module__": ours.__module__,
+    }
     namespace |= {"__str__": ours.__str__, "__init__": ours.__init__}
     return type(ours.__name__, (ours, sdks), namespace)

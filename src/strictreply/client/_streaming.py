@@ -20,7 +20,10 @@ T = TypeVar("T")
 
 def as_sdks_stream(source: Any, rest: Any, sending: Sending) -> Any:
     """Return what the SDK returns for a stream, over ``rest``, in the form asked for; else plain chunks."""
-    http, is_async = source.http_response if is_raw(source) else getattr(source, "response", None), sending.is_async
+    http, is_async = (
+        source.http_response if is_raw(source) else getattr(source, "response", None),
+        sending.is_async,
+    )
     if not is_http(http):
         return AsyncChunks(rest) if is_async else Chunks(rest)
     is_chat = sending.transport.wire.ends_with_done
@@ -31,18 +34,26 @@ def as_sdks_stream(source: Any, rest: Any, sending: Sending) -> Any:
         made = raw_over(source, body, sending.way.form, source._stream_cls)  # noqa: SLF001
         made = made.parse() if sending.way.form is None else made
         decoder = getattr(made, "_decoder", None)
-        reading = [getattr(type(decoder), name, None) for name in ("iter_bytes", "aiter_bytes", "decode")]
-        if type(made) is kind and all(map(is_sdks_own, (kind.__stream__, kind._iter_events, *reading))):  # noqa: SLF001
+        reading = [
+            getattr(type(decoder), name, None) for name in ("iter_bytes", "aiter_bytes", "decode")
+        ]
+        if type(made) is kind and all(
+            map(is_sdks_own, (kind.__stream__, kind._iter_events, *reading))
+        ):  # noqa: SLF001
             made._decoder = _Decoder(rest, decoder, is_chat=is_chat)  # noqa: SLF001 - nothing else reads its events
         return made
     transport = sending.transport
-    return kind(cast_to=sdk_type(transport.wire, of_event=True), response=body, client=transport.client)
+    return kind(
+        cast_to=sdk_type(transport.wire, of_event=True), response=body, client=transport.client
+    )
 
 
 def _bytes_of(piece: Any, *, is_chat: bool) -> bytes:
     if isinstance(piece, Came):
         piece = piece.kept
-    return piece if isinstance(piece, bytes) else (event if is_chat else typed_event)(as_json(piece))
+    return (
+        piece if isinstance(piece, bytes) else (event if is_chat else typed_event)(as_json(piece))
+    )
 
 
 class _Read:
@@ -88,7 +99,9 @@ class _Ending(Generic[A_co]):
     def exchange(self) -> Exchange[A_co]:
         """The call with its story; raises RuntimeError before :class:`Accepted` was yielded."""
         if not self._ended:
-            raise RuntimeError("the stream has not ended in a reply yet: iterate over it to its end")
+            raise RuntimeError(
+                "the stream has not ended in a reply yet: iterate over it to its end"
+            )
         return self._ended[0]
 
     @property

@@ -10,7 +10,15 @@ from typing import Any, Literal, TypeAlias
 from pydantic import BaseModel
 
 from strictreply.client._posting import is_sdks, sent_by
-from strictreply.client._transport import RAW_RESPONSE, Transport, Way, is_async_openai, is_openai, is_patched, passing
+from strictreply.client._transport import (
+    RAW_RESPONSE,
+    Transport,
+    Way,
+    is_async_openai,
+    is_openai,
+    is_patched,
+    passing,
+)
 from strictreply.values._limits import JSONObject
 from strictreply.values._replies import AssistantReply, DirectAnswer
 from strictreply.wires import WIRES
@@ -18,7 +26,9 @@ from strictreply.wires._chat import CHAT
 from strictreply.wires._opening import Wire
 from strictreply.wires._responses import RESPONSES
 
-_OWN = frozenset({"create", "parse", "stream", "completions", "with_raw_response", "with_streaming_response"})
+_OWN = frozenset(
+    {"create", "parse", "stream", "completions", "with_raw_response", "with_streaming_response"}
+)
 """What is ours in a namespace of the SDK, or made of what is ours."""
 
 _PATHS = {wire.path: wire.resource for wire in WIRES.values()}
@@ -42,7 +52,10 @@ Call: TypeAlias = Callable[[Wire, JSONObject, Way, JSONObject | None], Any]
 def class_over(ours: Any, kind: Any) -> Any:
     """Return the class of a wrapped client that is an instance of a class of the SDK's, too."""
     copied = {name: getattr(ours, name) for name in ("__init__", "copy", "with_options")}
-    methods = {name: _like_the_sdks(one, getattr(kind, name)) for name, one in (copied | {"post": _post}).items()}
+    methods = {
+        name: _like_the_sdks(one, getattr(kind, name))
+        for name, one in (copied | {"post": _post}).items()
+    }
     told = {"__slots__": (), "__module__": kind.__module__, "__doc__": kind.__doc__}
     return type(kind.__name__, (ours, kind), told | methods)
 
@@ -50,14 +63,18 @@ def class_over(ours: Any, kind: Any) -> Any:
 def _post(self: Any, path: str, **given: Any) -> Any:
     # namespaces of the SDK's that a program makes over a wrapped client come here, too
     if path.strip("/") in _PATHS:
-        raise NotImplementedError(f"client.post({path!r}) cannot be guarded; call {_PATHS[path.strip('/')]}.create()")
+        raise NotImplementedError(
+            f"client.post({path!r}) cannot be guarded; call {_PATHS[path.strip('/')]}.create()"
+        )
     return self.unwrapped.post(path, **given)
 
 
 class Namespaces:
     """``chat``, ``beta`` and ``responses`` of a wrapped client: kept, so that what is patched in them stays."""
 
-    def __init__(self, client: Any, wrapped: Any, call: Call, origin: Namespaces | None = None) -> None:
+    def __init__(
+        self, client: Any, wrapped: Any, call: Call, origin: Namespaces | None = None
+    ) -> None:
         """Hold those of ``wrapped`` around ``client``; of a copy, what was patched in ``origin`` counts, too."""
         self._client, self._wrapped, self._call, self._origin = client, wrapped, call, origin
         self.transports: dict[str, Transport] = {} if origin is None else origin.transports
@@ -72,7 +89,11 @@ class Namespaces:
     def made(self, wire: Wire, /, **keywords: Any) -> Any:
         """Make one guarded call; one of ours on its way through what somebody has put over ``create`` is sent."""
         transport = self.transport(wire)
-        return transport.create(**keywords) if passing.get() is transport else self._call(wire, keywords, Way(), None)
+        return (
+            transport.create(**keywords)
+            if passing.get() is transport
+            else self._call(wire, keywords, Way(), None)
+        )
 
     def kept(self, name: Literal["chat", "responses"]) -> Any:
         """Return a namespace; made anew when that of the client inside was replaced."""
@@ -85,7 +106,9 @@ class Namespaces:
 
     def _guarded_chat(self, inner: Any) -> Any:
         if not is_openai(inner.completions):
-            completions = _Namespace("chat.completions", inner.completions, create=self._wrapped.create)
+            completions = _Namespace(
+                "chat.completions", inner.completions, create=self._wrapped.create
+            )
             return _Namespace("chat", inner, completions=completions)
         completions = self._guarded(inner.completions, CHAT)
         if not is_openai(inner):
@@ -136,9 +159,17 @@ class Namespaces:
 
 @cache
 def _mixed(mixin: Any, kind: Any) -> Any:
-    guarding = [name for name in ("create", "parse", "stream") if hasattr(mixin, name) and hasattr(kind, name)]
+    guarding = [
+        name
+        for name in ("create", "parse", "stream")
+        if hasattr(mixin, name) and hasattr(kind, name)
+    ]
     methods = {name: _like_the_sdks(getattr(mixin, name), getattr(kind, name)) for name in guarding}
-    return type(kind.__name__, (mixin, kind), {"__module__": kind.__module__, "__doc__": kind.__doc__, **methods})
+    return type(
+        kind.__name__,
+        (mixin, kind),
+        {"__module__": kind.__module__, "__doc__": kind.__doc__, **methods},
+    )
 
 
 def _like_the_sdks(function: FunctionType, sdks: Any) -> Any:
@@ -163,7 +194,9 @@ class _Guarded:
         is_class = isinstance(wanted, type) and issubclass(wanted, BaseModel)
         if not keywords.keys() >= needed or not foreign.isdisjoint(keywords) or is_class:
             sent_by(super().create, keywords)  # type: ignore[misc]  # the SDK says what is wrong
-            raise TypeError(f"{transport.wire.resource}.create() cannot take these keywords together")
+            raise TypeError(
+                f"{transport.wire.resource}.create() cannot take these keywords together"
+            )
         return self._strictreply_call(transport.wire, keywords, Way(_form(keywords)), None)
 
     def _parsed(self, keywords: JSONObject) -> Any:
@@ -215,7 +248,9 @@ class RefusedResponses:
     parse = stream = create
 
 
-def _finished(parse: Callable[[Any], Any], is_class: bool, response: Any, reply: AssistantReply) -> Any:
+def _finished(
+    parse: Callable[[Any], Any], is_class: bool, response: Any, reply: AssistantReply
+) -> Any:
     """Return a valid response as the SDK's ``parse`` does: what is ``parsed`` in it is the answer that was judged."""
     parsed = parse(response)
     if not is_class or not isinstance(reply, DirectAnswer):
@@ -234,7 +269,9 @@ def _form(keywords: JSONObject) -> str | None:
     """Take the form in which the SDK's own wrappers want the response out of the headers; None for a completion."""
     headers: Mapping[str, str] = keywords.get("extra_headers") or {}
     if RAW_RESPONSE in headers:
-        keywords["extra_headers"] = {name: value for name, value in headers.items() if name != RAW_RESPONSE}
+        keywords["extra_headers"] = {
+            name: value for name, value in headers.items() if name != RAW_RESPONSE
+        }
     return headers.get(RAW_RESPONSE)
 
 
@@ -249,7 +286,9 @@ class _Namespace:
         if name.startswith("__"):
             raise AttributeError(name)
         if name in _OWN:
-            raise AttributeError(f"{self._path}.{name} of this client cannot be guarded; call {self._path}.create()")
+            raise AttributeError(
+                f"{self._path}.{name} of this client cannot be guarded; call {self._path}.create()"
+            )
         return getattr(self._inner, name)
 
 
@@ -259,11 +298,16 @@ def guarded(client: Any) -> dict[str, Held]:
     Raises TypeError for a client that is not wrapped.
     """
     if not hasattr(type(client), "_guard"):
-        raise TypeError("guarded() lists the methods of a wrapped client; wrap it first: strictreply.wrap(client)")
+        raise TypeError(
+            "guarded() lists the methods of a wrapped client; wrap it first: strictreply.wrap(client)"
+        )
     inner = client.unwrapped
     if not is_sdks(inner):
         names = sorted(_OWN - {"completions"})
-        return {f"{CHAT.resource}.{name}": "guarded" if name == "create" else "refuses" for name in names}
+        return {
+            f"{CHAT.resource}.{name}": "guarded" if name == "create" else "refuses"
+            for name in names
+        }
     found: dict[str, Held] = {}
     for path in _methods(inner, "", 0):
         place, _, name = path.rpartition(".")
@@ -271,7 +315,10 @@ def guarded(client: Any) -> dict[str, Held]:
         is_refused = place == "beta.responses" and hasattr(RefusedResponses, name)
         found[path] = "guarded" if is_guarded else "refuses" if is_refused else "passes"
         if is_guarded:
-            found |= {f"{place}.{form}.{name}": "guarded" for form in ("with_raw_response", "with_streaming_response")}
+            found |= {
+                f"{place}.{form}.{name}": "guarded"
+                for form in ("with_raw_response", "with_streaming_response")
+            }
     return found
 
 

@@ -15,7 +15,16 @@ from operator import attrgetter, is_
 from typing import Any
 
 from strictreply.client._exchange import stand_in
-from strictreply.client._posting import Came, Posts, is_of_base, is_raw, is_sdks_own, parsed, raw_response, sdk_type
+from strictreply.client._posting import (
+    Came,
+    Posts,
+    is_of_base,
+    is_raw,
+    is_sdks_own,
+    parsed,
+    raw_response,
+    sdk_type,
+)
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._replies import AssistantReply
 from strictreply.wires import WIRES
@@ -71,7 +80,9 @@ class Transport:
         for name in wire.resource.split("."):
             resource = getattr(resource, name, None)
         if not callable(getattr(resource, "create", None)):
-            raise TypeError(f"wrap() needs a client with {wire.resource}.create, such as openai.OpenAI()")
+            raise TypeError(
+                f"wrap() needs a client with {wire.resource}.create, such as openai.OpenAI()"
+            )
         self.client: Any = client
         self.wire: Wire = wire
         self._resource_of, self._posts = attrgetter(wire.resource), Posts()
@@ -99,18 +110,26 @@ class Transport:
         sender = self._sender_of(completions)
         if is_patched(completions) or not vars(sender._client).keys().isdisjoint(_CALLED):
             return True
-        return not all(map(is_sdks_own, (type(sender).create, *attrgetter(*_CALLED)(type(sender._client)))))
+        return not all(
+            map(is_sdks_own, (type(sender).create, *attrgetter(*_CALLED)(type(sender._client))))
+        )
 
     def send(self, request: JSONObject, timeout: float | None, way: Way = Way()) -> Any:
         """Make the call, its own timeout shortened to ``timeout``; return the SDK's response, or an awaitable of it."""
         keywords = dict(request)
         if timeout is not None:
-            keywords["timeout"] = _shortened(keywords.get("timeout", getattr(self.client, "timeout", None)), timeout)
+            keywords["timeout"] = _shortened(
+                keywords.get("timeout", getattr(self.client, "timeout", None)), timeout
+            )
         completions = self.resource
         if not is_openai(completions):
             return (way.through or completions.create)(**keywords)
         sender = self._sender_of(completions)
-        if way.through is None and sender is not completions and _is_untouched(sender._client, type(sender).create):
+        if (
+            way.through is None
+            and sender is not completions
+            and _is_untouched(sender._client, type(sender).create)
+        ):
             keywords = with_header(keywords, RAW_RESPONSE, "true")
             posted = self._posts.of(sender, keywords)
             return sender.create(**keywords) if posted is None else sender._client.post(**posted)
@@ -152,7 +171,13 @@ class Transport:
         return given if way.finish is None or reply is None else way.finish(given, reply)
 
     def completion(
-        self, sent: Sent, response: JSONObject, *, spliced: bool, way: Way = Way(), reply: AssistantReply | None = None
+        self,
+        sent: Sent,
+        response: JSONObject,
+        *,
+        spliced: bool,
+        way: Way = Way(),
+        reply: AssistantReply | None = None,
     ) -> Any:
         """Return the SDK's own completion for a response, ``spliced`` or as sent; itself where there is none."""
         came, is_form = sent.source, way.form is not None and is_raw(sent.source)
@@ -165,9 +190,17 @@ class Transport:
         given = construct(**response) if callable(construct) else response if spliced else came
         if way.finish is not None and reply is not None:
             given = way.finish(given, reply)
-        if given is not came and "_request_id" in getattr(came, "__dict__", ()) and hasattr(given, "__dict__"):
+        if (
+            given is not came
+            and "_request_id" in getattr(came, "__dict__", ())
+            and hasattr(given, "__dict__")
+        ):
             vars(given)["_request_id"] = came._request_id
-        return raw_response(sent.source, response if spliced else None, way.form or "", given) if is_form else given
+        return (
+            raw_response(sent.source, response if spliced else None, way.form or "", given)
+            if is_form
+            else given
+        )
 
 
 def is_openai(completions: Any) -> bool:
@@ -184,7 +217,9 @@ def _is_openais(kind: Any) -> bool:
 def is_patched(completions: Any) -> bool:
     """Return whether ``create`` was replaced on the object; a patch that was undone may leave the class's own there."""
     create = vars(completions).get("create")
-    return create is not None and getattr(create, "__func__", create) is not getattr(type(completions), "create", None)
+    return create is not None and getattr(create, "__func__", create) is not getattr(
+        type(completions), "create", None
+    )
 
 
 def is_async_openai(completions: Any) -> bool:
@@ -200,7 +235,9 @@ def with_header(keywords: JSONObject, name: str, value: str) -> JSONObject:
 @cache
 def _alone_class(kind: Any) -> Any:
     """Derive a class of clients that send each request once and within bounds."""
-    inherited = getattr(kind, "_client", None)  # the client behind the SDK's module functions has it as a property
+    inherited = getattr(
+        kind, "_client", None
+    )  # the client behind the SDK's module functions has it as a property
     joining = getattr(kind, "_prepare_url", None)
 
     class Alone(kind):  # type: ignore[misc]  # a class that is only known here
@@ -218,7 +255,9 @@ def _alone_class(kind: Any) -> Any:
 
         if is_of_base(joining):
 
-            def _prepare_url(self, url: str) -> Any:  # where it is made of these two alone: a tenth of a call's time
+            def _prepare_url(
+                self, url: str
+            ) -> Any:  # where it is made of these two alone: a tenth of a call's time
                 if kind._prepare_url is not joining:
                     return super()._prepare_url(url)
                 base, joined = self.base_url, self._joined
@@ -236,7 +275,9 @@ def _post_once(client: Any, wire: Wire, path: str, *, options: Any = None, **giv
     headers = options.get("headers") or {}
     if given.get("stream") or RAW_RESPONSE in headers or not _is_untouched(client):
         return client.post(path, options=options, **given)
-    sent = client.post(path, options=options | {"headers": {**headers, RAW_RESPONSE: "true"}}, **given)
+    sent = client.post(
+        path, options=options | {"headers": {**headers, RAW_RESPONSE: "true"}}, **given
+    )
     if not inspect.isawaitable(sent):
         return parsed(wire, sent)
 
@@ -250,7 +291,9 @@ def _is_untouched(client: Any, *above: Any) -> bool:
     kind = type(client)
     judged, verdict = getattr(kind, "_judged", ((), False))
     passed = _passed_by(kind)
-    if not (judged and all(map(is_, passed, judged))):  # by identity: a proxy of a tracer equals what it wraps
+    if not (
+        judged and all(map(is_, passed, judged))
+    ):  # by identity: a proxy of a tracer equals what it wraps
         kind._judged = passed, (verdict := all(map(is_sdks_own, passed)))
     return verdict and vars(client).keys().isdisjoint(_ON_THE_WAY) and all(map(is_sdks_own, above))
 
@@ -262,4 +305,6 @@ def _shortened(given: Any, left: float) -> Any:
     if not all(hasattr(given, name) for name in _TIMEOUT_PARTS):
         return left
     parts = {name: getattr(given, name) for name in _TIMEOUT_PARTS}
-    return type(given)(**{name: left if part is None else min(part, left) for name, part in parts.items()})
+    return type(given)(
+        **{name: left if part is None else min(part, left) for name, part in parts.items()}
+    )

@@ -15,7 +15,14 @@ from pydantic import BaseModel
 
 from strictreply.client._posting import is_sdks
 from strictreply.client._relay import ChunkRelay, EventRelay, Relay
-from strictreply.client._sending import NOTHING, CallObserver, RetryBucket, Sending, Telemetry, as_sdks_too
+from strictreply.client._sending import (
+    NOTHING,
+    CallObserver,
+    RetryBucket,
+    Sending,
+    Telemetry,
+    as_sdks_too,
+)
 from strictreply.client._surface import Call, Namespaces, class_over
 from strictreply.client._transport import Way
 from strictreply.contract._contract import Contract, ContractKeywords, shape
@@ -27,7 +34,15 @@ from strictreply.retry._steering import Steering, TieredSteering
 from strictreply.values._errors import ContractError, must_be, must_have
 from strictreply.values._issues import printable
 from strictreply.values._limits import JSONObject, Message
-from strictreply.values._replies import A_co, AssistantReply, Attempt, Usage, plain, summed_usage, total_usage
+from strictreply.values._replies import (
+    A_co,
+    AssistantReply,
+    Attempt,
+    Usage,
+    plain,
+    summed_usage,
+    total_usage,
+)
 from strictreply.wires import WIRES, Api, wire_named
 from strictreply.wires._opening import Wire
 
@@ -168,10 +183,17 @@ class Settings:
     telemetry: Telemetry | None = None
 
     def __post_init__(self) -> None:
-        must_be("policy", self.policy, RetryPolicy, "a RetryPolicy, as in RetryPolicy(max_retries=3)")
+        must_be(
+            "policy", self.policy, RetryPolicy, "a RetryPolicy, as in RetryPolicy(max_retries=3)"
+        )
         must_have("steering", self.steering, "correction", "an object with correction(situation)")
         must_have("on_attempt", self.on_attempt, "__call__", "a function of an Attempt, or None")
-        must_have("log_replies", self.log_replies, "__call__", "a function of a raw reply as text, or None")
+        must_have(
+            "log_replies",
+            self.log_replies,
+            "__call__",
+            "a function of a raw reply as text, or None",
+        )
 
 
 class Learnt:
@@ -221,15 +243,21 @@ class Wrapped(Generic[A_co]):
     _drop_in: Call  # each twin makes the calls of the SDK's guarded methods in its own way
     _is_async = False
 
-    def __init__(self, client: Any, contract: Contract[A_co], settings: Settings, origin: Guard | None = None) -> None:
+    def __init__(
+        self, client: Any, contract: Contract[A_co], settings: Settings, origin: Guard | None = None
+    ) -> None:
         """Guard a client by a contract; ``origin`` is what this is a copy of: it shares what that has learnt."""
         if is_sdks(client):
             object.__setattr__(self, "__dict__", client.__dict__)
         copied = None if origin is None or origin.inner is not client else origin.namespaces
         namespaces = Namespaces(client, self, self._drop_in, copied)
         namespaces.transport(WIRES[settings.api])  # a client without this API is refused at once
-        bucket, learnt = (RetryBucket(), Learnt()) if origin is None else (origin.bucket, origin.learnt)
-        object.__setattr__(self, "_guard", Guard(client, contract, settings, bucket, namespaces, learnt))
+        bucket, learnt = (
+            (RetryBucket(), Learnt()) if origin is None else (origin.bucket, origin.learnt)
+        )
+        object.__setattr__(
+            self, "_guard", Guard(client, contract, settings, bucket, namespaces, learnt)
+        )
 
     @classmethod
     def over(cls, client: Any, *held: Any) -> Self:
@@ -284,7 +312,11 @@ class Wrapped(Generic[A_co]):
     def watched(self, on_attempt: OnAttempt) -> Self:
         """Return a copy that calls ``on_attempt`` with every attempt too, before the watcher it was wrapped with."""
         settings = self._guard.settings
-        return self._remade(settings=replace(settings, on_attempt=partial(_tell_each, on_attempt, settings.on_attempt)))
+        return self._remade(
+            settings=replace(
+                settings, on_attempt=partial(_tell_each, on_attempt, settings.on_attempt)
+            )
+        )
 
     def observed_by(self, telemetry: Telemetry | None) -> Self:
         """Return a copy whose calls ``telemetry`` observes; see :func:`strictreply.integrations.otel.instrument`."""
@@ -296,25 +328,48 @@ class Wrapped(Generic[A_co]):
 
     def _remade(self, *, client: Any = None, **changed: Any) -> Self:
         guard = replace(self._guard, **changed)
-        twin: Any = next(kind for kind in type(self).__mro__ if Wrapped in kind.__bases__)  # sync or async
-        made: Self = twin.over(guard.inner if client is None else client, guard.contract, guard.settings, guard)
+        twin: Any = next(
+            kind for kind in type(self).__mro__ if Wrapped in kind.__bases__
+        )  # sync or async
+        made: Self = twin.over(
+            guard.inner if client is None else client, guard.contract, guard.settings, guard
+        )
         return made
 
-    def _ask(self, keywords: JSONObject, drop_in: Wire | None = None, response_format: JSONObject | None = None) -> Ask:
+    def _ask(
+        self,
+        keywords: JSONObject,
+        drop_in: Wire | None = None,
+        response_format: JSONObject | None = None,
+    ) -> Ask:
         """Read one call's keywords, ours and the API's; ``drop_in`` is the API whose own method was called."""
         guard, settings = self._guard, self._guard.settings
         wire = drop_in or wire_named(keywords.pop("api", None) or settings.api)
-        own = {name: value for name in ("policy", "steering") if (value := keywords.pop(name, None))}
+        own = {
+            name: value for name in ("policy", "steering") if (value := keywords.pop(name, None))
+        }
         settings = replace(settings, **own) if own else settings
-        contract, base = shape(self._contract_in(keywords, is_drop_in=drop_in is not None), keywords, wire)
+        contract, base = shape(
+            self._contract_in(keywords, is_drop_in=drop_in is not None), keywords, wire
+        )
         base |= {} if response_format is None else {"response_format": response_format}
         if base.get("stream") and not drop_in:
-            raise ContractError("stream=True goes with create(); for a typed stream call client.stream()")
+            raise ContractError(
+                "stream=True goes with create(); for a typed stream call client.stream()"
+            )
         owned, is_repeating = guard.namespaces.transport(wire).retries()
         policy = settings.policy
         if is_repeating and policy.transport_retries:
             policy = replace(policy, transport_retries=None)
-        return Ask(contract, base, policy, settings.steering, guard.learnt.unwanted(guard.inner, base), owned, wire)
+        return Ask(
+            contract,
+            base,
+            policy,
+            settings.steering,
+            guard.learnt.unwanted(guard.inner, base),
+            owned,
+            wire,
+        )
 
     def _contract_in(self, keywords: JSONObject, *, is_drop_in: bool) -> Contract:
         contract: Contract = keywords.pop("contract", None) or self._guard.contract
@@ -323,23 +378,35 @@ class Wrapped(Generic[A_co]):
             remedy = f"pass it to wrap(), or pass contract=Contract({name}=…) to this call"
             raise ContractError(f"{name} belongs to a contract: {remedy}")
         # the API's own method allows parallel calls unless the request forbids them
-        if is_drop_in and not contract.parallel and not isinstance(keywords.get("parallel_tool_calls"), bool):
+        if (
+            is_drop_in
+            and not contract.parallel
+            and not isinstance(keywords.get("parallel_tool_calls"), bool)
+        ):
             return contract.replace(parallel=True)
         return contract
 
     def _to_stream(self, keywords: JSONObject) -> tuple[Ask, Sending, EventRelay]:
         ask = self._ask(keywords)
         ask.base["stream"] = True
-        return ask, self._sending(ask), EventRelay(ask.contract, ask.wire, vetoes=ask.policy.veto != "off")
+        return (
+            ask,
+            self._sending(ask),
+            EventRelay(ask.contract, ask.wire, vetoes=ask.policy.veto != "off"),
+        )
 
     def _note(self, attempt: Attempt, sending: Sending) -> Awaitable[None] | None:
         """Log an attempt and tell the watcher; raw replies only through the caller's redaction."""
-        if not is_transport_fault(attempt):  # a completion came, however it was judged: its tokens go back
+        if not is_transport_fault(
+            attempt
+        ):  # a completion came, however it was judged: its tokens go back
             sending.bucket.give_back(repeated=sending.repeats > 0)
             sending.repeats = 0
         settings = self._guard.settings
         if logger.isEnabledFor(logging.DEBUG):
-            codes = ", ".join(issue.code for issue in attempt.issues) or attempt.failure or "accepted"
+            codes = (
+                ", ".join(issue.code for issue in attempt.issues) or attempt.failure or "accepted"
+            )
             logger.debug("attempt %d: %s (%.3f s)", attempt.number, codes, attempt.seconds)
             if settings.log_replies is not None:
                 with unharmed("log_replies"):
@@ -354,7 +421,9 @@ class Wrapped(Generic[A_co]):
         guard = self._guard
         way = Way(through=guard.namespaces.patched_create(ask.wire)) if way is None else way
         transport = guard.namespaces.transport(ask.wire)
-        return Sending(transport, ask.contract.limits, guard.bucket, way=way, is_async=self._is_async)
+        return Sending(
+            transport, ask.contract.limits, guard.bucket, way=way, is_async=self._is_async
+        )
 
     def _observing(self, ask: Ask, sending: Sending) -> AbstractContextManager[CallObserver | None]:
         telemetry, transport = self._guard.settings.telemetry, sending.transport
@@ -372,10 +441,17 @@ class Wrapped(Generic[A_co]):
     def _chunk_relay(self, ask: Ask) -> ChunkRelay:
         options = ask.base.get("stream_options")
         wants_usage = isinstance(options, Mapping) and bool(options.get("include_usage"))
-        return ChunkRelay(ask.contract, ask.wire, wants_usage=wants_usage, vetoes=ask.policy.veto != "off")
+        return ChunkRelay(
+            ask.contract, ask.wire, wants_usage=wants_usage, vetoes=ask.policy.veto != "off"
+        )
 
     def _end(
-        self, ask: Ask, outcome: Outcome, sending: Sending, ended: list[Exchange[A_co]], relay: Relay | None = None
+        self,
+        ask: Ask,
+        outcome: Outcome,
+        sending: Sending,
+        ended: list[Exchange[A_co]],
+        relay: Relay | None = None,
     ) -> Iterable[Any]:
         """Put the exchange of a call into ``ended``, and return what its relay still releases; or raise its error."""
         self._guard.learnt.learn(self._guard.inner, ask.base, outcome.attempts)
@@ -385,13 +461,21 @@ class Wrapped(Generic[A_co]):
         sending.settle()
         reply, attempts, response = outcome.reply, outcome.attempts, outcome.response
         is_summed = self._guard.settings.usage == "total" and len(attempts) > 1
-        response = response | {"usage": summed_usage(attempts, ask.wire.usage)} if is_summed else response
-        complete = partial(sending.completion, response, spliced=outcome.spliced or is_summed, reply=reply)
-        ended.append(Exchange(reply, attempts, [*ask.base["messages"], outcome.turn], ask.contract, complete))
+        response = (
+            response | {"usage": summed_usage(attempts, ask.wire.usage)} if is_summed else response
+        )
+        complete = partial(
+            sending.completion, response, spliced=outcome.spliced or is_summed, reply=reply
+        )
+        ended.append(
+            Exchange(reply, attempts, [*ask.base["messages"], outcome.turn], ask.contract, complete)
+        )
         return () if relay is None else relay.released(reply, response)
 
 
-def _tell_each(first: OnAttempt, second: OnAttempt | None, attempt: Attempt) -> Awaitable[None] | None:
+def _tell_each(
+    first: OnAttempt, second: OnAttempt | None, attempt: Attempt
+) -> Awaitable[None] | None:
     """Call both watchers with an attempt; return what is to be awaited as one awaitable."""
     waiting: list[Awaitable[None]] = []
     for watcher in (first, second):

@@ -13,7 +13,14 @@ from typing import Annotated, Any, Generic, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, RootModel, TypeAdapter
 
-from strictreply.contract._models import UNREADABLE, ByText, adapter_of, document_of, instance_of, kept_on
+from strictreply.contract._models import (
+    UNREADABLE,
+    ByText,
+    adapter_of,
+    document_of,
+    instance_of,
+    kept_on,
+)
 from strictreply.reading._incremental import Partial
 from strictreply.schema import Schema
 from strictreply.values._errors import ContractError
@@ -40,7 +47,12 @@ class Answer(Generic[A_co]):
 
     @classmethod
     def of(
-        cls, kind: object, *, extra: Extra = "forbid", formats: Formats = "assert", blank: bool = False
+        cls,
+        kind: object,
+        *,
+        extra: Extra = "forbid",
+        formats: Formats = "assert",
+        blank: bool = False,
     ) -> Answer[Any]:
         """Compile ``str``, a pydantic type or a JSON Schema, ContractError for others; an Answer is taken as it is."""
         if isinstance(kind, Answer):
@@ -49,7 +61,9 @@ class Answer(Generic[A_co]):
             return cls(blank=blank)
         how = (cls, extra, formats)
         if isinstance(kind, Mapping):
-            answer, length = _DESCRIBED.get(kind, how, lambda schema: cls._made(schema, extra, formats))
+            answer, length = _DESCRIBED.get(
+                kind, how, lambda schema: cls._made(schema, extra, formats)
+            )
             _DESCRIBED.trim([length])
             return answer
         if inspect.isroutine(kind):  # pydantic would take it for a type, and call it
@@ -64,7 +78,9 @@ class Answer(Generic[A_co]):
         schema = Schema.compile(document, extra=extra, formats=formats, root_closed=False)
         schema.refuse_contradictions("the answer")
         # letters, digits, _ and -, at most 64: what response_format admits
-        name = re.sub(r"[^A-Za-z0-9_-]", "_", title if isinstance(title, str) else "")[:64] or "answer"
+        name = (
+            re.sub(r"[^A-Za-z0-9_-]", "_", title if isinstance(title, str) else "")[:64] or "answer"
+        )
         return cls(schema, adapter, name=name, kind=None if adapter is None else kind)
 
     @property
@@ -81,15 +97,21 @@ class Answer(Generic[A_co]):
         """Return the typed answer that ``value`` spells, or what is wrong with it; ``work`` as in ``Schema.check``."""
         if self.schema is None:  # text that says something (requirement T8)
             if not isinstance(value, str):
-                return Invalid((Issue.of(Code.SHAPE_WRONG_TYPE, at, expected="a string", found=quote(value)),))
+                return Invalid(
+                    (Issue.of(Code.SHAPE_WRONG_TYPE, at, expected="a string", found=quote(value)),)
+                )
             if not value.strip() and not (self.blank and value):
                 return Invalid((Issue.of(Code.SHAPE_EMPTY, at, found=quote(value)),))
             return value
-        if issues := self.schema.check(value, at=at, place="answer", work=work, built=self.adapter is not None):
+        if issues := self.schema.check(
+            value, at=at, place="answer", work=work, built=self.adapter is not None
+        ):
             return Invalid(issues)
         if self.adapter is None:
             return value
-        return instance_of(self.adapter, value, at=at, names=self.schema.names, place="answer", work=work)
+        return instance_of(
+            self.adapter, value, at=at, names=self.schema.names, place="answer", work=work
+        )
 
     def judge_message(self, message: object) -> Verdict | None:  # noqa: ARG002 - for a kind that has something to say
         """Judge a whole native message, for a kind of answer that is more than content; None is for the channel."""
@@ -115,7 +137,9 @@ class PartialAnswer:
         """Return the answer with what has become final; None as long as nothing can be shown of it."""
         if not self._is_lost:
             steps = [pointer_tokens(path)[-1] for path in partial.open[1:]]
-            self._is_lost = not self._root.grow(partial.value, steps if partial.open else None, self._names)
+            self._is_lost = not self._root.grow(
+                partial.value, steps if partial.open else None, self._names
+            )
         return self._root.made
 
 
@@ -130,7 +154,13 @@ class _Open:
         self._members, self._items = _members_of(kind), None if of_item is None else (item, of_item)
         self._count = 0  # of the members or items that are final
         self._child: tuple[str, _Open] | None = None
-        self.made: Any = _without_members(kind) if self._members is not None else None if self._items is None else []
+        self.made: Any = (
+            _without_members(kind)
+            if self._members is not None
+            else None
+            if self._items is None
+            else []
+        )
 
     def grow(self, value: JSON, steps: list[str] | None, names: Collection[str]) -> bool:
         """Take what is final; return whether the type admits it. ``steps`` lead to what is open, None for nothing."""
@@ -143,7 +173,9 @@ class _Open:
         if isinstance(value, dict) and self._members is not None:
             fresh = [*islice(reversed(value.items()), is_open, len(value) - self._count)][::-1]
         elif isinstance(value, list) and self._items is not None:
-            fresh = [(str(index), value[index]) for index in range(self._count, len(value) - is_open)]
+            fresh = [
+                (str(index), value[index]) for index in range(self._count, len(value) - is_open)
+            ]
         else:
             return True
         self._count = len(value) - is_open
@@ -151,10 +183,17 @@ class _Open:
         if not fits or not steps:
             return fits
         inner: Any = value
-        return self._take(steps[0], inner[steps[0] if isinstance(value, dict) else int(steps[0])], steps[1:], names)
+        return self._take(
+            steps[0],
+            inner[steps[0] if isinstance(value, dict) else int(steps[0])],
+            steps[1:],
+            names,
+        )
 
     def _take(self, key: str, value: JSON, steps: list[str] | None, names: Collection[str]) -> bool:
-        attribute, kind, adapter = (self._members or {}).get(key, (key, *(self._items or (None, None))))
+        attribute, kind, adapter = (self._members or {}).get(
+            key, (key, *(self._items or (None, None)))
+        )
         if adapter is None:
             return True  # of no member of the model, or shown with the whole
         if steps is None:
@@ -177,7 +216,11 @@ class _Open:
 def _without_members(kind: type[BaseModel]) -> BaseModel:
     """Return an instance without any member: no default stands for what is not there yet, and none is made."""
     made = kind.__new__(kind)
-    state: dict[str, Any] = {"__dict__": {}, "__pydantic_fields_set__": set(), "__pydantic_private__": None}
+    state: dict[str, Any] = {
+        "__dict__": {},
+        "__pydantic_fields_set__": set(),
+        "__pydantic_private__": None,
+    }
     state["__pydantic_extra__"] = {} if kind.model_config.get("extra") == "allow" else None
     BaseModel.__setstate__(made, state)  # as pydantic itself makes one of a pickle
     return made
@@ -200,17 +243,26 @@ def _members_of(kind: Any) -> _Members | None:
 
 def _read(kind: type[BaseModel]) -> _Members | None:
     rules = kind.__pydantic_decorators__
-    own_code = kind.__init__ is not BaseModel.__init__ or kind.model_post_init is not BaseModel.model_post_init
+    own_code = (
+        kind.__init__ is not BaseModel.__init__
+        or kind.model_post_init is not BaseModel.model_post_init
+    )
     if rules.model_validators or rules.root_validators or rules.computed_fields or own_code:
         return None  # it is written for whole instances
     checking: list[Any] = [*rules.field_validators.values(), *rules.validators.values()]
     own = {name for rule in checking for name in rule.info.fields}
     members: _Members = {}
     for name, field in kind.model_fields.items():
-        read: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+        read: Any = (
+            Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+        )
         is_alone = not (own & {name, "*"} or field.discriminator)
         spelled = field.validation_alias if isinstance(field.validation_alias, str) else name
-        members[spelled] = name, field.annotation, _adapter(read, kind.model_config) if is_alone else None
+        members[spelled] = (
+            name,
+            field.annotation,
+            _adapter(read, kind.model_config) if is_alone else None,
+        )
     return members
 
 

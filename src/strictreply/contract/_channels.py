@@ -24,9 +24,15 @@ if TYPE_CHECKING:
 
 
 _FIT = "It must fit this JSON Schema:"
-_TEXT_RULES = f"Reply with {{wanted}} and nothing else: no prose, no code fence, no other keys. {_FIT}"
-_ANSWER_RULES = f"Answer with exactly one JSON value and nothing else: no prose, no code fence. {_FIT}"
-_ANSWER_BESIDE_CALLS = f"Where you do not call a tool: {_ANSWER_RULES[0].lower()}{_ANSWER_RULES[1:]}"
+_TEXT_RULES = (
+    f"Reply with {{wanted}} and nothing else: no prose, no code fence, no other keys. {_FIT}"
+)
+_ANSWER_RULES = (
+    f"Answer with exactly one JSON value and nothing else: no prose, no code fence. {_FIT}"
+)
+_ANSWER_BESIDE_CALLS = (
+    f"Where you do not call a tool: {_ANSWER_RULES[0].lower()}{_ANSWER_RULES[1:]}"
+)
 _REFERENCE_ELSEWHERE = re.compile(r'"\$ref":"(?!#/\$defs/)')
 
 
@@ -49,11 +55,17 @@ def call_schema(tool: Tool) -> dict[str, JSON]:
 
 def union_schema(contract: Contract) -> dict[str, JSON]:
     """Return the schema of everything the text channel admits under a contract."""
-    branches: list[JSON] = [] if contract.choice == "none" else [call_schema(tool) for tool in callable_tools(contract)]
+    branches: list[JSON] = (
+        []
+        if contract.choice == "none"
+        else [call_schema(tool) for tool in callable_tools(contract)]
+    )
     if admits_answer(contract):
         answer = answer_schema(contract)
         as_tool = contract.answer_style == "tool"
-        branches.append(_closed_object({"tool": {"const": FINAL_ANSWER}, "args": answer}) if as_tool else answer)
+        branches.append(
+            _closed_object({"tool": {"const": FINAL_ANSWER}, "args": answer}) if as_tool else answer
+        )
     return {"anyOf": branches}
 
 
@@ -72,40 +84,65 @@ def or_answer(contract: Contract) -> str:
     return "; or answer in text" if contract.answer.schema is None else "; or answer in the content"
 
 
-def instructions(contract: Contract, wanted: str = "exactly one JSON object", schema: JSON = None) -> str:
+def instructions(
+    contract: Contract, wanted: str = "exactly one JSON object", schema: JSON = None
+) -> str:
     """Return the request for ``wanted`` in the text channel (T21); ``schema`` None is that of the union."""
     return f"{_TEXT_RULES.format(wanted=wanted)}\n{compact(schema or union_schema(contract))}"
 
 
 def answer_instructions(contract: Contract) -> str:
     """Return how a model is told to answer in JSON where the endpoint takes no ``response_format``."""
-    rules = _ANSWER_RULES if contract.choice == "none" or not contract.tools else _ANSWER_BESIDE_CALLS
+    rules = (
+        _ANSWER_RULES if contract.choice == "none" or not contract.tools else _ANSWER_BESIDE_CALLS
+    )
     return f"{rules}\n{compact(contract.answer.document)}"
 
 
 def final_answer_definition(contract: Contract) -> dict[str, JSON]:
     """Return the tool that carries the answer with ``answer_style="tool"``, as the API takes it."""
     words, answer = "Give the final answer to the user.", contract.answer.document
-    if not isinstance(answer, dict) or "$id" in answer or _REFERENCE_ELSEWHERE.search(compact(answer)):
+    if (
+        not isinstance(answer, dict)
+        or "$id" in answer
+        or _REFERENCE_ELSEWHERE.search(compact(answer))
+    ):
         schema = answer_schema(contract)
     else:  # the answer's definitions stand at the root, where servers look for them
-        schema = _closed_object({"answer": {key: value for key, value in answer.items() if key != "$defs"}})
+        schema = _closed_object(
+            {"answer": {key: value for key, value in answer.items() if key != "$defs"}}
+        )
         schema |= {key: value for key, value in answer.items() if key == "$defs"}
-    return {"type": "function", "function": {"name": FINAL_ANSWER, "description": words, "parameters": schema}}
+    return {
+        "type": "function",
+        "function": {"name": FINAL_ANSWER, "description": words, "parameters": schema},
+    }
 
 
 def response_format(contract: Contract) -> dict[str, JSON]:
     """Return the ``response_format`` that asks for the structured answer of the native channel."""
-    return {"type": "json_schema", "json_schema": {"name": contract.answer.name, "schema": contract.answer.document}}
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": contract.answer.name, "schema": contract.answer.document},
+    }
 
 
 def callable_tools(contract: Contract) -> list[Tool]:
     """Return the tools that may be called under the demanded choice."""
-    return [tool for name, tool in contract.by_name.items() if contract.choice in {"auto", "required", name}]
+    return [
+        tool
+        for name, tool in contract.by_name.items()
+        if contract.choice in {"auto", "required", name}
+    ]
 
 
 def _closed_object(properties: dict[str, JSON]) -> dict[str, JSON]:
-    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [*properties],
+        "additionalProperties": False,
+    }
 
 
 def _embedded(name: str, document: object) -> JSON:
@@ -123,14 +160,24 @@ Outcome: TypeAlias = ToolCall | DirectAnswer | Invalid
 def judge_name(contract: Contract, name: object, at: str, work: Work) -> tuple[Issue, ...]:
     """Report a tool name that is no name, not declared, or not the one demanded."""
     if not isinstance(name, str):
-        return (Issue.of(Code.SHAPE_WRONG_TYPE, at, expected="the name of a tool, a string", found=quote(name)),)
+        return (
+            Issue.of(
+                Code.SHAPE_WRONG_TYPE,
+                at,
+                expected="the name of a tool, a string",
+                found=quote(name),
+            ),
+        )
     if not name:
         return (Issue.of(Code.SHAPE_EMPTY, at),)
     if contract.choice == "none" and not is_final_answer(contract, name):
         return (Issue.of(Code.TOOL_FORBIDDEN, at, found=quote(name)),)
     if name not in contract.by_name and not is_final_answer(contract, name):
         near = nearest(name[:MAX_NAME_CHARS], contract.callable_names, work, cutoff=NEAR)
-        names, hint = f"{contract.tool_list or 'none'}{or_answer(contract)}", f"did you mean {near}?" if near else ""
+        names, hint = (
+            f"{contract.tool_list or 'none'}{or_answer(contract)}",
+            f"did you mean {near}?" if near else "",
+        )
         return (Issue.of(Code.TOOL_UNKNOWN, at, names=names, hint=hint, found=quote(name)),)
     if contract.choice not in {"auto", "required", "none", name}:
         return (Issue.of(Code.TOOL_FORCED, at, name=contract.choice, found=quote(name)),)
@@ -142,7 +189,9 @@ def is_final_answer(contract: Contract, name: object) -> bool:
     return contract.answer_style == "tool" and name == FINAL_ANSWER
 
 
-def judge_args(contract: Contract, name: str, args: JSON, *, at: str, call_id: str | None, work: Work) -> Outcome:
+def judge_args(
+    contract: Contract, name: str, args: JSON, *, at: str, call_id: str | None, work: Work
+) -> Outcome:
     """Hold the arguments to the declared tool's schema and build them (requirement T27)."""
     if not isinstance(args, dict):
         return Invalid((args_shape(args, at),))
@@ -156,11 +205,15 @@ def judge_args(contract: Contract, name: str, args: JSON, *, at: str, call_id: s
     return built if isinstance(built, Invalid) else ToolCall(name, built, call_id)
 
 
-def judge_input(contract: Contract, name: str, text: object, *, at: str, call_id: str | None, work: Work) -> Outcome:
+def judge_input(
+    contract: Contract, name: str, text: object, *, at: str, call_id: str | None, work: Work
+) -> Outcome:
     """Hold the free text of a custom tool to its grammar, where that is a pattern."""
     tool = contract.by_name[name]
     if not isinstance(text, str):
-        return Invalid((Issue.of(Code.CALL_MALFORMED, at, expected="a text as its input", found=quote(text)),))
+        return Invalid(
+            (Issue.of(Code.CALL_MALFORMED, at, expected="a text as its input", found=quote(text)),)
+        )
     if utf8_size(text) > contract.limits.reply_bytes:
         return Invalid((Issue.of(Code.REPLY_TOO_LARGE, at, limit=contract.limits.reply_bytes),))
     issues = tool.parameters.check({VALUE: text}, at=at, work=work)
@@ -170,14 +223,22 @@ def judge_input(contract: Contract, name: str, text: object, *, at: str, call_id
 
 def args_shape(args: JSON, at: str) -> Issue:
     """Report arguments that are no object (requirement T10)."""
-    return Issue.of(Code.SHAPE_WRONG_TYPE, at, expected=f"a JSON object; {came_words(args)}", found=quote(args))
+    return Issue.of(
+        Code.SHAPE_WRONG_TYPE, at, expected=f"a JSON object; {came_words(args)}", found=quote(args)
+    )
 
 
-def _judge_final_answer(contract: Contract, args: dict[str, JSON], at: str, work: Work) -> DirectAnswer | Invalid:
+def _judge_final_answer(
+    contract: Contract, args: dict[str, JSON], at: str, work: Work
+) -> DirectAnswer | Invalid:
     issues = extra_keys(args, ("answer",), at, {"answer": contract.answer.schema})
     if "answer" not in args:
         hint = "" if args else came_words(args)
-        issues.append(Issue.of(Code.SHAPE_MISSING_KEY, pointer(at, "answer"), expected="the answer", hint=hint))
+        issues.append(
+            Issue.of(
+                Code.SHAPE_MISSING_KEY, pointer(at, "answer"), expected="the answer", hint=hint
+            )
+        )
     if issues:
         return Invalid(tuple(issues))
     answer = contract.answer.judge(args["answer"], pointer(at, "answer"), work)
@@ -185,21 +246,34 @@ def _judge_final_answer(contract: Contract, args: dict[str, JSON], at: str, work
 
 
 def extra_keys(
-    value: dict[str, JSON], allowed: tuple[str, ...], at: str = "", inner: Mapping[str, Schema | None] | None = None
+    value: dict[str, JSON],
+    allowed: tuple[str, ...],
+    at: str = "",
+    inner: Mapping[str, Schema | None] | None = None,
 ) -> list[Issue]:
     """Report at most 16 members beside the allowed ones (T4, T5); ``inner`` has the schemas where a key may belong."""
     names = " and ".join(f'"{key}"' for key in allowed)
     extras = [key for key in value if key not in allowed][:MAX_EXTRA_KEYS]
-    known = [(schema, pointer(at, name)) for name, schema in (inner or {}).items() if schema is not None]
-    hints = [next(filter(None, (schema.home_of(key, place) for schema, place in known)), "") for key in extras]
+    known = [
+        (schema, pointer(at, name)) for name, schema in (inner or {}).items() if schema is not None
+    ]
+    hints = [
+        next(filter(None, (schema.home_of(key, place) for schema, place in known)), "")
+        for key in extras
+    ]
     pairs = zip(extras, hints, strict=True)
-    return [Issue.of(Code.SHAPE_EXTRA_KEY, at, names=names, hint=hint, found=quote(key)) for key, hint in pairs]
+    return [
+        Issue.of(Code.SHAPE_EXTRA_KEY, at, names=names, hint=hint, found=quote(key))
+        for key, hint in pairs
+    ]
 
 
 def judge_content(contract: Contract, message: object, work: Work) -> Verdict:
     """Judge the content of a message; native calls have no place in this channel."""
     if peek(message, "tool_calls") or peek(message, "function_call"):
-        return Invalid((Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="a JSON object in the content"),))
+        return Invalid(
+            (Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="a JSON object in the content"),)
+        )
     content = peek(message, "content")
     if content is None:
         return Invalid((Issue.of(Code.REPLY_EMPTY),))
@@ -212,7 +286,9 @@ def judge_text(contract: Contract, text: str | bytes, work: Work) -> Verdict:
     """Judge a JSON text as one member of the union, after the leniencies the contract opted into."""
     steps: tuple[str, ...] = ()
     if isinstance(text, bytes) and len(text) <= contract.limits.reply_bytes:
-        with suppress(UnicodeDecodeError):  # the reader says what is wrong with bytes that are no UTF-8
+        with suppress(
+            UnicodeDecodeError
+        ):  # the reader says what is wrong with bytes that are no UTF-8
             text = text.decode()
     if isinstance(text, str):
         text, steps = extract(text, contract.extraction, contract.limits)
@@ -226,7 +302,11 @@ def named_tool(contract: Contract, message: object) -> str | None:
     content = text_in(peek(message, "content"))
     if content is None:
         return None
-    value = decode(extract(content, contract.extraction, contract.limits)[0], contract.limits, names=contract.names)
+    value = decode(
+        extract(content, contract.extraction, contract.limits)[0],
+        contract.limits,
+        names=contract.names,
+    )
     name = value.get("tool", "") if isinstance(value, dict) else None
     return name if isinstance(name, str) else None
 
@@ -234,7 +314,9 @@ def named_tool(contract: Contract, message: object) -> str | None:
 def judge_union(contract: Contract, value: JSON, work: Work) -> Outcome:
     """Judge a call or an answer; the two exclude each other (requirement T6)."""
     if not isinstance(value, dict):
-        return Invalid((Issue.of(Code.SHAPE_NOT_OBJECT, hint=came_words(value, "reply"), found=quote(value)),))
+        return Invalid(
+            (Issue.of(Code.SHAPE_NOT_OBJECT, hint=came_words(value, "reply"), found=quote(value)),)
+        )
     if "answer" not in value or contract.answer_style == "tool":
         return _judge_call(contract, value, work)
     if not value.keys().isdisjoint(_CALL_KEYS):
@@ -257,7 +339,10 @@ def _missing_keys(contract: Contract, value: dict[str, JSON]) -> list[Issue]:
     if contract.answer_style == "union" and contract.choice in {"auto", "none"}:
         hints.append('an answer is {"answer": …}')
     missing = [(f"/{key}", expected) for key, expected in _CALL_KEYS.items() if key not in value]
-    return [Issue.of(Code.SHAPE_MISSING_KEY, at, expected=expected, hint="; ".join(hints)) for at, expected in missing]
+    return [
+        Issue.of(Code.SHAPE_MISSING_KEY, at, expected=expected, hint="; ".join(hints))
+        for at, expected in missing
+    ]
 
 
 def _judge_call(contract: Contract, value: dict[str, JSON], work: Work) -> Outcome:
@@ -273,6 +358,8 @@ def _judge_call(contract: Contract, value: dict[str, JSON], work: Work) -> Outco
     if "args" in value and ("tool" not in value or named):
         issues += [] if isinstance(value["args"], dict) else [args_shape(value["args"], "/args")]
     elif "args" in value:
-        outcome = judge_args(contract, str(name), value["args"], at="/args", call_id=None, work=work)
+        outcome = judge_args(
+            contract, str(name), value["args"], at="/args", call_id=None, work=work
+        )
     faults = (*issues, *outcome.issues) if isinstance(outcome, Invalid) else tuple(issues)
     return Invalid(faults) if faults or isinstance(outcome, Invalid) else outcome

@@ -29,7 +29,14 @@ from strictreply.values._limits import (
     JSONObject,
     Limits,
 )
-from strictreply.values._replies import A_co, AssistantReply, DirectAnswer, Invalid, ToolCall, Verdict
+from strictreply.values._replies import (
+    A_co,
+    AssistantReply,
+    DirectAnswer,
+    Invalid,
+    ToolCall,
+    Verdict,
+)
 from strictreply.wires import WIRES, Api, wire_named
 from strictreply.wires._opening import Wire, peek
 
@@ -123,31 +130,54 @@ class Contract(Generic[A_co]):
     ids_may_repeat: bool = False
 
     @overload
-    def __init__(self: Contract[str], *, answer: type[str] = ..., **keywords: Unpack[ContractKeywords]) -> None: ...
+    def __init__(
+        self: Contract[str], *, answer: type[str] = ..., **keywords: Unpack[ContractKeywords]
+    ) -> None: ...
     @overload
-    def __init__(self, *, answer: type[A_co] | Answer[A_co], **keywords: Unpack[ContractKeywords]) -> None: ...
+    def __init__(
+        self, *, answer: type[A_co] | Answer[A_co], **keywords: Unpack[ContractKeywords]
+    ) -> None: ...
     @overload
-    def __init__(self: Contract[Any], *, answer: object, **keywords: Unpack[ContractKeywords]) -> None: ...
+    def __init__(
+        self: Contract[Any], *, answer: object, **keywords: Unpack[ContractKeywords]
+    ) -> None: ...
     def __init__(self, *, answer: object = str, **keywords: Unpack[ContractKeywords]) -> None:
         if unknown := keywords.keys() - ContractKeywords.__annotations__:
             known = ", ".join(ContractKeywords.__annotations__)
             raise TypeError(f"Contract() has no keyword {min(unknown)!r}; it takes answer, {known}")
         values: dict[str, Any] = {**keywords}
-        extra, formats, blank = values.get("extra"), values.get("formats"), values.pop("blank_answers", False)
+        extra, formats, blank = (
+            values.get("extra"),
+            values.get("formats"),
+            values.pop("blank_answers", False),
+        )
         given = values.get("extraction", "strict")
         values["extraction"] = (given,) if isinstance(given, str) else tuple(given)
         modes = [("extraction", mode, get_args(Extraction)) for mode in values["extraction"]]
-        words = [(name, keywords.get(name, allowed[0]), allowed) for name, allowed in _WORDS.items()]
+        words = [
+            (name, keywords.get(name, allowed[0]), allowed) for name, allowed in _WORDS.items()
+        ]
         for name, value, allowed in words + modes:
             if value not in allowed:
-                raise ContractError(f"{name} must be one of {', '.join(map(str, allowed))}; got {value!r}")
-        must_be("limits", values.get("limits", DEFAULT_LIMITS), Limits, "a Limits, as in Limits(depth=20)")
+                raise ContractError(
+                    f"{name} must be one of {', '.join(map(str, allowed))}; got {value!r}"
+                )
+        must_be(
+            "limits",
+            values.get("limits", DEFAULT_LIMITS),
+            Limits,
+            "a Limits, as in Limits(depth=20)",
+        )
         must_be("parallel", values.get("parallel", False), bool, "True or False")
         tools = values.get("tools", ())
         if not isinstance(tools, Iterable) or isinstance(tools, str | Mapping):
-            raise ContractError(f"tools must be a list of tools; put the one {type(tools).__name__} into a list")
+            raise ContractError(
+                f"tools must be a list of tools; put the one {type(tools).__name__} into a list"
+            )
         values["tools"] = tuple(Tool.all_of(tools, extra=extra, formats=formats))
-        values["answer"] = Answer.of(answer, extra=extra or "forbid", formats=formats or "assert", blank=blank)
+        values["answer"] = Answer.of(
+            answer, extra=extra or "forbid", formats=formats or "assert", blank=blank
+        )
         self._set(values)
 
     def replace(self, **values: Any) -> Self:
@@ -165,7 +195,9 @@ class Contract(Generic[A_co]):
     def _set(self, values: Mapping[str, Any]) -> None:
         vars(self).update(values)  # frozen: past __setattr__
         if FINAL_ANSWER in self.by_name and self.answer_style == "tool":
-            raise ContractError(f"{FINAL_ANSWER!r} is the answer with answer_style='tool'; rename the tool")
+            raise ContractError(
+                f"{FINAL_ANSWER!r} is the answer with answer_style='tool'; rename the tool"
+            )
 
     def __repr__(self) -> str:
         """Show the channel and the tools."""
@@ -206,12 +238,16 @@ class Contract(Generic[A_co]):
 
     def calls_in(self, reply: AssistantReply) -> tuple[ToolCall, ...]:
         """Return the tool calls of a reply in order, those inside an answer that holds calls, too."""
-        return self.answer.calls_in(reply.answer) if isinstance(reply, DirectAnswer) else reply.calls
+        return (
+            self.answer.calls_in(reply.answer) if isinstance(reply, DirectAnswer) else reply.calls
+        )
 
     def with_choice(self, choice: str) -> Self:
         """Demand what ``tool_choice`` demands; ContractError when it names a tool that is not declared."""
         if choice not in CHOICES and choice not in self.callable_names:
-            raise ContractError(f"tool_choice names {choice!r}, not one of the tools: {self.tool_list or 'none'}")
+            raise ContractError(
+                f"tool_choice names {choice!r}, not one of the tools: {self.tool_list or 'none'}"
+            )
         if choice == "required" and not self.tools and self.answer_style == "union":
             raise ContractError("tool_choice is 'required' but no tools are declared")
         return self.replace(choice=choice)
@@ -220,7 +256,9 @@ class Contract(Generic[A_co]):
         """Narrow to the tools that must be called, each as often as it is named: the contract of a re-ask for calls."""
         tools = tuple(self.by_name[name] for name in dict.fromkeys(names))
         choice = "required" if len(names) > 1 else tools[0].name
-        return self.replace(tools=tools, choice=choice, offered=(), parallel=len(names) > 1, answer_style="union")
+        return self.replace(
+            tools=tools, choice=choice, offered=(), parallel=len(names) > 1, answer_style="union"
+        )
 
     def check(self, reply: object, *, api: Api | None = None) -> Verdict[A_co]:
         """Judge a reply: no client, no I/O.
@@ -268,9 +306,13 @@ def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
     index: dict[str, Tool] = {}
     for tool in tools:
         if tool.name in CHOICES:
-            raise ContractError(f"{tool.name!r} is a word of tool_choice; rename the tool with Tool.from_…(name=…)")
+            raise ContractError(
+                f"{tool.name!r} is a word of tool_choice; rename the tool with Tool.from_…(name=…)"
+            )
         if tool.name in index:
-            raise ContractError(f"two tools are named {tool.name!r}; rename one with Tool.from_…(name=…)")
+            raise ContractError(
+                f"two tools are named {tool.name!r}; rename one with Tool.from_…(name=…)"
+            )
         index[tool.name] = tool
     return index
 
@@ -278,10 +320,16 @@ def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
 def check_of(contract: Contract, verdict: Verdict) -> Check | None:
     """Ask for the checks of the called tools; None when the reply is invalid or no called tool has one."""
     jobs: list[tuple[Tool, Any, str]] = []
-    for index, call in enumerate(() if isinstance(verdict, Invalid) else contract.calls_in(verdict.reply)):
+    for index, call in enumerate(
+        () if isinstance(verdict, Invalid) else contract.calls_in(verdict.reply)
+    ):
         tool = contract.by_name.get(call.tool)
         if tool is not None and tool.check is not None:
-            at = pointer("/tool_calls", index, "function", "arguments") if contract.channel == "native" else "/args"
+            at = (
+                pointer("/tool_calls", index, "function", "arguments")
+                if contract.channel == "native"
+                else "/args"
+            )
             jobs.append((tool, call.args, at))
     return Check(tuple(jobs)) if jobs else None
 
@@ -293,7 +341,9 @@ def perform_check(effect: Check) -> Checked:
         outcome = _outcome(tool, args)
         if inspect.iscoroutine(outcome):
             outcome.close()
-            raise ContractError(f"the check of tool {tool.name!r} is async; use an async client, or Contract.acheck")
+            raise ContractError(
+                f"the check of tool {tool.name!r} is async; use an async client, or Contract.acheck"
+            )
         issues += check_issues(outcome, args, at=at, names=tool.parameters.names)
     return Checked(tuple(issues))
 
@@ -317,20 +367,38 @@ def _outcome(tool: Tool, args: Any) -> Any:
         given = copy.deepcopy(args)
     except (TypeError, copy.Error) as error:
         kind = type(error).__name__
-        raise ContractError(f"the arguments of tool {tool.name!r} cannot be copied for its check: {kind}") from error
+        raise ContractError(
+            f"the arguments of tool {tool.name!r} cannot be copied for its check: {kind}"
+        ) from error
     try:
         return None if tool.check is None else tool.check(given)
     except ValueError as error:
         return error
 
 
-SHAPING = ("tool_choice", "parallel_tool_calls", "response_format")  # what shapes a verdict, beside the tools
+SHAPING = (
+    "tool_choice",
+    "parallel_tool_calls",
+    "response_format",
+)  # what shapes a verdict, beside the tools
 _LEGACY = ("functions", "function_call")
 # The keywords that are read, or changed when it is asked again, wherever they stand in the request.
-_ABOUT_REPLY = ("model", "messages", "tools", *SHAPING, *_LEGACY, "n", "stream", "max_tokens", "max_completion_tokens")
+_ABOUT_REPLY = (
+    "model",
+    "messages",
+    "tools",
+    *SHAPING,
+    *_LEGACY,
+    "n",
+    "stream",
+    "max_tokens",
+    "max_completion_tokens",
+)
 
 
-def shape(contract: Contract, keywords: Mapping[str, Any], wire: Wire = WIRES["chat"]) -> tuple[Contract, JSONObject]:
+def shape(
+    contract: Contract, keywords: Mapping[str, Any], wire: Wire = WIRES["chat"]
+) -> tuple[Contract, JSONObject]:
     """Read the keywords of one call: the contract that its reply is held to, and the request without what that holds.
 
     Raises ContractError for what no verdict could honour. A schema in ``response_format`` is the answer's contract for
@@ -342,11 +410,15 @@ def shape(contract: Contract, keywords: Mapping[str, Any], wire: Wire = WIRES["c
     if (tools := request.pop("tools", None)) is not None:
         if not _is_series(tools):
             raise ContractError("tools must be a list of tools")
-        contract = contract.replace(tools=tuple(Tool.all_of(tools, extra=contract.extra, formats=contract.formats)))
+        contract = contract.replace(
+            tools=tuple(Tool.all_of(tools, extra=contract.extra, formats=contract.formats))
+        )
     contract = _shaped_by_choice(contract, request.pop("tool_choice", None))
     if (parallel := request.get("parallel_tool_calls")) is not None:
         contract = contract.replace(parallel=bool(parallel))
-    request = {name: value for name, value in request.items() if value is not None or name not in SHAPING}
+    request = {
+        name: value for name, value in request.items() if value is not None or name not in SHAPING
+    }
     return _shaped_by_format(contract, request)
 
 
@@ -355,7 +427,11 @@ def _read_body(request: JSONObject) -> JSONObject:
     if not isinstance(extra, Mapping) or extra.keys().isdisjoint(_ABOUT_REPLY):
         return request
     said = {name: value for name, value in extra.items() if name in _ABOUT_REPLY}
-    return request | said | {"extra_body": {name: value for name, value in extra.items() if name not in said}}
+    return (
+        request
+        | said
+        | {"extra_body": {name: value for name, value in extra.items() if name not in said}}
+    )
 
 
 def _refuse_unheld(request: JSONObject) -> None:
@@ -363,13 +439,21 @@ def _refuse_unheld(request: JSONObject) -> None:
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
     if not _is_series(messages):
-        raise ContractError(f"messages is required: a text, or a list of chat messages, not {type(messages).__name__}")
+        raise ContractError(
+            f"messages is required: a text, or a list of chat messages, not {type(messages).__name__}"
+        )
     request["messages"] = list(messages)
     if request.get("n") not in (None, 1):
-        raise ContractError("n must be 1: exactly one reply is validated; make several calls instead")
+        raise ContractError(
+            "n must be 1: exactly one reply is validated; make several calls instead"
+        )
     for name in _LEGACY:
-        if request.get(name) is not None and request.get("function_call") != "none":  # then nothing can be called
-            raise ContractError(f"{name!r} is the API's legacy form; declare the functions with tools= instead")
+        if (
+            request.get(name) is not None and request.get("function_call") != "none"
+        ):  # then nothing can be called
+            raise ContractError(
+                f"{name!r} is the API's legacy form; declare the functions with tools= instead"
+            )
 
 
 def _is_series(value: object) -> bool:
@@ -380,23 +464,33 @@ def _shaped_by_choice(contract: Contract, choice: object) -> Contract:
     if choice is None:
         return contract
     if isinstance(choice, str):
-        means_required = choice == "any" and choice not in contract.callable_names  # other APIs' word for it
+        means_required = (
+            choice == "any" and choice not in contract.callable_names
+        )  # other APIs' word for it
         return contract.with_choice("required" if means_required else choice)
     if isinstance(choice, Mapping) and choice.get("type") == "allowed_tools":
         return _shaped_by_allowed(contract, choice.get("allowed_tools"))
     if isinstance(choice, Mapping) and (name := _named(choice)):
         return contract.with_choice(name)
     named = 'a named function, {"type": "function", "function": {"name": "…"}}'
-    raise ContractError(f"tool_choice must be 'auto', 'required' (or 'any'), 'none', allowed_tools, or {named}")
+    raise ContractError(
+        f"tool_choice must be 'auto', 'required' (or 'any'), 'none', allowed_tools, or {named}"
+    )
 
 
 def _shaped_by_allowed(contract: Contract, allowed: object) -> Contract:
     held: Mapping[str, Any] = allowed if isinstance(allowed, Mapping) else {}
-    names = [_named(entry) for entry in held["tools"]] if isinstance(held.get("tools"), list) else []
+    names = (
+        [_named(entry) for entry in held["tools"]] if isinstance(held.get("tools"), list) else []
+    )
     if not names or not set(contract.callable_names).issuperset(names):
-        raise ContractError(f"tool_choice.allowed_tools must list declared tools: {contract.tool_list or 'none'}")
+        raise ContractError(
+            f"tool_choice.allowed_tools must list declared tools: {contract.tool_list or 'none'}"
+        )
     tools = tuple(contract.by_name[name] for name in names if name in contract.by_name)
-    return contract.replace(tools=tools, offered=contract.tools).with_choice(str(held.get("mode", "auto")))
+    return contract.replace(tools=tools, offered=contract.tools).with_choice(
+        str(held.get("mode", "auto"))
+    )
 
 
 def _named(choice: object) -> str:
@@ -411,7 +505,11 @@ def _shaped_by_format(contract: Contract, request: JSONObject) -> tuple[Contract
     if isinstance(wanted, type):
         del request["response_format"]
         return contract.replace(answer=_answer(contract, wanted)), request
-    if not isinstance(wanted, Mapping) or wanted.get("type") not in ("text", "json_object", "json_schema"):
+    if not isinstance(wanted, Mapping) or wanted.get("type") not in (
+        "text",
+        "json_object",
+        "json_schema",
+    ):
         raise ContractError("response_format must be of type text, json_object or json_schema")
     if wanted["type"] == "json_schema":
         described: Any = wanted.get("json_schema")
@@ -419,7 +517,10 @@ def _shaped_by_format(contract: Contract, request: JSONObject) -> tuple[Contract
             raise ContractError("response_format.json_schema.schema must be a JSON Schema")
         answer = _answer(contract, described["schema"])
         if answer.schema is not None and answer.schema.shown is not answer.schema.source:
-            request["response_format"] = {**wanted, "json_schema": {**described, "schema": answer.document}}
+            request["response_format"] = {
+                **wanted,
+                "json_schema": {**described, "schema": answer.document},
+            }
         return contract.replace(answer=answer), request
     if wanted["type"] == "json_object" and contract.answer.is_text:
         return contract.replace(answer=Answer.of({"type": "object"}, extra="schema")), request
@@ -428,5 +529,7 @@ def _shaped_by_format(contract: Contract, request: JSONObject) -> tuple[Contract
 
 def _answer(contract: Contract, kind: object) -> Answer:
     if type(contract.answer) is not Answer:
-        raise ContractError("response_format has a schema, but the contract's answer judges by its own; leave it out")
+        raise ContractError(
+            "response_format has a schema, but the contract's answer judges by its own; leave it out"
+        )
     return Answer.of(kind, extra=contract.extra or "forbid", formats=contract.formats or "assert")

@@ -23,12 +23,21 @@ from strictreply.values._limits import JSONObject
 from strictreply.wires._opening import peek
 
 _NOT_GIVEN = frozenset({"NotGiven", "Omit"})
-_MEMBERS: Mapping[str, type] = {"name": str, "description": str, "parameters": Mapping, "strict": bool}
+_MEMBERS: Mapping[str, type] = {
+    "name": str,
+    "description": str,
+    "parameters": Mapping,
+    "strict": bool,
+}
 _WITHIN = {name: name for name in _MEMBERS}
-_BESIDE = {"type": "type", "function": "function"} | {name: f"{name} inside function" for name in _MEMBERS}
+_BESIDE = {"type": "type", "function": "function"} | {
+    name: f"{name} inside function" for name in _MEMBERS
+}
 """What a misspelt member may have meant, by where it stands, and how to say so."""
 # The words of other APIs for the parameters: passed on as a vendor's member, they would leave a tool without any.
-_OTHER_WORDS = frozenset({"args", "arguments", "input_schema", "inputSchema", "json_schema", "params", "schema"})
+_OTHER_WORDS = frozenset(
+    {"args", "arguments", "input_schema", "inputSchema", "json_schema", "params", "schema"}
+)
 _NEAR = 0.81  # the similarity of a misspelling; ``x-name`` is just below it
 
 
@@ -56,7 +65,9 @@ class Definitions(list[JSONObject]):
 
 def given(members: Mapping[str, Any]) -> JSONObject:
     """Return members without those that the SDK's own words say are not given."""
-    return {name: value for name, value in members.items() if type(value).__name__ not in _NOT_GIVEN}
+    return {
+        name: value for name, value in members.items() if type(value).__name__ not in _NOT_GIVEN
+    }
 
 
 def read_definition(definition: Mapping[str, Any]) -> Definition:
@@ -73,22 +84,40 @@ def read_definition(definition: Mapping[str, Any]) -> Definition:
     for key, kind in _MEMBERS.items():
         value = body.get(key)
         if not isinstance(value, kind) and (value is not None or key == "name"):
-            raise ContractError(f"the {key} of a tool must be a {kind.__name__}", path=pointer(at, key))
+            raise ContractError(
+                f"the {key} of a tool must be a {kind.__name__}", path=pointer(at, key)
+            )
     within |= {"description": None} if body.get("description", "") is None else {}
-    parameters = {"type": "object", "properties": {}} if body.get("parameters") is None else body["parameters"]
+    parameters = (
+        {"type": "object", "properties": {}}
+        if body.get("parameters") is None
+        else body["parameters"]
+    )
     vendor = VendorMembers(_copied(outer, ""), _copied(within, at))
-    return Definition(body["name"], body.get("description") or "", parameters, body.get("strict"), vendor)
+    return Definition(
+        body["name"], body.get("description") or "", parameters, body.get("strict"), vendor
+    )
 
 
 def _schemas_in(members: Mapping[str, Any]) -> set[str]:
     """Return the names of members that look like the schema of an object: the parameters, under another name."""
-    objects = {key: cast("Mapping[str, Any]", value) for key, value in members.items() if isinstance(value, Mapping)}
-    return {key for key, value in objects.items() if "properties" in {key, *value} or value.get("type") == "object"}
+    objects = {
+        key: cast("Mapping[str, Any]", value)
+        for key, value in members.items()
+        if isinstance(value, Mapping)
+    }
+    return {
+        key
+        for key, value in objects.items()
+        if "properties" in {key, *value} or value.get("type") == "object"
+    }
 
 
 def read_custom(definition: Mapping[str, Any]) -> tuple[JSONObject, JSONObject]:
     """Read a tool that takes free text, nested or flat, and a schema of its grammar where that is a linear pattern."""
-    inner = definition.get("custom", {name: value for name, value in definition.items() if name != "type"})
+    inner = definition.get(
+        "custom", {name: value for name, value in definition.items() if name != "type"}
+    )
     if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
         raise ContractError("a custom tool must have a name", path="/custom")
     custom = _copied(inner, "/custom")
@@ -116,10 +145,14 @@ def _parted(definition: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[s
     return members, given(function), "/function"
 
 
-def _refuse_misspelt(keys: Iterable[object], at: str, known: Mapping[str, str], foreign: frozenset[str]) -> None:
+def _refuse_misspelt(
+    keys: Iterable[object], at: str, known: Mapping[str, str], foreign: frozenset[str]
+) -> None:
     """Refuse unknown members that mean a known one: with ``paramaters`` a tool would be without its parameters."""
     for key in (key for key in keys if isinstance(key, str) and not key.startswith("x-")):
-        for near in ["parameters"] if key in foreign else get_close_matches(key.lower(), known, 1, _NEAR):
+        for near in (
+            ["parameters"] if key in foreign else get_close_matches(key.lower(), known, 1, _NEAR)
+        ):
             words = f"a tool definition has no such member; did you mean {known[near]}?"
             raise ContractError(words, path=pointer(at, key))
 
@@ -160,7 +193,9 @@ def read_signature(function: Callable[..., object]) -> Signature:
         raise ContractError(f"the tool {name} yields; let it return a list")
     documented = _documented(function)
     try:
-        hints = get_type_hints(documented, localns=_enclosing_locals(documented), include_extras=True)
+        hints = get_type_hints(
+            documented, localns=_enclosing_locals(documented), include_extras=True
+        )
     except UNREADABLE as error:
         words = f"cannot be read ({first_line(error)}); use types that its module defines"
         raise ContractError(f"the annotations of {name}() {words}") from error
@@ -212,20 +247,32 @@ def _parameters(function: Callable[..., object], name: str) -> list[inspect.Para
     try:
         listed = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
-        raise ContractError(f"{name} has no readable signature; declare it with Tool.from_json_schema") from error
-    settled: Mapping[str, object] = function.keywords if isinstance(function, functools.partial) else {}
+        raise ContractError(
+            f"{name} has no readable signature; declare it with Tool.from_json_schema"
+        ) from error
+    settled: Mapping[str, object] = (
+        function.keywords if isinstance(function, functools.partial) else {}
+    )
     parameters = [parameter for parameter in listed if parameter.name not in settled]
     for parameter in parameters:
         if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
-            raise ContractError(f"{name}() takes {parameter}, which a schema cannot describe; name each parameter")
+            raise ContractError(
+                f"{name}() takes {parameter}, which a schema cannot describe; name each parameter"
+            )
     return parameters
 
 
-def _field(parameter: inspect.Parameter, hints: Mapping[str, Any], name: str, description: str | None) -> Any:
+def _field(
+    parameter: inspect.Parameter, hints: Mapping[str, Any], name: str, description: str | None
+) -> Any:
     """Make the (annotation, default) pair that pydantic's create_model takes."""
     named, place = parameter.name, f"parameter {parameter.name!r} of {name}()"
-    if named.startswith("_") or (named.startswith("model_") and hasattr(BaseModel, named)):  # its value would be lost
-        hint = f"rename it, and keep the name for the model with Annotated[…, Field(alias={named!r})]"
+    if named.startswith("_") or (
+        named.startswith("model_") and hasattr(BaseModel, named)
+    ):  # its value would be lost
+        hint = (
+            f"rename it, and keep the name for the model with Annotated[…, Field(alias={named!r})]"
+        )
         raise ContractError(f"{place} has a name that pydantic reserves; {hint}")
     if named not in hints:
         of_method = "declare a method through its object: Tool.from_function(object.method)"
@@ -234,7 +281,9 @@ def _field(parameter: inspect.Parameter, hints: Mapping[str, Any], name: str, de
     default = ... if parameter.default is parameter.empty else parameter.default
     annotation = hints[named]
     if description:  # before all other metadata, so that the annotation's own comes later and wins
-        inner, *metadata = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+        inner, *metadata = (
+            get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+        )
         annotation = Annotated[(inner, Field(description=description), *metadata)]
     return annotation, default
 
@@ -242,7 +291,10 @@ def _field(parameter: inspect.Parameter, hints: Mapping[str, Any], name: str, de
 def _model(name: str, function: Callable[..., object], fields: dict[str, Any]) -> type[BaseModel]:
     # not extra="allow": dataclasses and TypedDicts inside would take it over and stand open
     config = ConfigDict(frozen=True, protected_namespaces=(), json_schema_extra=_without_title)
-    title = "".join(part[:1].upper() + part[1:] for part in name.split("_") if part.isidentifier()) or "Function"
+    title = (
+        "".join(part[:1].upper() + part[1:] for part in name.split("_") if part.isidentifier())
+        or "Function"
+    )
     try:
         with warnings.catch_warnings():
             # a parameter may well be called "copy" or "schema": read through vars(), it shadows nothing we use
@@ -250,7 +302,9 @@ def _model(name: str, function: Callable[..., object], fields: dict[str, Any]) -
             module = _documented(function).__module__
             return create_model(f"{title}Args", __config__=config, __module__=module, **fields)
     except UNREADABLE as error:
-        raise ContractError(f"the parameters of {name}() cannot be read from JSON: {first_line(error)}") from error
+        raise ContractError(
+            f"the parameters of {name}() cannot be read from JSON: {first_line(error)}"
+        ) from error
 
 
 def _without_title(schema: JSONObject) -> None:

@@ -31,7 +31,9 @@ def drive(flow: Generator[Effect, Event, Result], perform: Callable[[Effect], Ev
         flow.close()
 
 
-async def adrive(flow: Generator[Effect, Event, Result], perform: Callable[[Effect], Awaitable[Event]]) -> Result:
+async def adrive(
+    flow: Generator[Effect, Event, Result], perform: Callable[[Effect], Awaitable[Event]]
+) -> Result:
     """Run ``flow`` like :func:`drive`, awaiting each effect."""
     try:
         step = advanced(flow)

@@ -8,7 +8,13 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from strictreply.contract._answer import Answer
-from strictreply.contract._channels import judge_args, judge_content, judge_input, judge_name, judge_text
+from strictreply.contract._channels import (
+    judge_args,
+    judge_content,
+    judge_input,
+    judge_name,
+    judge_text,
+)
 from strictreply.contract._spelled_calls import is_call, may_become_call
 from strictreply.reading._decoding import decode, extract
 from strictreply.values._issues import Code, Issue, pointer, quote
@@ -35,7 +41,9 @@ def opened_for(contract: Contract, response: object, wire: Wire) -> Opened | Inv
     if contract.dialects == "strict":
         return wire.opened(response, None)
     tools = contract.by_name
-    return wire.opened(response, lambda name: name in tools and not tools[name].parameters.check({}))
+    return wire.opened(
+        response, lambda name: name in tools and not tools[name].parameters.check({})
+    )
 
 
 def judge_reply(contract: Contract, reply: object, wire: Wire | None = None) -> Verdict:
@@ -56,13 +64,17 @@ def judge_opened(contract: Contract, opened: Opened) -> Verdict:
         verdict = judge_content(contract, opened.message, Work())
     else:
         verdict = judge_message(contract, opened.message, Work())
-        verdict = without_promised_call(contract, opened.message, verdict) if opened.promised else verdict
+        verdict = (
+            without_promised_call(contract, opened.message, verdict) if opened.promised else verdict
+        )
     verdict = _with_server_calls(opened, verdict) if opened.server_calls else verdict
     if opened.medium and isinstance(verdict, Invalid) and _may_be_another_medium(contract, verdict):
         verdict = Valid(DirectAnswer(""), (f"unjudged_{opened.medium}",))
     steps = opened.leniency
     if contract.unchecked and isinstance(verdict, Valid):
-        called = dict.fromkeys(call.tool for call in verdict.reply.calls if call.tool in contract.unchecked)
+        called = dict.fromkeys(
+            call.tool for call in verdict.reply.calls if call.tool in contract.unchecked
+        )
         steps = (*steps, *(f"unchecked_{tool}" for tool in called))
     return replace(verdict, leniency=(*steps, *verdict.leniency)) if steps else verdict
 
@@ -92,13 +104,26 @@ def judge_message(contract: Contract, message: object, work: Work) -> Verdict:
     if calls is None or calls in ([], ()):
         return judge_answer(contract, peek(message, "content"), work)
     if not isinstance(calls, list | tuple):
-        return Invalid((Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="in an array", found=quote(calls)),))
+        return Invalid(
+            (
+                Issue.of(
+                    Code.CALL_MALFORMED, "/tool_calls", expected="in an array", found=quote(calls)
+                ),
+            )
+        )
     if len(calls) > contract.limits.calls:
         return Invalid((Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=contract.limits.calls),))
     # the calls of one message share its cap
-    if sum(utf8_size(peek(peek(call, "function"), "arguments")) for call in calls) > contract.limits.reply_bytes:
-        return Invalid((Issue.of(Code.JSON_TOO_LARGE, "/tool_calls", limit=contract.limits.reply_bytes),))
-    large = _too_large(contract, peek(message, "content"))  # what stands beside calls joins the conversation too
+    if (
+        sum(utf8_size(peek(peek(call, "function"), "arguments")) for call in calls)
+        > contract.limits.reply_bytes
+    ):
+        return Invalid(
+            (Issue.of(Code.JSON_TOO_LARGE, "/tool_calls", limit=contract.limits.reply_bytes),)
+        )
+    large = _too_large(
+        contract, peek(message, "content")
+    )  # what stands beside calls joins the conversation too
     return Invalid((large,)) if large is not None else _judge_calls(contract, calls, work)
 
 
@@ -109,10 +134,15 @@ def _narrowed(contract: Contract, verdict: Verdict, work: Work) -> Verdict:
     calls = contract.calls_in(verdict.reply)
     issues: list[Issue] = []
     for index, call in enumerate(calls):
-        issues += judge_name(contract, call.tool, pointer("/tool_calls", index, "function", "name"), work)
+        issues += judge_name(
+            contract, call.tool, pointer("/tool_calls", index, "function", "name"), work
+        )
     if len(calls) > 1 and not contract.parallel:
         issues.append(Issue.of(Code.TOOL_SEVERAL, "/tool_calls"))
-    if isinstance(verdict.reply, DirectAnswer) and (required := _tool_required(contract)) is not None:
+    if (
+        isinstance(verdict.reply, DirectAnswer)
+        and (required := _tool_required(contract)) is not None
+    ):
         issues.append(required)
     return Invalid(tuple(issues), verdict.leniency) if issues else verdict
 
@@ -127,8 +157,12 @@ def judge_answer(contract: Contract, content: object, work: Work) -> Verdict:
         return Invalid((required,))
     text, schema = content, contract.answer.schema
     named = schema is not None and bool(schema.names)  # its members tell an answer from a call
-    verdict = _judge_text(contract, text, work) if named or not _is_call_as_text(contract, text) else None
-    if verdict is None or (named and isinstance(verdict, Invalid) and _is_call_as_text(contract, text)):
+    verdict = (
+        _judge_text(contract, text, work) if named or not _is_call_as_text(contract, text) else None
+    )
+    if verdict is None or (
+        named and isinstance(verdict, Invalid) and _is_call_as_text(contract, text)
+    ):
         return Invalid((Issue.of(Code.CALL_AS_TEXT, "/content", found=quote(text)),))
     return verdict
 
@@ -143,12 +177,20 @@ def _judge_text(contract: Contract, text: str, work: Work) -> Verdict:
     cut, steps = extract(text, contract.extraction, contract.limits)
     value = decode(cut, contract.limits, at="/content", names=contract.names, work=work)
     answer = value if isinstance(value, Invalid) else contract.answer.judge(value, "/content", work)
-    return Invalid(answer.issues, steps) if isinstance(answer, Invalid) else Valid(DirectAnswer(answer), steps)
+    return (
+        Invalid(answer.issues, steps)
+        if isinstance(answer, Invalid)
+        else Valid(DirectAnswer(answer), steps)
+    )
 
 
 def _too_large(contract: Contract, content: object) -> Issue | None:
     limit = contract.limits.reply_bytes
-    return Issue.of(Code.REPLY_TOO_LARGE, "/content", limit=limit) if utf8_size(content) > limit else None
+    return (
+        Issue.of(Code.REPLY_TOO_LARGE, "/content", limit=limit)
+        if utf8_size(content) > limit
+        else None
+    )
 
 
 def without_promised_call(contract: Contract, message: object, verdict: Verdict) -> Verdict:
@@ -165,7 +207,11 @@ def with_fresh_ids(message: object, verdict: Verdict, taken: Container[object]) 
     issues = list(verdict.issues) if isinstance(verdict, Invalid) else []
     for index, id_ in enumerate(ids):
         if isinstance(id_, str) and id_ in taken:
-            issues.append(Issue.of(Code.CALL_ID_DUPLICATE, pointer("/tool_calls", index, "id"), found=quote(id_)))
+            issues.append(
+                Issue.of(
+                    Code.CALL_ID_DUPLICATE, pointer("/tool_calls", index, "id"), found=quote(id_)
+                )
+            )
     return Invalid(tuple(issues), verdict.leniency) if issues else verdict
 
 
@@ -173,7 +219,9 @@ def counts_anew(ids: list[str]) -> bool:
     """Return whether the server of a conversation counts its ids anew in every reply: some repeat, or were numbered."""
     known = set(ids)
     parts = (id_.rpartition(".") for id_ in known)
-    return len(known) < len(ids) or any(stem in known and number.isdecimal() for stem, _, number in parts)
+    return len(known) < len(ids) or any(
+        stem in known and number.isdecimal() for stem, _, number in parts
+    )
 
 
 def with_numbered_ids(message: JSONObject, taken: Container[str]) -> JSONObject:
@@ -183,14 +231,20 @@ def with_numbered_ids(message: JSONObject, taken: Container[str]) -> JSONObject:
     ids = [peek(call, "id") for call in numbered]
     for index, id_ in enumerate(ids):
         if isinstance(numbered[index], dict) and isinstance(id_, str) and id_ in taken:
-            free = next(free for n in count(2) if (free := f"{id_}.{n}") not in taken and free not in ids)
+            free = next(
+                free for n in count(2) if (free := f"{id_}.{n}") not in taken and free not in ids
+            )
             numbered[index] = {**numbered[index], "id": free}
     return {**message, "tool_calls": numbered} if numbered and numbered != calls else message
 
 
 def _is_call_as_text(contract: Contract, text: str) -> bool:
     """Return whether a model wrote a call as its answer; an answer that is more than a schema judges that itself."""
-    return _refuses_spelled(contract) and len(text) <= contract.limits.reply_bytes and is_call(text, contract.by_name)
+    return (
+        _refuses_spelled(contract)
+        and len(text) <= contract.limits.reply_bytes
+        and is_call(text, contract.by_name)
+    )
 
 
 def text_may_be_call(contract: Contract, beginning: str) -> bool:
@@ -199,7 +253,11 @@ def text_may_be_call(contract: Contract, beginning: str) -> bool:
 
 
 def _refuses_spelled(contract: Contract) -> bool:
-    barred = contract.calls_as_text != "answer" and contract.choice != "none" and type(contract.answer) is Answer
+    barred = (
+        contract.calls_as_text != "answer"
+        and contract.choice != "none"
+        and type(contract.answer) is Answer
+    )
     return barred and bool(contract.tools)
 
 
@@ -210,7 +268,9 @@ def _tool_required(contract: Contract) -> Issue | None:
     return Issue.of(Code.TOOL_REQUIRED, "/tool_calls", names=contract.tool_list or "final_answer")
 
 
-def _judge_calls(contract: Contract, calls: list[object] | tuple[object, ...], work: Work) -> Verdict:
+def _judge_calls(
+    contract: Contract, calls: list[object] | tuple[object, ...], work: Work
+) -> Verdict:
     """Judge every call and the set of them; all faults are collected, but after 8 faulty calls no more is read."""
     issues: list[Issue] = list(_id_issues(calls, contract.limits.id_bytes))
     if len(calls) > 1 and not contract.parallel:
@@ -246,16 +306,22 @@ def _id_issues(calls: list[object] | tuple[object, ...], cap: int) -> list[Issue
             issues.append(Issue.of(Code.CALL_ID_DUPLICATE, at, found=quote(id_)))
         else:
             seen.add(id_)
-            issues += [Issue.of(Code.CALL_ID_TOO_LONG, at, limit=cap)] if utf8_size(id_) > cap else []
+            issues += (
+                [Issue.of(Code.CALL_ID_TOO_LONG, at, limit=cap)] if utf8_size(id_) > cap else []
+            )
     return issues
 
 
-def _judge_call(contract: Contract, call: object, at: str, work: Work) -> ToolCall | DirectAnswer | Invalid:
+def _judge_call(
+    contract: Contract, call: object, at: str, work: Work
+) -> ToolCall | DirectAnswer | Invalid:
     kind = str(peek(call, "type"))
     function = peek(call, kind) if kind in {"function", "custom"} else None
     name, is_text = peek(function, "name"), kind == "custom"
     tool = contract.by_name.get(name) if isinstance(name, str) else None
-    fits = contract.takes_text or not is_text if tool is None else (tool.custom is not None) is is_text
+    fits = (
+        contract.takes_text or not is_text if tool is None else (tool.custom is not None) is is_text
+    )
     if function is None or not fits:
         return Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL_SHAPE),))
     issues = judge_name(contract, name, pointer(at, kind, "name"), work)
@@ -264,8 +330,16 @@ def _judge_call(contract: Contract, call: object, at: str, work: Work) -> ToolCa
     id_ = held if isinstance(held := peek(call, "id"), str) else None
     if kind == "custom":
         text = peek(function, "input")
-        return judge_input(contract, str(name), text, at=pointer(at, "custom", "input"), call_id=id_, work=work)
+        return judge_input(
+            contract, str(name), text, at=pointer(at, "custom", "input"), call_id=id_, work=work
+        )
     at = pointer(at, "function", "arguments")
-    names = contract.names if tool is None else tool.parameters.names  # without a tool it is the answer
+    names = (
+        contract.names if tool is None else tool.parameters.names
+    )  # without a tool it is the answer
     args = decode(peek(function, "arguments"), contract.limits, at=at, names=names, work=work)
-    return args if isinstance(args, Invalid) else judge_args(contract, str(name), args, at=at, call_id=id_, work=work)
+    return (
+        args
+        if isinstance(args, Invalid)
+        else judge_args(contract, str(name), args, at=at, call_id=id_, work=work)
+    )

@@ -51,7 +51,12 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def check_issues(
-    outcome: ValueError | Findings, args: object, *, at: str = "", names: Collection[str] = (), place: str = "args"
+    outcome: ValueError | Findings,
+    args: object,
+    *,
+    at: str = "",
+    names: Collection[str] = (),
+    place: str = "args",
 ) -> tuple[Issue, ...]:
     """Turn what a check raised or returned into issues, at most 32, that hold none of the model's words.
 
@@ -94,7 +99,14 @@ class _Complaint:
         self._letters = _Letters()
 
     def issue(self, path: str, words: str, found: str = "") -> Issue:
-        return Issue(f"{self._place}.check", Category.FORMAT_ERROR, path, self._blanked(words) or _REFUSED, "", found)
+        return Issue(
+            f"{self._place}.check",
+            Category.FORMAT_ERROR,
+            path,
+            self._blanked(words) or _REFUSED,
+            "",
+            found,
+        )
 
     def from_pydantic(self, error: ValidationError) -> Iterator[Issue]:
         if error.error_count() > _MAX_DETAILS:  # pydantic takes seconds to write so many out
@@ -105,18 +117,34 @@ class _Complaint:
             # the validator's own words where it raised, else pydantic's
             cause = detail.get("ctx", {}).get("error")
             path, value = self._locate(detail["loc"])
-            yield self.issue(path, _text_of(cause) if isinstance(cause, Exception) else detail["msg"], quote(value))
+            yield self.issue(
+                path,
+                _text_of(cause) if isinstance(cause, Exception) else detail["msg"],
+                quote(value),
+            )
 
     def from_user(self, issue: object) -> Issue:
         if not isinstance(issue, Issue):
-            raise ContractError(f"a check must return issues or None, or raise ValueError; not {type(issue).__name__}")
+            raise ContractError(
+                f"a check must return issues or None, or raise ValueError; not {type(issue).__name__}"
+            )
         tokens = pointer_tokens(issue.path)
-        known = [each if each in self._names or (each.isascii() and each.isdecimal()) else "*" for each in tokens]
+        known = [
+            each if each in self._names or (each.isascii() and each.isdecimal()) else "*"
+            for each in tokens
+        ]
         # one short line of ASCII, as :func:`strictreply.values._issues.quote` makes them
-        is_presentable = len(issue.found) <= FOUND_CHARS and issue.found.isascii() and issue.found.isprintable()
-        found, message = issue.found if is_presentable else quote(issue.found), self._blanked(issue.message) or _REFUSED
+        is_presentable = (
+            len(issue.found) <= FOUND_CHARS and issue.found.isascii() and issue.found.isprintable()
+        )
+        found, message = (
+            issue.found if is_presentable else quote(issue.found),
+            self._blanked(issue.message) or _REFUSED,
+        )
         hint = self._blanked(issue.hint)
-        return replace(issue, path=pointer(self._at, *known), message=message, hint=hint, found=found)
+        return replace(
+            issue, path=pointer(self._at, *known), message=message, hint=hint, found=found
+        )
 
     def _locate(self, loc: tuple[int | str, ...]) -> tuple[str, JSON]:
         """Follow pydantic's location where it names members; it names union branches and missing keys, too."""
@@ -125,7 +153,10 @@ class _Complaint:
             if isinstance(value, list) and isinstance(token, int) and token < len(value):
                 path, value = pointer(path, token), value[token]
             elif isinstance(value, dict) and token in value:
-                path, value = pointer(path, token if token in self._names else "*"), value[str(token)]
+                path, value = (
+                    pointer(path, token if token in self._names else "*"),
+                    value[str(token)],
+                )
         return path, value
 
     def _blanked(self, text: str) -> str:
@@ -143,28 +174,38 @@ class _Complaint:
         letters = unit.translate(self._letters)
         if len(letters) < _MIN_WORD:
             return False
-        size = _MIN_GLUED if letters.isascii() else _MIN_WORD  # scripts without spaces glue short words
+        size = (
+            _MIN_GLUED if letters.isascii() else _MIN_WORD
+        )  # scripts without spaces glue short words
         windows = (letters[start : start + size] for start in range(len(letters) - size + 1))
         return self._wrote(letters) or any(map(self._wrote, windows))
 
     def _wrote(self, letters: str) -> bool:
         # each is searched once; when the work is at its bound, yes is the safe answer
         if letters not in self._known:
-            self._known[letters] = len(self._known) * len(self._written) > _MAX_SEARCHED or letters in self._written
+            self._known[letters] = (
+                len(self._known) * len(self._written) > _MAX_SEARCHED or letters in self._written
+            )
         return self._known[letters]
 
     @cached_property
     def _written(self) -> str:
         """The letters and digits of all that the model wrote, raw and escaped as JSON and Python do."""
-        raw = _BETWEEN.join(str(leaf) for leaf in _leaves(self._value) if not isinstance(leaf, bool | None))
-        spellings = {spelled.strip("\"'") for spelled in (raw, json.dumps(raw), repr(raw), ascii(raw))}
+        raw = _BETWEEN.join(
+            str(leaf) for leaf in _leaves(self._value) if not isinstance(leaf, bool | None)
+        )
+        spellings = {
+            spelled.strip("\"'") for spelled in (raw, json.dumps(raw), repr(raw), ascii(raw))
+        }
         # one by one: str.translate is thirty times faster on pure ASCII
         return _BETWEEN.join(text.translate(self._letters) for text in spellings)
 
     @cached_property
     def _exempt(self) -> frozenset[str]:
         names = {word for name in self._names for word in _WORD.findall(name.casefold())}
-        return _FUNCTION_WORDS | names | {f"{word}s" for word in names}  # "prices" is the schema's where "price" is
+        return (
+            _FUNCTION_WORDS | names | {f"{word}s" for word in names}
+        )  # "prices" is the schema's where "price" is
 
 
 class _Letters(dict[int, str | None]):
@@ -209,16 +250,28 @@ def _parts(value: object) -> list[object] | None:
         case Collection():
             return [*value]
         case _:
-            return [getattr(value, member.name) for member in (fields(value) if is_dataclass(value) else ())] or None
+            return [
+                getattr(value, member.name)
+                for member in (fields(value) if is_dataclass(value) else ())
+            ] or None
 
 
 T = TypeVar("T")
 Adapter: TypeAlias = TypeAdapter[Any]
 KEPT_CHARS = 1_000_000  # of JSON texts whose results are kept: some thousand tools, about 50 MB of compiled schemas
-KEPT_REQUESTS = 4  # as large as the current one, kept in any case, so that no number of tools is too large
+KEPT_REQUESTS = (
+    4  # as large as the current one, kept in any case, so that no number of tools is too large
+)
 _ATTRIBUTE = "__strictreply_compiled__"
 # The attributes of a class or function that a declaration reads, and a program may replace while it runs.
-_READ = ("__name__", "__doc__", "__defaults__", "__kwdefaults__", "__code__", "__pydantic_core_schema__")
+_READ = (
+    "__name__",
+    "__doc__",
+    "__defaults__",
+    "__kwdefaults__",
+    "__code__",
+    "__pydantic_core_schema__",
+)
 
 
 class _Kept:
@@ -263,7 +316,9 @@ class ByText(Generic[T]):
         self._made: OrderedDict[tuple[str, tuple[object, ...]], T] = OrderedDict()
         self._chars = 0
 
-    def get(self, value: object, how: tuple[object, ...], make: Callable[[Any], T]) -> tuple[T, int]:
+    def get(
+        self, value: object, how: tuple[object, ...], make: Callable[[Any], T]
+    ) -> tuple[T, int]:
         """Return what ``make`` makes of JSON, kept by its text, and the length of that; 0 for what is no plain JSON."""
         try:
             text = json.dumps(value)
@@ -289,8 +344,18 @@ class ByText(Generic[T]):
 
 
 # pydantic and ``typing`` raise these for a type that describes no JSON.
-UNREADABLE = (PydanticUserError, AttributeError, NameError, RuntimeError, SyntaxError, TypeError, ValueError)
-_KEYS: dict[str, JSONObject] = {  # how keys that are no text are spelled in JSON: each one way, as RFC 8259 does values
+UNREADABLE = (
+    PydanticUserError,
+    AttributeError,
+    NameError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+_KEYS: dict[
+    str, JSONObject
+] = {  # how keys that are no text are spelled in JSON: each one way, as RFC 8259 does values
     "bool": {"enum": ["true", "false"]},
     "int": {"pattern": "^(?:0|-?[1-9][0-9]*)$"},
     "float": {"pattern": r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$"},
@@ -302,7 +367,9 @@ def adapter_of(kind: Any, name: str) -> Adapter:
     try:
         return TypeAdapter(kind)
     except UNREADABLE as error:
-        raise ContractError(f"{name!r} has a type that pydantic cannot read: {first_line(error)}") from error
+        raise ContractError(
+            f"{name!r} has a type that pydantic cannot read: {first_line(error)}"
+        ) from error
 
 
 def document_of(adapter: Adapter, name: str) -> JSONObject:
@@ -316,10 +383,18 @@ def document_of(adapter: Adapter, name: str) -> JSONObject:
 
 
 def instance_of(
-    adapter: Adapter, value: JSON, *, at: str, names: Collection[str], place: str = "args", work: Work | None = None
+    adapter: Adapter,
+    value: JSON,
+    *,
+    at: str,
+    names: Collection[str],
+    place: str = "args",
+    work: Work | None = None,
 ) -> Any | Invalid:
     """Return the typed value of JSON that fits the type's schema, or what its validators or the type itself refuse."""
-    text = to_json(value)  # not Python objects: so a strict model takes a date from its text, and base64 is decoded
+    text = to_json(
+        value
+    )  # not Python objects: so a strict model takes a date from its text, and base64 is decoded
     try:
         made = adapter.validate_json(text)
     except ValidationError as error:
@@ -336,7 +411,10 @@ def first_line(error: Exception) -> str:
 class _ModelSchema(GenerateJsonSchema):
     """pydantic's JSON Schema without what a model need not read, and without what no value could fit."""
 
-    ignored_warning_kinds: set[JsonSchemaWarningKind] = {"non-serializable-default", "skipped-choice"}  # noqa: RUF012
+    ignored_warning_kinds: set[JsonSchemaWarningKind] = {
+        "non-serializable-default",
+        "skipped-choice",
+    }  # noqa: RUF012
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic's hook
         """Leave out titles made from member names: tokens that say nothing."""

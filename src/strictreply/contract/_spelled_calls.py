@@ -9,7 +9,9 @@ from typing import Any
 
 _NAME = r"""["']?(?:functions\.|default_api\.)?(?P<name>[\w./-]{1,128}?)["']?"""
 _SPACE = r"(?:[a-z]{1,20}:|\uff5cDSML\uff5c)?"  # a namespace
-_TURN = r"(?:assistant<\|channel\|>)?(?:\w{1,20}\s+)?"  # of Harmony; servers strip some of its tokens
+_TURN = (
+    r"(?:assistant<\|channel\|>)?(?:\w{1,20}\s+)?"  # of Harmony; servers strip some of its tokens
+)
 _JSON_TYPE = r"(?:<\|constrain\|>)?(?:json)?\s*(?:<\|message\|>)?"
 _LAST = r"(?=\s*(?:```\s*)?\Z)"
 _SOME = r".{0,20000}?"  # bounded, because each bracket in it is looked behind
@@ -53,7 +55,16 @@ HEADS = (  # what names a call before the JSON object of its arguments
     rf"{_NAME}(?::[0-9]+)?\s*(?=\{{)",  # Mistral Small (Rapid-MLX#1071); ChatGLM: the name on a line of its own
 )
 NAMES = ("name", "tool", "tool_name", "function", "function_name", "recipient_name", "action")
-ARGUMENTS = ("arguments", "parameters", "args", "params", "input", "tool_input", "tool_args", "action_input")
+ARGUMENTS = (
+    "arguments",
+    "parameters",
+    "args",
+    "params",
+    "input",
+    "tool_input",
+    "tool_args",
+    "action_input",
+)
 """The members of a call in JSON: OpenAI's, Llama's (jundot/omlx#1153), LangChain's, those of our text channel."""
 # The members that hold calls: the API's own, spelled as text (groq/groq-typescript#103), and Gemini's.
 WRAPPERS = (
@@ -64,12 +75,18 @@ WRAPPERS = (
 BESIDE = frozenset({"id", "type", "index", "call_id", "tool_call_id", "role", "content"}).union(
     ("thought", "thoughts", "reasoning")
 )
-_SCHEMA_WORDS = frozenset({"type", "required", "additionalProperties", "description", "title", "$schema", "$defs"})
+_SCHEMA_WORDS = frozenset(
+    {"type", "required", "additionalProperties", "description", "title", "$schema", "$defs"}
+)
 _MAX_WRAPPERS, _MAX_CALLS = 4, 128
 _FLAGS = re.DOTALL | re.IGNORECASE
-_FENCE = r"(?:```|~~~)[a-z_]{0,20}[ \t]*(?=\r?\n)|```(?:json)?(?=\s*[\[{])|(?:```|~~~)(?=\s*\Z|\s*<)"
+_FENCE = (
+    r"(?:```|~~~)[a-z_]{0,20}[ \t]*(?=\r?\n)|```(?:json)?(?=\s*[\[{])|(?:```|~~~)(?=\s*\Z|\s*<)"
+)
 _SURPLUS = r"[}\]]++(?=\s*(?:```\s*)?\Z)"  # a bracket too many at the end
-_BETWEEN = re.compile(rf"(?:[\s\ufeff]++|{_SURPLUS}|[;,](?=\s*[\[{{<])|{_FENCE}|{'|'.join(MARKERS)})*+", _FLAGS)
+_BETWEEN = re.compile(
+    rf"(?:[\s\ufeff]++|{_SURPLUS}|[;,](?=\s*[\[{{<])|{_FENCE}|{'|'.join(MARKERS)})*+", _FLAGS
+)
 _MARKER = re.compile("|".join(MARKERS), _FLAGS)
 _CALLS = tuple(re.compile(row, _FLAGS) for row in CALLS)
 _HEADS = tuple(re.compile(row, _FLAGS) for row in HEADS)
@@ -87,14 +104,17 @@ _BROKEN = re.compile(
     _FLAGS,
 )  # JSON that is cut, or not JSON, as of Python's dictionaries (huggingface/smolagents#962)
 _CLOSING = re.compile(
-    r"</[\w:-]*(?:tool|function)[\w-]*>|\[/TOOL_CALLS?\]|<tool_call\|>|<[^<>]{0,40}end[|\uff5c]>|\Z", _FLAGS
+    r"</[\w:-]*(?:tool|function)[\w-]*>|\[/TOOL_CALLS?\]|<tool_call\|>|<[^<>]{0,40}end[|\uff5c]>|\Z",
+    _FLAGS,
 )
 _JSON = json.JSONDecoder(strict=False)  # models write raw line breaks into long arguments
 
 
 def is_call(text: str, tools: Container[str]) -> bool:
     """Return whether a text is, but for thoughts, fences and markers, only calls, one at least of ``tools``; linear."""
-    thought = _THOUGHT.match(text) if _THOUGHT_ENDS.search(text) else None  # which keeps what it may go back to
+    thought = (
+        _THOUGHT.match(text) if _THOUGHT_ENDS.search(text) else None
+    )  # which keeps what it may go back to
     at, known = _beyond(text, thought.end() if thought else 0), False
     for _ in range(_MAX_CALLS):  # what begins with so many calls is no answer, whatever follows
         if at >= len(text):
@@ -116,14 +136,22 @@ def _call_at(text: str, at: int, tools: Container[str]) -> tuple[int, list[str]]
     if text[at] in "{[":
         if (call := _json_call(text, at, tools)) is not None:
             return call
-        if _MARKER.search(text, 0, at):  # JSON between markers that is cut or malformed names a tool all the same
+        if _MARKER.search(
+            text, 0, at
+        ):  # JSON between markers that is cut or malformed names a tool all the same
             end = _closing(text, at)
-            if known := [found["name"] for found in _NAMED.finditer(text, at, end) if found["name"] in tools]:
+            if known := [
+                found["name"] for found in _NAMED.finditer(text, at, end) if found["name"] in tools
+            ]:
                 return end, known[:1]
     for row in (*_CALLS, *_HEADS):
         found = row.match(text, at)
         if found and found["name"] in tools:
-            ends = found.end() if row in _CALLS else _end_of_arguments(text, _beyond(text, found.end()))
+            ends = (
+                found.end()
+                if row in _CALLS
+                else _end_of_arguments(text, _beyond(text, found.end()))
+            )
             return None if ends is None else (ends, [found["name"]])
     return None
 
@@ -170,7 +198,11 @@ def _named_call(value: dict[str, Any]) -> list[str] | None:
     """Return the tool that an object calls: it has a name and arguments, which are no schema of a definition."""
     name_key = next((key for key in NAMES if isinstance(value.get(key), str)), None)
     args_key = next((key for key in ARGUMENTS if key in value), None)
-    if name_key is None or args_key is None or not BESIDE.issuperset(value.keys() - {name_key, args_key}):
+    if (
+        name_key is None
+        or args_key is None
+        or not BESIDE.issuperset(value.keys() - {name_key, args_key})
+    ):
         return None
     match value[args_key]:
         case {"properties": _}:  # the parameters of a definition
@@ -184,7 +216,8 @@ def _named_call(value: dict[str, Any]) -> list[str] | None:
 
 
 _OPENED = re.compile(
-    r"(?:[\s\ufeff;,}\]]|(?:```|~~~)[a-z_]{0,20}[ \t]*\r?\n|```(?:json)?(?=\s*[\[{<]))*", re.IGNORECASE
+    r"(?:[\s\ufeff;,}\]]|(?:```|~~~)[a-z_]{0,20}[ \t]*\r?\n|```(?:json)?(?=\s*[\[{<]))*",
+    re.IGNORECASE,
 )
 _OPENS = re.compile(
     r"(?:`{1,3}|~{1,3})[a-z_]{0,20}[ \t]*\r?\Z"  # half a fence
@@ -194,7 +227,9 @@ _OPENS = re.compile(
     re.IGNORECASE,
 )
 _TAG = re.compile(r"</?(\w+)(\Z)?")
-_WORD = re.compile(r"""\[?\s*["']?((?:functions\.|default_api\.)?[\w./-]{0,128})["']?""", re.IGNORECASE)
+_WORD = re.compile(
+    r"""\[?\s*["']?((?:functions\.|default_api\.)?[\w./-]{0,128})["']?""", re.IGNORECASE
+)
 _AFTER_NAME = re.compile(r"(?:\.call)?(?:[(<\[]|:?[0-9]*\s*(?:\Z|[{<]))", re.IGNORECASE)
 _TO = re.compile(r"(?:assistant\S*)?\w{1,20}(?:\s+(?:to=|to?\Z|\Z)|\Z)|to=", re.IGNORECASE)
 _HALVES = (
@@ -210,13 +245,18 @@ def may_become_call(text: str, tools: Collection[str]) -> bool:
     if not rest or _OPENS.match(rest):
         return True
     if tag := _TAG.match(rest):
-        return tag[2] is not None or tag[1].lower().startswith(("think", "tool", "function", "invoke", "toolcall"))
+        return tag[2] is not None or tag[1].lower().startswith(
+            ("think", "tool", "function", "invoke", "toolcall")
+        )
     if _TO.match(rest) or any(half.startswith(rest.lower()) for half in _HALVES):
         return True
     found = _WORD.match(rest)
     if found is None:
         return False
-    word, after = found[1].removeprefix("functions.").removeprefix("default_api."), rest[found.end() :]
+    word, after = (
+        found[1].removeprefix("functions.").removeprefix("default_api."),
+        rest[found.end() :],
+    )
     if not after:
         return any(name.startswith(word) or word.startswith(name) for name in tools)
     return word.removesuffix(".call") in tools and _AFTER_NAME.match(after) is not None

@@ -13,8 +13,21 @@ from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 from typing_extensions import ParamSpec, TypeVar
 
-from strictreply.contract._definitions import Signature, VendorMembers, read_custom, read_definition, read_signature
-from strictreply.contract._models import ByText, Findings, adapter_of, document_of, instance_of, kept_on
+from strictreply.contract._definitions import (
+    Signature,
+    VendorMembers,
+    read_custom,
+    read_definition,
+    read_signature,
+)
+from strictreply.contract._models import (
+    ByText,
+    Findings,
+    adapter_of,
+    document_of,
+    instance_of,
+    kept_on,
+)
 from strictreply.schema import Schema
 from strictreply.schema._closing import as_member, modern
 from strictreply.schema._documents import Document, read_document
@@ -58,7 +71,9 @@ class SchemaKeywords(Execution, total=False):
 
 
 P = ParamSpec("P", default=...)  # the parameters of a tool's function
-R_co = TypeVar("R_co", covariant=True, default=Any)  # what it returns; of an async one, an awaitable of it
+R_co = TypeVar(
+    "R_co", covariant=True, default=Any
+)  # what it returns; of an async one, an awaitable of it
 Q = ParamSpec("Q")
 R = TypeVar("R")
 M = TypeVar("M")
@@ -102,20 +117,34 @@ class Tool(Generic[P, R_co]):
     def __post_init__(self) -> None:
         """Refuse what no server or loop could keep to, and write the definition."""
         if not _NAME.fullmatch(self.name):
-            raise ContractError(f"the tool name {quote(self.name)} must be 1 to 128 letters, digits and _ - . : /")
+            raise ContractError(
+                f"the tool name {quote(self.name)} must be 1 to 128 letters, digits and _ - . : /"
+            )
         if self.timeout is not None and not is_duration(self.timeout):
-            raise ContractError(f"the timeout of tool {self.name!r} must be a number of seconds above 0, or None")
+            raise ContractError(
+                f"the timeout of tool {self.name!r} must be a number of seconds above 0, or None"
+            )
         if self.needs_approval and self.function is None:
-            raise ContractError(f"the tool {self.name!r} has needs_approval but no function; pass function=…")
+            raise ContractError(
+                f"the tool {self.name!r} has needs_approval but no function; pass function=…"
+            )
         words: JSONObject = {"description": self.description} if self.description else {}
         strict = {} if self.strict is None else {"strict": self.strict}
-        function = {"name": self.name, **words, "parameters": self.parameters.shown, **strict, **self.vendor.within}
+        function = {
+            "name": self.name,
+            **words,
+            "parameters": self.parameters.shown,
+            **strict,
+            **self.vendor.within,
+        }
         whole = {"type": "function", "function": function} | self.vendor.beside
         whole = whole if self.custom is None else {"type": "custom", "custom": self.custom}
         object.__setattr__(self, "definition", whole)
 
     @classmethod
-    def of(cls, declaration: object, *, extra: Extra | None = None, formats: Formats | None = None) -> Tool[..., Any]:
+    def of(
+        cls, declaration: object, *, extra: Extra | None = None, formats: Formats | None = None
+    ) -> Tool[..., Any]:
         """Take whatever a user may declare a tool by; definitions are compiled once, however often they are given.
 
         That is a Tool, a function, a pydantic model (or dataclass, or TypedDict), an OpenAI tool definition, or an
@@ -126,7 +155,11 @@ class Tool(Generic[P, R_co]):
 
     @classmethod
     def all_of(
-        cls, declarations: Iterable[object], *, extra: Extra | None = None, formats: Formats | None = None
+        cls,
+        declarations: Iterable[object],
+        *,
+        extra: Extra | None = None,
+        formats: Formats | None = None,
     ) -> list[Tool[..., Any]]:
         """Take the tools of one contract or request, each as :meth:`of` does."""
         declared = [_declared(declaration, extra, formats) for declaration in declarations]
@@ -134,7 +167,9 @@ class Tool(Generic[P, R_co]):
         return [tool for tool, _ in declared]
 
     @classmethod
-    def from_function(cls, function: Callable[Q, R], **keywords: Unpack[ToolKeywords]) -> Tool[Q, R]:
+    def from_function(
+        cls, function: Callable[Q, R], **keywords: Unpack[ToolKeywords]
+    ) -> Tool[Q, R]:
         """Declare a function, sync or async: schema from the signature, words from the docstring.
 
         ``name`` defaults to the function's, ``description`` to the docstring without its sections. Arguments come as an
@@ -143,8 +178,14 @@ class Tool(Generic[P, R_co]):
         ContractError when a parameter cannot be told to a model.
         """
         signature, parts = read_signature(function), {"function": function}
-        adapter, name, words = adapter_of(signature.model, signature.name), signature.name, signature.description
-        return cast("Tool[Q, R]", cls._typed(adapter, name, words, keywords, signature=signature, **parts))
+        adapter, name, words = (
+            adapter_of(signature.model, signature.name),
+            signature.name,
+            signature.description,
+        )
+        return cast(
+            "Tool[Q, R]", cls._typed(adapter, name, words, keywords, signature=signature, **parts)
+        )
 
     @overload
     @classmethod
@@ -154,11 +195,19 @@ class Tool(Generic[P, R_co]):
     @overload
     @classmethod
     def from_model(
-        cls, model: Any, *, function: Callable[[Any], Any] | None = None, **keywords: Unpack[ToolKeywords]
+        cls,
+        model: Any,
+        *,
+        function: Callable[[Any], Any] | None = None,
+        **keywords: Unpack[ToolKeywords],
     ) -> Tool[..., Any]: ...
     @classmethod
     def from_model(
-        cls, model: Any, *, function: Callable[[Any], Any] | None = None, **keywords: Unpack[ToolKeywords]
+        cls,
+        model: Any,
+        *,
+        function: Callable[[Any], Any] | None = None,
+        **keywords: Unpack[ToolKeywords],
     ) -> Tool[..., Any]:
         """Declare a pydantic model, dataclass or TypedDict: arguments come as its instance.
 
@@ -167,7 +216,10 @@ class Tool(Generic[P, R_co]):
         ContractError when the type has no JSON Schema, or none of an object.
         """
         title = getattr(model, "__name__", str(model))
-        return cast("Tool[..., Any]", cls._typed(adapter_of(model, title), title, None, keywords, function=function))
+        return cast(
+            "Tool[..., Any]",
+            cls._typed(adapter_of(model, title), title, None, keywords, function=function),
+        )
 
     @classmethod
     def from_json_schema(
@@ -192,14 +244,20 @@ class Tool(Generic[P, R_co]):
         ContractWarning of each part that nothing can fit.
         """
         document: Document = modern(read_document(schema))
-        wrapped = wrap_root and not (isinstance(document, dict) and document.get("type") == "object")
+        wrapped = wrap_root and not (
+            isinstance(document, dict) and document.get("type") == "object"
+        )
         document = as_member(document, VALUE) if wrapped else document
         how: dict[str, Any] = {"extra": extra, "formats": formats}
         parameters = _compile(name, document, **how)
-        return Tool(name, description, parameters, check, function, wrapped=wrapped, **how, **execution)
+        return Tool(
+            name, description, parameters, check, function, wrapped=wrapped, **how, **execution
+        )
 
     @classmethod
-    def from_openai(cls, definition: Mapping[str, Any], **keywords: Unpack[SchemaKeywords]) -> Tool[..., Any]:
+    def from_openai(
+        cls, definition: Mapping[str, Any], **keywords: Unpack[SchemaKeywords]
+    ) -> Tool[..., Any]:
         """Declare an OpenAI tool definition, ``{"type": "function", "function": {…}}`` or what stands inside it.
 
         Missing ``parameters`` mean none; ``strict`` and vendors' members (``cache_control``) stay in the definition. A
@@ -221,12 +279,19 @@ class Tool(Generic[P, R_co]):
         Titles, annotations and output schemas are no matter of a call and are left aside. Raises ContractError when the
         name or the schema is missing or of the wrong type.
         """
-        name, description, schema = (peek(entry, key) for key in ("name", "description", "inputSchema"))
+        name, description, schema = (
+            peek(entry, key) for key in ("name", "description", "inputSchema")
+        )
         if not isinstance(name, str):
             raise ContractError("an MCP tool must have a name, a string", path="/name")
         if not isinstance(schema, Mapping):
-            raise ContractError("an MCP tool must have an inputSchema, an object", path="/inputSchema")
-        words, document = description if isinstance(description, str) else "", cast("Mapping[str, Any]", schema)
+            raise ContractError(
+                "an MCP tool must have an inputSchema, an object", path="/inputSchema"
+            )
+        words, document = (
+            description if isinstance(description, str) else "",
+            cast("Mapping[str, Any]", schema),
+        )
         return cls.from_json_schema(name, document, words, **keywords)
 
     @property
@@ -292,7 +357,9 @@ class Tool(Generic[P, R_co]):
         return result
 
     @overload
-    async def arun(self: Tool[P, Awaitable[R]], call: ToolCall | Any, *, call_id: str | None = None) -> R: ...
+    async def arun(
+        self: Tool[P, Awaitable[R]], call: ToolCall | Any, *, call_id: str | None = None
+    ) -> R: ...
     @overload
     async def arun(self, call: ToolCall | Any, *, call_id: str | None = None) -> R_co: ...
     async def arun(self, call: ToolCall | Any, *, call_id: str | None = None) -> Any:
@@ -304,24 +371,40 @@ class Tool(Generic[P, R_co]):
             return await result
         except Exception as error:
             call_id = call.id if isinstance(call, ToolCall) else call_id
-            raise ToolExecutionError(self.name, call_id=call_id, kind=type(error).__name__) from error
+            raise ToolExecutionError(
+                self.name, call_id=call_id, kind=type(error).__name__
+            ) from error
 
     @classmethod
     def _typed(
-        cls, adapter: TypeAdapter[Any], name: str, words: str | None, keywords: ToolKeywords, **parts: Any
+        cls,
+        adapter: TypeAdapter[Any],
+        name: str,
+        words: str | None,
+        keywords: ToolKeywords,
+        **parts: Any,
     ) -> Any:
         """Declare a type with its JSON Schema, whose docstring moves from the schema into the tool's description."""
         values: dict[str, Any] = {"extra": "forbid", **keywords}
         name = values.pop("name", None) or name
         document = document_of(adapter, name)
         docstring = document.pop("description", "")
-        said = next((text for text in (values.pop("description", None), words, docstring) if text is not None), "")
+        said = next(
+            (
+                text
+                for text in (values.pop("description", None), words, docstring)
+                if text is not None
+            ),
+            "",
+        )
         parameters = _compile(name, document, extra=values["extra"], formats="assert")
         return cls(name, said, parameters, adapter=adapter, **values, **parts)
 
     def _code(self) -> Callable[P, R_co]:
         if self.function is None:
-            raise ContractError(f"the tool {self.name!r} has no function to run; declare it with function=…")
+            raise ContractError(
+                f"the tool {self.name!r} has no function to run; declare it with function=…"
+            )
         return self.function
 
     def _call(self, call: Any, call_id: str | None) -> R_co:
@@ -331,11 +414,15 @@ class Tool(Generic[P, R_co]):
                 raise ContractError(f"the tool {self.name!r} was given a call of {call.tool!r}")
             call, call_id = call.args, call.id
         function: Callable[..., R_co] = self._code()
-        positional, named = ([call], {}) if self.signature is None else self.signature.arguments(call)
+        positional, named = (
+            ([call], {}) if self.signature is None else self.signature.arguments(call)
+        )
         try:
             return function(*positional, **named)
         except Exception as error:
-            raise ToolExecutionError(self.name, call_id=call_id, kind=type(error).__name__) from error
+            raise ToolExecutionError(
+                self.name, call_id=call_id, kind=type(error).__name__
+            ) from error
 
 
 @overload
@@ -347,20 +434,30 @@ def tool(function: Callable[..., Any] | None = None, /, **keywords: Unpack[ToolK
 
     The keywords are those of :meth:`Tool.from_function`.
     """
-    return partial(Tool.from_function, **keywords) if function is None else Tool.from_function(function, **keywords)
+    return (
+        partial(Tool.from_function, **keywords)
+        if function is None
+        else Tool.from_function(function, **keywords)
+    )
 
 
 _DEFINED: ByText[Tool[..., Any]] = ByText()
 
 
-def _declared(declaration: object, extra: Extra | None, formats: Formats | None) -> tuple[Tool[..., Any], int]:
+def _declared(
+    declaration: object, extra: Extra | None, formats: Formats | None
+) -> tuple[Tool[..., Any], int]:
     if isinstance(declaration, Tool):
         return declaration.held_to(extra or declaration.extra, formats or declaration.formats), 0
     extra, formats = extra or "forbid", formats or "assert"
     if isinstance(declaration, Mapping):
         read = Tool.from_mcp if "inputSchema" in declaration else Tool.from_openai
-        return _DEFINED.get(declaration, (Tool, extra, formats), partial(read, extra=extra, formats=formats))
-    return kept_on(declaration, (Tool, extra, formats), partial(_typed, declaration, extra, formats)), 0
+        return _DEFINED.get(
+            declaration, (Tool, extra, formats), partial(read, extra=extra, formats=formats)
+        )
+    return kept_on(
+        declaration, (Tool, extra, formats), partial(_typed, declaration, extra, formats)
+    ), 0
 
 
 def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool[..., Any]:
@@ -377,7 +474,11 @@ def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool[..., Any
 def _compile(name: str, schema: Document, *, extra: Extra, formats: Formats) -> Schema:
     """Compile the schema of a tool's arguments, which are always an object, and refuse what none can fit."""
     parameters = Schema.compile(schema, extra=extra, formats=formats)
-    kinds: object = "boolean" if isinstance(parameters.source, bool) else parameters.source.get("type", "object")
+    kinds: object = (
+        "boolean"
+        if isinstance(parameters.source, bool)
+        else parameters.source.get("type", "object")
+    )
     if kinds != "object" and not (isinstance(kinds, list) and "object" in kinds):
         words = "must be the schema of an object; declare any other with Tool.from_json_schema(…, wrap_root=True)"
         raise ContractError(f"the parameters of a tool {words}", path="/type")
@@ -392,4 +493,6 @@ def is_duration(seconds: object) -> bool:
 
 def must_be_awaited(function: object) -> bool:
     """Return whether a function, or an object that is called like one, must be awaited."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)
+    )  # noqa: B004

@@ -31,7 +31,10 @@ _WHOLE = frozenset({"enum", "const", "forbidden", "not"}) | _CHOICE
 _NAMED = frozenset({"unknown", "forced", "forbidden"})  # tools
 # The rules that each refused event can have broken; None for any. What is not yet there breaks rules as well.
 _BROKEN: dict[str, frozenset[str] | None] = {
-    "key": frozenset({"extra_key", "no_keys", "property_names", "forbidden", "tool_and_answer", "required"}) | _CHOICE,
+    "key": frozenset(
+        {"extra_key", "no_keys", "property_names", "forbidden", "tool_and_answer", "required"}
+    )
+    | _CHOICE,
     "member": frozenset({"max_properties"}),
     "item": frozenset({"max_items", "extra_items", "forbidden"}),
     "begins": frozenset({"type", "wrong_type", "not_object"}) | _WHOLE,
@@ -57,16 +60,24 @@ class Veto:
         self._calls: dict[int, _Call] = {}
         self._last: int | None = None
         self._written = self._content = 0
-        self._own = type(contract.answer) is not Answer  # a kind of answer that judges messages itself
+        self._own = (
+            type(contract.answer) is not Answer
+        )  # a kind of answer that judges messages itself
         self._answer: _Text | None = None
         self._typed: PartialAnswer | None = None
         if contract.channel == "text":
             self._answer = _Text(contract, _union(contract), partial(_judge_union, contract), "")
-        elif contract.answer.schema is not None and not self._own and contract.answer_style == "union":
+        elif (
+            contract.answer.schema is not None
+            and not self._own
+            and contract.answer_style == "union"
+        ):
             explain = partial(contract.answer.judge, at="/content")
             self._answer = _Text(contract, contract.answer.schema.live.root, explain, "/content")
         # beside calls the content may say anything
-        self._is_free = contract.channel == "native" and contract.choice != "none" and bool(contract.tools)
+        self._is_free = (
+            contract.channel == "native" and contract.choice != "none" and bool(contract.tools)
+        )
 
     def text(self, piece: str) -> Issue | None:
         """Read a piece of ``message.content``."""
@@ -77,7 +88,9 @@ class Veto:
         if self._content > (limit := self._contract.limits.reply_bytes):
             is_json = self._answer is not None and not self._calls
             path = "" if self._contract.channel == "text" else "/content"
-            return Issue.of(Code.JSON_TOO_LARGE if is_json else Code.REPLY_TOO_LARGE, path, limit=limit)
+            return Issue.of(
+                Code.JSON_TOO_LARGE if is_json else Code.REPLY_TOO_LARGE, path, limit=limit
+            )
         issue = self._answer.feed(piece) if self._answer is not None else None
         return None if self._is_free else issue
 
@@ -85,7 +98,9 @@ class Veto:
         """Read a piece of the call at an index: of its name, of its arguments, or of both."""
         contract = self._contract
         if contract.channel == "text":
-            return Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="a JSON object in the content")
+            return Issue.of(
+                Code.CALL_MALFORMED, "/tool_calls", expected="a JSON object in the content"
+            )
         if self._own or not (name or arguments):
             return None
         if (call := self._calls.get(index)) is None:
@@ -101,7 +116,11 @@ class Veto:
             return Issue.of(Code.JSON_TOO_LARGE, "/tool_calls", limit=limit)
         if call.args is not None and not name:
             return call.args.feed(arguments)
-        return call.feed(name or "", arguments, pointer("/tool_calls", sorted(self._calls).index(index), "function"))
+        return call.feed(
+            name or "",
+            arguments,
+            pointer("/tool_calls", sorted(self._calls).index(index), "function"),
+        )
 
     def vetoed(self) -> Vetoed:
         """Return where the text that was read last stands, and what the rest of it would have taken at least."""
@@ -124,7 +143,10 @@ class Veto:
             value, at = partial.value, "/answer"
             if not isinstance(value, dict) or "answer" not in value:
                 return None
-            partial = Partial(value["answer"], tuple(path[len(at) :] for path in partial.open if path.startswith(at)))
+            partial = Partial(
+                value["answer"],
+                tuple(path[len(at) :] for path in partial.open if path.startswith(at)),
+            )
         if partial is None or answer.adapter is None:
             return partial
         if self._typed is None:
@@ -135,7 +157,9 @@ class Veto:
 class _Followed:
     """One JSON text held to a place; ``explain`` judges what was read when it is refused."""
 
-    def __init__(self, limits: Limits, place: Place, explain: _Explain, at: str, names: Collection[str]) -> None:
+    def __init__(
+        self, limits: Limits, place: Place, explain: _Explain, at: str, names: Collection[str]
+    ) -> None:
         self._at, self._names, self._explain = at, names, explain
         self.reader = IncrementalReader(LiveCheck(place), limits)
 
@@ -157,7 +181,10 @@ def _issue_of(stop: Stop, issues: tuple[Issue, ...], at: str) -> Issue | None:
     for issue in issues:
         rule, path = issue.code.rpartition(".")[2], pointer_tokens(issue.path)
         # names that nobody may be shown are ``*``
-        if any(token != other and "*" not in (token, other) for token, other in zip(path, place, strict=False)):
+        if any(
+            token != other and "*" not in (token, other)
+            for token, other in zip(path, place, strict=False)
+        ):
             continue
         is_at_place = len(path) == len(place) and (broken is None or rule in broken)
         if is_at_place or (len(path) > len(place) and stop.event == "ends"):
@@ -189,16 +216,22 @@ class _Call:
             if issues := judge_name(contract, self.name, pointer(place, "name"), Work()):
                 return issues[0]
             tool = contract.by_name.get(self.name)
-            names = contract.names if tool is None else tool.parameters.names  # without a tool it is the answer
+            names = (
+                contract.names if tool is None else tool.parameters.names
+            )  # without a tool it is the answer
             explain = partial(judge_args, contract, self.name, at=at, call_id=None, work=Work())
-            self.args = _Followed(contract.limits, _args_place(contract, self.name), explain, at, names)
+            self.args = _Followed(
+                contract.limits, _args_place(contract, self.name), explain, at, names
+            )
             arguments, self._held = self._held + arguments, ""
         return self.args.feed(arguments)
 
     def _take_name(self, piece: str, at: str) -> Issue | None:
         contract, whole = self._contract, self.name + piece
         known = [each for each in contract.callable_names if each.startswith(whole)]
-        repeats = piece == self.name and piece in contract.callable_names  # some servers write it in every chunk
+        repeats = (
+            piece == self.name and piece in contract.callable_names
+        )  # some servers write it in every chunk
         if repeats or self.args is not None:
             if not repeats or (self.args is None and known):
                 self._is_lost, self.args = True, None
@@ -213,7 +246,9 @@ class _Text:
     def __init__(self, contract: Contract, place: Place, explain: _Explain, at: str) -> None:
         self._modes = contract.extraction
         self._lead: str | None = ""  # what came before the JSON; None once it has begun
-        self._is_lost = "first_object" in self._modes  # any text may be followed by the object that is taken
+        self._is_lost = (
+            "first_object" in self._modes
+        )  # any text may be followed by the object that is taken
         self._json = _Followed(contract.limits, place, explain, at, contract.names)
 
     def partial(self) -> Partial[Any] | None:
@@ -234,13 +269,17 @@ class _Text:
         if "after_think" in self._modes and (thinks or (start and THINK_OPEN.startswith(start))):
             if THINK_CLOSE not in text:
                 # of what was thought, only what may be a part of the closing tag is kept
-                self._lead = THINK_OPEN + start[len(THINK_OPEN) :][-len(THINK_CLOSE) :] if thinks else text
+                self._lead = (
+                    THINK_OPEN + start[len(THINK_OPEN) :][-len(THINK_CLOSE) :] if thinks else text
+                )
                 return ""
             self._lead = text = text.partition(THINK_CLOSE)[2]
             self._modes = tuple(mode for mode in self._modes if mode != "after_think")
             start = text.lstrip()
         if not start:
-            self._lead = text.strip(" \t\n\r")[:1]  # one blank that JSON does not allow is enough to refuse it later
+            self._lead = text.strip(" \t\n\r")[
+                :1
+            ]  # one blank that JSON does not allow is enough to refuse it later
             return ""
         if "fenced" in self._modes and start.startswith("`"):
             fence = _FENCE.match(start)
@@ -274,7 +313,11 @@ def _judge_union(contract: Contract, value: JSON) -> object:
     verdicts = [judge_union(contract, {**value, "tool": name}, Work()) for name in names]
     found = [verdict.issues if isinstance(verdict, Invalid) else () for verdict in verdicts]
     places = [{(issue.code, issue.path) for issue in issues} for issues in found]
-    return Invalid(tuple(issue for issue in found[0] if all((issue.code, issue.path) in each for each in places)))
+    return Invalid(
+        tuple(
+            issue for issue in found[0] if all((issue.code, issue.path) in each for each in places)
+        )
+    )
 
 
 def _is_called(contract: Contract, tool: str, name: JSON) -> bool:
@@ -287,7 +330,9 @@ def _union(contract: Contract) -> Place:
         tool = text_place((name,), partial(_is_called, contract, name))
         alternatives.append(object_of({"tool": tool, "args": _args_place(contract, name)}, _UNION))
     if not alternatives:
-        alternatives.append(object_of({"tool": text_place((), lambda _: False), "args": ANYTHING}, _UNION))
+        alternatives.append(
+            object_of({"tool": text_place((), lambda _: False), "args": ANYTHING}, _UNION)
+        )
     if contract.answer_style == "union" and contract.choice in {"auto", "none"}:
         alternatives.append(object_of({"answer": _answer_place(contract)}, _UNION))
     return Place(alternatives)

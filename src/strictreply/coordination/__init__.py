@@ -22,9 +22,26 @@ from strictreply.coordination._agent_steering import (
     retry_with_steering,
 )
 from strictreply.coordination._counting import Activity, RunMetrics, ValidationMetrics, counted
-from strictreply.coordination._decisions import BranchSpec, ExecutionStep, RoutingContext, RoutingDecision, StepType
-from strictreply.coordination._error_policy import ContentLoopGuard, ContentStreak, ErrorPolicy, Reaction
-from strictreply.coordination._next_node import RouteRule, Routes, RouteStrategy, explain_route, route_next
+from strictreply.coordination._decisions import (
+    BranchSpec,
+    ExecutionStep,
+    RoutingContext,
+    RoutingDecision,
+    StepType,
+)
+from strictreply.coordination._error_policy import (
+    ContentLoopGuard,
+    ContentStreak,
+    ErrorPolicy,
+    Reaction,
+)
+from strictreply.coordination._next_node import (
+    RouteRule,
+    Routes,
+    RouteStrategy,
+    explain_route,
+    route_next,
+)
 from strictreply.coordination._processors import (
     ErrorMessage,
     ErrorMessageProcessor,

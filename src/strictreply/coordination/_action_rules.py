@@ -42,7 +42,9 @@ from strictreply.values._limits import JSONObject, Work
 from strictreply.values._replies import Invalid, ToolCall
 
 MAX_ISSUES = 32
-_MAX_HINTED = 8  # bad targets for which the nearest name is looked for: that takes longer than all the rest
+_MAX_HINTED = (
+    8  # bad targets for which the nearest name is looked for: that takes longer than all the rest
+)
 _MAX_NEAR_CHARS, _NEAR = 64, 0.6
 _MISSING = f"action.{SchemaRule.REQUIRED}"
 _ALIASES = ("response", "report")
@@ -59,14 +61,22 @@ def retry_suggestion(issues: tuple[Issue, ...], allowed: Permitted) -> str | Non
         return "the same request"
     if Remedy.SHORTEN in remedies:
         return "a shorter reply"
-    offered = (f"{action} ({SHAPES[action].described(allowed)})" for action in suggested_actions(issues, allowed))
+    offered = (
+        f"{action} ({SHAPES[action].described(allowed)})"
+        for action in suggested_actions(issues, allowed)
+    )
     return printable(f"one of these actions: {'; '.join(offered)}")  # agents may have any names
 
 
 def suggested_actions(issues: tuple[Issue, ...], allowed: Permitted) -> tuple[ActionType, ...]:
     """Return the actions that may be valid instead: all that are permitted, unless one mends a fault (M30)."""
-    too_few = (f"action.{SchemaRule.MIN_ITEMS}", "/agents")  # for a parallel hand-over: one to hand over to is another
-    mended = ActionType.INVOKE_AGENT in allowed.actions and too_few in [(issue.code, issue.path) for issue in issues]
+    too_few = (
+        f"action.{SchemaRule.MIN_ITEMS}",
+        "/agents",
+    )  # for a parallel hand-over: one to hand over to is another
+    mended = ActionType.INVOKE_AGENT in allowed.actions and too_few in [
+        (issue.code, issue.path) for issue in issues
+    ]
     return (ActionType.INVOKE_AGENT,) if mended else allowed.actions
 
 
@@ -87,7 +97,9 @@ class _Target(NamedTuple):
     request: Any
 
 
-def judge_action(candidate: JSONObject, terms: ActionTerms, source: Source = UNREAD) -> ValidationResult:
+def judge_action(
+    candidate: JSONObject, terms: ActionTerms, source: Source = UNREAD
+) -> ValidationResult:
     """Judge an action and leave it as it is; all faults of the stage that fails are reported (requirement M43)."""
     action = _named_action(candidate, terms.permitted)
     if isinstance(action, Issue):
@@ -96,26 +108,48 @@ def judge_action(candidate: JSONObject, terms: ActionTerms, source: Source = UNR
     if issues := schema_of(action, terms.extra).check(spelled, place="action"):
         # a member that is missing has a code of its own (requirement X9)
         missing = AgentReplyCode.ACTION_MISSING_FIELD.value
-        coded = (replace(issue, code=missing) if issue.code == _MISSING else issue for issue in issues)
+        coded = (
+            replace(issue, code=missing) if issue.code == _MISSING else issue for issue in issues
+        )
         return refused(tuple(coded), terms, source)
     read = _READERS.get(action)
     content = _Content(action) if read is None else read(spelled, terms)
     issues = tuple(islice(content.issues, MAX_ISSUES)) or tuple(
-        issue for check in terms.checks.get(content.action, ()) for issue in _outcome(check, spelled, terms.permitted)
+        issue
+        for check in terms.checks.get(content.action, ())
+        for issue in _outcome(check, spelled, terms.permitted)
     )
     if issues:
         return refused(issues, terms, source)
-    invocations, calls = list(content.invocations), list(spelled["tool_calls"]) if content.calls else []
-    valid = ValidationResult(is_valid=True, action_type=content.action, parsed_response=spelled, source=source)
-    return replace(valid, invocations=invocations, tool_calls=calls, calls=content.calls, permitted=terms.permitted)
+    invocations, calls = (
+        list(content.invocations),
+        list(spelled["tool_calls"]) if content.calls else [],
+    )
+    valid = ValidationResult(
+        is_valid=True, action_type=content.action, parsed_response=spelled, source=source
+    )
+    return replace(
+        valid,
+        invocations=invocations,
+        tool_calls=calls,
+        calls=content.calls,
+        permitted=terms.permitted,
+    )
 
 
-def refused(issues: tuple[Issue, ...], terms: ActionTerms, source: Source = UNREAD) -> ValidationResult:
+def refused(
+    issues: tuple[Issue, ...], terms: ActionTerms, source: Source = UNREAD
+) -> ValidationResult:
     """Return the result of a reply with these faults."""
     allowed = terms.permitted
     words, again = Invalid(issues).summary, retry_suggestion(issues, allowed)
     return ValidationResult(
-        is_valid=False, error_message=words, retry_suggestion=again, issues=issues, permitted=allowed, source=source
+        is_valid=False,
+        error_message=words,
+        retry_suggestion=again,
+        issues=issues,
+        permitted=allowed,
+        source=source,
     )
 
 
@@ -125,11 +159,15 @@ def _named_action(candidate: JSONObject, allowed: Permitted) -> ActionType | Iss
         return AgentReplyCode.ACTION_MISSING_FIELD.at(at)
     name: object = candidate["next_action"]
     if not isinstance(name, str):
-        return Issue.of(Code.SHAPE_WRONG_TYPE, at, expected="the name of an action, a string", found=quote(name))
+        return Issue.of(
+            Code.SHAPE_WRONG_TYPE, at, expected="the name of an action, a string", found=quote(name)
+        )
     action = _ACTIONS.get(name)
     if action is None:
         hint = _nearest(name, allowed.actions)
-        return AgentReplyCode.ACTION_UNKNOWN.at(at, names=listed(allowed.actions), hint=hint, found=quote(name))
+        return AgentReplyCode.ACTION_UNKNOWN.at(
+            at, names=listed(allowed.actions), hint=hint, found=quote(name)
+        )
     return action if action in allowed.actions else refusal_of(action, allowed)
 
 
@@ -159,7 +197,10 @@ def _one_or_several(spelled: JSONObject, terms: ActionTerms) -> _Content:
     elif isinstance(given, dict):
         targets = [_Target((at, name), given[name], given.get("request"))]
     else:
-        targets = [_Target((at, index, name), one[name], one.get("request")) for index, one in enumerate(given)]
+        targets = [
+            _Target((at, index, name), one[name], one.get("request"))
+            for index, one in enumerate(given)
+        ]
     issues = _target_issues(targets, terms.permitted.agents)
     if "request" in spelled and not isinstance(given, str):
         issues.append(AgentReplyCode.ACTION_REQUEST_MISPLACED.at("/request", names=at))
@@ -167,7 +208,11 @@ def _one_or_several(spelled: JSONObject, terms: ActionTerms) -> _Content:
         one = AgentInvocation(targets[0].written.strip(), targets[0].request)
         return _Content(ActionType.INVOKE_AGENT, issues, [one])
     if terms.branch.is_parallel_spawn:
-        missing = (pointer("", at, index, "request") for index, one in enumerate(targets) if one.request is None)
+        missing = (
+            pointer("", at, index, "request")
+            for index, one in enumerate(targets)
+            if one.request is None
+        )
         issues += map(AgentReplyCode.ACTION_MISSING_FIELD.at, missing)
     return _Content(ActionType.PARALLEL_INVOKE, issues, _instances(targets, spelled, terms))
 
@@ -178,17 +223,24 @@ def _several(spelled: JSONObject, terms: ActionTerms) -> _Content:
     requests = {name.strip(): request for name, request in (given or {}).items()}
     agents: list[str] = spelled["agents"]
     names = list(map(str.strip, agents))
-    targets = [_Target(("agents", at), name, requests.get(names[at])) for at, name in enumerate(agents)]
+    targets = [
+        _Target(("agents", at), name, requests.get(names[at])) for at, name in enumerate(agents)
+    ]
     permitted, at = terms.permitted.agents, "/agent_requests"
     issues = _target_issues(targets, permitted)
     if given is None and terms.branch.is_parallel_spawn:
         issues.append(AgentReplyCode.ACTION_MISSING_FIELD.at(at))
     if given is not None:
         known = dict.fromkeys(names)  # of these, one that is not permitted was reported already
-        missing = [pointer(at, name) for name in known if name not in requests and name in permitted]
+        missing = [
+            pointer(at, name) for name in known if name not in requests and name in permitted
+        ]
         issues += map(AgentReplyCode.ACTION_MISSING_FIELD.at, missing)
         nobody = islice((name for name in requests if name not in known), MAX_ISSUES)
-        issues += (AgentReplyCode.ACTION_REQUEST_UNKNOWN.at(at, names="agents", found=quote(name)) for name in nobody)
+        issues += (
+            AgentReplyCode.ACTION_REQUEST_UNKNOWN.at(at, names="agents", found=quote(name))
+            for name in nobody
+        )
         if len(requests) < len(given):
             issues.append(Issue.of(Code.JSON_DUPLICATE_KEY, at))  # the same name with other spaces
     return _Content(ActionType.PARALLEL_INVOKE, issues, _instances(targets, spelled, terms))
@@ -197,13 +249,19 @@ def _several(spelled: JSONObject, terms: ActionTerms) -> _Content:
 def _calls(spelled: JSONObject, terms: ActionTerms) -> _Content:
     """Read ``call_tool``: the calls are judged as the core judges native ones (requirements M33 to M35)."""
     verdict = judge(terms.tools, {"role": "assistant", "tool_calls": spelled["tool_calls"]})
-    issues, calls = (verdict.issues, ()) if isinstance(verdict, Invalid) else ((), verdict.reply.calls)
+    issues, calls = (
+        (verdict.issues, ()) if isinstance(verdict, Invalid) else ((), verdict.reply.calls)
+    )
     return _Content(ActionType.CALL_TOOL, issues, calls=calls)
 
 
 def _question(spelled: JSONObject, _terms: ActionTerms) -> _Content:
     asked: str = spelled["question"]
-    issues = () if asked.strip() else (AgentReplyCode.ACTION_NO_QUESTION.at("/question", found=quote(asked)),)
+    issues = (
+        ()
+        if asked.strip()
+        else (AgentReplyCode.ACTION_NO_QUESTION.at("/question", found=quote(asked)),)
+    )
     return _Content(ActionType.ASK_USER, issues)
 
 
@@ -223,9 +281,13 @@ def _target_issues(targets: list[_Target], agents: tuple[str, ...]) -> list[Issu
     return issues
 
 
-def _instances(targets: list[_Target], spelled: JSONObject, terms: ActionTerms) -> Iterator[AgentInvocation]:
+def _instances(
+    targets: list[_Target], spelled: JSONObject, terms: ActionTerms
+) -> Iterator[AgentInvocation]:
     """Give each invocation an id, ``{name}_{index}_{hash}`` (M32): the same when a run is replayed."""
-    written = _SORTED.encode([*terms.place, terms.branch.id, terms.branch.turns, terms.permitted.agent, spelled])
+    written = _SORTED.encode(
+        [*terms.place, terms.branch.id, terms.branch.turns, terms.permitted.agent, spelled]
+    )
     seed = hashlib.blake2b(written.encode(), digest_size=4).hexdigest()
     for index, target in enumerate(targets):
         name = target.written.strip()
@@ -244,7 +306,11 @@ def _outcome(check: ActionCheck, spelled: JSONObject, allowed: Permitted) -> tup
     except ContractError:
         raise
     except Exception:  # noqa: BLE001 - a stranger's code must not end the judging of a reply
-        return (AgentReplyCode.ACTION_CHECK_FAILED.at("", name=getattr(check, "__name__", type(check).__name__)),)
+        return (
+            AgentReplyCode.ACTION_CHECK_FAILED.at(
+                "", name=getattr(check, "__name__", type(check).__name__)
+            ),
+        )
 
 
 _LISTS: Final = (
@@ -283,10 +349,14 @@ def refusals(result: ValidationResult, action: ActionType, allowed: Permitted) -
     hands_over = action in (ActionType.INVOKE_AGENT, ActionType.PARALLEL_INVOKE)
     for index, invocation in enumerate(result.invocations if hands_over else ()):
         if invocation.agent_name not in allowed.agents:
-            yield not_allowed(invocation.agent_name, pointer("/invocations", index, "agent_name"), allowed.agents)
+            yield not_allowed(
+                invocation.agent_name, pointer("/invocations", index, "agent_name"), allowed.agents
+            )
     for index, call in enumerate(result.tool_calls if action is ActionType.CALL_TOOL else ()):
         function = call.get("function")
-        name: object = cast("JSONObject", function).get("name") if isinstance(function, dict) else None
+        name: object = (
+            cast("JSONObject", function).get("name") if isinstance(function, dict) else None
+        )
         if isinstance(name, str) and name not in allowed.tools:
             at = pointer("/tool_calls", index, "function", "name")
             yield Issue.of(Code.TOOL_UNKNOWN, at, names=listed(allowed.tools), found=quote(name))

@@ -29,17 +29,46 @@ class AgentReplyCode(CategorisedCode):
 
     ACTION_MISSING_FIELD = "action.missing_field", "is required"
     ACTION_UNKNOWN = "action.unknown", "no such action; the actions here are: {names}", _ACTION
-    ACTION_NOT_PERMITTED = "action.not_permitted", "may not be used here; the actions are: {names}", _ACTION
+    ACTION_NOT_PERMITTED = (
+        "action.not_permitted",
+        "may not be used here; the actions are: {names}",
+        _ACTION,
+    )
     ACTION_NO_QUESTION = "action.no_question", "the question must not be blank", _ACTION
-    ACTION_REQUEST_UNKNOWN = "action.request_unknown", "holds a request for an agent that is not in {names}"
-    ACTION_REQUEST_MISPLACED = "action.request_misplaced", "must be in {names}, beside the agent_name it is for"
-    ACTION_CHECK_FAILED = "action.check_failed", "the check {name} failed on this action", Category.UNKNOWN
-    TOPOLOGY_NOT_ALLOWED = "topology.not_allowed", "must be an agent that may follow; those are: {names}", _DENIED
-    TOPOLOGY_MAY_NOT_FINISH = "topology.may_not_finish", "this agent may not finish; the actions are: {names}", _DENIED
-    TOPOLOGY_NO_USER = "topology.no_user", "this agent may not ask the user; the actions are: {names}", _DENIED
+    ACTION_REQUEST_UNKNOWN = (
+        "action.request_unknown",
+        "holds a request for an agent that is not in {names}",
+    )
+    ACTION_REQUEST_MISPLACED = (
+        "action.request_misplaced",
+        "must be in {names}, beside the agent_name it is for",
+    )
+    ACTION_CHECK_FAILED = (
+        "action.check_failed",
+        "the check {name} failed on this action",
+        Category.UNKNOWN,
+    )
+    TOPOLOGY_NOT_ALLOWED = (
+        "topology.not_allowed",
+        "must be an agent that may follow; those are: {names}",
+        _DENIED,
+    )
+    TOPOLOGY_MAY_NOT_FINISH = (
+        "topology.may_not_finish",
+        "this agent may not finish; the actions are: {names}",
+        _DENIED,
+    )
+    TOPOLOGY_NO_USER = (
+        "topology.no_user",
+        "this agent may not ask the user; the actions are: {names}",
+        _DENIED,
+    )
     FORMAT_SYNTAX = "format.syntax", "not well-formed {name} at line {line} column {column}"
     FORMAT_MALFORMED = "format.malformed", "must be {expected}"
-    FORMAT_CHANGED = "format.changed", "must be written in {name}, like this agent's earlier replies"
+    FORMAT_CHANGED = (
+        "format.changed",
+        "must be written in {name}, like this agent's earlier replies",
+    )
     FORMAT_PROCESSOR_FAILED = "format.processor_failed", "the processor {name} failed on this reply"
 
 
@@ -52,9 +81,15 @@ class CoordinationCode(CategorisedCode):
     TOPOLOGY_DUPLICATE_EDGE = "topology.duplicate_edge", "is declared twice"
     TOPOLOGY_UNKNOWN_AGENT = "topology.unknown_agent", "names no declared agent"
     TOPOLOGY_RESERVED = "topology.reserved", "{reason}"
-    TOPOLOGY_NO_ENTRY = "topology.no_entry", "cannot be inferred from the edges; pass entry=, or give User an edge"
+    TOPOLOGY_NO_ENTRY = (
+        "topology.no_entry",
+        "cannot be inferred from the edges; pass entry=, or give User an edge",
+    )
     TOPOLOGY_UNREACHABLE = "topology.unreachable", "cannot be reached from the entry: {entries}"
-    TOPOLOGY_NO_FINISH = "topology.no_finish", "no agent has an edge to User or End, so no run could finish"
+    TOPOLOGY_NO_FINISH = (
+        "topology.no_finish",
+        "no agent has an edge to User or End, so no run could finish",
+    )
     TOPOLOGY_UNKNOWN_PAIR = "topology.unknown_pair", "is marked as a conversation, but has no edge"
     ROUTES_BAD_NAME = "routes.bad_name", "must be text, not blank, without spaces around it"
     ROUTES_DUPLICATE = "routes.duplicate", "is declared twice"
@@ -99,7 +134,10 @@ MAX_LISTED = 12
 
 
 def _listed(headline: str, issues: tuple[Issue, ...]) -> str:
-    lines = [f"  {issue.place}: {issue.message}{issue.hint and f'; {issue.hint}'}" for issue in issues[:MAX_LISTED]]
+    lines = [
+        f"  {issue.place}: {issue.message}{issue.hint and f'; {issue.hint}'}"
+        for issue in issues[:MAX_LISTED]
+    ]
     more = [f"  and {len(issues) - MAX_LISTED} more"] if len(issues) > MAX_LISTED else []
     return "\n".join([f"{headline}:", *lines, *more])
 
@@ -169,7 +207,9 @@ class Permitted:
     tools: tuple[str, ...] = ()
 
 
-ANSWERING = frozenset({ActionType.FINAL_RESPONSE, ActionType.TERMINATE_WORKFLOW})  # with an answer as their content
+ANSWERING = frozenset(
+    {ActionType.FINAL_RESPONSE, ActionType.TERMINATE_WORKFLOW}
+)  # with an answer as their content
 _ENDING = ANSWERING | {ActionType.END_CONVERSATION, ActionType.TERMINAL_ERROR}
 
 

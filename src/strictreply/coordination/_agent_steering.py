@@ -39,7 +39,9 @@ from strictreply.values._issues import Category, Issue, Remedy
 from strictreply.values._limits import Message
 from strictreply.values._replies import AssistantReply, Attempt, DirectAnswer
 
-MUST_SELECT_RETRY: Final = 3  # from this retry on an agent must choose; from the next one on it is shown how (M75)
+MUST_SELECT_RETRY: Final = (
+    3  # from this retry on an agent must choose; from the next one on it is shown how (M75)
+)
 NOTHING: Final = "(none — review topology)"
 JSON_FORMAT: Final = JSONResponseFormat()
 E_co = TypeVar("E_co", covariant=True)
@@ -61,7 +63,9 @@ class SteeringContext:
     permitted: Permitted
     issues: tuple[Issue, ...] = ()  # of the last reply, if any
     retry_count: int = 0  # the number of the coming retry, 0 for a first ask
-    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])  # the agent's, for an example
+    tools: Mapping[str, Tool] = field(
+        default_factory=dict[str, Tool]
+    )  # the agent's, for an example
     response_format: BaseResponseFormat = JSON_FORMAT
 
 
@@ -90,7 +94,11 @@ class AgentSteering:
     def prompt(self, context: SteeringContext) -> str | None:
         """Return the text to add to an agent's prompt for one ask; None for none (M69, M72)."""
         failed, again = bool(context.issues), context.retry_count > 0
-        if not {SteeringMode.ERROR: failed, SteeringMode.AUTO: again, SteeringMode.ALWAYS: True}.get(self.mode):
+        if not {
+            SteeringMode.ERROR: failed,
+            SteeringMode.AUTO: again,
+            SteeringMode.ALWAYS: True,
+        }.get(self.mode):
             return None
         with self._lock:
             self._by_mode[self.mode] += 1
@@ -100,7 +108,9 @@ class AgentSteering:
     def stats(self) -> SteeringStats:
         """Copy the counters at one moment."""
         with self._lock:
-            return SteeringStats(self._by_mode.total(), dict(self._by_mode), dict(self._by_category))
+            return SteeringStats(
+                self._by_mode.total(), dict(self._by_mode), dict(self._by_category)
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +143,13 @@ class ActionSteering:
         said = self.speaking.prompt(self._context(answer, issues, situation.tier))
         return self.otherwise.correction(situation) if said is None else said
 
-    def _context(self, answer: ActionAnswer, issues: tuple[Issue, ...], count: int) -> SteeringContext:
+    def _context(
+        self, answer: ActionAnswer, issues: tuple[Issue, ...], count: int
+    ) -> SteeringContext:
         held, tools, written = answer.terms.permitted, answer.terms.tools.by_name, answer.written
-        return SteeringContext(permitted=held, issues=issues, retry_count=count, tools=tools, response_format=written)
+        return SteeringContext(
+            permitted=held, issues=issues, retry_count=count, tools=tools, response_format=written
+        )
 
 
 def generate_steering(
@@ -152,7 +166,9 @@ def generate_steering(
     if result.is_valid:
         return None
     allowed, written = permitted or result.permitted or Permitted(""), format_of(response_format)
-    context = SteeringContext(permitted=allowed, issues=result.issues, retry_count=retry_count, response_format=written)
+    context = SteeringContext(
+        permitted=allowed, issues=result.issues, retry_count=retry_count, response_format=written
+    )
     return steering_text(context)
 
 
@@ -163,12 +179,24 @@ def steering_text(context: SteeringContext) -> str:
     if categories == [Category.API_TRANSIENT]:  # there is nothing to change
         failures = ", ".join(dict.fromkeys(issue.code.rpartition(".")[2] for issue in issues))
         return f"The call before this one failed ({failures}). Please do the same step again."
-    agents, actions = (listed(names) if names else NOTHING for names in (allowed.agents, allowed.actions))
+    agents, actions = (
+        listed(names) if names else NOTHING for names in (allowed.agents, allowed.actions)
+    )
     remedies = " ".join(_REMEDIES[category] for category in categories) or _NO_FAULT
-    helpful = remedies.format(agents=agents, actions=actions, reminder=context.response_format.reminder())
+    helpful = remedies.format(
+        agents=agents, actions=actions, reminder=context.response_format.reminder()
+    )
     opening = f"{verdict_words(count)} " if issues and count else ""
-    *before, last = (opening + helpful, *fault_lines(issues)[:MAX_LISTED_FAULTS], *_demand(context, actions))
-    return fitted_before(before, last, MAX_CORRECTION_BYTES) if before else fitted([last], MAX_CORRECTION_BYTES)
+    *before, last = (
+        opening + helpful,
+        *fault_lines(issues)[:MAX_LISTED_FAULTS],
+        *_demand(context, actions),
+    )
+    return (
+        fitted_before(before, last, MAX_CORRECTION_BYTES)
+        if before
+        else fitted([last], MAX_CORRECTION_BYTES)
+    )
 
 
 def _demand(context: SteeringContext, actions: str) -> list[str]:
@@ -177,14 +205,19 @@ def _demand(context: SteeringContext, actions: str) -> list[str]:
     if count > MUST_SELECT_RETRY:
         offered = CoordinationContext.of_permitted(allowed, context.tools)
         if examples := context.response_format.get_examples(allowed.actions, offered)[:1]:
-            return [f"{allowed.agent}, {count} replies were invalid. Reply in exactly this form:", *examples]
+            return [
+                f"{allowed.agent}, {count} replies were invalid. Reply in exactly this form:",
+                *examples,
+            ]
     if count < MUST_SELECT_RETRY:
         return []
     tools = [f"The tools are: {listed(allowed.tools)}."] if allowed.tools else []
     return [f"You must select exactly one of these actions now: {actions}.", *tools]
 
 
-_REMEDIES: Final[Mapping[Category, str]] = {  # with names of what is permitted, and the format's own reminder
+_REMEDIES: Final[
+    Mapping[Category, str]
+] = {  # with names of what is permitted, and the format's own reminder
     Category.FORMAT_ERROR: "{reminder}",
     Category.PERMISSION_ERROR: "You may hand over to these agents: {agents}. Please choose from them.",
     Category.ACTION_ERROR: "The actions here are: {actions}. Please choose one of them.",
@@ -279,16 +312,24 @@ def retry_with_steering(
     if not isinstance(answer, ActionAnswer):
         if request.keys() != {"original_prompt", "validate_response"} or None in request.values():
             client_form = "a wrapped client and processor.answer_kind(agent)"
-            agent_form = "an agent with run(prompt), a steering, original_prompt= and validate_response="
+            agent_form = (
+                "an agent with run(prompt), a steering, original_prompt= and validate_response="
+            )
             raise ContractError(f"retry_with_steering takes {client_form}, or {agent_form}")
         return _steered(client, answer, budget.max_retries, **request)
     with _counted_failure(answer):
-        called: Exchanged | Awaitable[Exchanged] = client.exchange(contract=answer.contract, policy=budget, **request)
+        called: Exchanged | Awaitable[Exchanged] = client.exchange(
+            contract=answer.contract, policy=budget, **request
+        )
     return _awaited(called, answer) if isinstance(called, Awaitable) else _accepted(called, answer)
 
 
 async def _steered(
-    agent: RunningAgent, steering: str | None, max_retries: int, original_prompt: str, validate_response: Validate
+    agent: RunningAgent,
+    steering: str | None,
+    max_retries: int,
+    original_prompt: str,
+    validate_response: Validate,
 ) -> ValidationResult:
     attempts: tuple[Attempt, ...] = ()
     for number in range(1, max_retries + 1):
@@ -301,9 +342,14 @@ async def _steered(
             return result
         request = {"messages": [{"role": "user", "content": prompt}]}
         raw = response if isinstance(response, str) else None
-        attempts = (*attempts, Attempt(number, request, raw, result.issues, correction=steering, tier=number))
+        attempts = (
+            *attempts,
+            Attempt(number, request, raw, result.issues, correction=steering, tier=number),
+        )
         steering = generate_steering(result, retry_count=number + 1)
-    raise ReplyRejected(f"Still not valid after {max_retries} attempts.", reason="retries", attempts=attempts)
+    raise ReplyRejected(
+        f"Still not valid after {max_retries} attempts.", reason="retries", attempts=attempts
+    )
 
 
 async def _awaited(called: Awaitable[Exchanged], answer: ActionAnswer) -> ValidationResult:

@@ -19,8 +19,21 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from strictreply.contract._driving import unharmed
 from strictreply.coordination._actions import ActionType, ValidationResult
-from strictreply.coordination._next_node import HISTORY_LIMIT, RouteDecision, Routes, explain_route, record_route
-from strictreply.coordination._run_state import AgentState, Now, apply_update, changed, increment_loop_count, utc_now
+from strictreply.coordination._next_node import (
+    HISTORY_LIMIT,
+    RouteDecision,
+    Routes,
+    explain_route,
+    record_route,
+)
+from strictreply.coordination._run_state import (
+    AgentState,
+    Now,
+    apply_update,
+    changed,
+    increment_loop_count,
+    utc_now,
+)
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Issue, printable
 from strictreply.values._replies import Attempt, plain, type_name
@@ -78,7 +91,10 @@ class MetricsSnapshot:
 
     def tally(self, activity: Activity) -> ActivityTally:
         """Sum up one activity over all names."""
-        return sum((tally for (kind, _), tally in self.by_name.items() if kind is activity), ActivityTally())
+        return sum(
+            (tally for (kind, _), tally in self.by_name.items() if kind is activity),
+            ActivityTally(),
+        )
 
 
 class RunMetrics:
@@ -99,11 +115,15 @@ class RunMetrics:
             if decision.strategy is not None:
                 self._counts.strategies[decision.strategy] += 1
 
-    def done(self, activity: Activity, name: str = "", *, succeeded: bool = True, seconds: float = 0.0) -> None:
+    def done(
+        self, activity: Activity, name: str = "", *, succeeded: bool = True, seconds: float = 0.0
+    ) -> None:
         """Count one activity of a node, a model or a tool of this name."""
         with self._lock:
             before = self._counts.by_name.get((activity, name), ActivityTally())
-            self._counts.by_name[activity, name] = before + ActivityTally(1, succeeded, seconds if succeeded else 0.0)
+            self._counts.by_name[activity, name] = before + ActivityTally(
+                1, succeeded, seconds if succeeded else 0.0
+            )
 
     @contextmanager
     def measure(self, activity: Activity, name: str = "") -> Generator[None]:
@@ -144,18 +164,32 @@ def counted(
     """
     label = name or str(getattr(node, "__name__", type(node).__name__))
 
-    def measured() -> AbstractContextManager[None]:  # without metrics there is no lock, which nothing can pickle
-        return nullcontext() if metrics is None else metrics.measure(Activity.NODE_EXECUTIONS, label)
+    def measured() -> AbstractContextManager[
+        None
+    ]:  # without metrics there is no lock, which nothing can pickle
+        return (
+            nullcontext() if metrics is None else metrics.measure(Activity.NODE_EXECUTIONS, label)
+        )
 
     def finished(state: AgentState, returned: Mapping[str, Any] | None) -> dict[str, Any]:
-        after = changed(apply_update(state, returned), loop_count=increment_loop_count(state)["loop_count"])
+        after = changed(
+            apply_update(state, returned), loop_count=increment_loop_count(state)["loop_count"]
+        )
         if routes is not None:
             decision = explain_route(after, routes=routes)
-            longest = 0 if routes.cycle is None else routes.cycle.window + 1  # the longest loop is to be found
-            after = record_route(after, decision, source=label, now=now, limit=max(HISTORY_LIMIT, longest))
+            longest = (
+                0 if routes.cycle is None else routes.cycle.window + 1
+            )  # the longest loop is to be found
+            after = record_route(
+                after, decision, source=label, now=now, limit=max(HISTORY_LIMIT, longest)
+            )
         old = {key: state.get(key, ...) for key in after}
         written = returned or ()
-        return {key: new for key, new in after.items() if key in written or (old[key] is not new and old[key] != new)}
+        return {
+            key: new
+            for key, new in after.items()
+            if key in written or (old[key] is not new and old[key] != new)
+        }
 
     @functools.wraps(node)
     def run(state: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -238,7 +272,9 @@ class ValidationMetrics:
         self._faults: Counter[tuple[str, str]] = Counter()
         self._history: deque[ValidationRecord] = deque(maxlen=rows)
 
-    def validated(self, agent: str, result: ValidationResult, *, retry: bool = False, steered: bool = False) -> None:
+    def validated(
+        self, agent: str, result: ValidationResult, *, retry: bool = False, steered: bool = False
+    ) -> None:
         """Count one verdict; ``retry`` says that the reply was asked for again, ``steered`` that it was told how."""
         error = None if result.is_valid else result.error_message or "the reply does not fit"
         action = result.action_type if result.is_valid else None
@@ -248,12 +284,21 @@ class ValidationMetrics:
         """Count one attempt of the core's loop, and the action of an accepted one; a failed call is no validation."""
         if attempt.failure is None:
             error = "; ".join(issue.dotted for issue in attempt.issues) or None
-            self._add(agent, action, error, attempt.issues, attempt.tier > 0, attempt.correction is not None)
+            self._add(
+                agent,
+                action,
+                error,
+                attempt.issues,
+                attempt.tier > 0,
+                attempt.correction is not None,
+            )
 
     def snapshot(self) -> ValidationSnapshot:
         """Copy all counters at one moment."""
         with self._lock:
-            return ValidationSnapshot(dict(self._by_agent), dict(self._faults), tuple(self._history))
+            return ValidationSnapshot(
+                dict(self._by_agent), dict(self._faults), tuple(self._history)
+            )
 
     def reset(self) -> None:
         """Start at zero again, with an empty history."""
@@ -263,7 +308,12 @@ class ValidationMetrics:
             self._history.clear()
 
     def _add(
-        self, agent: str, action: ActionType | None, error: str | None, issues: tuple[Issue, ...], *how: bool
+        self,
+        agent: str,
+        action: ActionType | None,
+        error: str | None,
+        issues: tuple[Issue, ...],
+        *how: bool,
     ) -> None:
         valid = error is None
         one = ValidationCounts(1, valid, not valid, *how)
@@ -273,7 +323,9 @@ class ValidationMetrics:
             self._by_agent[agent] = self._by_agent.get(agent, ValidationCounts()) + one
             if not valid:
                 self._faults[agent, code] += 1
-            self._history.append(ValidationRecord(self._last, agent, valid, action, error, code, category))
+            self._history.append(
+                ValidationRecord(self._last, agent, valid, action, error, code, category)
+            )
 
 
 _logger = logging.getLogger("strictreply")

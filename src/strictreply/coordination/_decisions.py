@@ -8,7 +8,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, cast
 
-from strictreply.coordination._actions import ActionType, Branch, BranchType, Origin, Permitted, ValidationResult
+from strictreply.coordination._actions import (
+    ActionType,
+    Branch,
+    BranchType,
+    Origin,
+    Permitted,
+    ValidationResult,
+)
 from strictreply.coordination._agent_steering import generate_steering
 from strictreply.coordination._error_policy import ApiError, ErrorPolicy, Reaction
 from strictreply.coordination._run_parts import HumanDecision, HumanKind, PendingHuman
@@ -123,7 +130,9 @@ class RoutingDecision:
     def follows_fault(self) -> bool:
         """Return whether a fault led here: such a decision holds for once (requirement M112)."""
         after_faults = (StepType.ERROR_RECOVERY, StepType.RETRY_WITH_STEERING)
-        return self.error_action is not None or any(step.step_type in after_faults for step in self.next_steps)
+        return self.error_action is not None or any(
+            step.step_type in after_faults for step in self.next_steps
+        )
 
 
 _NOT_GIVEN: Final = cast("int", object())  # the absence of a count, told from every count
@@ -159,7 +168,9 @@ class RoutingContext:
             if not is_count(cast("object", getattr(self, name))):
                 raise ContractError(f"RoutingContext.{name} must be a whole number, 0 or more")
         if self.metadata.get("retry_count", self.retry_count) != self.retry_count:
-            raise ContractError("RoutingContext.retry_count and metadata['retry_count'] differ; give it once")
+            raise ContractError(
+                "RoutingContext.retry_count and metadata['retry_count'] differ; give it once"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,18 +189,29 @@ class RoutingCase:
 
 
 def go_on(
-    reason: RoutingReason, *steps: ExecutionStep, error_action: Reaction | None = None, **metadata: Any
+    reason: RoutingReason,
+    *steps: ExecutionStep,
+    error_action: Reaction | None = None,
+    **metadata: Any,
 ) -> RoutingDecision:
     """Execute these steps and go on; ``error_action`` says how a fault is reacted to."""
     known, action = {"routing_type": reason.value, **metadata}, error_action and error_action.value
-    return RoutingDecision(next_steps=list(steps), metadata=known, error_action=action, reason=reason)
+    return RoutingDecision(
+        next_steps=list(steps), metadata=known, error_action=action, reason=reason
+    )
 
 
 def stop(
-    reason: RoutingReason, words: str, *steps: ExecutionStep, error: str | None = None, **metadata: Any
+    reason: RoutingReason,
+    words: str,
+    *steps: ExecutionStep,
+    error: str | None = None,
+    **metadata: Any,
 ) -> RoutingDecision:
     """End the branch, ``words`` saying why; with ``error`` because of a fault."""
-    decision = go_on(reason, *steps, error_action=None if error is None else Reaction.TERMINATE, **metadata)
+    decision = go_on(
+        reason, *steps, error_action=None if error is None else Reaction.TERMINATE, **metadata
+    )
     return replace(decision, should_continue=False, completion_reason=words, error_message=error)
 
 
@@ -198,7 +220,9 @@ def refuse(reason: RoutingReason, words: str, **metadata: Any) -> RoutingDecisio
     return stop(reason, words, error=words, **metadata)
 
 
-def tell_user(details: Mapping[str, Any], *, data: JSONObject | None = None, **metadata: Any) -> ExecutionStep:
+def tell_user(
+    details: Mapping[str, Any], *, data: JSONObject | None = None, **metadata: Any
+) -> ExecutionStep:
     """Make the step that brings an error to the user; with ``requires_user_action`` an answer is awaited."""
     known = {"requires_user_action": False, "can_retry": False} | metadata
     given: JSONObject = {"error": dict(details)} | (data or {})
@@ -213,7 +237,10 @@ def _sequential(case: RoutingCase) -> RoutingDecision:
     if len(case.result.invocations) != 1:
         return broken("it does not name one agent to hand over to")
     invocation, branch = case.result.invocations[0], case.branch
-    target, known = invocation.agent_name, {"from_agent": case.agent, "instance_id": invocation.instance_id}
+    target, known = (
+        invocation.agent_name,
+        {"from_agent": case.agent, "instance_id": invocation.instance_id},
+    )
     step = _step(StepType.AGENT_INVOCATION, target, {"request": invocation.request}, **known)
     partners = target != case.agent and {target, case.agent} <= set(branch.agents)
     if branch.type is not BranchType.CONVERSATION or not partners:
@@ -231,7 +258,10 @@ def _parallel(case: RoutingCase) -> RoutingDecision:
     invocations = case.result.invocations
     if not invocations[1:]:
         return broken("it does not name two agents to hand over to")
-    specs = [BranchSpec(agent=one.agent_name, request=one.request, instance_id=one.instance_id) for one in invocations]
+    specs = [
+        BranchSpec(agent=one.agent_name, request=one.request, instance_id=one.instance_id)
+        for one in invocations
+    ]
     waiting = go_on(RoutingReason.PARALLEL, child_count=len(specs))
     return replace(waiting, branch_specs=specs, should_continue=False, should_wait=True)
 
@@ -243,12 +273,18 @@ def _tools(case: RoutingCase) -> RoutingDecision:
         at, function = pointer("/tool_calls", index), call.get("function")
         named: JSONObject = function if isinstance(function, dict) else {}
         name, written = named.get("name"), named.get("arguments")
-        arguments = {} if written == "" else decode(written, at=pointer(at, "function", "arguments"))
+        arguments = (
+            {} if written == "" else decode(written, at=pointer(at, "function", "arguments"))
+        )
         if isinstance(arguments, Invalid):
             return broken(arguments.summary)
         if not isinstance(name, str) or not isinstance(arguments, dict):
             return broken(Invalid((Issue.of(Code.CALL_MALFORMED, at, expected=_CALL),)).summary)
-        data: JSONObject = {"arguments": arguments, "tool_call_id": call.get("id"), "tool_call": call}
+        data: JSONObject = {
+            "arguments": arguments,
+            "tool_call_id": call.get("id"),
+            "tool_call": call,
+        }
         steps.append(_step(StepType.TOOL_EXECUTION, name, data, calling_agent=case.agent))
     return go_on(RoutingReason.TOOLS, *steps) if steps else broken("it calls no tool")
 
@@ -256,7 +292,9 @@ def _tools(case: RoutingCase) -> RoutingDecision:
 def _final(case: RoutingCase) -> RoutingDecision:
     """Return the answer to the user, or to the end, where the agent has an edge to one of them (requirement M99)."""
     target = USER if case.topology.may_ask_user(case.agent) else END_NODE
-    step = _step(StepType.FINAL_RESPONSE, target, {"content": case.parsed.get("content")}, agent=case.agent)
+    step = _step(
+        StepType.FINAL_RESPONSE, target, {"content": case.parsed.get("content")}, agent=case.agent
+    )
     return stop(RoutingReason.FINAL, "the agent gave its final response", step)
 
 
@@ -272,16 +310,27 @@ def _wait(case: RoutingCase) -> RoutingDecision:
 
 def _ask_user(case: RoutingCase) -> RoutingDecision:
     data = {"request": case.parsed.get("question")}
-    step = _step(StepType.AGENT_INVOCATION, USER, data, requires_user_action=True, asking_agent=case.agent)
+    step = _step(
+        StepType.AGENT_INVOCATION, USER, data, requires_user_action=True, asking_agent=case.agent
+    )
     return go_on(RoutingReason.USER_ASKED, step)
 
 
-def _brought_to_user(case: RoutingCase, reason: RoutingReason = RoutingReason.RECOVERY) -> RoutingDecision:
+def _brought_to_user(
+    case: RoutingCase, reason: RoutingReason = RoutingReason.RECOVERY
+) -> RoutingDecision:
     """Bring an error to the user; the system's own needs no edge (requirements M49, M81, M88, M101, X8)."""
     error = _api_error(case)
     data = {"suggested_action": error.suggested_action} if error.suggested_action else {}
-    again = {"agent_name": case.agent, "branch_id": case.context.current_branch_id or case.branch.id}
-    known = {"failed_agent": case.agent, "suggested_actions": list(error.suggested_actions), "retry_context": again}
+    again = {
+        "agent_name": case.agent,
+        "branch_id": case.context.current_branch_id or case.branch.id,
+    }
+    known = {
+        "failed_agent": case.agent,
+        "suggested_actions": list(error.suggested_actions),
+        "retry_context": again,
+    }
     step = tell_user(_details(case), data=data, requires_user_action=True, can_retry=True, **known)
     return go_on(reason, step, error_action=Reaction.ESCALATE)
 
@@ -314,8 +363,14 @@ def route_valid(case: RoutingCase, action: ActionType) -> RoutingDecision:
     return ROUTES[action](case) if reaction is None else _REACTING[reaction](case)
 
 
-_REACTING: Final = {Reaction.RETRY: _auto_retry, Reaction.ESCALATE: _brought_to_user, Reaction.TERMINATE: _terminal}
-ROUTES: Final[Mapping[ActionType, Callable[[RoutingCase], RoutingDecision]]] = {  # of every action (requirement M110)
+_REACTING: Final = {
+    Reaction.RETRY: _auto_retry,
+    Reaction.ESCALATE: _brought_to_user,
+    Reaction.TERMINATE: _terminal,
+}
+ROUTES: Final[
+    Mapping[ActionType, Callable[[RoutingCase], RoutingDecision]]
+] = {  # of every action (requirement M110)
     ActionType.INVOKE_AGENT: _sequential,
     ActionType.PARALLEL_INVOKE: _parallel,
     ActionType.CALL_TOOL: _tools,
@@ -354,7 +409,12 @@ def broken(words: str) -> RoutingDecision:
 
 _PRE_CHECKS: Final[tuple[tuple[RoutingReason, bool, JSONObject, JSONObject], ...]] = (
     (RoutingReason.CRITICAL_API_ERROR, True, {}, {"no_retry": True}),
-    (RoutingReason.COORDINATION_ERROR, False, {}, {"requires_user_action": True, "can_retry": True}),
+    (
+        RoutingReason.COORDINATION_ERROR,
+        False,
+        {},
+        {"requires_user_action": True, "can_retry": True},
+    ),
     (RoutingReason.POOL_EXHAUSTED, False, {"retry_after": 5}, {"notification": "resource"}),
     (RoutingReason.TIMEOUT, True, {}, {"no_retry": True}),
 )
@@ -384,9 +444,15 @@ def route_invalid(case: RoutingCase) -> RoutingDecision:
     reaction = case.policy.reaction(case.result.issues)
     if reaction is Reaction.ESCALATE:
         details = _details(case, {"type": case.result.code, "message": _words(case)})
-        step = tell_user(details, requires_user_action=True, can_retry=True, failed_agent=case.agent)
+        step = tell_user(
+            details, requires_user_action=True, can_retry=True, failed_agent=case.agent
+        )
         return go_on(RoutingReason.ESCALATED, step, error_action=reaction)
-    return _terminated(case, RoutingReason.TERMINATED) if reaction is Reaction.TERMINATE else _retried(case)
+    return (
+        _terminated(case, RoutingReason.TERMINATED)
+        if reaction is Reaction.TERMINATE
+        else _retried(case)
+    )
 
 
 def _retried(case: RoutingCase) -> RoutingDecision:
@@ -398,10 +464,18 @@ def _retried(case: RoutingCase) -> RoutingDecision:
     made = context.transport_retries if transient else context.retry_count
     if made >= (budget.repeats if transient else budget.max_retries):
         return _terminated(case, RoutingReason.RETRIES_SPENT)
-    step = _step(StepType.AGENT_INVOCATION, case.agent, {}, retry_attempt=made + 1, retry_reason=case.result.code)
+    step = _step(
+        StepType.AGENT_INVOCATION,
+        case.agent,
+        {},
+        retry_attempt=made + 1,
+        retry_reason=case.result.code,
+    )
     if context.steering_enabled:
         count, written = context.retry_count + 1, case.response_format
-        steering = generate_steering(case.result, case.allowed, retry_count=count, response_format=written)
+        steering = generate_steering(
+            case.result, case.allowed, retry_count=count, response_format=written
+        )
         step = replace(step, step_type=StepType.RETRY_WITH_STEERING, steering=steering)
     return go_on(RoutingReason.RETRY, step, error_action=Reaction.RETRY)
 
@@ -420,31 +494,49 @@ def _words(case: RoutingCase) -> str:
 
 
 def question_of(
-    step: ExecutionStep, *, request_id: str, prompt: str = "", skip_to: str | None = None, requested_at: str = ""
+    step: ExecutionStep,
+    *,
+    request_id: str,
+    prompt: str = "",
+    skip_to: str | None = None,
+    requested_at: str = "",
 ) -> PendingHuman:
     """Make the question of a step to the user; ContractError for a step that is no error of an agent."""
     failed = step.metadata.get("failed_agent")
     if step.step_type is not StepType.ERROR_RECOVERY or not isinstance(failed, str):
-        raise ContractError("only an error_recovery step with a failed_agent is a question to the user")
+        raise ContractError(
+            "only an error_recovery step with a failed_agent is a question to the user"
+        )
     return PendingHuman(request_id, HumanKind.ERROR, prompt, failed, skip_to, failed, requested_at)
 
 
-def resume_after_error(topology: Topology, asked: PendingHuman, decision: HumanDecision | None) -> RoutingDecision:
+def resume_after_error(
+    topology: Topology, asked: PendingHuman, decision: HumanDecision | None
+) -> RoutingDecision:
     """Continue after an error as the user decided; any decision but retry, skip and abort asks the question again."""
     failed, target = asked.resume_to, asked.skip_to
     match decision:
         case HumanDecision.RETRY if failed in topology.agents:
             return go_on(RoutingReason.HUMAN_RETRY, _step(StepType.AGENT_INVOCATION, failed, {}))
         case HumanDecision.RETRY:
-            return refuse(RoutingReason.UNKNOWN_AGENT, "the request names no agent of this topology to continue with")
-        case HumanDecision.SKIP if failed in topology.agents and target in topology.allowed_targets(failed):
+            return refuse(
+                RoutingReason.UNKNOWN_AGENT,
+                "the request names no agent of this topology to continue with",
+            )
+        case HumanDecision.SKIP if failed in topology.agents and target in topology.allowed_targets(
+            failed
+        ):
             return go_on(RoutingReason.HUMAN_SKIP, _step(StepType.AGENT_INVOCATION, target, {}))
         case HumanDecision.SKIP if target is None:
             return stop(RoutingReason.HUMAN_SKIP, "the user skipped the step, and none follows it")
         case HumanDecision.SKIP:
-            return refuse(RoutingReason.NOT_ALLOWED, "the step to skip to does not follow the failed one")
+            return refuse(
+                RoutingReason.NOT_ALLOWED, "the step to skip to does not follow the failed one"
+            )
         case HumanDecision.ABORT:
             return stop(RoutingReason.ABORTED, "the user aborted the run")
         case _:
-            step = tell_user({}, data={"request": asked.question}, requires_user_action=True, failed_agent=failed)
+            step = tell_user(
+                {}, data={"request": asked.question}, requires_user_action=True, failed_agent=failed
+            )
             return go_on(RoutingReason.ASKED_AGAIN, step)

@@ -20,7 +20,9 @@ from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
 from strictreply.wires._opening import peek
 
-ERROR_ROLE: Final = "error"  # of a message that reports an error of the API instead of a reply (requirement M56)
+ERROR_ROLE: Final = (
+    "error"  # of a message that reports an error of the API instead of a reply (requirement M56)
+)
 _RETRY, _END, _ASK = ActionType.AUTO_RETRY, ActionType.TERMINAL_ERROR, ActionType.ERROR_RECOVERY
 
 
@@ -39,15 +41,45 @@ class ApiErrorClass(StrEnum):
 
     TIMEOUT = "timeout", _RETRY, Category.API_TRANSIENT, "the API call timed out"
     NETWORK_ERROR = "network_error", _RETRY, Category.API_TRANSIENT, "the API could not be reached"
-    SERVICE_UNAVAILABLE = "service_unavailable", _RETRY, Category.API_TRANSIENT, "the API is not available"
+    SERVICE_UNAVAILABLE = (
+        "service_unavailable",
+        _RETRY,
+        Category.API_TRANSIENT,
+        "the API is not available",
+    )
     RATE_LIMIT = "rate_limit", _RETRY, Category.API_TRANSIENT, "the API's rate limit was exceeded"
-    AUTHENTICATION_FAILED = "authentication_failed", _END, Category.API_TERMINAL, "the API did not accept the key"
+    AUTHENTICATION_FAILED = (
+        "authentication_failed",
+        _END,
+        Category.API_TERMINAL,
+        "the API did not accept the key",
+    )
     PERMISSION_DENIED = "permission_denied", _END, Category.API_TERMINAL, "the key may not do this"
     INVALID_MODEL = "invalid_model", _END, Category.API_TERMINAL, "the API has no such model"
-    INVALID_REQUEST = "invalid_request", _END, Category.API_TERMINAL, "the API did not accept the request"
-    REQUEST_TOO_LARGE = "request_too_large", _END, Category.API_TERMINAL, "the request is too large for the API"
-    INSUFFICIENT_CREDITS = "insufficient_credits", _ASK, Category.API_TERMINAL, "the API account has no credits left"
-    PARTIAL_FAILURE = "partial_failure", _ASK, Category.API_TRANSIENT, "the API gave a part of the answer"
+    INVALID_REQUEST = (
+        "invalid_request",
+        _END,
+        Category.API_TERMINAL,
+        "the API did not accept the request",
+    )
+    REQUEST_TOO_LARGE = (
+        "request_too_large",
+        _END,
+        Category.API_TERMINAL,
+        "the request is too large for the API",
+    )
+    INSUFFICIENT_CREDITS = (
+        "insufficient_credits",
+        _ASK,
+        Category.API_TERMINAL,
+        "the API account has no credits left",
+    )
+    PARTIAL_FAILURE = (
+        "partial_failure",
+        _ASK,
+        Category.API_TRANSIENT,
+        "the API gave a part of the answer",
+    )
     DEPRECATED_API = "deprecated_api", _ASK, Category.API_TERMINAL, "the API no longer serves this"
     VALIDATION_ERROR = "validation_error", _ASK, Category.FORMAT_ERROR, "no reply fit the contract"
     EMPTY_COMPLETION = "empty_completion", _ASK, Category.API_TRANSIENT, "the API gave no answer"
@@ -64,7 +96,9 @@ _ALSO_CALLED: Final[Mapping[ApiErrorClass, str]] = {  # by core failures, failed
     ApiErrorClass.TIMEOUT: "deadline",
     ApiErrorClass.VALIDATION_ERROR: "retries arg_retries bad_calls category streamed human",
 }
-_READS_AS: Final = {word: kind for kind in ApiErrorClass for word in (kind, *_ALSO_CALLED.get(kind, "").split())}
+_READS_AS: Final = {
+    word: kind for kind in ApiErrorClass for word in (kind, *_ALSO_CALLED.get(kind, "").split())
+}
 _OUT_OF_CREDITS: Final = ("Add credits to the API account", "Then retry the step")
 
 
@@ -73,19 +107,28 @@ class ApiError:
     """One error of an API."""
 
     classification: ApiErrorClass = ApiErrorClass.UNKNOWN
-    message: str = field(default="", repr=False)  # a server's or a model's words, for a person, never for a prompt
+    message: str = field(
+        default="", repr=False
+    )  # a server's or a model's words, for a person, never for a prompt
     is_retryable: bool | None = None  # None leaves it to the class
     retry_after: float | None = None  # the seconds the server asked to wait
     suggested_action: str | None = field(default=None, repr=False)
-    details: JSONObject = field(default_factory=dict[str, Any], repr=False)  # all members of the report as it came
+    details: JSONObject = field(
+        default_factory=dict[str, Any], repr=False
+    )  # all members of the report as it came
 
     @classmethod
     def of_report(cls, report: Mapping[str, Any]) -> Self:
         """Read ``classification`` (or ``type``) and the rest of a report; what is mistyped counts as not said."""
         details = copy.deepcopy(dict(report))
-        kind, wait = _class_of(details.get("classification", details.get("type"))), _seconds(details.get("retry_after"))
+        kind, wait = (
+            _class_of(details.get("classification", details.get("type"))),
+            _seconds(details.get("retry_after")),
+        )
         types = {"message": str, "is_retryable": bool, "suggested_action": str}
-        rest: JSONObject = {key: details[key] for key, type_ in types.items() if isinstance(details.get(key), type_)}
+        rest: JSONObject = {
+            key: details[key] for key, type_ in types.items() if isinstance(details.get(key), type_)
+        }
         return cls(kind, retry_after=wait, details=details, **rest)
 
     @classmethod
@@ -121,11 +164,16 @@ class ApiError:
     def suggested_actions(self) -> tuple[str, ...]:
         """What a person may do: what the report suggests first, then what always helps with this class."""
         own = () if self.suggested_action is None else (self.suggested_action,)
-        return own + (_OUT_OF_CREDITS if self.classification is ApiErrorClass.INSUFFICIENT_CREDITS else ())
+        return own + (
+            _OUT_OF_CREDITS if self.classification is ApiErrorClass.INSUFFICIENT_CREDITS else ()
+        )
 
     def to_result(self, *, agent: str, branch_id: str) -> ValidationResult:
         """Make the system's own action for the router; a recovery has suggestions and ``retry_context`` (M85, M86)."""
-        known = {"type": self.classification.value, "message": self.message or self.classification.words}
+        known = {
+            "type": self.classification.value,
+            "message": self.message or self.classification.words,
+        }
         waiting = {} if self.retry_after is None else {"retry_after": self.retry_after}
         details = copy.deepcopy(self.details) | known | waiting
         parsed: JSONObject = {"next_action": self.action.value, "error_details": details}
@@ -134,7 +182,9 @@ class ApiError:
         if self.action is _ASK:
             context = {"agent_name": agent, "branch_id": branch_id}
             parsed |= {"suggested_actions": list(self.suggested_actions), "retry_context": context}
-        return ValidationResult(is_valid=True, action_type=self.action, parsed_response=parsed, origin=Origin.SYSTEM)
+        return ValidationResult(
+            is_valid=True, action_type=self.action, parsed_response=parsed, origin=Origin.SYSTEM
+        )
 
 
 def read_error_message(message: object) -> ApiError | Invalid:
@@ -142,7 +192,9 @@ def read_error_message(message: object) -> ApiError | Invalid:
     role = peek(message, "role")
     if role != ERROR_ROLE:
         expected = f'"{ERROR_ROLE}" in a message that reports an error'
-        return Invalid((Issue.of(Code.SHAPE_WRONG_TYPE, "/role", expected=expected, found=quote(role)),))
+        return Invalid(
+            (Issue.of(Code.SHAPE_WRONG_TYPE, "/role", expected=expected, found=quote(role)),)
+        )
     content = peek(message, "content")
     report: object = decode(content) if isinstance(content, str) else content
     if isinstance(report, Mapping):
@@ -151,7 +203,11 @@ def read_error_message(message: object) -> ApiError | Invalid:
 
 
 def _class_of(word: object) -> ApiErrorClass:
-    return _READS_AS.get(word, ApiErrorClass.UNKNOWN) if isinstance(word, str) else ApiErrorClass.UNKNOWN
+    return (
+        _READS_AS.get(word, ApiErrorClass.UNKNOWN)
+        if isinstance(word, str)
+        else ApiErrorClass.UNKNOWN
+    )
 
 
 def _seconds(value: object) -> float | None:
@@ -171,17 +227,24 @@ class Reaction(StrEnum):
     TERMINATE = "terminate"  # end the branch
 
 
-_NO_RETRY: Final = {Category.API_TERMINAL: Reaction.TERMINATE, Category.TOOL_ERROR: Reaction.ESCALATE}
+_NO_RETRY: Final = {
+    Category.API_TERMINAL: Reaction.TERMINATE,
+    Category.TOOL_ERROR: Reaction.ESCALATE,
+}
 DEFAULT_REACTIONS: Final = MappingProxyType(dict.fromkeys(Category, Reaction.RETRY) | _NO_RETRY)
 """The published reactions; a target that is not permitted is asked for again and never run (requirement X5)."""
 
 
 def _ending(reactions: Mapping[Category, Reaction]) -> frozenset[Category]:
-    return frozenset(category for category, reaction in reactions.items() if reaction is not Reaction.RETRY)
+    return frozenset(
+        category for category, reaction in reactions.items() if reaction is not Reaction.RETRY
+    )
 
 
 # three corrections and three repeats of a failed call, counted apart (requirement M89)
-DEFAULT_BUDGET: Final = RetryPolicy(max_retries=3, transport_retries=3, stop_on=_ending(DEFAULT_REACTIONS))
+DEFAULT_BUDGET: Final = RetryPolicy(
+    max_retries=3, transport_retries=3, stop_on=_ending(DEFAULT_REACTIONS)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +291,9 @@ MAX_SNIPPET_CHARS: Final = 200
 class LikelyCause(StrEnum):
     """Why an agent may never have acted."""
 
-    NOTHING_TO_CALL = "nothing_to_call"  # neither an action nor a tool is permitted: review the topology
+    NOTHING_TO_CALL = (
+        "nothing_to_call"  # neither an action nor a tool is permitted: review the topology
+    )
     TOOLS_IGNORED = "tools_ignored"  # there is something to call: is it in the request, and does the prompt ask for it?
 
 
@@ -242,7 +307,9 @@ class ContentStreak:
 
     def after_content(self, text: str) -> ContentStreak:
         """Count one more reply of words alone."""
-        snippet = text[:MAX_SNIPPET_CHARS].encode(errors="replace").decode()  # a lone surrogate fits into no checkpoint
+        snippet = (
+            text[:MAX_SNIPPET_CHARS].encode(errors="replace").decode()
+        )  # a lone surrogate fits into no checkpoint
         return ContentStreak(self.agent, self.count + 1, snippet)
 
     def after_action(self) -> ContentStreak:
@@ -301,7 +368,9 @@ class ContentLoopGuard:
         """Return whether an agent replied with words alone again after it was steered: asking it further is a loop."""
         return streak.count > self.steering_threshold
 
-    def loop(self, streak: ContentStreak, *, actions: Iterable[str] = (), tools: Iterable[str] = ()) -> ContentLoop:
+    def loop(
+        self, streak: ContentStreak, *, actions: Iterable[str] = (), tools: Iterable[str] = ()
+    ) -> ContentLoop:
         """Return the report on an agent that is not asked again; ``actions`` and ``tools`` as for :meth:`next`."""
         actions, tools = tuple(actions), tuple(tools)
         cause = LikelyCause.TOOLS_IGNORED if actions or tools else LikelyCause.NOTHING_TO_CALL

@@ -38,7 +38,14 @@ from strictreply.values._limits import JSONObject, is_count
 
 T = TypeVar("T", bound=Hashable)
 
-BUILT_IN_NAMES: Final = ("loop_limit", "loop_detected", "completion", "human_input", "next_agent", "fallback")
+BUILT_IN_NAMES: Final = (
+    "loop_limit",
+    "loop_detected",
+    "completion",
+    "human_input",
+    "next_agent",
+    "fallback",
+)
 MAX_LOOP_COUNT_VARIABLE: Final = "STRICTREPLY_MAX_LOOP_COUNT"
 HISTORY_LIMIT: Final = 50  # the entries that ``routing_history`` keeps at least, the newest
 
@@ -154,25 +161,44 @@ def _node_issues(routes: Routes) -> Iterator[Issue]:
         if needed not in routes.nodes:
             yield CoordinationCode.ROUTES_MISSING_NODE.at(pointer("/nodes", needed))
     if routes.max_loop_count is not None and not is_count(routes.max_loop_count):
-        yield CoordinationCode.ROUTES_BAD_LIMIT.at("/max_loop_count", expected="a whole number, 0 or more, or None")
+        yield CoordinationCode.ROUTES_BAD_LIMIT.at(
+            "/max_loop_count", expected="a whole number, 0 or more, or None"
+        )
 
 
 def _rule_issues(routes: Routes) -> Iterator[Issue]:
     sets = [routes.rules + strategy.rules for strategy in routes.strategies] or [routes.rules]
-    named = [issue for rules in sets for issue in _named_once([*BUILT_IN_NAMES, *(one.name for one in rules)], "rules")]
+    named = [
+        issue
+        for rules in sets
+        for issue in _named_once([*BUILT_IN_NAMES, *(one.name for one in rules)], "rules")
+    ]
     yield from dict.fromkeys(named)
     for rule in {id(rule): rule for rules in sets for rule in rules}.values():
         priority: Any = rule.priority
         if isinstance(priority, bool) or not isinstance(priority, int) or not callable(rule.decide):
             expected = "a function of the state, with a whole number for priority"
-            yield CoordinationCode.ROUTES_BAD_RULE.at(pointer("/rules", rule.name), expected=expected)
+            yield CoordinationCode.ROUTES_BAD_RULE.at(
+                pointer("/rules", rule.name), expected=expected
+            )
 
 
 def _weight_issues(routes: Routes) -> Iterator[Issue]:
     yield from _named_once((strategy.name for strategy in routes.strategies), "strategies")
-    places = [pointer("/strategies", one.name, "weight") for one in routes.strategies if not is_count(one.weight)]
-    yield from (CoordinationCode.ROUTES_BAD_LIMIT.at(place, expected="a whole number, 0 or more") for place in places)
-    if routes.strategies and not places and not sum(strategy.weight for strategy in routes.strategies):
+    places = [
+        pointer("/strategies", one.name, "weight")
+        for one in routes.strategies
+        if not is_count(one.weight)
+    ]
+    yield from (
+        CoordinationCode.ROUTES_BAD_LIMIT.at(place, expected="a whole number, 0 or more")
+        for place in places
+    )
+    if (
+        routes.strategies
+        and not places
+        and not sum(strategy.weight for strategy in routes.strategies)
+    ):
         yield CoordinationCode.ROUTES_NO_WEIGHT.at("/strategies")
 
 
@@ -180,7 +206,9 @@ class _DocumentedLimit(int):
     """The documented limit as a parameter's default: equal to 10, and told apart from a 10 that a caller wrote."""
 
 
-DEFAULT_MAX_LOOP_COUNT: Final = _DocumentedLimit(10)  # when nothing else names a limit (requirement R34)
+DEFAULT_MAX_LOOP_COUNT: Final = _DocumentedLimit(
+    10
+)  # when nothing else names a limit (requirement R34)
 DEFAULT_ROUTES: Final = Routes()
 
 
@@ -222,7 +250,10 @@ class RouteDecision:
 
 
 def route_next(
-    state: AgentState, max_loop_count: int = DEFAULT_MAX_LOOP_COUNT, *, routes: Routes = DEFAULT_ROUTES
+    state: AgentState,
+    max_loop_count: int = DEFAULT_MAX_LOOP_COUNT,
+    *,
+    routes: Routes = DEFAULT_ROUTES,
 ) -> str:
     """Return the target that a run goes on to, as LangGraph's conditional edges want it.
 
@@ -235,7 +266,10 @@ def route_next(
 
 
 def explain_route(
-    state: AgentState, max_loop_count: int = DEFAULT_MAX_LOOP_COUNT, *, routes: Routes = DEFAULT_ROUTES
+    state: AgentState,
+    max_loop_count: int = DEFAULT_MAX_LOOP_COUNT,
+    *,
+    routes: Routes = DEFAULT_ROUTES,
 ) -> RouteDecision:
     """Decide as :func:`route_next` does, and say why; raises the same."""
     require((_ROUTED_BY_ID if routes.strategies else _ROUTED).issues(state))
@@ -258,7 +292,12 @@ def explain_route(
 
 
 def record_route(
-    state: S, decision: RouteDecision, *, source: str | None = None, now: Now = utc_now, limit: int = HISTORY_LIMIT
+    state: S,
+    decision: RouteDecision,
+    *,
+    source: str | None = None,
+    now: Now = utc_now,
+    limit: int = HISTORY_LIMIT,
 ) -> S:
     """Add a decision to ``routing_history``, cut to ``limit``; ``source`` None is where the last one led."""
     before: AgentState = state
@@ -278,7 +317,12 @@ _Choice: TypeAlias = tuple[str, RouteReason, str]  # a target, why, and the rule
 
 
 def _chosen(
-    state: AgentState, routes: Routes, users: tuple[RouteRule, ...], failures: list[RuleFailure], *, pending: bool
+    state: AgentState,
+    routes: Routes,
+    users: tuple[RouteRule, ...],
+    failures: list[RuleFailure],
+    *,
+    pending: bool,
 ) -> _Choice:
     """Return the first choice of a rule, adding to ``failures`` what rules raise, and names of no node (R37)."""
     known = {node: node for node in routes.nodes}
@@ -290,7 +334,9 @@ def _chosen(
         (200, pending, (HUMAN_INPUT, RouteReason.HUMAN_INPUT, "human_input")),
         (100, target is not None, (target or END, RouteReason.NEXT_AGENT, "next_agent")),
     )
-    rules: list[tuple[int, _Choice | RouteRule]] = [(at, choice) for at, applies, choice in built_in if applies]
+    rules: list[tuple[int, _Choice | RouteRule]] = [
+        (at, choice) for at, applies, choice in built_in if applies
+    ]
     rules += [(rule.priority, rule) for rule in users]
     for _, rule in sorted(rules, key=lambda one: -one[0]):
         asked = _asked(rule, state, known)
@@ -298,10 +344,16 @@ def _chosen(
             return asked
         if asked is not None:
             failures.append(asked)
-    return END, RouteReason.NO_TARGET if next_agent is None else RouteReason.UNKNOWN_TARGET, "fallback"
+    return (
+        END,
+        RouteReason.NO_TARGET if next_agent is None else RouteReason.UNKNOWN_TARGET,
+        "fallback",
+    )
 
 
-def _asked(rule: RouteRule | _Choice, state: AgentState, nodes: Mapping[str, str]) -> _Choice | RuleFailure | None:
+def _asked(
+    rule: RouteRule | _Choice, state: AgentState, nodes: Mapping[str, str]
+) -> _Choice | RuleFailure | None:
     if isinstance(rule, tuple):
         return rule
     try:
@@ -319,9 +371,14 @@ def _trail(state: AgentState, window: int) -> list[tuple[str, str | None]]:
     start = max(0, len(past) - window - 1)
     newest = past[start:]
     if _HISTORY.issues(newest):  # one check of all; only a broken entry is looked for
-        places = ((entry, pointer("/routing_history", start + index)) for index, entry in enumerate(newest))
+        places = (
+            (entry, pointer("/routing_history", start + index))
+            for index, entry in enumerate(newest)
+        )
         require(issue for entry, place in places for issue in _HISTORY_ENTRY.issues(entry, place))
-    if newest and newest[-1]["loop_count"] == state["loop_count"]:  # it records the decision that is being made
+    if (
+        newest and newest[-1]["loop_count"] == state["loop_count"]
+    ):  # it records the decision that is being made
         newest = newest[:-1]
     trail: list[tuple[str, str | None]] = []
     count = state["loop_count"]
@@ -345,5 +402,7 @@ def _limit(argument: int, state: AgentState, routes: Routes) -> int:
     if spelt is None:
         return int(DEFAULT_MAX_LOOP_COUNT)
     if not re.fullmatch(r"[0-9]{1,9}", spelt):
-        raise ContractError(f"{MAX_LOOP_COUNT_VARIABLE} must be a whole number, 0 or more; unset it to use the default")
+        raise ContractError(
+            f"{MAX_LOOP_COUNT_VARIABLE} must be a whole number, 0 or more; unset it to use the default"
+        )
     return int(spelt)

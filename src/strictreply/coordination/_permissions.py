@@ -13,14 +13,23 @@ from strictreply.contract._channels import compact
 from strictreply.contract._contract import Contract, by_name
 from strictreply.contract._models import Findings
 from strictreply.contract._tool import Tool
-from strictreply.coordination._actions import ActionType, AgentReplyCode, Branch, BranchType, Origin, Permitted
+from strictreply.coordination._actions import (
+    ActionType,
+    AgentReplyCode,
+    Branch,
+    BranchType,
+    Origin,
+    Permitted,
+)
 from strictreply.coordination._topology import USER, Topology
 from strictreply.schema import Schema
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, quote
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, JSONObject, Limits
 
-ExtraKeys: TypeAlias = Literal["forbid", "allow"]  # of members that the shape of an action does not name (X3)
+ExtraKeys: TypeAlias = Literal[
+    "forbid", "allow"
+]  # of members that the shape of an action does not name (X3)
 MAX_LISTED = 20
 MAX_INVOCATIONS = 128  # how many agents one action may hand over to at once
 
@@ -38,7 +47,9 @@ class Need(StrEnum):
     SYSTEM = auto()  # no agent has it
 
 
-LACKING = dict.fromkeys(Need, AgentReplyCode.ACTION_NOT_PERMITTED) | {  # the fault of an agent that has not met a need
+LACKING = dict.fromkeys(
+    Need, AgentReplyCode.ACTION_NOT_PERMITTED
+) | {  # the fault of an agent that has not met a need
     Need.NEXT_AGENT: AgentReplyCode.TOPOLOGY_NOT_ALLOWED,
     Need.FINISH: AgentReplyCode.TOPOLOGY_MAY_NOT_FINISH,
     Need.USER: AgentReplyCode.TOPOLOGY_NO_USER,
@@ -53,8 +64,12 @@ class ActionShape:
 
     words: str  # describe it, with {agents} and {tools} for those that are permitted
     needs: tuple[Need, ...]
-    example: JSONObject | Example = field(default_factory=dict[str, JSON])  # its members, or what makes them
-    properties: JSONObject = field(default_factory=dict[str, JSON])  # its members, all required but the optional ones
+    example: JSONObject | Example = field(
+        default_factory=dict[str, JSON]
+    )  # its members, or what makes them
+    properties: JSONObject = field(
+        default_factory=dict[str, JSON]
+    )  # its members, all required but the optional ones
     optional: tuple[str, ...] = ()
     systemic: bool = False
 
@@ -84,8 +99,12 @@ def document_of(action: ActionType) -> JSONObject:
 @lru_cache(maxsize=1_024)
 def action_schema(allowed: Permitted, extra: ExtraKeys) -> Schema:
     """Return the schema of all that an agent may reply, permitted names as enumerations; branches are of few kinds."""
-    document: JSON = {"anyOf": [_narrowed(document_of(action), allowed) for action in allowed.actions]}
-    return Schema.compile(document, extra="forbid" if extra == "forbid" else "schema", root_closed=False)
+    document: JSON = {
+        "anyOf": [_narrowed(document_of(action), allowed) for action in allowed.actions]
+    }
+    return Schema.compile(
+        document, extra="forbid" if extra == "forbid" else "schema", root_closed=False
+    )
 
 
 def _narrowed(schema: JSON, allowed: Permitted) -> JSON:
@@ -118,7 +137,9 @@ def _without_nulls(value: JSON, schema: Any, omissible: frozenset[str] | None = 
         if isinstance(value, dict) and "properties" in way:
             known, needed = way["properties"], way["required"]
             dropped = {key for key in omissible or known if key not in needed}
-            given = {key: part for key, part in value.items() if part is not None or key not in dropped}
+            given = {
+                key: part for key, part in value.items() if part is not None or key not in dropped
+            }
             return {key: _without_nulls(part, known.get(key, {})) for key, part in given.items()}
         if isinstance(value, list) and "items" in way:
             return [_without_nulls(part, way["items"]) for part in value]
@@ -155,13 +176,23 @@ _WRONG = "what went wrong"
 _ERROR = {"type": "kind_of_error", "message": _WRONG}
 _STRING: JSON = {"type": "string"}
 _TEXT: JSON = {"type": "string", "pattern": r"\S"}
-_NAME: JSON = {"type": "string", "pattern": r"\S"}  # of an agent; a model is shown the names that are permitted
+_NAME: JSON = {
+    "type": "string",
+    "pattern": r"\S",
+}  # of an agent; a model is shown the names that are permitted
 _TOOL: JSON = {"type": "string"}  # likewise of a tool
 _ANYTHING_ASKED: JSON = {"type": ["string", "object", "array"]}
 _ONE_INVOCATION: JSON = _object({"agent_name": _NAME, "request": _ANYTHING_ASKED}, "request")
-_INVOCATIONS: JSON = {"type": "array", "items": _ONE_INVOCATION, "minItems": 1, "maxItems": MAX_INVOCATIONS}
+_INVOCATIONS: JSON = {
+    "type": "array",
+    "items": _ONE_INVOCATION,
+    "minItems": 1,
+    "maxItems": MAX_INVOCATIONS,
+}
 _FUNCTION: JSON = _object({"name": _TOOL, "arguments": _STRING})
-_TOOL_CALL: JSON = _object({"id": _STRING, "type": {"const": "function"}, "function": _FUNCTION}, "type")
+_TOOL_CALL: JSON = _object(
+    {"id": _STRING, "type": {"const": "function"}, "function": _FUNCTION}, "type"
+)
 _ABOUT_ERROR: JSONObject = {"type": _TEXT, "message": _TEXT, "provider": _STRING}
 _ABOUT_ERROR["retry_after"] = {"type": "number", "minimum": 0}  # seconds
 _ERROR_DETAILS: JSON = _object(_ABOUT_ERROR, "provider", "retry_after")
@@ -170,11 +201,18 @@ _REQUESTS: JSON = {"type": "object", "additionalProperties": _ANYTHING_ASKED}
 _INVOKED: JSON = {"anyOf": [_NAME, _ONE_INVOCATION, _INVOCATIONS]}
 _INVOCATION: JSONObject = {"action_input": _INVOKED, "request": _ANYTHING_ASKED}
 _CALLS: JSONObject = {"tool_calls": {"type": "array", "items": _TOOL_CALL, "minItems": 1}}
-_ANSWER: tuple[JSONObject, JSONObject] = {"content": "your answer"}, {"content": {"anyOf": [_TEXT, {"type": "object"}]}}
+_ANSWER: tuple[JSONObject, JSONObject] = (
+    {"content": "your answer"},
+    {"content": {"anyOf": [_TEXT, {"type": "object"}]}},
+)
 
 SHAPES: Mapping[ActionType, ActionShape] = {  # every action (requirements M16 to M40)
     ActionType.INVOKE_AGENT: ActionShape(
-        "hand over to one of these agents: {agents}", (Need.NEXT_AGENT,), _invocation, _INVOCATION, ("request",)
+        "hand over to one of these agents: {agents}",
+        (Need.NEXT_AGENT,),
+        _invocation,
+        _INVOCATION,
+        ("request",),
     ),
     ActionType.PARALLEL_INVOKE: ActionShape(
         "hand over to two or more of these agents at once, each with its own request: {agents}",
@@ -184,7 +222,10 @@ SHAPES: Mapping[ActionType, ActionShape] = {  # every action (requirements M16 t
         ("agent_requests",),
     ),
     ActionType.CALL_TOOL: ActionShape(
-        "call one or more of these tools, the arguments of each as a JSON text: {tools}", (Need.TOOLS,), _call, _CALLS
+        "call one or more of these tools, the arguments of each as a JSON text: {tools}",
+        (Need.TOOLS,),
+        _call,
+        _CALLS,
     ),
     ActionType.FINAL_RESPONSE: ActionShape(
         "finish with your answer, text or an object, in content", (Need.FINISH,), *_ANSWER
@@ -202,7 +243,11 @@ SHAPES: Mapping[ActionType, ActionShape] = {  # every action (requirements M16 t
         systemic=True,
     ),
     ActionType.TERMINAL_ERROR: ActionShape(
-        "stop with an error that cannot be fixed", (Need.LEAVE,), {"error": _WRONG}, {"error": _TEXT}, systemic=True
+        "stop with an error that cannot be fixed",
+        (Need.LEAVE,),
+        {"error": _WRONG},
+        {"error": _TEXT},
+        systemic=True,
     ),
     ActionType.AUTO_RETRY: ActionShape(
         "try the same again",
@@ -212,14 +257,21 @@ SHAPES: Mapping[ActionType, ActionShape] = {  # every action (requirements M16 t
         systemic=True,
     ),
     ActionType.TERMINATE_WORKFLOW: ActionShape(
-        "finish the whole workflow with your answer, text or an object, in content", (Need.FINISH, Need.LEAVE), *_ANSWER
+        "finish the whole workflow with your answer, text or an object, in content",
+        (Need.FINISH, Need.LEAVE),
+        *_ANSWER,
     ),
     ActionType.ASK_USER: ActionShape(
-        "ask the user the question in question", (Need.USER,), {"question": "your question"}, {"question": _STRING}
+        "ask the user the question in question",
+        (Need.USER,),
+        {"question": "your question"},
+        {"question": _STRING},
     ),
 }
 
-_OPTIONAL = frozenset({"thought", "action_input", "agents"}).union(*(shape.optional for shape in SHAPES.values()))
+_OPTIONAL = frozenset({"thought", "action_input", "agents"}).union(
+    *(shape.optional for shape in SHAPES.values())
+)
 """The members that may be null: those that an action may omit, and those of the published ``AgentResponse``."""
 _SIMPLE = Branch()
 
@@ -236,13 +288,19 @@ def permitted_actions(
 ) -> Permitted:
     """Return what ``agent`` may do with ``tools``, in ``branch``, None for a simple one; ContractError for no agent."""
     targets = topology.allowed_targets(agent)
-    if origin is Origin.SYSTEM:  # it needs no permission for its own actions, and may turn to the user (M49, X8)
-        return Permitted(agent, tuple(one for one, shape in SHAPES.items() if shape.systemic), (*targets, USER))
+    if (
+        origin is Origin.SYSTEM
+    ):  # it needs no permission for its own actions, and may turn to the user (M49, X8)
+        return Permitted(
+            agent, tuple(one for one, shape in SHAPES.items() if shape.systemic), (*targets, USER)
+        )
     if allowed_agents is not None:
         named = {name.strip() for name in allowed_agents}
         targets = tuple(target for target in targets if target in named)
     branch = branch or _SIMPLE
-    talks = branch.type is BranchType.CONVERSATION and (not branch.agents or agent in branch.agents)  # M44
+    talks = branch.type is BranchType.CONVERSATION and (
+        not branch.agents or agent in branch.agents
+    )  # M44
     standing = {Need.NEXT_AGENT: targets, Need.TOOLS: tools, Need.CONVERSATION: talks}
     standing |= {Need.FINISH: topology.may_finish(agent), Need.USER: topology.may_ask_user(agent)}
     standing[Need.PARALLEL] = branch.type is BranchType.PARALLEL
@@ -251,10 +309,16 @@ def permitted_actions(
 
 
 @cache
-def actions_of(met: frozenset[Need], leave: frozenset[ActionType] = frozenset()) -> tuple[ActionType, ...]:
+def actions_of(
+    met: frozenset[Need], leave: frozenset[ActionType] = frozenset()
+) -> tuple[ActionType, ...]:
     """Return the actions of an agent that has met these needs; there are few such sets: each is worked out once."""
     full = met | {Need.LEAVE}
-    return tuple(one for one, shape in SHAPES.items() if (full if one in leave else met).issuperset(shape.needs))
+    return tuple(
+        one
+        for one, shape in SHAPES.items()
+        if (full if one in leave else met).issuperset(shape.needs)
+    )
 
 
 def refusal_of(action: ActionType, allowed: Permitted) -> Issue:
@@ -268,7 +332,9 @@ def refusal_of(action: ActionType, allowed: Permitted) -> Issue:
 
 def not_allowed(agent: str, at: str, allowed: tuple[str, ...], *, hint: str = "") -> Issue:
     """Report an agent that may not follow, at a JSON Pointer."""
-    return AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(at, names=listed(allowed), hint=hint, found=quote(agent))
+    return AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(
+        at, names=listed(allowed), hint=hint, found=quote(agent)
+    )
 
 
 def action_named(name: str) -> ActionType:
@@ -283,7 +349,9 @@ def read_leave(names: Iterable[str]) -> frozenset[ActionType]:
     leave = frozenset(map(action_named, names))
     for action in leave:
         if Need.SYSTEM in SHAPES[action].needs:
-            raise ContractError(f"{action.value!r} is reserved for the system; no agent can be permitted to use it")
+            raise ContractError(
+                f"{action.value!r} is reserved for the system; no agent can be permitted to use it"
+            )
     return leave
 
 
@@ -339,14 +407,28 @@ class CoordinationContext:
     @classmethod
     def of_permitted(cls, allowed: Permitted, tools: Mapping[str, Tool]) -> CoordinationContext:
         """Return what is permitted; calls of ``tools`` can be shown as examples."""
-        return cls(list(allowed.agents), ActionType.FINAL_RESPONSE in allowed.actions, allowed.actions, tools)
+        return cls(
+            list(allowed.agents),
+            ActionType.FINAL_RESPONSE in allowed.actions,
+            allowed.actions,
+            tools,
+        )
 
     def permitted(self, agent: str = "") -> Permitted:
         """Return what is permitted, for an agent of this name."""
         agents = tuple(self.next_agents)
-        standing = {Need.NEXT_AGENT: agents, Need.FINISH: self.can_return_final_response, Need.TOOLS: self.tools}
+        standing = {
+            Need.NEXT_AGENT: agents,
+            Need.FINISH: self.can_return_final_response,
+            Need.TOOLS: self.tools,
+        }
         met = frozenset(need for need, is_met in standing.items() if is_met)
-        return Permitted(agent, actions_of(met) if self.actions is None else self.actions, agents, tuple(self.tools))
+        return Permitted(
+            agent,
+            actions_of(met) if self.actions is None else self.actions,
+            agents,
+            tuple(self.tools),
+        )
 
 
 # tools as anything that declares one (see Tool.of), in a list, or in a mapping by the name they go by
@@ -359,7 +441,10 @@ class Toolsets:
     __slots__ = ("_declared", "_kept", "_limits", "_shared")
 
     def __init__(
-        self, topology: Topology, tools: Declared | Mapping[str, Declared], limits: Limits = DEFAULT_LIMITS
+        self,
+        topology: Topology,
+        tools: Declared | Mapping[str, Declared],
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self._limits = limits
         self._shared = self._contract(() if isinstance(tools, Mapping) else tools)
@@ -390,4 +475,6 @@ def compiled(declared: object) -> dict[str, Tool]:
         return by_name(replace(Tool.of(tool), name=name) for name, tool in named.items())
     if isinstance(declared, Iterable) and not isinstance(declared, str):
         return by_name(Tool.of(tool) for tool in declared)
-    raise ContractError(f"tools must be a list of tools, or a mapping by name, not {type(declared).__name__}")
+    raise ContractError(
+        f"tools must be a list of tools, or a mapping by name, not {type(declared).__name__}"
+    )

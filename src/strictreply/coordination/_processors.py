@@ -19,13 +19,22 @@ from strictreply.reading._decoding import decode, extract
 from strictreply.schema import SchemaRule
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Category, Code, Issue, quote
-from strictreply.values._limits import DEFAULT_LIMITS, JSON, Extraction, JSONObject, Limits, utf8_size
+from strictreply.values._limits import (
+    DEFAULT_LIMITS,
+    JSON,
+    Extraction,
+    JSONObject,
+    Limits,
+    utf8_size,
+)
 from strictreply.values._replies import Invalid, plain
 from strictreply.wires import wire_of
 from strictreply.wires._opening import peek
 from strictreply.wires._responses import is_response
 
-UNREADABLE: Final = Issue(f"action.{SchemaRule.UNREADABLE}", Category.FORMAT_ERROR, "", SchemaRule.UNREADABLE.template)
+UNREADABLE: Final = Issue(
+    f"action.{SchemaRule.UNREADABLE}", Category.FORMAT_ERROR, "", SchemaRule.UNREADABLE.template
+)
 
 
 def plain_issues(value: object, limits: Limits = DEFAULT_LIMITS) -> tuple[Issue, ...]:
@@ -34,8 +43,14 @@ def plain_issues(value: object, limits: Limits = DEFAULT_LIMITS) -> tuple[Issue,
     for _ in range(limits.depth + 1):
         if not all(map(_is_plain, level)):
             return (UNREADABLE,)
-        holders = [cast("dict[str, object] | list[object]", one) for one in level if isinstance(one, dict | list)]
-        level = [child for one in holders for child in (one.values() if isinstance(one, dict) else one)]
+        holders = [
+            cast("dict[str, object] | list[object]", one)
+            for one in level
+            if isinstance(one, dict | list)
+        ]
+        level = [
+            child for one in holders for child in (one.values() if isinstance(one, dict) else one)
+        ]
         nodes += len(level)
         if not level:
             return ()
@@ -48,7 +63,10 @@ def _is_plain(value: object) -> bool:
     if isinstance(value, str):
         return value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
     if isinstance(value, dict):
-        return all(isinstance(name, str) and _is_plain(name) for name in cast("dict[object, object]", value))
+        return all(
+            isinstance(name, str) and _is_plain(name)
+            for name in cast("dict[object, object]", value)
+        )
     if isinstance(value, float):
         return math.isfinite(value)
     return value is None or isinstance(value, list | int)
@@ -56,7 +74,9 @@ def _is_plain(value: object) -> bool:
 
 _MESSAGE_KEYS = frozenset({"role", "choices", "tool_calls", "refusal", "function_call"})
 _EMPTY: Final = Invalid((Issue.of(Code.REPLY_EMPTY),))
-_NOT_AS_ASKED: Final = AgentReplyCode.FORMAT_MALFORMED.at("", expected="written in the format that was asked for")
+_NOT_AS_ASKED: Final = AgentReplyCode.FORMAT_MALFORMED.at(
+    "", expected="written in the format that was asked for"
+)
 
 # a side of a reply: the message as it came, its text, or the mapping that came or that the text is as JSON
 View: TypeAlias = Literal["reply", "text", "value"]
@@ -95,7 +115,11 @@ class ReplyView:
             return value.issues
         if not isinstance(value, dict):
             return (Issue.of(Code.SHAPE_NOT_OBJECT, found=quote(value)),)
-        return (_NOT_AS_ASKED if "next_action" in value else AgentReplyCode.ACTION_MISSING_FIELD.at("/next_action"),)
+        return (
+            _NOT_AS_ASKED
+            if "next_action" in value
+            else AgentReplyCode.ACTION_MISSING_FIELD.at("/next_action"),
+        )
 
     @cached_property
     def _decoded(self) -> tuple[JSON | Invalid, tuple[Extraction, ...]]:
@@ -104,11 +128,15 @@ class ReplyView:
         raw = self.text
         if raw is None:
             return Invalid((Issue.of(Code.SHAPE_NOT_OBJECT, found=quote(self.reply)),)), ()
-        text, steps = extract(raw, self.extraction, self.limits) if isinstance(raw, str) else (raw, ())
+        text, steps = (
+            extract(raw, self.extraction, self.limits) if isinstance(raw, str) else (raw, ())
+        )
         return decode(text, self.limits, names=member_names()), steps
 
 
-def read_reply(raw: object, extraction: tuple[Extraction, ...], limits: Limits) -> ReplyView | Invalid:
+def read_reply(
+    raw: object, extraction: tuple[Extraction, ...], limits: Limits
+) -> ReplyView | Invalid:
     """Open any reply: a mapping, a text, a message or a completion of any SDK; Invalid when it was refused or cut."""
     view = partial(ReplyView, extraction=extraction, limits=limits)
     if raw is None:
@@ -121,10 +149,14 @@ def read_reply(raw: object, extraction: tuple[Extraction, ...], limits: Limits) 
             return view(mapping=known)
     elif isinstance(raw, BaseModel) and peek(raw, "next_action") is not None:
         return view(mapping=raw.model_dump())
-    elif peek(raw, "role") == ERROR_ROLE or not (is_response(raw) or any(map(partial(hasattr, raw), _MESSAGE_KEYS))):
+    elif peek(raw, "role") == ERROR_ROLE or not (
+        is_response(raw) or any(map(partial(hasattr, raw), _MESSAGE_KEYS))
+    ):
         return view(reply=raw)  # an error has to be an object: a mapping may be a model's
     opened = wire_of(raw).opened(raw, None)
-    return opened if isinstance(opened, Invalid) else read_message(opened.message, extraction, limits)
+    return (
+        opened if isinstance(opened, Invalid) else read_message(opened.message, extraction, limits)
+    )
 
 
 def _is_envelope(known: Mapping[str, Any]) -> bool:
@@ -135,7 +167,9 @@ def _is_envelope(known: Mapping[str, Any]) -> bool:
     return bool(known.get("error")) or not _MESSAGE_KEYS.isdisjoint(known)
 
 
-def read_message(message: object, extraction: tuple[Extraction, ...], limits: Limits) -> ReplyView | Invalid:
+def read_message(
+    message: object, extraction: tuple[Extraction, ...], limits: Limits
+) -> ReplyView | Invalid:
     """Look at an assistant message: its calls are on the message itself, the rest is in its content."""
     if peek(message, "function_call"):
         return Invalid((Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls"),))
@@ -233,7 +267,9 @@ class ToolCallProcessor(RankedProcessor):
     rank = 90
     views: ClassVar[tuple[View, ...]] = ("reply",)
 
-    def __init__(self, priority: int | None = None, *, max_calls: int = DEFAULT_LIMITS.calls) -> None:
+    def __init__(
+        self, priority: int | None = None, *, max_calls: int = DEFAULT_LIMITS.calls
+    ) -> None:
         super().__init__(priority)
         self._max_calls = max_calls
 
@@ -245,11 +281,23 @@ class ToolCallProcessor(RankedProcessor):
         """Return the calls without what an SDK or a server says beside them."""
         given = peek(response, "tool_calls")
         if not isinstance(given, list | tuple):
-            return Invalid((Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="in an array", found=quote(given)),))
+            return Invalid(
+                (
+                    Issue.of(
+                        Code.CALL_MALFORMED,
+                        "/tool_calls",
+                        expected="in an array",
+                        found=quote(given),
+                    ),
+                )
+            )
         calls = cast("list[object] | tuple[object, ...]", given)
         if len(calls) > self._max_calls:
             return Invalid((Issue.of(Code.TOOL_TOO_MANY, "/tool_calls", limit=self._max_calls),))
-        return {"next_action": ActionType.CALL_TOOL.value, "tool_calls": [_plain_call(call) for call in calls]}
+        return {
+            "next_action": ActionType.CALL_TOOL.value,
+            "tool_calls": [_plain_call(call) for call in calls],
+        }
 
 
 class StructuredJSONProcessor(RankedProcessor):
@@ -302,7 +350,9 @@ class ProcessorChain:
         given = published if processors is None else tuple(processors)
         for processor in given:
             if not isinstance(cast("object", processor), ResponseProcessor):
-                raise ContractError(f"a processor must be a ResponseProcessor, not {type(processor).__name__}")
+                raise ContractError(
+                    f"a processor must be a ResponseProcessor, not {type(processor).__name__}"
+                )
         ordered = sorted(given, key=lambda processor: -processor.priority())
         self.processors: tuple[ResponseProcessor, ...] = tuple(ordered)
 
@@ -325,15 +375,25 @@ class ProcessorChain:
         for processor in self.processors:
             outcome = _asked(processor, view)
             if isinstance(outcome, dict):
-                return outcome, processor.origin, Source(processor.format_name, tuple(failures), view.leniency)
+                return (
+                    outcome,
+                    processor.origin,
+                    Source(processor.format_name, tuple(failures), view.leniency),
+                )
             if isinstance(outcome, Issue):
                 failures.append(outcome)
             elif outcome is not None:
                 refusals.extend(outcome.issues)
         if not refusals:  # issues of JSON are reported only where actions are written in it
-            in_json = any(isinstance(processor, StructuredJSONProcessor) for processor in self.processors)
+            in_json = any(
+                isinstance(processor, StructuredJSONProcessor) for processor in self.processors
+            )
             reads_values = any("value" in one.views for one in self.processors if one.format_name)
-            refusals.extend(view.issues if in_json or (reads_values and view.value is None) else (_NOT_AS_ASKED,))
+            refusals.extend(
+                view.issues
+                if in_json or (reads_values and view.value is None)
+                else (_NOT_AS_ASKED,)
+            )
         return Invalid((*failures, *refusals), view.leniency)
 
 
@@ -356,7 +416,9 @@ def _asked(processor: ResponseProcessor, view: ReplyView) -> JSONObject | Invali
             if view.decoded(action):
                 return action
             issues = plain_issues(action, view.limits)  # held to what the strict reader refuses
-            return Invalid(issues) if issues else cast("JSONObject", plain(action))  # a copy, for it may change later
+            return (
+                Invalid(issues) if issues else cast("JSONObject", plain(action))
+            )  # a copy, for it may change later
         if outcome is not None:
             worst = outcome if isinstance(outcome, Invalid) else _failure(processor)
     return worst

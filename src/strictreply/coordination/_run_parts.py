@@ -30,7 +30,9 @@ _CODES: Final[Mapping[str, CoordinationCode]] = {
     SchemaRule.MIN_LENGTH: CoordinationCode.STATE_BLANK,
     SchemaRule.ENUM: CoordinationCode.STATE_UNKNOWN_WORD,
 }
-_NOT_ADMITTED: Final = 0.5  # stands for a value that is no JSON of a state: no schema of one admits a fraction
+_NOT_ADMITTED: Final = (
+    0.5  # stands for a value that is no JSON of a state: no schema of one admits a fraction
+)
 
 
 def record(properties: JSONObject, *, optional: Collection[str] = ()) -> JSONObject:
@@ -60,11 +62,15 @@ class StateSchema:
         for issue in self._compiled.check(_named_by(self._document, value), place="state"):
             rule = issue.code.partition(".")[2]
             code = _CODES.get(rule, CoordinationCode.STATE_WRONG_TYPE)
-            if rule == str(SchemaRule.TYPE) and "properties" in cast("JSONObject", self._compiled.part(issue.path)):
+            if rule == str(SchemaRule.TYPE) and "properties" in cast(
+                "JSONObject", self._compiled.part(issue.path)
+            ):
                 code = CoordinationCode.STATE_NOT_OBJECT
             message = code.template if code is CoordinationCode.STATE_BLANK else issue.message
             came = "" if issue.found == str(_NOT_ADMITTED) else issue.found
-            found.append(Issue(code.value, code.category, at + issue.path, message, issue.hint, came))
+            found.append(
+                Issue(code.value, code.category, at + issue.path, message, issue.hint, came)
+            )
         return tuple(found)
 
 
@@ -72,7 +78,9 @@ def _named_by(schema: Any, value: object) -> JSON:
     """Copy what a schema names of a value, as plain JSON; no float, although JSON Schema takes 3.0 for an integer."""
     if isinstance(value, str):
         text = str(value) if value.strip() else ""  # NAME asks for a character; white space is none
-        return text if text.isascii() else text.encode(errors="replace").decode()  # half a surrogate pair is no JSON
+        return (
+            text if text.isascii() else text.encode(errors="replace").decode()
+        )  # half a surrogate pair is no JSON
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, list):
@@ -81,7 +89,9 @@ def _named_by(schema: Any, value: object) -> JSON:
     if isinstance(value, Mapping):
         members = cast("Mapping[object, object]", value)
         known: Mapping[str, Any] = schema.get("properties", {})
-        return {name: _named_by(part, members[name]) for name, part in known.items() if name in members}
+        return {
+            name: _named_by(part, members[name]) for name, part in known.items() if name in members
+        }
     return _NOT_ADMITTED
 
 
@@ -114,11 +124,17 @@ class HumanKind(StrEnum):
     otherwise: HumanDecision | None
     prompt: str
 
-    def __new__(cls, value: str, prompt: str, otherwise: HumanDecision | None, spelt: Mapping[str, str]) -> Self:
+    def __new__(
+        cls, value: str, prompt: str, otherwise: HumanDecision | None, spelt: Mapping[str, str]
+    ) -> Self:
         member = str.__new__(cls, value)
         member._value_ = value
         member.decisions = frozenset(map(HumanDecision, spelt))
-        member.words = {word: HumanDecision(one) for one, words in spelt.items() for word in (one, *words.split())}
+        member.words = {
+            word: HumanDecision(one)
+            for one, words in spelt.items()
+            for word in (one, *words.split())
+        }
         member.otherwise, member.prompt = otherwise, prompt
         return member
 
@@ -137,7 +153,11 @@ class HumanKind(StrEnum):
         "course_selection",
         "Are these courses what you want? Answer satisfied or more, or say what to adjust.",
         HumanDecision.ADJUST,
-        {"satisfied": "yes y ok okay 满意 可以 好 好的", "more": "更多 再来 继续", "adjust": "no 调整 不满意"},
+        {
+            "satisfied": "yes y ok okay 满意 可以 好 好的",
+            "more": "更多 再来 继续",
+            "adjust": "no 调整 不满意",
+        },
     )
     ERROR = (
         "error",
@@ -183,7 +203,10 @@ class PendingHuman:
         """Return the question for a new run that begins at ``entry``, once; its asker is still told the answer."""
         if self.carried and self.resume_to == entry:
             return self
-        return replace(self.handed_over(entry, tell_to=self.tell_to or self.resume_to), carried=self.carried + 1)
+        return replace(
+            self.handed_over(entry, tell_to=self.tell_to or self.resume_to),
+            carried=self.carried + 1,
+        )
 
     def to_dict(self) -> JSONObject:
         """Return the request as JSON."""
@@ -202,15 +225,30 @@ class SettledHuman:
     def to_dict(self) -> JSONObject:
         """Return the settled request as JSON, beside the members of the request."""
         decision = self.decision and self.decision.value
-        return self.request.to_dict() | {"decision": decision, "answer": self.answer, "settled_at": self.settled_at}
+        return self.request.to_dict() | {
+            "decision": decision,
+            "answer": self.answer,
+            "settled_at": self.settled_at,
+        }
 
 
 HumanRequest: TypeAlias = PendingHuman | SettledHuman
 
 _KINDS = {kind.value: kind for kind in HumanKind}  # type checkers take HumanKind(…) for its __new__
-_OF_TYPE = {"str": TEXT, "str | None": optional(TEXT), "int": COUNT, "HumanKind": {"enum": [*_KINDS]}}
-_PENDING: JSONObject = {one.name: _OF_TYPE[str(one.type)] for one in fields(PendingHuman)} | {"id": NAME}
-_SETTLED: JSONObject = {"decision": {"enum": [*map(str, HumanDecision), None]}, "answer": TEXT, "settled_at": TEXT}
+_OF_TYPE = {
+    "str": TEXT,
+    "str | None": optional(TEXT),
+    "int": COUNT,
+    "HumanKind": {"enum": [*_KINDS]},
+}
+_PENDING: JSONObject = {one.name: _OF_TYPE[str(one.type)] for one in fields(PendingHuman)} | {
+    "id": NAME
+}
+_SETTLED: JSONObject = {
+    "decision": {"enum": [*map(str, HumanDecision), None]},
+    "answer": TEXT,
+    "settled_at": TEXT,
+}
 # a ledger that was kept by an earlier version has no redirected
 _REQUEST: JSONObject = record(_PENDING | _SETTLED, optional=("redirected", *_SETTLED))
 _REQUEST["dependentRequired"] = {"settled_at": ["decision", "answer"]}
@@ -224,7 +262,9 @@ def read_ledger(value: object, at: str = "") -> tuple[HumanRequest, ...]:
         raise StateError(issues)
     found: list[HumanRequest] = []
     for entry in cast("list[Mapping[str, Any]]", value):
-        parts: dict[str, Any] = {key: entry[key] for key in _PENDING if key in entry} | {"kind": _KINDS[entry["kind"]]}
+        parts: dict[str, Any] = {key: entry[key] for key in _PENDING if key in entry} | {
+            "kind": _KINDS[entry["kind"]]
+        }
         request = PendingHuman(**parts)
         if "settled_at" in entry:
             decision = entry["decision"] and HumanDecision(entry["decision"])
@@ -238,7 +278,9 @@ def merge_ledgers(one: list[JSONObject], other: list[JSONObject]) -> list[JSONOb
     """Join two ledgers, as LangGraph's reducer: every request once, by its later entry; StateError for no ledger."""
     by_age = sorted((*read_ledger(one), *read_ledger(other)), key=_age)
     joined = {request_of(found).id: found for found in by_age}
-    in_order = sorted(joined.values(), key=lambda found: (request_of(found).requested_at, request_of(found).id))
+    in_order = sorted(
+        joined.values(), key=lambda found: (request_of(found).requested_at, request_of(found).id)
+    )
     return [found.to_dict() for found in in_order]
 
 
@@ -246,7 +288,13 @@ def _age(found: HumanRequest) -> tuple[bool, int, int, int, str]:
     """Return what orders entries: settled is later than pending, then the one that was carried or asked more often."""
     request = request_of(found)
     total = json.dumps(found.to_dict(), sort_keys=True)  # so that no two entries are equally old
-    return isinstance(found, SettledHuman), request.carried, request.redirected, request.asked, total
+    return (
+        isinstance(found, SettledHuman),
+        request.carried,
+        request.redirected,
+        request.asked,
+        total,
+    )
 
 
 def request_of(found: HumanRequest) -> PendingHuman:
@@ -256,7 +304,9 @@ def request_of(found: HumanRequest) -> PendingHuman:
 
 def unworded(ledger: Sequence[JSONObject], interrupted: str | None) -> PendingHuman:
     """Make the request of a flag that was set by hand, with an id from the ledger, so that it is added once."""
-    taken = {entry.get("id") for entry in ledger}  # a ledger that was changed by hand may have any id
+    taken = {
+        entry.get("id") for entry in ledger
+    }  # a ledger that was changed by hand may have any id
     id_ = next(one for number in count(len(ledger)) if (one := f"flag-{number}") not in taken)
     return PendingHuman(id=id_, interrupted=interrupted)
 
@@ -269,7 +319,9 @@ def carry_over(ledger: list[JSONObject], entry: str, *, flagged: bool) -> list[J
     return merge_ledgers(ledger, [request.carried_over(entry).to_dict() for request in pending])
 
 
-def read_answer(kind: HumanKind, answer: str, *, words: Words | None = None) -> HumanDecision | None:
+def read_answer(
+    kind: HumanKind, answer: str, *, words: Words | None = None
+) -> HumanDecision | None:
     """Return what an answer, a decision's name or exactly one of its kind's words, decides; None to ask again.
 
     ``words`` adds to them and overrides them. Any other text decides ``kind.otherwise``: a word is never looked for
@@ -283,7 +335,9 @@ def read_answer(kind: HumanKind, answer: str, *, words: Words | None = None) -> 
     mixes = kind.otherwise is not None and len(kind.decisions) > 1  # a name may pass for free text
     if spelt not in table and spelt in tuple(HumanDecision) and mixes:
         ways = f"answer {', '.join(sorted(kind.decisions))}, or say it in more words"
-        raise ContractError(f"{spelt!r} does not answer a question of the kind {kind.value!r}: {ways}")
+        raise ContractError(
+            f"{spelt!r} does not answer a question of the kind {kind.value!r}: {ways}"
+        )
     return table.get(spelt, kind.otherwise)
 
 

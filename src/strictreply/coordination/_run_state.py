@@ -37,10 +37,20 @@ from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, quote
 from strictreply.values._limits import JSONObject
 
-END: Final = "end"  # the target of ``route_next`` that ends a run; the end of a topology is ``END_NODE``
+END: Final = (
+    "end"  # the target of ``route_next`` that ends a run; the end of a topology is ``END_NODE``
+)
 HUMAN_INPUT: Final = "human_input"  # the target that asks the human
-COORDINATOR: Final = "coordinator"  # the node that runs begin with, unless a graph of yours says otherwise
-DEFAULT_NODES: Final = (COORDINATOR, "course_advisor", "learning_planner", HUMAN_INPUT, END)  # as published (R5)
+COORDINATOR: Final = (
+    "coordinator"  # the node that runs begin with, unless a graph of yours says otherwise
+)
+DEFAULT_NODES: Final = (
+    COORDINATOR,
+    "course_advisor",
+    "learning_planner",
+    HUMAN_INPUT,
+    END,
+)  # as published (R5)
 Now: TypeAlias = Callable[[], datetime]
 
 
@@ -60,7 +70,15 @@ class ChatMessage(TypedDict):
 
 
 RoutingEntry = TypedDict(
-    "RoutingEntry", {"ts": str, "from": str | None, "to": str, "reason": str, "loop_count": int, "task": str | None}
+    "RoutingEntry",
+    {
+        "ts": str,
+        "from": str | None,
+        "to": str,
+        "reason": str,
+        "loop_count": int,
+        "task": str | None,
+    },
 )
 """One decision in ``routing_history``: when, from which node to which, why, at which count, on which task."""
 
@@ -92,10 +110,20 @@ class AgentState(TypedDict):
 
 S = TypeVar("S", bound=AgentState)
 
-_ENTRY: JSONObject = {"ts": TEXT, "from": optional(TEXT), "to": TEXT, "reason": TEXT, "loop_count": COUNT, "task": {}}
+_ENTRY: JSONObject = {
+    "ts": TEXT,
+    "from": optional(TEXT),
+    "to": TEXT,
+    "reason": TEXT,
+    "loop_count": COUNT,
+    "task": {},
+}
 HISTORY_ENTRY: Final = record(_ENTRY)
 _FIELDS: JSONObject = {
-    "messages": {"type": "array", "items": record({"role": NAME, "content": TEXT, "timestamp": NAME})},
+    "messages": {
+        "type": "array",
+        "items": record({"role": NAME, "content": TEXT, "timestamp": NAME}),
+    },
     "conversation_id": NAME,
     "user_profile": record({"user_id": NAME}),
     "current_task": optional(TEXT),
@@ -211,11 +239,18 @@ def validate_state(state: object, nodes: Collection[str] = DEFAULT_NODES) -> tup
 def state_issues(state: object, nodes: Collection[str] = DEFAULT_NODES) -> tuple[Issue, ...]:
     """Return every fault of a state: fields that are missing or mistyped, and a ``next_agent`` that is no node."""
     issues = _STATE.issues(state)
-    target: object = cast("Mapping[str, object]", state).get("next_agent") if isinstance(state, Mapping) else None
+    target: object = (
+        cast("Mapping[str, object]", state).get("next_agent")
+        if isinstance(state, Mapping)
+        else None
+    )
     if target is None or (isinstance(target, str) and target in nodes):
         return issues
     names = ", ".join(nodes)
-    return (*issues, CoordinationCode.STATE_UNKNOWN_NODE.at("/next_agent", nodes=names, found=quote(target)))
+    return (
+        *issues,
+        CoordinationCode.STATE_UNKNOWN_NODE.at("/next_agent", nodes=names, found=quote(target)),
+    )
 
 
 def require(issues: Iterable[Issue]) -> None:
@@ -243,12 +278,16 @@ def request_human_input(
     state = adopted(state)
     interrupted, at = _interrupted(state), now().isoformat()
     failed = interrupted if kind is HumanKind.ERROR and interrupted != HUMAN_INPUT else None
-    return put_question(state, PendingHuman(make_id(), kind, prompt, resume_to or failed, skip_to, interrupted, at))
+    return put_question(
+        state, PendingHuman(make_id(), kind, prompt, resume_to or failed, skip_to, interrupted, at)
+    )
 
 
 def put_question(state: S, question: PendingHuman) -> S:
     """Ask a human as :func:`request_human_input` does; a question whose id is known is asked once."""
-    return changed(_noted(adopted(state), question), requires_human_input=True, next_agent=HUMAN_INPUT)
+    return changed(
+        _noted(adopted(state), question), requires_human_input=True, next_agent=HUMAN_INPUT
+    )
 
 
 def clear_human_input_request(
@@ -271,18 +310,24 @@ def clear_human_input_request(
     settled = SettledHuman(chosen, decision=None, settled_at=now().isoformat())
     if chosen != waiting[0]:
         return _noted(state, settled)
-    return _settled(state, settled, home if chosen.interrupted == HUMAN_INPUT else chosen.interrupted)
+    return _settled(
+        state, settled, home if chosen.interrupted == HUMAN_INPUT else chosen.interrupted
+    )
 
 
 def give_human_feedback(state: S, answer: str) -> S:
     """Put the human's answer into the state, for :func:`human_input` to read; ContractError for what is no text."""
     if not isinstance(cast("object", answer), str):
         expected = "the name of a decision, a word for one, or free text"
-        raise ContractError(f"a human's answer must be text ({expected}), not {type(answer).__name__}")
+        raise ContractError(
+            f"a human's answer must be text ({expected}), not {type(answer).__name__}"
+        )
     return changed(state, human_feedback=answer)
 
 
-def human_input(state: S, *, home: str = COORDINATOR, words: Words | None = None, now: Now = utc_now) -> S:
+def human_input(
+    state: S, *, home: str = COORDINATOR, words: Words | None = None, now: Now = utc_now
+) -> S:
     """Take the human's turn: wait when there is no feedback, else read it as the answer to the first request.
 
     Waiting adds the request's prompt to the messages once, an answer that decides nothing adds it again. An answer
@@ -311,7 +356,11 @@ def human_input(state: S, *, home: str = COORDINATOR, words: Words | None = None
 
 def pending_requests(state: AgentState) -> tuple[PendingHuman, ...]:
     """Return the requests that no human has answered, in the order they are asked; StateError for a broken ledger."""
-    return tuple(one for one in read_ledger(ledger_of(state), "/human_requests") if isinstance(one, PendingHuman))
+    return tuple(
+        one
+        for one in read_ledger(ledger_of(state), "/human_requests")
+        if isinstance(one, PendingHuman)
+    )
 
 
 def ledger_of(state: AgentState) -> list[JSONObject]:
@@ -322,7 +371,9 @@ def ledger_of(state: AgentState) -> list[JSONObject]:
 def adopted(state: S) -> S:
     """Return a state whose flag has a request behind it, also when it was set by hand; StateError for bad fields."""
     require(_REQUESTS.issues(state))
-    return _opened(state) if state["requires_human_input"] and not pending_requests(state) else state
+    return (
+        _opened(state) if state["requires_human_input"] and not pending_requests(state) else state
+    )
 
 
 def apply_update(state: S, update: Mapping[str, Any] | None) -> S:
@@ -332,7 +383,9 @@ def apply_update(state: S, update: Mapping[str, Any] | None) -> S:
     before = adopted(state)
     ledger = merge_ledgers(ledger_of(before), fields.get("human_requests", []))
     after = adopted(changed(before, **{**fields, "human_requests": ledger}))
-    return changed(after, requires_human_input=bool(pending_requests(after)))  # it stays while a request is pending
+    return changed(
+        after, requires_human_input=bool(pending_requests(after))
+    )  # it stays while a request is pending
 
 
 def _opened(state: S) -> S:
@@ -348,12 +401,16 @@ def _interrupted(state: AgentState) -> str | None:
 
 
 def _noted(state: S, *news: HumanRequest) -> S:
-    return changed(state, human_requests=merge_ledgers(ledger_of(state), [one.to_dict() for one in news]))
+    return changed(
+        state, human_requests=merge_ledgers(ledger_of(state), [one.to_dict() for one in news])
+    )
 
 
 def _asking(state: S, request: PendingHuman, now: Now) -> S:
     messages = [*state["messages"], said("assistant", request.question, now)]
-    return _still_waiting(_noted(changed(state, messages=messages), replace(request, asked=request.asked + 1)))
+    return _still_waiting(
+        _noted(changed(state, messages=messages), replace(request, asked=request.asked + 1))
+    )
 
 
 def _still_waiting(state: S) -> S:

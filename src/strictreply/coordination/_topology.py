@@ -35,7 +35,9 @@ class TopologyEdge:
 
 
 # targets by agent, pairs or triples (source, target, attributes), or a DiGraph
-TopologySource: TypeAlias = Mapping[str, Iterable[str]] | Iterable[TopologyEdge | Sequence[Any]] | object
+TopologySource: TypeAlias = (
+    Mapping[str, Iterable[str]] | Iterable[TopologyEdge | Sequence[Any]] | object
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +64,21 @@ class Topology:
         agents, edges = sorted(map(_trimmed, self.agents)), sorted(self.edges)
         given = [_trimmed(entry) for entry in self.entries]
         _refuse(_part_issues(agents, edges, given))
-        targets = {node: tuple(e.target for e in edges if e.source == node) for node in (*agents, *RESERVED)}
+        targets = {
+            node: tuple(e.target for e in edges if e.source == node)
+            for node in (*agents, *RESERVED)
+        }
         followers = {edge.target for edge in edges if edge.source != edge.target}
         entries = sorted({*given, *targets[USER]} or set(agents) - followers)
         _refuse(_reach_issues(agents, entries, targets))
         # JSON keeps names apart whatever is in them
         canonical = json.dumps([agents, list(map(astuple, edges)), entries])
         version = hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
-        made: dict[str, object] = {"agents": tuple(agents), "edges": tuple(edges), "entries": tuple(entries)}
+        made: dict[str, object] = {
+            "agents": tuple(agents),
+            "edges": tuple(edges),
+            "entries": tuple(entries),
+        }
         made |= {"version": version, "_targets": targets}
         for name, value in (made | {"conversations": _conversations(edges)}).items():
             object.__setattr__(self, name, value)
@@ -95,12 +104,18 @@ class Topology:
             named = list(dict.fromkeys(name for name in _ends(edges) if isinstance(name, str)))
         declared = named if agents is None else agents
         entries = (entry,) if isinstance(entry, str) else tuple(entry)
-        return cls(tuple(one for one in declared if one not in RESERVED), _marked(edges, conversations), entries)
+        return cls(
+            tuple(one for one in declared if one not in RESERVED),
+            _marked(edges, conversations),
+            entries,
+        )
 
     def neighbours(self, node: str) -> tuple[str, ...]:
         """Return every node that an edge of ``node`` leads to; for an unknown one all questions raise ContractError."""
         if node not in self._targets:
-            raise ContractError(f"{node!r} is not an agent of this topology; the agents are: {', '.join(self.agents)}")
+            raise ContractError(
+                f"{node!r} is not an agent of this topology; the agents are: {', '.join(self.agents)}"
+            )
         return self._targets[node]
 
     def allowed_targets(self, agent: str) -> tuple[str, ...]:
@@ -123,7 +138,9 @@ class Topology:
         """Return whether two nodes talk in turns."""
         return frozenset((one, other)) in self.conversations
 
-    def alternatives(self, agent: str, failed: str, visited: Collection[str] = ()) -> tuple[str, ...]:
+    def alternatives(
+        self, agent: str, failed: str, visited: Collection[str] = ()
+    ) -> tuple[str, ...]:
         """Return whom ``agent`` may turn to instead of ``failed``: allowed, not visited, not itself (M109)."""
         out = {agent, failed, *visited}
         return tuple(target for target in self.allowed_targets(agent) if target not in out)
@@ -132,18 +149,24 @@ class Topology:
         """Return a topology with more edges, and the agents they name; raises DeclarationError as declaring does."""
         added = [edge if isinstance(edge, TopologyEdge) else TopologyEdge(*edge) for edge in edges]
         named = [name for name in _ends(added) if name not in RESERVED]
-        return Topology(tuple(dict.fromkeys((*self.agents, *named))), (*self.edges, *added), self.entries)
+        return Topology(
+            tuple(dict.fromkeys((*self.agents, *named))), (*self.edges, *added), self.entries
+        )
 
     def without_agents(self, *agents: str) -> Topology:
         """Return a topology without these agents and their edges; raises DeclarationError as declaring does."""
         kept = tuple(agent for agent in self.agents if agent not in agents)
-        edges = tuple(edge for edge in self.edges if edge.source not in agents and edge.target not in agents)
+        edges = tuple(
+            edge for edge in self.edges if edge.source not in agents and edge.target not in agents
+        )
         return Topology(kept, edges, tuple(entry for entry in self.entries if entry not in agents))
 
     def without_edges(self, *edges: tuple[str, str]) -> Topology:
         """Return a topology without these edges; raises DeclarationError as declaring does."""
         kept = tuple(edge for edge in self.edges if (edge.source, edge.target) not in edges)
-        return Topology(self.agents, kept, tuple(entry for entry in self.entries if (USER, entry) not in edges))
+        return Topology(
+            self.agents, kept, tuple(entry for entry in self.entries if (USER, entry) not in edges)
+        )
 
     def to_mermaid(self) -> str:
         """Draw a Mermaid flowchart; names are escaped, so none can break out of its label."""
@@ -162,8 +185,12 @@ class Topology:
         for name, id_ in ids.items():
             opening, closing, shape = _SHAPES.get(name, ('["', '"]', "box"))
             # all but letters, digits, underscores and spaces as numeric entities (``#65;``: A)
-            label = "".join(char if char.isalnum() or char in "_ " else f"{entity}{ord(char)};" for char in name)
-            yield "  " + node.format(id=id_, label=label, opening=opening, closing=closing, shape=shape)
+            label = "".join(
+                char if char.isalnum() or char in "_ " else f"{entity}{ord(char)};" for char in name
+            )
+            yield "  " + node.format(
+                id=id_, label=label, opening=opening, closing=closing, shape=shape
+            )
         for one in self.edges:
             yield "  " + edge.format(source=ids[one.source], target=ids[one.target])
 
@@ -180,7 +207,9 @@ def _conversations(edges: list[TopologyEdge]) -> frozenset[frozenset[str]]:
     # User, who starts runs and reads answers, is in a conversation only when it is marked
     ways = {(edge.source, edge.target) for edge in edges if USER not in (edge.source, edge.target)}
     mutual = {way for way in ways if way[::-1] in ways and way[0] != way[1]}
-    return frozenset(map(frozenset, mutual | {(edge.source, edge.target) for edge in edges if edge.conversation}))
+    return frozenset(
+        map(frozenset, mutual | {(edge.source, edge.target) for edge in edges if edge.conversation})
+    )
 
 
 def _edges_from(agent: str, targets: object) -> list[TopologyEdge]:
@@ -200,29 +229,44 @@ def _read_graph(source: TopologySource) -> tuple[list[str] | None, list[Topology
         graph: Any = source
         if callable(directed := getattr(graph, "is_directed", None)) and not directed():
             raise _malformed("", "directed; graph.to_directed() allows both ways")
-        agents, edges = list(graph.nodes), graph.edges(data=True) if callable(graph.edges) else graph.edges
+        agents, edges = (
+            list(graph.nodes),
+            graph.edges(data=True) if callable(graph.edges) else graph.edges,
+        )
     elif not isinstance(source, Iterable) or isinstance(source, str | bytes):
         raise _malformed("", "a mapping, a list of edges or a networkx.DiGraph")
     return agents, [_edge(item, index) for index, item in enumerate(edges)]
 
 
-def _marked(edges: list[TopologyEdge], conversations: Iterable[tuple[str, str]]) -> tuple[TopologyEdge, ...]:
+def _marked(
+    edges: list[TopologyEdge], conversations: Iterable[tuple[str, str]]
+) -> tuple[TopologyEdge, ...]:
     pairs = [(_trimmed(one), _trimmed(other)) for one, other in conversations]
     either_way = [*pairs, *((other, one) for one, other in pairs)]
     ways = [(edge.source, edge.target) for edge in edges]
     missing = [pair for pair in pairs if pair not in ways and pair[::-1] not in ways]
-    _refuse(CoordinationCode.TOPOLOGY_UNKNOWN_PAIR.at(pointer("", "conversations", *pair)) for pair in missing)
-    return tuple(TopologyEdge(e.source, e.target, e.conversation or (e.source, e.target) in either_way) for e in edges)
+    _refuse(
+        CoordinationCode.TOPOLOGY_UNKNOWN_PAIR.at(pointer("", "conversations", *pair))
+        for pair in missing
+    )
+    return tuple(
+        TopologyEdge(e.source, e.target, e.conversation or (e.source, e.target) in either_way)
+        for e in edges
+    )
 
 
 def _edge(item: object, index: int) -> TopologyEdge:
     if isinstance(item, TopologyEdge):
         return item
-    parts: Sequence[Any] = item if isinstance(item, Sequence) and not isinstance(item, str | bytes) else ()
+    parts: Sequence[Any] = (
+        item if isinstance(item, Sequence) and not isinstance(item, str | bytes) else ()
+    )
     match parts:
         case (source, target):
             return TopologyEdge(source, target)
-        case (source, target, Mapping() as attributes) if isinstance(attributes.get("conversation", False), bool):
+        case (source, target, Mapping() as attributes) if isinstance(
+            attributes.get("conversation", False), bool
+        ):
             return TopologyEdge(source, target, attributes.get("conversation") is True)
         case _:
             expected = "a pair (source, target), or a triple with {'conversation': True}"
@@ -230,7 +274,9 @@ def _edge(item: object, index: int) -> TopologyEdge:
 
 
 def _malformed(path: str, expected: str) -> DeclarationError:
-    return DeclarationError("the topology", [CoordinationCode.TOPOLOGY_MALFORMED.at(path, expected=expected)])
+    return DeclarationError(
+        "the topology", [CoordinationCode.TOPOLOGY_MALFORMED.at(path, expected=expected)]
+    )
 
 
 def _refuse(issues: Iterable[Issue]) -> None:
@@ -240,13 +286,19 @@ def _refuse(issues: Iterable[Issue]) -> None:
 
 def _name_issues(topology: Topology) -> Iterator[Issue]:
     edges = [(edge.source, edge.target) for edge in topology.edges]
-    for part, places in (("agents", zip(topology.agents)), ("edges", edges), ("entries", zip(topology.entries))):
+    for part, places in (
+        ("agents", zip(topology.agents)),
+        ("edges", edges),
+        ("entries", zip(topology.entries)),
+    ):
         for index, names in enumerate(places):
             if not all(isinstance(cast("object", name), str) and name.strip() for name in names):
                 yield CoordinationCode.TOPOLOGY_BAD_NAME.at(pointer("", part, index))
 
 
-def _part_issues(agents: list[str], edges: list[TopologyEdge], entries: list[str]) -> Iterator[Issue]:
+def _part_issues(
+    agents: list[str], edges: list[TopologyEdge], entries: list[str]
+) -> Iterator[Issue]:
     if not agents:
         yield CoordinationCode.TOPOLOGY_MALFORMED.at("/agents", expected="at least one agent")
     known = [*agents, *RESERVED]
@@ -255,7 +307,9 @@ def _part_issues(agents: list[str], edges: list[TopologyEdge], entries: list[str
         if times > 1:
             yield CoordinationCode.TOPOLOGY_DUPLICATE_AGENT.at(place)
         if agent in RESERVED:
-            yield CoordinationCode.TOPOLOGY_RESERVED.at(place, reason="is a reserved name, not an agent's")
+            yield CoordinationCode.TOPOLOGY_RESERVED.at(
+                place, reason="is a reserved name, not an agent's"
+            )
     for (source, target), times in Counter((edge.source, edge.target) for edge in edges).items():
         place = pointer("/edges", source, target)
         if times > 1:
@@ -263,24 +317,38 @@ def _part_issues(agents: list[str], edges: list[TopologyEdge], entries: list[str
         if {END_NODE: True, USER: target in RESERVED}.get(source):
             reason = "User leads to agents only, and nothing leads out of End"
             yield CoordinationCode.TOPOLOGY_RESERVED.at(place, reason=reason)
-        yield from (_unknown(name, known, place) for name in dict.fromkeys((source, target)) if name not in known)
-    yield from (_unknown(name, known, pointer("/entries", name)) for name in entries if name not in agents)
+        yield from (
+            _unknown(name, known, place)
+            for name in dict.fromkeys((source, target))
+            if name not in known
+        )
+    yield from (
+        _unknown(name, known, pointer("/entries", name)) for name in entries if name not in agents
+    )
 
 
 def _unknown(name: str, known: list[str], place: str) -> Issue:
     near = get_close_matches(str(name), known, n=1)
-    return CoordinationCode.TOPOLOGY_UNKNOWN_AGENT.at(place, hint=f"did you mean {near[0]!r}?" if near else "")
+    return CoordinationCode.TOPOLOGY_UNKNOWN_AGENT.at(
+        place, hint=f"did you mean {near[0]!r}?" if near else ""
+    )
 
 
-def _reach_issues(agents: list[str], entries: list[str], targets: Mapping[str, tuple[str, ...]]) -> Iterator[Issue]:
+def _reach_issues(
+    agents: list[str], entries: list[str], targets: Mapping[str, tuple[str, ...]]
+) -> Iterator[Issue]:
     if not entries:
         yield CoordinationCode.TOPOLOGY_NO_ENTRY.at("/entries")
         return
     reached = list(entries)
     for node in reached:  # grows while it is walked
-        reached += [target for target in targets[node] if target not in reached and target not in RESERVED]
+        reached += [
+            target for target in targets[node] if target not in reached and target not in RESERVED
+        ]
     for agent in agents:
         if agent not in reached:
-            yield CoordinationCode.TOPOLOGY_UNREACHABLE.at(pointer("/agents", agent), entries=", ".join(entries))
+            yield CoordinationCode.TOPOLOGY_UNREACHABLE.at(
+                pointer("/agents", agent), entries=", ".join(entries)
+            )
     if not any(target in RESERVED for node in reached for target in targets[node]):
         yield CoordinationCode.TOPOLOGY_NO_FINISH.at("/edges")

@@ -53,7 +53,9 @@ class BaseResponseFormat(ABC):
         """Return the name that it is registered by."""
 
     @abstractmethod
-    def build_format_instructions(self, actions: Sequence[ActionType], descriptions: Mapping[ActionType, str]) -> str:
+    def build_format_instructions(
+        self, actions: Sequence[ActionType], descriptions: Mapping[ActionType, str]
+    ) -> str:
         """Return how a model is to write a reply, and which actions it may ask for."""
 
     @abstractmethod
@@ -63,7 +65,9 @@ class BaseResponseFormat(ABC):
         """Return what each action does, and with whom."""
 
     @abstractmethod
-    def get_examples(self, actions: Sequence[ActionType], context: CoordinationContext) -> list[str]:
+    def get_examples(
+        self, actions: Sequence[ActionType], context: CoordinationContext
+    ) -> list[str]:
         """Write an example of each action but the parallel one; each must be valid for this context."""
 
     @abstractmethod
@@ -103,7 +107,9 @@ class ActionFormat(BaseResponseFormat):
         """Return the rule again."""
         return self.rule()
 
-    def build_format_instructions(self, actions: Sequence[ActionType], descriptions: Mapping[ActionType, str]) -> str:
+    def build_format_instructions(
+        self, actions: Sequence[ActionType], descriptions: Mapping[ActionType, str]
+    ) -> str:
         """State the rule, then list the actions."""
         lines = [f"- {action.value}: {descriptions[action]}" for action in actions]
         return "\n".join([self.rule(), "The action is one of:", *lines])
@@ -115,9 +121,13 @@ class ActionFormat(BaseResponseFormat):
         allowed = context.permitted()
         return {action: SHAPES[action].described(allowed) for action in actions}
 
-    def get_examples(self, actions: Sequence[ActionType], context: CoordinationContext) -> list[str]:
+    def get_examples(
+        self, actions: Sequence[ActionType], context: CoordinationContext
+    ) -> list[str]:
         """Make the examples from the table of actions."""
-        return self._written((one for one in actions if one is not ActionType.PARALLEL_INVOKE), context)
+        return self._written(
+            (one for one in actions if one is not ActionType.PARALLEL_INVOKE), context
+        )
 
     def get_parallel_invocation_examples(self, context: CoordinationContext) -> list[str]:
         """Make the example from the table of actions."""
@@ -162,7 +172,9 @@ class _Registry:
     default: ClassVar[str] = "json"
 
 
-def register_format(name: str, format_class: type[BaseResponseFormat], *, replace: bool = False) -> None:
+def register_format(
+    name: str, format_class: type[BaseResponseFormat], *, replace: bool = False
+) -> None:
     """Register a format for all; ContractError for a blank name, one taken without ``replace``, and no format."""
     if not name.strip():
         raise ContractError("a format's name must not be blank")
@@ -181,7 +193,9 @@ def get_format(name: str | None = None) -> BaseResponseFormat:
 
 def _class_of(name: str) -> type[BaseResponseFormat]:
     if name not in _Registry.classes:
-        raise ContractError(f"there is no format {name!r}; registered are: {', '.join(_Registry.classes)}")
+        raise ContractError(
+            f"there is no format {name!r}; registered are: {', '.join(_Registry.classes)}"
+        )
     return _Registry.classes[name]
 
 
@@ -235,19 +249,32 @@ class SystemPromptBuilder:
         if declared is not None:
             context = replace(context, tools={**context.tools, **compiled(declared)})
         actions = context.permitted().actions
-        identity = (f"You are {agent.name}.", agent.goal and f"Your goal: {agent.goal}", agent.instruction)
+        identity = (
+            f"You are {agent.name}.",
+            agent.goal and f"Your goal: {agent.goal}",
+            agent.instruction,
+        )
         sections = ["\n".join(filter(None, identity))]
-        sections.append("\n".join(f"{name}: {value}" for name, value in (environmental or {}).items()))
+        sections.append(
+            "\n".join(f"{name}: {value}" for name, value in (environmental or {}).items())
+        )
         if agent.input_schema:
             sections.append(f"Your input fits this JSON Schema: {compact(agent.input_schema)}")
         if tools := context.tools.values():
-            shown = (f"- {tool.name}: {tool.description} Arguments: {compact(tool.parameters.shown)}" for tool in tools)
+            shown = (
+                f"- {tool.name}: {tool.description} Arguments: {compact(tool.parameters.shown)}"
+                for tool in tools
+            )
             sections.append("\n".join(["Your tools:", *shown]))
         if actions:
             sections.append(self._replying(actions, context))
         if agent.output_schema and ActionType.FINAL_RESPONSE in actions:
-            sections.append(f"The content of a final response fits this JSON Schema: {compact(agent.output_schema)}")
-        return "\n\n".join(filter(None, sections))  # no facts; or a format of one's own has no words on replying
+            sections.append(
+                f"The content of a final response fits this JSON Schema: {compact(agent.output_schema)}"
+            )
+        return "\n\n".join(
+            filter(None, sections)
+        )  # no facts; or a format of one's own has no words on replying
 
     def _replying(self, actions: tuple[ActionType, ...], context: CoordinationContext) -> str:
         examples = [*self._format.get_examples(actions, context)]
@@ -259,7 +286,9 @@ class SystemPromptBuilder:
 
 
 _FIELD_DEPTH: Final = 2
-MAX_ELEMENTS: Final = 256  # more elements than any action has members: the rest of a flood is not read
+MAX_ELEMENTS: Final = (
+    256  # more elements than any action has members: the rest of a flood is not read
+)
 
 
 def read_tagged(text: str | bytes, limits: Limits = DEFAULT_LIMITS) -> JSONObject | Invalid:
@@ -278,16 +307,24 @@ def read_tagged(text: str | bytes, limits: Limits = DEFAULT_LIMITS) -> JSONObjec
         parser.Parse(f"<reply>\n{written}</reply>".encode(), True)
     except _Refused as refusal:
         expected, *found = refusal.args
-        return Invalid((AgentReplyCode.FORMAT_MALFORMED.at("", expected=expected, found="".join(found)),))
+        return Invalid(
+            (AgentReplyCode.FORMAT_MALFORMED.at("", expected=expected, found="".join(found)),)
+        )
     except UnicodeEncodeError:
         return Invalid((Issue.of(Code.JSON_SURROGATE),))
-    except expat.ExpatError as error:  # lines count from 1 behind the root's tag, which has a line of its own
+    except (
+        expat.ExpatError
+    ) as error:  # lines count from 1 behind the root's tag, which has a line of its own
         line, column = error.lineno - 1, error.offset + 1
         return Invalid((AgentReplyCode.FORMAT_SYNTAX.at("", name="XML", line=line, column=column),))
     names = member_names()
     places = {name: pointer("", name if name in names else "*") for name in fields.in_json}
-    read = {name: decode(fields.texts[name], limits, at=at, names=names) for name, at in places.items()}
-    issues = tuple(issue for value in read.values() if isinstance(value, Invalid) for issue in value.issues)
+    read = {
+        name: decode(fields.texts[name], limits, at=at, names=names) for name, at in places.items()
+    }
+    issues = tuple(
+        issue for value in read.values() if isinstance(value, Invalid) for issue in value.issues
+    )
     return Invalid(issues) if issues else cast("JSONObject", fields.texts | read)
 
 
@@ -306,7 +343,9 @@ class _Fields:
         if self._depth == 1:
             return
         if self._depth > _FIELD_DEPTH:
-            raise _Refused('elements side by side; write lists and objects as JSON in an element with type="json"')
+            raise _Refused(
+                'elements side by side; write lists and objects as JSON in an element with type="json"'
+            )
         if len(self.texts) == MAX_ELEMENTS:
             raise _Refused(f"at most {MAX_ELEMENTS} elements")
         if name in self.texts:

@@ -13,7 +13,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Self, cast
 
 from strictreply.coordination._action_rules import flaws, refusals
-from strictreply.coordination._actions import ActionType, Branch, BranchType, Permitted, ValidationResult
+from strictreply.coordination._actions import (
+    ActionType,
+    Branch,
+    BranchType,
+    Permitted,
+    ValidationResult,
+)
 from strictreply.coordination._decisions import (
     BranchSpec,
     ExecutionStep,
@@ -66,9 +72,13 @@ class RouteKey:
     def of(cls, topology: Topology, agent: str, branch: Branch, result: ValidationResult) -> Self:
         """Make the key of what ``agent`` asked for in ``branch``."""
         asked = [asdict(invocation) for invocation in result.invocations]
-        content = json.dumps(plain([result.origin, result.parsed_response, asked, result.tool_calls]), sort_keys=True)
+        content = json.dumps(
+            plain([result.origin, result.parsed_response, asked, result.tool_calls]), sort_keys=True
+        )
         digest = hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
-        return cls(topology.version, agent, branch.type, result.action_type, replace(branch, id=""), digest)
+        return cls(
+            topology.version, agent, branch.type, result.action_type, replace(branch, id=""), digest
+        )
 
 
 class RouteCache:
@@ -115,7 +125,10 @@ class RouteCache:
 
 
 def predict_next_route(
-    current_agent: str, history: Iterable[tuple[str, str] | RoutingEntry], *, allowed: Collection[str] | None = None
+    current_agent: str,
+    history: Iterable[tuple[str, str] | RoutingEntry],
+    *,
+    allowed: Collection[str] | None = None,
 ) -> str | None:
     """Return the agent that most often followed ``current_agent``, of equals the later one; None for none (M113).
 
@@ -125,12 +138,17 @@ def predict_next_route(
     targets: list[str] = []
     for hop in history:
         match cast("object", hop):
-            case {"from": str() | None as source, "to": str() as target} | (str() as source, str() as target):
+            case {"from": str() | None as source, "to": str() as target} | (
+                str() as source,
+                str() as target,
+            ):
                 # the start of a run, which nobody handed over, comes from the empty name
                 if (source or "") == current_agent and (allowed is None or target in allowed):
                     targets.append(target)
             case _:
-                raise ContractError("a history must hold pairs (from, to), or entries of routing_history")
+                raise ContractError(
+                    "a history must hold pairs (from, to), or entries of routing_history"
+                )
     counts = Counter(reversed(targets))
     return max(counts, key=counts.__getitem__, default=None)
 
@@ -166,13 +184,19 @@ class Router:
         self._leave = None if leave is None else read_leave(leave)
 
     async def route(
-        self, validation_result: ValidationResult, current_branch: Branch, routing_context: RoutingContext
+        self,
+        validation_result: ValidationResult,
+        current_branch: Branch,
+        routing_context: RoutingContext,
     ) -> RoutingDecision:
         """Decide like :meth:`decide`; nothing is awaited."""
         return self.decide(validation_result, current_branch, routing_context)
 
     def decide(
-        self, validation_result: ValidationResult, current_branch: Branch, routing_context: RoutingContext
+        self,
+        validation_result: ValidationResult,
+        current_branch: Branch,
+        routing_context: RoutingContext,
     ) -> RoutingDecision:
         """Decide what follows a reply, from the verdict on it, the branch and what else is known; none is changed.
 
@@ -181,22 +205,35 @@ class Router:
         (``not_allowed``, with the fault's ``code`` in the metadata), or lacks what its action needs
         (``broken_result``). No verdict raises: ``reason`` says why the decision was made. It is logged at DEBUG.
         """
-        conversation = routing_context.is_conversation_branch and current_branch.type is BranchType.SIMPLE
+        conversation = (
+            routing_context.is_conversation_branch and current_branch.type is BranchType.SIMPLE
+        )
         kind = BranchType.CONVERSATION if conversation else current_branch.type
         agents = current_branch.agents or tuple(routing_context.branch_agents)
         turns = max(current_branch.turns, routing_context.conversation_turns)
         branch = replace(current_branch, type=kind, agents=agents, turns=turns)
         held = cast("object", validation_result.permitted)
         sole = branch.agents[0] if len(branch.agents) == 1 else ""
-        agent = routing_context.current_agent or (held.agent if isinstance(held, Permitted) else sole)
-        decision = pre_checked(routing_context) or self._decided(validation_result, branch, routing_context, agent)
+        agent = routing_context.current_agent or (
+            held.agent if isinstance(held, Permitted) else sole
+        )
+        decision = pre_checked(routing_context) or self._decided(
+            validation_result, branch, routing_context, agent
+        )
         if _logger.isEnabledFor(logging.DEBUG):
             steps = [f"{step.step_type} {step.target!r}" for step in decision.next_steps]
             steps += [f"branch {spec.agent!r}" for spec in decision.branch_specs]
-            _logger.debug("route of %r: %s: %s", agent, decision.reason, ", ".join(steps) or decision.completion_reason)
+            _logger.debug(
+                "route of %r: %s: %s",
+                agent,
+                decision.reason,
+                ", ".join(steps) or decision.completion_reason,
+            )
         return decision
 
-    def suggest_alternative_route(self, agent: str, failed: str, visited: Collection[str] = ()) -> str | None:
+    def suggest_alternative_route(
+        self, agent: str, failed: str, visited: Collection[str] = ()
+    ) -> str | None:
         """Return an agent to hand over to instead of ``failed``, not visited; None for none (requirement M109)."""
         return next(iter(self.topology.alternatives(agent, failed, visited)), None)
 
@@ -214,13 +251,31 @@ class Router:
         leave = frozenset(held.actions) if self._leave is None else self._leave
         agents = None if result.permitted is None else held.agents
         allowed = permitted_actions(
-            self.topology, agent, branch=branch, tools=tools, leave=leave, allowed_agents=agents, origin=result.origin
+            self.topology,
+            agent,
+            branch=branch,
+            tools=tools,
+            leave=leave,
+            allowed_agents=agents,
+            origin=result.origin,
         )
         parsed = result.parsed_response or {}
-        case = RoutingCase(agent, parsed, self.topology, self.policy, result, branch, context, allowed, self._format)
+        case = RoutingCase(
+            agent,
+            parsed,
+            self.topology,
+            self.policy,
+            result,
+            branch,
+            context,
+            allowed,
+            self._format,
+        )
         if not result.is_valid or result.action_type is None:
             return route_invalid(case)
         action = ActionType(result.action_type)
         if refused := next(refusals(result, action, allowed), None):
-            return refuse(RoutingReason.NOT_ALLOWED, f"{agent}: {refused.dotted}", code=refused.code)
+            return refuse(
+                RoutingReason.NOT_ALLOWED, f"{agent}: {refused.dotted}", code=refused.code
+            )
         return route_valid(case, action)

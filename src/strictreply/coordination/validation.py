@@ -10,10 +10,24 @@ from types import MappingProxyType
 from typing import Any, Protocol, cast, get_args, runtime_checkable
 
 from strictreply.contract._answer import Answer
-from strictreply.contract._contract import Check, Checked, Contract, aperform_check, check_of, perform_check
+from strictreply.contract._contract import (
+    Check,
+    Checked,
+    Contract,
+    aperform_check,
+    check_of,
+    perform_check,
+)
 from strictreply.contract._driving import adrive, drive
 from strictreply.coordination._action_rules import judge_action, refused
-from strictreply.coordination._actions import ActionType, AgentReplyCode, Branch, Origin, Source, ValidationResult
+from strictreply.coordination._actions import (
+    ActionType,
+    AgentReplyCode,
+    Branch,
+    Origin,
+    Source,
+    ValidationResult,
+)
 from strictreply.coordination._counting import RedactReply, ValidationMetrics, Watch
 from strictreply.coordination._error_policy import ApiError
 from strictreply.coordination._permissions import (
@@ -38,11 +52,24 @@ from strictreply.coordination._processors import (
 )
 from strictreply.coordination._run_state import S, changed
 from strictreply.coordination._topology import Topology
-from strictreply.coordination.formats import DEFAULT_FORMAT, BaseResponseFormat, JSONResponseFormat, format_of
+from strictreply.coordination.formats import (
+    DEFAULT_FORMAT,
+    BaseResponseFormat,
+    JSONResponseFormat,
+    format_of,
+)
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, Extraction, JSONObject, Limits, Work
-from strictreply.values._replies import AssistantReply, Attempt, DirectAnswer, Invalid, ToolCall, ToolCalls, Valid
+from strictreply.values._replies import (
+    AssistantReply,
+    Attempt,
+    DirectAnswer,
+    Invalid,
+    ToolCall,
+    ToolCalls,
+    Valid,
+)
 from strictreply.wires._opening import peek
 
 __all__ = ["ActionType", "Agent", "ProcessorChain", "ValidationProcessor", "ValidationResult"]
@@ -58,9 +85,15 @@ def with_reply_format(state: S, agent: str, result: ValidationResult) -> S:
 
 def place_in(exec_state: object) -> tuple[JSON, ...]:
     """Return where a conversation stands: its id, and how far it has come; empty when the state does not name it."""
-    conversation, count, messages = (peek(exec_state, key) for key in ("conversation_id", "loop_count", "messages"))
+    conversation, count, messages = (
+        peek(exec_state, key) for key in ("conversation_id", "loop_count", "messages")
+    )
     said = len(cast("list[object]", messages)) if isinstance(messages, list) else 0
-    known = (conversation if isinstance(conversation, str) else "", count if isinstance(count, int) else 0, said)
+    known = (
+        conversation if isinstance(conversation, str) else "",
+        count if isinstance(count, int) else 0,
+        said,
+    )
     return known if any(known) else ()
 
 
@@ -88,7 +121,9 @@ class ActionAnswer(Answer):
 
     def of_message(self, message: object) -> ValidationResult:
         """Judge an assistant message whose envelope was opened before."""
-        return self.of_reading(lambda: read_message(message, self.extraction, self.terms.tools.limits))
+        return self.of_reading(
+            lambda: read_message(message, self.extraction, self.terms.tools.limits)
+        )
 
     def of_reading(self, read: Callable[[], ReplyView | Invalid]) -> ValidationResult:
         """Judge what a function reads; one that raises, because it runs foreign code, reads nothing (M4)."""
@@ -97,12 +132,19 @@ class ActionAnswer(Answer):
             return refused(found.issues, self.terms, Source(leniency=found.leniency))
         action, origin, source = found
         changes: tuple[Issue, ...] = ()
-        if source.response_format and self.pinned not in (None, source.response_format):  # requirements M119, X6
+        if source.response_format and self.pinned not in (
+            None,
+            source.response_format,
+        ):  # requirements M119, X6
             changes = (AgentReplyCode.FORMAT_CHANGED.at("", name=self.pinned),)
             source = replace(source, notes=(*source.notes, *changes))
-        if origin is Origin.SYSTEM:  # it needs no permission, and the user is always within reach (M49, X8)
+        if (
+            origin is Origin.SYSTEM
+        ):  # it needs no permission, and the user is always within reach (M49, X8)
             report, allowed = action.get("error_details"), self.terms.permitted
-            error = ApiError.of_report(cast("JSONObject", report) if isinstance(report, dict) else {})
+            error = ApiError.of_report(
+                cast("JSONObject", report) if isinstance(report, dict) else {}
+            )
             system = error.to_result(agent=allowed.agent, branch_id=self.terms.branch.id)
             return replace(system, permitted=allowed, source=source)
         if changes and self.locked:
@@ -125,7 +167,9 @@ class ActionAnswer(Answer):
         view = ReplyView(reply=value, extraction=self.extraction, limits=self.terms.tools.limits)
         if isinstance(value, dict):
             view = replace(view, reply=None, mapping=value)
-        elif isinstance(value, str) and self.schema is None:  # where actions are objects, the text of one is none
+        elif (
+            isinstance(value, str) and self.schema is None
+        ):  # where actions are objects, the text of one is none
             view = replace(view, reply=None, text=value)
         result = self.of_reading(lambda: view)
         return result if result.is_valid else _placed(result, at)
@@ -136,9 +180,13 @@ class ActionAnswer(Answer):
 
     def count(self, attempts: Iterable[Attempt], reply: AssistantReply | None = None) -> None:
         """Report every attempt of an exchange to the processor's watch; ``reply`` is the accepted one, if any."""
-        action = reply.answer.action_type if isinstance(reply, DirectAnswer) else ActionType.CALL_TOOL
+        action = (
+            reply.answer.action_type if isinstance(reply, DirectAnswer) else ActionType.CALL_TOOL
+        )
         for attempt in attempts:
-            self.watch.attempted(self.terms.permitted.agent, attempt, action if attempt.accepted else None)
+            self.watch.attempted(
+                self.terms.permitted.agent, attempt, action if attempt.accepted else None
+            )
 
 
 def _placed(result: ValidationResult, at: str) -> Invalid:
@@ -187,16 +235,26 @@ class ValidationProcessor:
         self._toolsets = Toolsets(topology_graph, tools, limits)
         self._leave = read_leave(leave)
         self._locks = lock_format
-        modes: tuple[Extraction, ...] = (extraction,) if isinstance(extraction, str) else tuple(extraction)
+        modes: tuple[Extraction, ...] = (
+            (extraction,) if isinstance(extraction, str) else tuple(extraction)
+        )
         for mode in modes:
             if mode not in get_args(Extraction):
-                raise ContractError(f"extraction must be of {', '.join(get_args(Extraction))}; got {mode!r}")
+                raise ContractError(
+                    f"extraction must be of {', '.join(get_args(Extraction))}; got {mode!r}"
+                )
         self._watch = Watch(metrics, log_replies)
-        self._new_answer = partial(ActionAnswer, extraction=modes, locked=lock_format, watch=self._watch)
+        self._new_answer = partial(
+            ActionAnswer, extraction=modes, locked=lock_format, watch=self._watch
+        )
         self._checks: Checks = MappingProxyType({})
-        self._kept: dict[str, tuple[tuple[object, ...], ActionAnswer]] = {}  # what each agent was judged by last
+        self._kept: dict[
+            str, tuple[tuple[object, ...], ActionAnswer]
+        ] = {}  # what each agent was judged by last
         written = self.response_format.create_processor()
-        self._chain = ProcessorChain((ErrorMessageProcessor(), ToolCallProcessor(max_calls=limits.calls), written))
+        self._chain = ProcessorChain(
+            (ErrorMessageProcessor(), ToolCallProcessor(max_calls=limits.calls), written)
+        )
 
     @property
     def processors(self) -> tuple[ResponseProcessor, ...]:
@@ -216,10 +274,16 @@ class ValidationProcessor:
         kind = action_named(action)
         if inspect.iscoroutinefunction(check) or not callable(check):
             raise ContractError("an action validator must be a sync function")
-        self._checks = MappingProxyType({**self._checks, kind: (*self._checks.get(kind, ()), check)})
+        self._checks = MappingProxyType(
+            {**self._checks, kind: (*self._checks.get(kind, ()), check)}
+        )
 
     async def process_response(
-        self, raw_response: object, agent: str | Agent, branch: Branch | None = None, exec_state: object = None
+        self,
+        raw_response: object,
+        agent: str | Agent,
+        branch: Branch | None = None,
+        exec_state: object = None,
     ) -> ValidationResult:
         """Judge a reply of ``agent`` in ``branch``; never raises on what the reply holds.
 
@@ -229,7 +293,9 @@ class ValidationProcessor:
         instances differ from round to round (M32). The tools' own checks run last and may be async. Raises
         ContractError for an agent that the topology does not have, and for a missing state where formats are locked.
         """
-        return await self.validate_response(raw_response, agent, None, branch, exec_state=exec_state)
+        return await self.validate_response(
+            raw_response, agent, None, branch, exec_state=exec_state
+        )
 
     async def validate_response(
         self,
@@ -277,16 +343,29 @@ class ValidationProcessor:
         return refused(checked.issues, answer.terms, result.source) if checked.issues else result
 
     def terms(
-        self, agent: str | Agent, branch: Branch | None = None, *, allowed_agents: Iterable[str] | None = None
+        self,
+        agent: str | Agent,
+        branch: Branch | None = None,
+        *,
+        allowed_agents: Iterable[str] | None = None,
     ) -> ActionTerms:
         """Compile what a reply of an agent in a branch is held to."""
         name, tools = self._known(agent)
         allowed = permitted_actions(
-            self.topology, name, branch=branch, tools=tools.by_name, leave=self._leave, allowed_agents=allowed_agents
+            self.topology,
+            name,
+            branch=branch,
+            tools=tools.by_name,
+            leave=self._leave,
+            allowed_agents=allowed_agents,
         )
-        return ActionTerms(allowed, tools, branch or Branch(), self.response_format.extra, self._checks)
+        return ActionTerms(
+            allowed, tools, branch or Branch(), self.response_format.extra, self._checks
+        )
 
-    def answer_kind(self, agent: str | Agent, branch: Branch | None = None, exec_state: object = None) -> ActionAnswer:
+    def answer_kind(
+        self, agent: str | Agent, branch: Branch | None = None, exec_state: object = None
+    ) -> ActionAnswer:
         """Return the kind of answer by which a wrapped client's loop makes the verdicts of :meth:`process_response`.
 
         ``client.exchange(contract=answer.contract, …)`` returns ``DirectAnswer(ValidationResult)`` for an action, and
@@ -295,13 +374,21 @@ class ValidationProcessor:
         answer = self._answer(agent, branch, exec_state)
         allowed = answer.terms.permitted
         if not allowed.actions:
-            raise ContractError(f"{allowed.agent!r} has no permitted action: review its edges and tools")
+            raise ContractError(
+                f"{allowed.agent!r} has no permitted action: review its edges and tools"
+            )
         if isinstance(answer.written, JSONResponseFormat):
-            answer = replace(answer, schema=action_schema(allowed, answer.terms.extra), name="action")
+            answer = replace(
+                answer, schema=action_schema(allowed, answer.terms.extra), name="action"
+            )
         return answer
 
     def _answer(
-        self, agent: str | Agent, branch: Branch | None, exec_state: object, allowed_agents: Iterable[str] | None = None
+        self,
+        agent: str | Agent,
+        branch: Branch | None,
+        exec_state: object,
+        allowed_agents: Iterable[str] | None = None,
     ) -> ActionAnswer:
         if self._locks and exec_state is None:
             raise ContractError("lock_format needs the state of the conversation: give exec_state=")
@@ -315,7 +402,9 @@ class ValidationProcessor:
         kept = self._kept.get(name)
         if kept is None or kept[0] != given:
             terms = self.terms(agent, branch, allowed_agents=narrowed)
-            answer = self._new_answer(terms=terms, chain=self._chain, written=written, pinned=pinned)
+            answer = self._new_answer(
+                terms=terms, chain=self._chain, written=written, pinned=pinned
+            )
             self._kept[name] = kept = (given, answer)
         place, answer = place_in(exec_state), kept[1]
         return replace(answer, terms=replace(answer.terms, place=place)) if place else answer
@@ -323,7 +412,9 @@ class ValidationProcessor:
     def _known(self, agent: str | Agent) -> tuple[str, Contract]:
         name: object = agent if isinstance(agent, str) else getattr(agent, "name", None)
         if not isinstance(name, str):
-            raise ContractError(f"an agent must be a name, or an object with a name, not {type(agent).__name__}")
+            raise ContractError(
+                f"an agent must be a name, or an object with a name, not {type(agent).__name__}"
+            )
         own: Declared | None = None if isinstance(agent, str) else getattr(agent, "tools", None)
         return name, self._toolsets.of(name, own)
 

@@ -23,4 +23,6 @@ def load(module: str) -> Any:
         if missing not in _NEEDED:
             raise
         library, extra = _NEEDED[missing]
-        raise ImportError(f"{module} needs {library}: pip install 'strictreply[{extra}]'") from error
+        raise ImportError(
+            f"{module} needs {library}: pip install 'strictreply[{extra}]'"
+        ) from error

@@ -22,7 +22,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, ca
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
-from strictreply import Attempt, CallFailed, Contract, ContractError, ReplyRejected, RetryPolicy, TransportFailed, wrap
+from strictreply import (
+    Attempt,
+    CallFailed,
+    Contract,
+    ContractError,
+    ReplyRejected,
+    RetryPolicy,
+    TransportFailed,
+    wrap,
+)
 from strictreply.client._wrapped import UsageOf
 from strictreply.integrations import load
 from strictreply.retry._steering import Steering
@@ -42,7 +51,15 @@ _OTHER: Final = {  # routes past chat completions by which a model can be asked,
 }
 
 _READ: Final = (  # the members of a request that say what its reply may be; all others go along with every ask
-    *("model", "messages", "tools", "tool_choice", "parallel_tool_calls", "response_format", "functions"),
+    *(
+        "model",
+        "messages",
+        "tools",
+        "tool_choice",
+        "parallel_tool_calls",
+        "response_format",
+        "functions",
+    ),
     *("function_call", "n", "max_tokens", "max_completion_tokens", "stream", "stream_options"),
 )
 
@@ -118,7 +135,9 @@ class Guard(_Callback):
     """
 
     def __init_subclass__(cls) -> None:
-        raise TypeError("Guard cannot be subclassed: LiteLLM would not see its hooks; make an instance of it")
+        raise TypeError(
+            "Guard cannot be subclassed: LiteLLM would not see its hooks; make an instance of it"
+        )
 
     def __init__(
         self,
@@ -131,7 +150,12 @@ class Guard(_Callback):
     ) -> None:
         load("litellm.proxy")
         super().__init__()
-        given: JSONObject = {"contract": contract, "policy": policy, "usage": usage, "other_routes": other_routes}
+        given: JSONObject = {
+            "contract": contract,
+            "policy": policy,
+            "usage": usage,
+            "other_routes": other_routes,
+        }
         self._given = {name: value for name, value in given.items() if value is not None}
         self._steering = steering
         self._calls: WeakKeyDictionary[Any, _Call] = WeakKeyDictionary()
@@ -140,17 +164,25 @@ class Guard(_Callback):
 
     @cached_property
     def _settings(self) -> _Settings:
-        return _settings_of(self._given or getattr(import_module("litellm"), "strictreply", None) or {})
+        return _settings_of(
+            self._given or getattr(import_module("litellm"), "strictreply", None) or {}
+        )
 
-    async def async_pre_call_hook(self, *, data: JSONObject, call_type: str, **_: Any) -> JSONObject | None:
+    async def async_pre_call_hook(
+        self, *, data: JSONObject, call_type: str, **_: Any
+    ) -> JSONObject | None:
         """Refuse what cannot be guaranteed before anything is sent; write a declared contract into the request."""
         with _told():
             settings = self._settings
             declared = settings.contracts.get(str(data.get("model")), settings.contract)
             route = _OTHER.get(call_type) if settings.other_routes == "refuse" else None
             if route is not None and (declared is not None or data.get("tools")):
-                raise ContractError(f"replies by {route} are not guarded; use chat completions, or other_routes: pass")
-            if call_type not in {"completion", "acompletion"} or (declared is None and not _demands(data)):
+                raise ContractError(
+                    f"replies by {route} are not guarded; use chat completions, or other_routes: pass"
+                )
+            if call_type not in {"completion", "acompletion"} or (
+                declared is None and not _demands(data)
+            ):
                 return None
             request: JSONObject = {name: data[name] for name in _READ if name in data}
             contract = Contract() if declared is None else declared
@@ -160,14 +192,18 @@ class Guard(_Callback):
         self._calls[data["litellm_logging_obj"]] = _Call(contract, request, data["messages"])
         return None if declared is None else data
 
-    async def async_post_call_success_hook(self, *, data: JSONObject, response: Any, **_: Any) -> Any:
+    async def async_post_call_success_hook(
+        self, *, data: JSONObject, response: Any, **_: Any
+    ) -> Any:
         """Return a whole reply that is valid: the one that came, or a later one."""
         call = self._call_of(data)
         if call is None:
             return None
         first = response.model_dump()
         with self._concluding(call, data):
-            given = await self._client(call, data, first).chat.completions.create(**_asked(call, data))
+            given = await self._client(call, data, first).chat.completions.create(
+                **_asked(call, data)
+            )
         if given is first:
             return None
         mended = load("litellm").ModelResponse(**given)
@@ -183,16 +219,24 @@ class Guard(_Callback):
             async for chunk in response:
                 yield chunk
             return
-        client = self._client(call, request_data, _Ended(response, getattr(response, "chunks", call.chunks)))
+        client = self._client(
+            call, request_data, _Ended(response, getattr(response, "chunks", call.chunks))
+        )
         with self._concluding(call, request_data):
             pieces = await client.chat.completions.create(**_asked(call, request_data))
             try:
                 async for piece in pieces:
-                    yield piece.chunk if isinstance(piece, _Chunk) else load("litellm").ModelResponseStream(**piece)
+                    yield (
+                        piece.chunk
+                        if isinstance(piece, _Chunk)
+                        else load("litellm").ModelResponseStream(**piece)
+                    )
             finally:
                 await pieces.close()
 
-    async def async_post_call_streaming_deployment_hook(self, *, response_chunk: Any, **_: Any) -> None:
+    async def async_post_call_streaming_deployment_hook(
+        self, *, response_chunk: Any, **_: Any
+    ) -> None:
         """Mark the last chunk of a stream; LiteLLM does not call this for an end that it makes up."""
         response_chunk._hidden_params[_ENDED] = True  # passed along with the chunk, and not sent
 
@@ -206,7 +250,10 @@ class Guard(_Callback):
         if hasattr(response, "chunks"):
             call.chunks = response.chunks
             return {"x-strictreply-outcome": "streamed"}
-        return {"x-strictreply-outcome": call.outcome, "x-strictreply-attempts": str(len(call.attempts))}
+        return {
+            "x-strictreply-outcome": call.outcome,
+            "x-strictreply-attempts": str(len(call.attempts)),
+        }
 
     def _call_of(self, data: JSONObject) -> _Call | None:
         logged = data.get("litellm_logging_obj")
@@ -220,7 +267,9 @@ class Guard(_Callback):
 
         model = SimpleNamespace(chat=SimpleNamespace(completions=SimpleNamespace(create=create)))
         told: dict[str, Any] = {"steering": self._steering, "on_attempt": call.attempts.append}
-        return wrap(model, contract=call.contract, policy=settings.policy, usage=settings.usage, **told)
+        return wrap(
+            model, contract=call.contract, policy=settings.policy, usage=settings.usage, **told
+        )
 
     @contextmanager
     def _concluding(self, call: _Call, data: JSONObject) -> Generator[None]:
@@ -240,9 +289,15 @@ class Guard(_Callback):
 def _settings_of(given: JSONObject) -> _Settings:
     must_be("strictreply", given, dict, f"a mapping with {', '.join(sorted(_SETTINGS))}")
     if unknown := given.keys() - _SETTINGS:
-        raise ContractError(f"no setting {min(unknown)!r}; the settings are {', '.join(sorted(_SETTINGS))}")
+        raise ContractError(
+            f"no setting {min(unknown)!r}; the settings are {', '.join(sorted(_SETTINGS))}"
+        )
     named = given.get("contract") or os.environ.get("STRICTREPLY_CONTRACT")
-    contracts = {str(model): _contract(one) for model, one in named.items()} if isinstance(named, Mapping) else {}
+    contracts = (
+        {str(model): _contract(one) for model, one in named.items()}
+        if isinstance(named, Mapping)
+        else {}
+    )
     policy = given.get("policy") or {}
     with _named("policy"):
         if isinstance(policy, Mapping):
@@ -250,7 +305,10 @@ def _settings_of(given: JSONObject) -> _Settings:
             policy = RetryPolicy(**keywords)
         must_be("policy", policy, RetryPolicy, "a mapping of the keywords of a RetryPolicy")
     usage, other_routes = given.get("usage", "total"), given.get("other_routes", "refuse")
-    for name, value, allowed in (("usage", usage, UsageOf), ("other_routes", other_routes, OtherRoutes)):
+    for name, value, allowed in (
+        ("usage", usage, UsageOf),
+        ("other_routes", other_routes, OtherRoutes),
+    ):
         if value not in get_args(allowed):
             raise ContractError(f"{name} must be one of {', '.join(get_args(allowed))}")
     declared = _contract(named) if named and not isinstance(named, Mapping) else None
@@ -275,7 +333,9 @@ def _contract(named: object) -> Contract:
         if isinstance(named, str):
             module, _, name = named.partition(":")
             named = attrgetter(name)(import_module(module)) if name else named
-        must_be("contract", named, Contract, "a Contract, module:name of one, or a JSON file of tools")
+        must_be(
+            "contract", named, Contract, "a Contract, module:name of one, or a JSON file of tools"
+        )
     return named  # type: ignore[return-value]  # must_be has seen to it
 
 
@@ -294,13 +354,29 @@ def _asked(call: _Call, data: JSONObject) -> JSONObject:
 
 async def _routed(call: _Call, data: JSONObject, keywords: JSONObject) -> Any:
     """Ask a model as the proxy does, in a call of its own in the log, which names the one that it belongs to."""
-    kept = {name: value for name, value in data.items() if name not in _OF_ONE_ASK and not name.startswith("_")}
+    kept = {
+        name: value
+        for name, value in data.items()
+        if name not in _OF_ONE_ASK and not name.startswith("_")
+    }
     wrong = [issue.code for issue in call.attempts[-1].issues]
-    told = {"call_id": data.get("litellm_call_id"), "attempt": len(call.attempts) + 1, "issues": wrong}
-    asked = kept | keywords | {"litellm_call_id": str(uuid4()), "num_retries": 0, "metadata": _metadata(data, told)}
+    told = {
+        "call_id": data.get("litellm_call_id"),
+        "attempt": len(call.attempts) + 1,
+        "issues": wrong,
+    }
+    asked = (
+        kept
+        | keywords
+        | {"litellm_call_id": str(uuid4()), "num_retries": 0, "metadata": _metadata(data, told)}
+    )
     server, routing = load("litellm.proxy.proxy_server"), load("litellm.proxy.route_llm_request")
-    response = await (await routing.route_request(asked, server.llm_router, server.user_model, "acompletion"))
-    return _Ended(response, response.chunks) if hasattr(response, "chunks") else response.model_dump()
+    response = await (
+        await routing.route_request(asked, server.llm_router, server.user_model, "acompletion")
+    )
+    return (
+        _Ended(response, response.chunks) if hasattr(response, "chunks") else response.model_dump()
+    )
 
 
 class _Chunk(NamedTuple):
@@ -322,8 +398,12 @@ class _Ended:
     async def __aiter__(self) -> AsyncIterator[Any]:
         async for chunk in self._response:
             is_genuine = _finish_reason(chunk) is None or _ENDED in chunk._hidden_params
-            if is_genuine or any(_finish_reason(one) is not None for one in reversed(self._chunks or ())):
-                yield _Chunk(chunk)  # else read on: what was asked for is in the proxy's log only when all was read
+            if is_genuine or any(
+                _finish_reason(one) is not None for one in reversed(self._chunks or ())
+            ):
+                yield _Chunk(
+                    chunk
+                )  # else read on: what was asked for is in the proxy's log only when all was read
 
     async def aclose(self) -> None:
         """Close the stream: a server that is still generating stops."""
@@ -350,7 +430,9 @@ def _told() -> Generator[None]:
         else:
             kind = "reply_rejected" if isinstance(error, ReplyRejected) else "reply_halted"
             code, status = error.reason, 422
-        raise ReplyWithheld(without_exception(str(error)), kind=kind, code=code, status_code=status) from None
+        raise ReplyWithheld(
+            without_exception(str(error)), kind=kind, code=code, status_code=status
+        ) from None
 
 
 def _metadata(data: JSONObject, told: JSONObject) -> JSONObject:

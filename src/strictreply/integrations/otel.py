@@ -45,12 +45,22 @@ _PROVIDERS = {  # values of ``gen_ai.provider.name`` by the end of a host; any o
     "api.x.ai": "x_ai",
 }
 
-_PARAMETERS = ("frequency_penalty", "max_tokens", "presence_penalty", "seed", "temperature", "top_p")
-ASKED = dict.fromkeys(("max_completion_tokens", "max_output_tokens"), "gen_ai.request.max_tokens") | {
-    name: f"gen_ai.request.{name}" for name in _PARAMETERS
-}
+_PARAMETERS = (
+    "frequency_penalty",
+    "max_tokens",
+    "presence_penalty",
+    "seed",
+    "temperature",
+    "top_p",
+)
+ASKED = dict.fromkeys(
+    ("max_completion_tokens", "max_output_tokens"), "gen_ai.request.max_tokens"
+) | {name: f"gen_ai.request.{name}" for name in _PARAMETERS}
 OF_ATTEMPT = ("number", "tier", "scope", "escalation", "leniency", "refused")
-_QUIET: dict[str, Any] = {"record_exception": False, "set_status_on_exception": False}  # they hold words of others
+_QUIET: dict[str, Any] = {
+    "record_exception": False,
+    "set_status_on_exception": False,
+}  # they hold words of others
 _PORTS = {"http": 80, "https": 443}
 _CALL = re.compile(r"/tool_calls/(\d+)")
 
@@ -77,7 +87,9 @@ def instrument(
 class OpenTelemetry:
     """The tracer and the counters of an instrumented client."""
 
-    def __init__(self, tracers: TracerProvider | None, meters: MeterProvider | None, *, asks: bool | None) -> None:
+    def __init__(
+        self, tracers: TracerProvider | None, meters: MeterProvider | None, *, asks: bool | None
+    ) -> None:
         self.trace: ModuleType = load("opentelemetry.trace")
         self._context: ModuleType = load("opentelemetry.context")
         own = version(_NAME)
@@ -93,14 +105,19 @@ class OpenTelemetry:
     def call(self, ask: Ask, client: Any, *, seen: bool) -> Generator[ObservedCall | None]:
         """Record one call: nothing of it where instrumentation is suppressed."""
         # the key has no public name yet; instrumentations import this one
-        keys = ("suppress_instrumentation", getattr(self._context, "_SUPPRESS_INSTRUMENTATION_KEY", ""))
+        keys = (
+            "suppress_instrumentation",
+            getattr(self._context, "_SUPPRESS_INSTRUMENTATION_KEY", ""),
+        )
         if any(map(self._context.get_value, keys)):
             yield None
             return
         common = _endpoint(client) | {"gen_ai.request.model": str(ask.base.get("model", ""))}
         told = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": _NAME, **common}
         span = self.tracer.start_span(f"invoke_workflow {_NAME}", attributes=told)
-        observed = ObservedCall(self, ask, common, span, is_recorded=not seen if self._asks is None else self._asks)
+        observed = ObservedCall(
+            self, ask, common, span, is_recorded=not seen if self._asks is None else self._asks
+        )
         # between the chunks of a stream the caller's own code runs, in the caller's own span
         try:
             with nullcontext() if ask.base.get("stream") else self.trace.use_span(span, **_QUIET):
@@ -125,7 +142,13 @@ class ObservedCall:
     """The asks of one call, as spans and counts."""
 
     def __init__(
-        self, telemetry: OpenTelemetry, ask: Ask, common: JSONObject, parent: Span, *, is_recorded: bool
+        self,
+        telemetry: OpenTelemetry,
+        ask: Ask,
+        common: JSONObject,
+        parent: Span,
+        *,
+        is_recorded: bool,
     ) -> None:
         self._telemetry, self._common, self._is_recorded = telemetry, common, is_recorded
         self._parent: Context = telemetry.trace.set_span_in_context(parent)
@@ -143,10 +166,21 @@ class ObservedCall:
             yield
             return
         self.close()
-        numbers = {name: request[key] for key, name in ASKED.items() if type(request.get(key)) in (int, float)}
-        told = {"gen_ai.operation.name": "chat", **self._common, "gen_ai.request.model": _model(request), **numbers}
+        numbers = {
+            name: request[key]
+            for key, name in ASKED.items()
+            if type(request.get(key)) in (int, float)
+        }
+        told = {
+            "gen_ai.operation.name": "chat",
+            **self._common,
+            "gen_ai.request.model": _model(request),
+            **numbers,
+        }
         trace, name = self._telemetry.trace, f"chat {_model(request)}".strip()
-        self._open = self._telemetry.tracer.start_span(name, self._parent, trace.SpanKind.CLIENT, told)
+        self._open = self._telemetry.tracer.start_span(
+            name, self._parent, trace.SpanKind.CLIENT, told
+        )
         try:
             with trace.use_span(self._open, end_on_exit=False, **_QUIET):
                 yield
@@ -154,7 +188,9 @@ class ObservedCall:
             self._cut = type(error).__name__
             raise
         finally:
-            self._until = None if self._is_streamed else time.time_ns()  # a stream ends when it is judged
+            self._until = (
+                None if self._is_streamed else time.time_ns()
+            )  # a stream ends when it is judged
 
     def judged(self, attempt: Attempt) -> None:
         """Count an attempt, and close its span with the outcome."""
@@ -162,7 +198,9 @@ class ObservedCall:
         self._count(attempt)
         if self._open is not None:
             self._open.set_attributes(_of_response(attempt) | _of_attempt(attempt))
-        self.close([issue.code for issue in attempt.issues] or re.findall(r"^\w+", attempt.failure or ""))
+        self.close(
+            [issue.code for issue in attempt.issues] or re.findall(r"^\w+", attempt.failure or "")
+        )
 
     def close(self, kinds: Sequence[str] | None = None) -> None:
         """Close the span of an ask, failed with the first of ``kinds``; None when it was never judged."""
@@ -173,8 +211,12 @@ class ObservedCall:
             span.end(self._until)
 
     def _count(self, attempt: Attempt) -> None:
-        told = {name: self._common[name] for name in ("gen_ai.provider.name", "gen_ai.request.model")}
-        outcome = "accepted" if attempt.accepted else "rejected" if attempt.failure is None else "failed"
+        told = {
+            name: self._common[name] for name in ("gen_ai.provider.name", "gen_ai.request.model")
+        }
+        outcome = (
+            "accepted" if attempt.accepted else "rejected" if attempt.failure is None else "failed"
+        )
         self._telemetry.attempts.add(1, told | {"strictreply.attempt.outcome": outcome})
         for issue in attempt.issues:
             tool = self._tool_of(issue, attempt)
@@ -213,7 +255,10 @@ def _model(request: Mapping[str, Any]) -> str:
 def _of_response(attempt: Attempt) -> JSONObject:
     """Return the attributes of what came; counts of tokens only where the API said some."""
     reasons = wire_of(attempt.raw).reasons(attempt.raw)
-    told = {"gen_ai.response.id": peek(attempt.raw, "id"), "gen_ai.response.model": peek(attempt.raw, "model")}
+    told = {
+        "gen_ai.response.id": peek(attempt.raw, "id"),
+        "gen_ai.response.model": peek(attempt.raw, "model"),
+    }
     found: JSONObject = {name: value for name, value in told.items() if isinstance(value, str)}
     if reasons:
         found["gen_ai.response.finish_reasons"] = reasons

@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from strictreply.pipeline._invoke_result import RULESET, InvokeCode, InvokeError, InvokeResult
 from strictreply.pipeline._line import PipelineRunner
-from strictreply.pipeline._sessions import MemorySessionStore, SessionClaim, SessionStore, manifest_id
+from strictreply.pipeline._sessions import (
+    MemorySessionStore,
+    SessionClaim,
+    SessionStore,
+    manifest_id,
+)
 from strictreply.pipeline._validator import AgentPipelineContextValidator, list_rules
 from strictreply.pipeline._values import (
     AgentContext,

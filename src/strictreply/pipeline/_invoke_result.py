@@ -19,13 +19,19 @@ class InvokeCode(Worded):
 
     NULL_CONTEXT = "NULL_CONTEXT", "there must be a context"
     NULL_MANIFEST = "NULL_MANIFEST", "there must be a manifest"
-    UNKNOWN_STEP = "UNKNOWN_STEP", "the step must be one of PipelineStep, by its member, number or name"
+    UNKNOWN_STEP = (
+        "UNKNOWN_STEP",
+        "the step must be one of PipelineStep, by its member, number or name",
+    )
     CORE_TYPE = "CORE_TYPE", "the type must be Initial, FollowOn or ClientToolCallContinuation"
     CORE_TIMESTAMP = "CORE_TIMESTAMP", "the time stamp must not be blank"
     CORE_CORRELATION = "CORE_CORRELATION", "the correlation id must not be blank"
     CORE_ORG = "CORE_ORG", "the envelope must name the organisation"
     CORE_USER = "CORE_USER", "the envelope must name the user"
-    INPUT_MISSING = "INPUT_MISSING", "there must be instructions, input artifacts or clipboard images"
+    INPUT_MISSING = (
+        "INPUT_MISSING",
+        "there must be instructions, input artifacts or clipboard images",
+    )
     INPUT_FORBIDDEN = "INPUT_FORBIDDEN", "a continuation must bring only tool results"
     SESSION_ID_NOT_EMPTY = "SESSION_ID_NOT_EMPTY", "the request must not name a session"
     SESSION_ID_MISSING = "SESSION_ID_MISSING", "the request must name its session"
@@ -33,9 +39,15 @@ class InvokeCode(Worded):
     TURN_ID_MISSING = "TURN_ID_MISSING", "the request must name its turn"
     TOOL_RESULTS_NOT_EMPTY = "TOOL_RESULTS_NOT_EMPTY", "the request must not bring tool results"
     TOOL_RESULTS_MISSING = "TOOL_RESULTS_MISSING", "the request must bring at least one tool result"
-    AGENT_CONTEXT_ID_MISSING = "AGENT_CONTEXT_ID_MISSING", "a conversation context needs an agent context beside it"
+    AGENT_CONTEXT_ID_MISSING = (
+        "AGENT_CONTEXT_ID_MISSING",
+        "a conversation context needs an agent context beside it",
+    )
     WRONG_PATH = "WRONG_PATH", "the request must use the restorer of its type"
-    REQUEST_ID_MISSING = "REQUEST_ID_MISSING", "the request must name the session and the turn that it continues"
+    REQUEST_ID_MISSING = (
+        "REQUEST_ID_MISSING",
+        "the request must name the session and the turn that it continues",
+    )
     SESSION_MISSING = "SESSION_MISSING", "there must be a session with an id"
     SESSION_NOT_NULL = "SESSION_NOT_NULL", "there must be no session yet"
     SESSION_MODE_MISSING = "SESSION_MODE_MISSING", "the mode of the session must not be blank"
@@ -45,8 +57,14 @@ class InvokeCode(Worded):
     TURN_NOT_SAME = "TURN_NOT_SAME", "there must be a turn, the one that the request continues"
     AGENT_CONTEXT_MISSING = "AGENT_CONTEXT_MISSING", "there must be an agent context with an id"
     AGENT_CONTEXT_NOT_NULL = "AGENT_CONTEXT_NOT_NULL", "there must be no agent context yet"
-    CONVERSATION_CONTEXT_MISSING = "CONVERSATION_CONTEXT_MISSING", "there must be a conversation context with an id"
-    CONVERSATION_CONTEXT_NOT_NULL = "CONVERSATION_CONTEXT_NOT_NULL", "there must be no conversation context yet"
+    CONVERSATION_CONTEXT_MISSING = (
+        "CONVERSATION_CONTEXT_MISSING",
+        "there must be a conversation context with an id",
+    )
+    CONVERSATION_CONTEXT_NOT_NULL = (
+        "CONVERSATION_CONTEXT_NOT_NULL",
+        "there must be no conversation context yet",
+    )
     PROMPT_NOT_READY = "PROMPT_NOT_READY", "the prompt must be ready"
     EMPTY_MANIFEST = "EMPTY_MANIFEST", "a continuation must answer at least one call"
     PAYLOAD_NOT_NULL = "PAYLOAD_NOT_NULL", "there must be no answer yet"
@@ -55,7 +73,10 @@ class InvokeCode(Worded):
     NEITHER = "NEITHER", "there must be an answer or tool calls"
     SERVER_CALL_LEFT = "SERVER_CALL_LEFT", "a pending call must be one that the client answers"
     RESPONSE_TYPE = "RESPONSE_TYPE", "the response type must be Final or ToolContinuation"
-    OUTPUT_TEXT_MISSING = "OUTPUT_TEXT_MISSING", "a final response needs an output text that is not blank"
+    OUTPUT_TEXT_MISSING = (
+        "OUTPUT_TEXT_MISSING",
+        "a final response needs an output text that is not blank",
+    )
     TOOL_CALLS_MISSING = "TOOL_CALLS_MISSING", "a tool continuation needs a pending call"
     RESPONSE_MISSING = "RESPONSE_MISSING", "there must be a response"
     MANIFEST_LIST = "MANIFEST_LIST", "the calls and the results must be lists"
@@ -70,27 +91,51 @@ class InvokeCode(Worded):
     UNKNOWN_TOOL = "UNKNOWN_TOOL", "a call must name a declared tool"
     ARGUMENTS_NOT_JSON = "ARGUMENTS_NOT_JSON", "the arguments must be the JSON text of an object"
     SCHEMA_ARGS = "SCHEMA_ARGS", "the arguments must fit the schema of the tool"
-    EXECUTION_MS = "EXECUTION_MS", "the execution time of a result must be a whole number of milliseconds, 0 or more"
+    EXECUTION_MS = (
+        "EXECUTION_MS",
+        "the execution time of a result must be a whole number of milliseconds, 0 or more",
+    )
     RESPONSE_KIND = "RESPONSE_KIND", "the kind must be final or client_tool_continuation"
     RESPONSE_SESSION_ID = "RESPONSE_SESSION_ID", "a response must name its session"
     RESPONSE_TURN_ID = "RESPONSE_TURN_ID", "a response must name its turn"
     RESPONSE_MODE = "RESPONSE_MODE", "a response must have the display name of its session's mode"
-    FORBIDDEN_MEMBER = "FORBIDDEN_MEMBER", "a response of this kind must not hold this member, not even an empty one"
+    FORBIDDEN_MEMBER = (
+        "FORBIDDEN_MEMBER",
+        "a response of this kind must not hold this member, not even an empty one",
+    )
     RESPONSE_SHAPE = "RESPONSE_SHAPE", "this member must have the type that AGN-033 defines"
     STALE_TURN = "STALE_TURN", "the session was continued after this turn"
-    TOOLS_CHANGED = "TOOLS_CHANGED", "the pending reply does not fit these tools; pass those that it was made with"
+    TOOLS_CHANGED = (
+        "TOOLS_CHANGED",
+        "the pending reply does not fit these tools; pass those that it was made with",
+    )
     MAX_ITERATIONS = "AGENT_REASONER_MAX_ITERATIONS_EXCEEDED", "the turn ended without an answer"
-    INVALID_REQUEST = "INVALID_REQUEST", "a request names its session and its turn, or neither; tool results need both"
+    INVALID_REQUEST = (
+        "INVALID_REQUEST",
+        "a request names its session and its turn, or neither; tool results need both",
+    )
     NO_STEP_BODY = "NO_STEP_BODY", "the line has no body for a step of this request"
     STEP_RAISED = "STEP_RAISED", "the body of the step raised an exception; see the result's cause"
-    BAD_STEP_RESULT = "BAD_STEP_RESULT", "the body of the step did not return an AgentPipelineContext"
+    BAD_STEP_RESULT = (
+        "BAD_STEP_RESULT",
+        "the body of the step did not return an AgentPipelineContext",
+    )
     CANCEL_RAISED = "CANCEL_RAISED", "the function cancel= raised an exception"
-    CONTEXT_CHANGED = "CONTEXT_CHANGED", "the context must be the one that the response was built from"
-    NOT_RESTORED = "NOT_RESTORED", "the session and the turn must be restored before their manifest has a name"
+    CONTEXT_CHANGED = (
+        "CONTEXT_CHANGED",
+        "the context must be the one that the response was built from",
+    )
+    NOT_RESTORED = (
+        "NOT_RESTORED",
+        "the session and the turn must be restored before their manifest has a name",
+    )
     NOT_FOUND = "NOT_FOUND", "no calls are pending under this id"
     ALREADY_CONSUMED = "ALREADY_CONSUMED", "these calls were answered already"
     IN_USE = "IN_USE", "another request is answering these calls; try later"
-    SESSION_CONFLICT = "SESSION_CONFLICT", "the session was continued during this turn; restore it and start it again"
+    SESSION_CONFLICT = (
+        "SESSION_CONFLICT",
+        "the session was continued during this turn; restore it and start it again",
+    )
     DUPLICATE_ID = "DUPLICATE_ID", "no two calls, and no two results, may have the same id"
     MISSING_RESULT = "MISSING_RESULT", "this call is pending, but no result was sent for it"
     UNKNOWN_CALL = "UNKNOWN_CALL", "no pending call has this id"
@@ -98,15 +143,27 @@ class InvokeCode(Worded):
     ALREADY_ANSWERED = "ALREADY_ANSWERED", "this call has a result already; send none for it"
     EMPTY_RESULT = "EMPTY_RESULT", "a result must hold a JSON text or an error"
     RESULT_AND_ERROR = "RESULT_AND_ERROR", "a result must not hold an error beside its JSON"
-    MISSING_RESULT_JSON = "MISSING_RESULT_JSON", "a result must hold a JSON text, also for a failure"
+    MISSING_RESULT_JSON = (
+        "MISSING_RESULT_JSON",
+        "a result must hold a JSON text, also for a failure",
+    )
     APPROVAL_MALFORMED = (
         "APPROVAL_MALFORMED",
         'an approval must be result_json {"approved": true or false}, and may have a "reason", a text',
     )
-    DECISION_ELSEWHERE = "DECISION_ELSEWHERE", "the decision is for another run or turn; decide on the pending calls"
-    DECISION_EXPECTED = "DECISION_EXPECTED", "the program decides on this call; a client's result cannot"
+    DECISION_ELSEWHERE = (
+        "DECISION_ELSEWHERE",
+        "the decision is for another run or turn; decide on the pending calls",
+    )
+    DECISION_EXPECTED = (
+        "DECISION_EXPECTED",
+        "the program decides on this call; a client's result cannot",
+    )
     DECISION_MISMATCH = "DECISION_MISMATCH", "the decision is on other arguments"
-    DECISION_UNEXPECTED = "DECISION_UNEXPECTED", "this call needs the client's result, not a decision"
+    DECISION_UNEXPECTED = (
+        "DECISION_UNEXPECTED",
+        "this call needs the client's result, not a decision",
+    )
 
     def error(self, rule: str, message: str = "", **breach: Unpack[Breach]) -> InvokeError:
         """Make the error of a broken rule, in the words of the code where ``message`` has no others."""
@@ -177,7 +234,10 @@ class InvokeFailed(StrictReplyError):
         self.errors = errors
         self.step = step
         where = f"the step {step}" if step else "the request"
-        lines = [f"  {each.code} at {each.path or '/'}{_entry(each)}: {each.message}" for each in errors[:MAX_LISTED]]
+        lines = [
+            f"  {each.code} at {each.path or '/'}{_entry(each)}: {each.message}"
+            for each in errors[:MAX_LISTED]
+        ]
         more = [f"  and {len(errors) - MAX_LISTED} more"] if len(errors) > MAX_LISTED else []
         super().__init__("\n".join([f"{where} failed:", *lines, *more]))
 

@@ -13,7 +13,12 @@ from strictreply.contract._driving import adrive, drive
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, InvokeResult
 from strictreply.pipeline._rule import RuleGroup, RuleSubject, judged_in_turn
 from strictreply.pipeline._validator import LOOP_VALIDATOR, AgentPipelineContextValidator
-from strictreply.pipeline._values import AgentPipelineContext, AgentPipelineContextType, Envelope, PipelineStep
+from strictreply.pipeline._values import (
+    AgentPipelineContext,
+    AgentPipelineContextType,
+    Envelope,
+    PipelineStep,
+)
 from strictreply.values._errors import ContractError
 
 _PROMPT: Final = (PipelineStep.PROMPT_CONTENT_PROVIDER_INITIALIZER, PipelineStep.REASONER)
@@ -28,24 +33,37 @@ _CONTINUED: Final = (
 OPENINGS: Final[Mapping[AgentPipelineContextType, tuple[PipelineStep, ...]]] = {
     AgentPipelineContextType.INITIAL: (PipelineStep.REQUEST_HANDLER, *_NEW, *_PROMPT),
     AgentPipelineContextType.FOLLOW_ON: (PipelineStep.REQUEST_HANDLER, *_RESTORED, *_PROMPT),
-    AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION: (PipelineStep.REQUEST_HANDLER, *_CONTINUED, *_PROMPT),
+    AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION: (
+        PipelineStep.REQUEST_HANDLER,
+        *_CONTINUED,
+        *_PROMPT,
+    ),
 }
 """How each walk begins, until the Reasoner; from there all go Reasoner and LLMClient in turns (requirement P43)."""
 
-ROUND: Final = (PipelineStep.LLM_CLIENT, PipelineStep.RESPONSE_BUILDER)  # they follow the Reasoner in every walk
+ROUND: Final = (
+    PipelineStep.LLM_CLIENT,
+    PipelineStep.RESPONSE_BUILDER,
+)  # they follow the Reasoner in every walk
 
 
 def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
     """Return a request's type; else INVALID_REQUEST for each missing or blank member (requirement P26)."""
     ids: dict[str, object] = {"session_id": envelope.session_id, "turn_id": envelope.turn_id}
-    missing = [name for name, given in ids.items() if not (isinstance(given, str) and given.strip())]
+    missing = [
+        name for name, given in ids.items() if not (isinstance(given, str) and given.strip())
+    ]
     if not missing:
         continued = AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION
         return continued if envelope.tool_results else AgentPipelineContextType.FOLLOW_ON
     if len(missing) == len(ids) and not envelope.tool_results:
         return AgentPipelineContextType.INITIAL
     broken = InvokeCode.INVALID_REQUEST.error
-    return InvokeResult(errors=tuple(broken(f"request.{name}_present", path=f"/envelope/{name}") for name in missing))
+    return InvokeResult(
+        errors=tuple(
+            broken(f"request.{name}_present", path=f"/envelope/{name}") for name in missing
+        )
+    )
 
 
 def next_step(ctx: AgentPipelineContext, done: PipelineStep) -> PipelineStep | None:
@@ -155,12 +173,16 @@ class _Line(NamedTuple):
     cancelled: Callable[[], bool]
     judged_behind: Mapping[PipelineStep, tuple[RuleGroup, ...]] | None
 
-    def enter(self, ctx: AgentPipelineContext, step: PipelineStep) -> Generator[Any, Any, LineResult]:
+    def enter(
+        self, ctx: AgentPipelineContext, step: PipelineStep
+    ) -> Generator[Any, Any, LineResult]:
         """Take one step; the result has the context after it, or that before it when it did not complete."""
         failed = LineResult(status=LineStatus.FAILED, context=ctx, step=step)
         body, given, raised = self.bodies.get(step), None, None
         if body is None:
-            return replace(failed, errors=(_error(step, InvokeCode.NO_STEP_BODY, "line.body_present"),))
+            return replace(
+                failed, errors=(_error(step, InvokeCode.NO_STEP_BODY, "line.body_present"),)
+            )
         if errors := self._before(ctx, step):
             return replace(failed, errors=errors)
         if (stopped := self._stopped(failed)) is not None:
@@ -173,9 +195,15 @@ class _Line(NamedTuple):
             return stopped if raised is None else replace(stopped, cause=raised)
         if raised is not None:
             unknown = (_error(step, InvokeCode.STEP_RAISED, "line.body_returns"),)
-            return replace(failed, errors=raised.errors if isinstance(raised, InvokeFailed) else unknown, cause=raised)
+            return replace(
+                failed,
+                errors=raised.errors if isinstance(raised, InvokeFailed) else unknown,
+                cause=raised,
+            )
         if not isinstance(given, AgentPipelineContext):
-            return replace(failed, errors=(_error(step, InvokeCode.BAD_STEP_RESULT, "line.context_given"),))
+            return replace(
+                failed, errors=(_error(step, InvokeCode.BAD_STEP_RESULT, "line.context_given"),)
+            )
         if errors := self._behind(ctx, step, given):
             return replace(failed, errors=errors)
         return LineResult(status=LineStatus.COMPLETED, context=given, step=step)
@@ -190,7 +218,9 @@ class _Line(NamedTuple):
     def _before(self, ctx: AgentPipelineContext, step: PipelineStep) -> tuple[InvokeError, ...]:
         if self.judged_behind is not None:
             return ()
-        if step is PipelineStep.RESPONSE_BUILDER:  # held to the published rule, whatever the validator allows (X13)
+        if (
+            step is PipelineStep.RESPONSE_BUILDER
+        ):  # held to the published rule, whatever the validator allows (X13)
             published = replace(self.validator, allow_server_tool_calls=False)
             if errors := published.validate_post_step(ctx, PipelineStep.LLM_CLIENT).errors:
                 return errors
@@ -200,11 +230,15 @@ class _Line(NamedTuple):
         self, ctx: AgentPipelineContext, step: PipelineStep, given: AgentPipelineContext
     ) -> tuple[InvokeError, ...]:
         if self.judged_behind is None:
-            return _changed(ctx, step, given) or self.validator.validate_post_step(given, step).errors
+            return (
+                _changed(ctx, step, given) or self.validator.validate_post_step(given, step).errors
+            )
         groups = self.judged_behind.get(step)
         if groups is None:
             return ()
-        return _changed(ctx, step, given) or tuple(judged_in_turn(RuleSubject(given, self.validator), groups))
+        return _changed(ctx, step, given) or tuple(
+            judged_in_turn(RuleSubject(given, self.validator), groups)
+        )
 
 
 def _error(step: PipelineStep, code: InvokeCode, rule: str) -> InvokeError:
@@ -212,17 +246,24 @@ def _error(step: PipelineStep, code: InvokeCode, rule: str) -> InvokeError:
 
 
 _REQUEST: Final = ("type", "time_stamp", "correlation_id", "envelope")
-_ALL_BUT_BUILT: Final = tuple(member.name for member in fields(AgentPipelineContext) if member.name != "built")
+_ALL_BUT_BUILT: Final = tuple(
+    member.name for member in fields(AgentPipelineContext) if member.name != "built"
+)
 
 
-def _changed(ctx: AgentPipelineContext, step: PipelineStep, given: AgentPipelineContext) -> tuple[InvokeError, ...]:
+def _changed(
+    ctx: AgentPipelineContext, step: PipelineStep, given: AgentPipelineContext
+) -> tuple[InvokeError, ...]:
     """Report forbidden changes: of the request, once it was received (X15), and at the end of any member (P40)."""
     if step is PipelineStep.REQUEST_HANDLER:
         return ()
     kept = _ALL_BUT_BUILT if step is PipelineStep.RESPONSE_BUILDER else _REQUEST
     message = f"the body of the step changed what it may only read (step {step.name})"
     changed = (f"/{name}" for name in kept if getattr(given, name) != getattr(ctx, name))
-    return tuple(InvokeCode.CONTEXT_CHANGED.error("line.context_kept", message, path=path) for path in changed)
+    return tuple(
+        InvokeCode.CONTEXT_CHANGED.error("line.context_kept", message, path=path)
+        for path in changed
+    )
 
 
 class PipelineRunner:
@@ -247,18 +288,32 @@ class PipelineRunner:
         if not wanted:
             raise ContractError("serves= must name at least one AgentPipelineContextType")
         if missing := sorted(wanted - bodies.keys()):
-            raise ContractError(f"steps without a body: {_named(missing)}; add them, or serve fewer types of requests")
+            raise ContractError(
+                f"steps without a body: {_named(missing)}; add them, or serve fewer types of requests"
+            )
         if idle := sorted(bodies.keys() - wanted):
-            raise ContractError(f"bodies that no request reaches: {_named(idle)}; leave them out, or serve their type")
+            raise ContractError(
+                f"bodies that no request reaches: {_named(idle)}; leave them out, or serve their type"
+            )
         given: Mapping[PipelineStep, object] = bodies
-        if unfit := [step for step, body in given.items() if not callable(body) or _is_kind(body, isasyncgenfunction)]:
-            raise ContractError(f"bodies must be functions, async functions or generators: {_named(unfit)}")
-        self._awaited = [step.name for step, body in bodies.items() if _is_kind(body, iscoroutinefunction)]
+        if unfit := [
+            step
+            for step, body in given.items()
+            if not callable(body) or _is_kind(body, isasyncgenfunction)
+        ]:
+            raise ContractError(
+                f"bodies must be functions, async functions or generators: {_named(unfit)}"
+            )
+        self._awaited = [
+            step.name for step, body in bodies.items() if _is_kind(body, iscoroutinefunction)
+        ]
         self._bodies = dict(bodies)
         self._validator = LOOP_VALIDATOR if validator is None else validator
         self._clock = clock
 
-    def run(self, ctx: AgentPipelineContext, cancel: Callable[[], bool] | None = None) -> LineResult:
+    def run(
+        self, ctx: AgentPipelineContext, cancel: Callable[[], bool] | None = None
+    ) -> LineResult:
         """Take a request down the line.
 
         ``cancel``, such as ``event.is_set``, is called before and after each body; once it returns True the line is
@@ -268,18 +323,28 @@ class PipelineRunner:
             raise ContractError(f"these steps are async, use arun: {', '.join(self._awaited)}")
         return drive(self._flow(ctx, cancel), _perform)
 
-    async def arun(self, ctx: AgentPipelineContext, cancel: Callable[[], bool] | None = None) -> LineResult:
+    async def arun(
+        self, ctx: AgentPipelineContext, cancel: Callable[[], bool] | None = None
+    ) -> LineResult:
         """Take a request down the line like :meth:`run`, awaiting async bodies; sync ones are called in place."""
         return await adrive(self._flow(ctx, cancel), _aperform)
 
-    def _flow(self, ctx: object, cancel: Callable[[], bool] | None) -> Generator[Any, Any, LineResult]:
+    def _flow(
+        self, ctx: object, cancel: Callable[[], bool] | None
+    ) -> Generator[Any, Any, LineResult]:
         if not isinstance(ctx, AgentPipelineContext):
-            raise ContractError("ctx must be an AgentPipelineContext; type_of(envelope) gives its type")
+            raise ContractError(
+                "ctx must be an AgentPipelineContext; type_of(envelope) gives its type"
+            )
         asked: object = cancel
         if asked is not None and (not callable(asked) or _is_kind(asked, iscoroutinefunction)):
-            raise ContractError("cancel must be a sync function that returns True or False, such as event.is_set")
+            raise ContractError(
+                "cancel must be a sync function that returns True or False, such as event.is_set"
+            )
         cancelled = (lambda: False) if cancel is None else cancel
-        return line_flow(ctx, self._bodies, validator=self._validator, cancelled=cancelled, clock=self._clock)
+        return line_flow(
+            ctx, self._bodies, validator=self._validator, cancelled=cancelled, clock=self._clock
+        )
 
 
 def _named(steps: Collection[PipelineStep]) -> str:
@@ -308,4 +373,6 @@ async def _aperform(effect: Any) -> Any:
 def _refuse_foreign(effect: object) -> None:
     if not isawaitable(effect):
         kind = type(effect).__name__
-        raise ContractError(f"a body yielded {kind}, which cannot be awaited; drive line_flow to perform other effects")
+        raise ContractError(
+            f"a body yielded {kind}, which cannot be awaited; drive line_flow to perform other effects"
+        )

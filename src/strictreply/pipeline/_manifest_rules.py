@@ -42,7 +42,9 @@ CALLS: Final = "/tool_calls"
 MANIFEST_RESULTS: Final = "/tool_call_results"
 RESPONSE_RESULTS: Final = "/tool_results"
 
-RESULT_LIMITS: Final = Limits(reply_bytes=64_000_000, nodes=4_000_000)  # of a program's own data, not a model's reply
+RESULT_LIMITS: Final = Limits(
+    reply_bytes=64_000_000, nodes=4_000_000
+)  # of a program's own data, not a model's reply
 
 
 def _sound_entries(kind: str, path: str) -> tuple[PipelineRule, PipelineRule, PipelineRule]:
@@ -50,7 +52,11 @@ def _sound_entries(kind: str, path: str) -> tuple[PipelineRule, PipelineRule, Pi
 
     def other_entries(subject: RuleSubject) -> list[Breach]:
         found = enumerate(entries(subject[path]))
-        return [Breach(path=pointer(path, index), index=index) for index, value in found if not is_object(value)]
+        return [
+            Breach(path=pointer(path, index), index=index)
+            for index, value in found
+            if not is_object(value)
+        ]
 
     return (
         PipelineRule(f"{kind}_null", Code.NULL_ENTRY, other_entries),
@@ -74,7 +80,9 @@ def _read_arguments(text: object, tool: Tool | None, at: str) -> JSONObject | In
     return args if isinstance(args, Invalid | dict) else Invalid((args_shape(args, at),))
 
 
-def _unfit_arguments(subject: RuleSubject, *, readable: bool, with_tools: bool = True) -> Iterator[Breach]:
+def _unfit_arguments(
+    subject: RuleSubject, *, readable: bool, with_tools: bool = True
+) -> Iterator[Breach]:
     """Return the calls whose arguments are not ``readable``, or those whose arguments are, and do not fit the tool."""
     tools = subject.options.tools if with_tools else None
     for entry in subject.entries_at(CALLS):
@@ -91,7 +99,11 @@ def _unfit_arguments(subject: RuleSubject, *, readable: bool, with_tools: bool =
 
 def _undeclared(subject: RuleSubject) -> list[Breach]:
     tools = subject.options.tools
-    named = [] if tools is None else [entry for entry in subject.entries_at(CALLS) if is_present(entry.name)]
+    named = (
+        []
+        if tools is None
+        else [entry for entry in subject.entries_at(CALLS) if is_present(entry.name)]
+    )
     return [entry.breach("name") for entry in named if entry.name not in (tools or ())]
 
 
@@ -114,7 +126,11 @@ def _mismatched(subject: RuleSubject, *, reordered: bool) -> list[Breach]:
     called, answered = [str(call.id) for call, _ in pairs], [str(result.id) for _, result in pairs]
     if reordered != (called != answered and sorted(called) == sorted(answered)):
         return []
-    breaches = [call.breach("tool_call_id", result_id=result.id) for call, result in pairs if call.id != result.id]
+    breaches = [
+        call.breach("tool_call_id", result_id=result.id)
+        for call, result in pairs
+        if call.id != result.id
+    ]
     return breaches[:1] if reordered else breaches
 
 
@@ -141,7 +157,9 @@ def _without_result(subject: RuleSubject) -> Iterator[Breach]:
     """Return the results without a JSON text, unless an error may replace it (P56, P57, X11)."""
     for entry in subject.entries_at(MANIFEST_RESULTS):
         error = entry.text("error_message")
-        if not is_present(entry["result_json"]) and not (subject.options.allow_error_results and is_present(error)):
+        if not is_present(entry["result_json"]) and not (
+            subject.options.allow_error_results and is_present(error)
+        ):
             yield entry.breach("result_json", reason=error)
 
 
@@ -160,7 +178,9 @@ def _is_list(value: object) -> bool:
 
 _CALL_RULES: Final = _sound_entries("call", CALLS)
 _unreadable: Final = partial(_unfit_arguments, readable=False)
-_ARGUMENTS_READABLE: Final = PipelineRule("arguments_readable", Code.ARGUMENTS_NOT_JSON, _unreadable)
+_ARGUMENTS_READABLE: Final = PipelineRule(
+    "arguments_readable", Code.ARGUMENTS_NOT_JSON, _unreadable
+)
 _manifest: Final = partial(placed, "manifest", section="5", stage=RuleStage.MANIFEST)
 
 MANIFEST: Final[tuple[RuleGroup, ...]] = (  # in turn: what has no lists has no pairs
@@ -171,13 +191,17 @@ MANIFEST: Final[tuple[RuleGroup, ...]] = (  # in turn: what has no lists has no 
     ),
     _manifest(
         whole_rule("same_count", Code.COUNT_MISMATCH, "", _same_count),
-        *chain.from_iterable(zip(_CALL_RULES, _sound_entries("result", MANIFEST_RESULTS), strict=True)),
+        *chain.from_iterable(
+            zip(_CALL_RULES, _sound_entries("result", MANIFEST_RESULTS), strict=True)
+        ),
         PipelineRule("unique_id", Code.DUPLICATE_ID, _repeated),
         PipelineRule("same_order", Code.ORDER_MISMATCH, partial(_mismatched, reordered=True)),
         PipelineRule("same_id", Code.ID_MISMATCH, partial(_mismatched, reordered=False)),
         PipelineRule("same_name", Code.NAME_MISMATCH, _renamed),
         PipelineRule("result_json", Code.MISSING_RESULT_JSON, _without_result),
-        PipelineRule("result_and_error", Code.RESULT_AND_ERROR, partial(_with_both, path=MANIFEST_RESULTS)),
+        PipelineRule(
+            "result_and_error", Code.RESULT_AND_ERROR, partial(_with_both, path=MANIFEST_RESULTS)
+        ),
         PipelineRule("result_readable", Code.RESULT_NOT_JSON, _unreadable_results),
         PipelineRule("tool_declared", Code.UNKNOWN_TOOL, _undeclared),
         _ARGUMENTS_READABLE,
@@ -197,7 +221,9 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-_SHAPES: Final[tuple[tuple[str, Predicate], ...]] = (  # of allowed members, where the requirements say no more
+_SHAPES: Final[
+    tuple[tuple[str, Predicate], ...]
+] = (  # of allowed members, where the requirements say no more
     ("/files", _is_list_of(is_object)),
     (RESPONSE_RESULTS, _is_list),
     ("/user_warnings", _is_list_of(_is_text)),
@@ -207,23 +233,39 @@ _SHAPES: Final[tuple[tuple[str, Predicate], ...]] = (  # of allowed members, whe
 
 
 def _misshapen(subject: RuleSubject) -> list[Breach]:
-    return [Breach(path=path) for path, holds in _SHAPES if not (is_null(subject[path]) or holds(subject[path]))]
+    return [
+        Breach(path=path)
+        for path, holds in _SHAPES
+        if not (is_null(subject[path]) or holds(subject[path]))
+    ]
 
 
 def _with_neither(subject: RuleSubject) -> list[Breach]:
     found = subject.entries_at(RESPONSE_RESULTS)
     filled = ("result_json", "error_message")
-    return [entry.breach("result_json") for entry in found if not any(is_present(entry[name]) for name in filled)]
+    return [
+        entry.breach("result_json")
+        for entry in found
+        if not any(is_present(entry[name]) for name in filled)
+    ]
 
 
 _FINAL: Final = member_is("/kind", ResponseKind.FINAL)
 _CONTINUATION: Final = member_is("/kind", ResponseKind.CLIENT_TOOL_CONTINUATION)
 # null is absent, an empty list is not (P47, P48)
-_FINAL_ALONE: Final = ("/primary_output_text", "/files", RESPONSE_RESULTS, "/user_warnings", "/usage")
+_FINAL_ALONE: Final = (
+    "/primary_output_text",
+    "/files",
+    RESPONSE_RESULTS,
+    "/user_warnings",
+    "/usage",
+)
 _CONTINUATION_ALONE: Final = (CALLS, "/tool_continuation_message")
 _response: Final = partial(placed, "response", section="4.10", stage=RuleStage.RESPONSE)
 
-RESPONSE: Final[tuple[RuleGroup, ...]] = (  # in turn: members are judged when all that must be there is there
+RESPONSE: Final[
+    tuple[RuleGroup, ...]
+] = (  # in turn: members are judged when all that must be there is there
     _response(
         member_rule("kind", Code.RESPONSE_KIND, "/kind", is_one_of(ResponseKind)),
         member_rule("session_id", Code.RESPONSE_SESSION_ID, "/session_id", is_present),
@@ -231,7 +273,12 @@ RESPONSE: Final[tuple[RuleGroup, ...]] = (  # in turn: members are judged when a
         member_rule("mode_display_name", Code.RESPONSE_MODE, "/mode_display_name", is_present),
         *asked_when(
             _FINAL,
-            member_rule("final.primary_output_text", Code.OUTPUT_TEXT_MISSING, "/primary_output_text", is_present),
+            member_rule(
+                "final.primary_output_text",
+                Code.OUTPUT_TEXT_MISSING,
+                "/primary_output_text",
+                is_present,
+            ),
             member_rule("final.forbidden", Code.FORBIDDEN_MEMBER, _CONTINUATION_ALONE, is_null),
         ),
         *asked_when(
@@ -243,10 +290,14 @@ RESPONSE: Final[tuple[RuleGroup, ...]] = (  # in turn: members are judged when a
     _response(
         PipelineRule("shape", Code.RESPONSE_SHAPE, _misshapen),
         *_CALL_RULES,
-        PipelineRule("call_arguments", Code.ARGUMENTS_NOT_JSON, partial(_unreadable, with_tools=False)),
+        PipelineRule(
+            "call_arguments", Code.ARGUMENTS_NOT_JSON, partial(_unreadable, with_tools=False)
+        ),
         *_sound_entries("result", RESPONSE_RESULTS)[:2],
         entries_rule("result_time", Code.EXECUTION_MS, RESPONSE_RESULTS, "execution_ms", is_count),
-        PipelineRule("result_and_error", Code.RESULT_AND_ERROR, partial(_with_both, path=RESPONSE_RESULTS)),
+        PipelineRule(
+            "result_and_error", Code.RESULT_AND_ERROR, partial(_with_both, path=RESPONSE_RESULTS)
+        ),
         PipelineRule("result_missing", Code.EMPTY_RESULT, _with_neither),
     ),
 )

@@ -42,11 +42,15 @@ def inert(value: object) -> object:
 
 
 def _text(value: str) -> object:
-    text = str.__str__(value)  # no JSON holds half of a surrogate pair, and no error could report it
+    text = str.__str__(
+        value
+    )  # no JSON holds half of a surrogate pair, and no error could report it
     return text if text.isascii() or not re.search("[\ud800-\udfff]", text) else UNREADABLE
 
 
-_PLAIN: Final[tuple[tuple[type, Callable[[Any], object]], ...]] = (  # also of subclasses, without their own code
+_PLAIN: Final[
+    tuple[tuple[type, Callable[[Any], object]], ...]
+] = (  # also of subclasses, without their own code
     (str, _text),
     (int, int.__int__),
     (float, float.__float__),
@@ -66,7 +70,9 @@ def member_of(value: object, name: str) -> object:
     try:
         held = value.value
         # of our own values the attribute, as ``peek`` would find after it has asked whether this is a mapping
-        return inert(getattr(held, name, None) if issubclass(type(held), Value) else peek(held, name))
+        return inert(
+            getattr(held, name, None) if issubclass(type(held), Value) else peek(held, name)
+        )
     except Exception:  # noqa: BLE001 - an object's own code may raise anything
         return UNREADABLE
 
@@ -125,7 +131,9 @@ def entries(value: object) -> list[object]:
     return list(map(inert, value)) if isinstance(value, ARRAYS) else []
 
 
-Profile: TypeAlias = Literal["published", "extended"]  # AGN-036, or also its first implementation (X21)
+Profile: TypeAlias = Literal[
+    "published", "extended"
+]  # AGN-036, or also its first implementation (X21)
 
 
 class RuleStage(StrEnum):
@@ -178,7 +186,9 @@ class RuleEntry:
 
     def breach(self, member: str, **facts: Unpack[Breach]) -> Breach:
         """Report what is wrong with one member of this entry."""
-        entry = Breach(path=pointer(self.path, member), index=self.index, tool_call_id=self.id, name=self.name)
+        entry = Breach(
+            path=pointer(self.path, member), index=self.index, tool_call_id=self.id, name=self.name
+        )
         return {**entry, **facts}
 
 
@@ -195,7 +205,9 @@ class RuleSubject:
         """Return the member at a JSON Pointer into the content (:func:`member_of`), read once for all rules."""
         if path not in self._known:
             outer = path.rpartition("/")[0]
-            self._known[path] = member_of(self[outer], _tokens(path)[-1]) if path else inert(self.content)
+            self._known[path] = (
+                member_of(self[outer], _tokens(path)[-1]) if path else inert(self.content)
+            )
         return self._known[path]
 
     def entries_at(self, path: str) -> Iterator[RuleEntry]:
@@ -215,7 +227,9 @@ class PipelineRule:
 
     id: str  # stable and unique
     code: InvokeCode
-    breaches: Callable[[RuleSubject], Iterable[Breach]] = field(repr=False)  # every place where it does not hold
+    breaches: Callable[[RuleSubject], Iterable[Breach]] = field(
+        repr=False
+    )  # every place where it does not hold
     when: RuleCondition = field(default=lambda _: True, repr=False)  # it is asked of these subjects
     profile: Profile = "published"
     section: str = ""  # of AGN-036
@@ -267,11 +281,18 @@ def judged_in_turn(subject: RuleSubject, groups: Iterable[RuleGroup]) -> Iterato
 
 
 def placed(
-    prefix: str, *rules: PipelineRule | Included, section: str, stage: RuleStage, step: PipelineStep | None = None
+    prefix: str,
+    *rules: PipelineRule | Included,
+    section: str,
+    stage: RuleStage,
+    step: PipelineStep | None = None,
 ) -> RuleGroup:
     """Return the rules of one place: ``prefix`` goes before the id of each."""
     place: dict[str, Any] = {"section": section, "stage": stage, "step": step}
-    return tuple(replace(r, id=f"{prefix}.{r.id}", **place) if isinstance(r, PipelineRule) else r for r in rules)
+    return tuple(
+        replace(r, id=f"{prefix}.{r.id}", **place) if isinstance(r, PipelineRule) else r
+        for r in rules
+    )
 
 
 def extended(*rules: PipelineRule) -> tuple[PipelineRule, ...]:
@@ -284,16 +305,26 @@ def asked_when(when: RuleCondition, *rules: PipelineRule) -> tuple[PipelineRule,
     return tuple(replace(rule, when=when) for rule in rules)
 
 
-def member_rule(id_: str, code: InvokeCode, path: str | tuple[str, ...], holds: Predicate) -> PipelineRule:
+def member_rule(
+    id_: str, code: InvokeCode, path: str | tuple[str, ...], holds: Predicate
+) -> PipelineRule:
     """Ask one member, or several: each of which ``holds`` is false is a breach at its path."""
     paths = (path,) if isinstance(path, str) else path
-    return PipelineRule(id_, code, lambda subject: [Breach(path=each) for each in paths if not holds(subject[each])])
+    return PipelineRule(
+        id_, code, lambda subject: [Breach(path=each) for each in paths if not holds(subject[each])]
+    )
 
 
-def entries_rule(id_: str, code: InvokeCode, path: str, member: str, holds: Predicate) -> PipelineRule:
+def entries_rule(
+    id_: str, code: InvokeCode, path: str, member: str, holds: Predicate
+) -> PipelineRule:
     """Ask one member of every entry of a list."""
     return PipelineRule(
-        id_, code, lambda subject: [one.breach(member) for one in subject.entries_at(path) if not holds(one[member])]
+        id_,
+        code,
+        lambda subject: [
+            one.breach(member) for one in subject.entries_at(path) if not holds(one[member])
+        ],
     )
 
 

@@ -13,13 +13,21 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 from pydantic_core import PydanticSerializationError
 
 from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, InvokeResult
-from strictreply.pipeline._values import AgentPipelineContext, Session, ToolCallManifest, Turn, Value
+from strictreply.pipeline._values import (
+    AgentPipelineContext,
+    Session,
+    ToolCallManifest,
+    Turn,
+    Value,
+)
 from strictreply.values._errors import ContractError, StrictReplyError
 from strictreply.values._issues import printable
 
 _MANIFEST: Final = "/tool_call_manifest"
 
-CLAIM_SECONDS: Final = 900.0  # longer than any turn takes, since the next claim runs what is left again
+CLAIM_SECONDS: Final = (
+    900.0  # longer than any turn takes, since the next claim runs what is left again
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +70,11 @@ class SessionStoreFailed(StrictReplyError):
     __module__ = "strictreply.running"
 
     def __init__(self, place: str, reason: str, *, cause: Exception | None = None) -> None:
-        happened = f"raised {type(cause).__name__}" if reason == "failed" and cause is not None else REASONS[reason][0]
+        happened = (
+            f"raised {type(cause).__name__}"
+            if reason == "failed" and cause is not None
+            else REASONS[reason][0]
+        )
         super().__init__(printable(f"the session store {place!r} {happened}; {REASONS[reason][1]}"))
         self.place = place
         self.reason = reason
@@ -77,13 +89,27 @@ class SessionStoreFailed(StrictReplyError):
         return type(self), (self.place, self.reason)
 
 
-REASONS: Final[Mapping[str, tuple[str, str]]] = {  # why a store fails: what happened, and what to do
+REASONS: Final[
+    Mapping[str, tuple[str, str]]
+] = {  # why a store fails: what happened, and what to do
     "busy": ("is locked by another program", "try again when that has ended"),
     "full": ("has no room left on its disk", "make room, and try again"),
-    "read_only": ("may not be written", "let this process write the file and its folder, and try again"),
-    "corrupt": ("is damaged, or is not a session store", "restore the file from a copy, or begin with a new one"),
-    "unreachable": ("cannot be opened or read", "check that the file and its folder exist and are readable"),
-    "unreadable": ("holds a record that cannot be read", "restore the file from a copy, or delete the session"),
+    "read_only": (
+        "may not be written",
+        "let this process write the file and its folder, and try again",
+    ),
+    "corrupt": (
+        "is damaged, or is not a session store",
+        "restore the file from a copy, or begin with a new one",
+    ),
+    "unreachable": (
+        "cannot be opened or read",
+        "check that the file and its folder exist and are readable",
+    ),
+    "unreadable": (
+        "holds a record that cannot be read",
+        "restore the file from a copy, or delete the session",
+    ),
     "too_big": ("does not take a record of this size", "keep less in one session"),
     "failed": ("failed", "see the error's cause"),
 }
@@ -122,7 +148,9 @@ class SessionStore(ABC):
     where the place outlives one, for processes. All methods are sync. A failure of the place is SessionStoreFailed.
     """
 
-    def __init__(self, *, claim_seconds: float = CLAIM_SECONDS, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, *, claim_seconds: float = CLAIM_SECONDS, clock: Callable[[], float] = time.time
+    ) -> None:
         if claim_seconds <= 0:
             raise ContractError(f"claim_seconds must be above 0, not {claim_seconds!r}")
         self._claim_seconds = claim_seconds
@@ -161,7 +189,11 @@ class SessionStore(ABC):
         with self._opened(writing=False) as records:
             turn, entry = _read(records, Turn, key), _read(records, WaitingManifest, key)
         waits = entry is not None and not entry.consumed
-        return replace(turn, waiting=entry.manifest) if turn is not None and entry is not None and waits else turn
+        return (
+            replace(turn, waiting=entry.manifest)
+            if turn is not None and entry is not None and waits
+            else turn
+        )
 
     def save(
         self,
@@ -183,7 +215,9 @@ class SessionStore(ABC):
         """
         key = manifest_id(session.id, turn.id)
         if consumed is not None and consumed.manifest_id != key:
-            raise ContractError("consumed= is the claim of another turn; pass the one that this turn continued")
+            raise ContractError(
+                "consumed= is the claim of another turn; pass the one that this turn continued"
+            )
         moved, turn = replace(session, last_turn_id=turn.id), replace(turn, waiting=None)
         with self._opened(writing=True) as records:
             before, kept = _read(records, Session, session.id), _read(records, Turn, key)
@@ -255,7 +289,9 @@ class SessionStore(ABC):
 class MemorySessionStore(SessionStore):
     """Keeps sessions as long as the process lives; safe for threads. What is given out is a copy."""
 
-    def __init__(self, *, claim_seconds: float = CLAIM_SECONDS, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, *, claim_seconds: float = CLAIM_SECONDS, clock: Callable[[], float] = time.time
+    ) -> None:
         super().__init__(claim_seconds=claim_seconds, clock=clock)
         self._lock = threading.Lock()
         self._records: dict[Record, str] = {}
@@ -275,7 +311,9 @@ def manifest_id(session_id: str, turn_id: str) -> str:
 def manifest_id_of(ctx: AgentPipelineContext) -> str | InvokeResult:
     """Return the id of a context's manifest; NOT_RESTORED before its session and turn are restored."""
     if ctx.session is None or ctx.turn is None:
-        return InvokeResult(errors=(InvokeCode.NOT_RESTORED.error("sessions.restored", path=_MANIFEST),))
+        return InvokeResult(
+            errors=(InvokeCode.NOT_RESTORED.error("sessions.restored", path=_MANIFEST),)
+        )
     return manifest_id(ctx.session.id, ctx.turn.id)
 
 

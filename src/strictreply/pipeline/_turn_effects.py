@@ -18,14 +18,30 @@ from strictreply.contract._tool import Tool, is_duration
 from strictreply.pipeline._invoke_result import Breach, InvokeCode, InvokeError, InvokeResult
 from strictreply.pipeline._line import EffectRaised
 from strictreply.pipeline._sessions import SessionStore, manifest_id
-from strictreply.pipeline._values import AgentToolCall, AgentToolCallResult, Decision, ToolCallManifest, canonical
+from strictreply.pipeline._values import (
+    AgentToolCall,
+    AgentToolCallResult,
+    Decision,
+    ToolCallManifest,
+    canonical,
+)
 from strictreply.reading._decoding import decode, is_json
 from strictreply.values._errors import ContractError, ToolError
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, Channel, Message, is_count
-from strictreply.values._replies import AssistantReply, Attempt, Invalid, ToolCall, Usage, plain, type_name
+from strictreply.values._replies import (
+    AssistantReply,
+    Attempt,
+    Invalid,
+    ToolCall,
+    Usage,
+    plain,
+    type_name,
+)
 
 
-def identified(reply: AssistantReply, stem: str, *, taken: AbstractSet[str] = frozenset()) -> tuple[ToolCall, ...]:
+def identified(
+    reply: AssistantReply, stem: str, *, taken: AbstractSet[str] = frozenset()
+) -> tuple[ToolCall, ...]:
     """Return the calls of a reply, each with an id: the provider's, or in the text channel one made from ``stem``."""
     used, calls = taken | {str(call.id) for call in reply.calls}, list(reply.calls)
     for index, call in enumerate(reply.calls):
@@ -72,7 +88,9 @@ def reconcile(
     waiting = _WaitingCalls(calls, answered, before, decisions, waits_in, allow_error_results)
     if errors := tuple(waiting.errors(given)):
         return InvokeResult(errors=errors)
-    return with_results(manifest, {result.tool_call_id: result for result in (*manifest.tool_call_results, *given)})
+    return with_results(
+        manifest, {result.tool_call_id: result for result in (*manifest.tool_call_results, *given)}
+    )
 
 
 class _WaitingCalls(NamedTuple):
@@ -95,15 +113,26 @@ class _WaitingCalls(NamedTuple):
                 yield _error(code, result, index, f"/envelope/tool_results/{index}", run)
         for index, call in enumerate(self.calls.values()):
             if call.requires_client_execution and call.tool_call_id not in self.answered | seen:
-                yield _error(InvokeCode.MISSING_RESULT, call, index, f"/tool_call_manifest/tool_calls/{index}")
+                yield _error(
+                    InvokeCode.MISSING_RESULT,
+                    call,
+                    index,
+                    f"/tool_call_manifest/tool_calls/{index}",
+                )
 
     def fault(self, result: AgentToolCallResult) -> InvokeCode | None:
         run = self.run_of(result)
-        if any(run) and run != self.waits_in:  # before its call is looked for: an equal id means nothing in another run
+        if (
+            any(run) and run != self.waits_in
+        ):  # before its call is looked for: an equal id means nothing in another run
             return InvokeCode.DECISION_ELSEWHERE
         call = self.calls.get(result.tool_call_id)
         if call is None:
-            return InvokeCode.ALREADY_CONSUMED if result.tool_call_id in self.earlier else InvokeCode.UNKNOWN_CALL
+            return (
+                InvokeCode.ALREADY_CONSUMED
+                if result.tool_call_id in self.earlier
+                else InvokeCode.UNKNOWN_CALL
+            )
         if not call.requires_client_execution:
             return InvokeCode.NOT_CLIENT_CALL
         if call.tool_call_id in self.answered:
@@ -131,7 +160,11 @@ class _WaitingCalls(NamedTuple):
             return InvokeCode.RESULT_AND_ERROR
         if call.needs_approval:
             return InvokeCode.APPROVAL_MALFORMED if approval_of(result) is None else None
-        return InvokeCode.MISSING_RESULT_JSON if text is None and not self.allow_error_results else None
+        return (
+            InvokeCode.MISSING_RESULT_JSON
+            if text is None and not self.allow_error_results
+            else None
+        )
 
     def run_of(self, result: AgentToolCallResult) -> tuple[str, str]:
         """Return the session and the turn that a result is a decision for, empty when it names none."""
@@ -140,17 +173,25 @@ class _WaitingCalls(NamedTuple):
 
 
 def _error(
-    code: InvokeCode, entry: AgentToolCall | AgentToolCallResult, index: int, path: str, run: tuple[str, str] = ("", "")
+    code: InvokeCode,
+    entry: AgentToolCall | AgentToolCallResult,
+    index: int,
+    path: str,
+    run: tuple[str, str] = ("", ""),
 ) -> InvokeError:
     reason = getattr(entry, "error_message", None)
-    told = Breach(path=path, index=index, tool_call_id=entry.tool_call_id, name=entry.name, reason=reason)
+    told = Breach(
+        path=path, index=index, tool_call_id=entry.tool_call_id, name=entry.name, reason=reason
+    )
     if any(run):
         told["decided_for"] = manifest_id(*run)
     return code.error(f"reconcile.{code.lower()}", **told)
 
 
 REPEATED: Final = "repeat_tool_call_detected"
-MOST_RESULT_CHARS: Final = 150_000  # six bytes a character at worst stay within the limits of a reply
+MOST_RESULT_CHARS: Final = (
+    150_000  # six bytes a character at worst stay within the limits of a reply
+)
 
 _NO_TOOLS: Final[Mapping[str, Tool]] = {}
 
@@ -184,33 +225,51 @@ class LoopPolicy:
             if not is_count(bound, 1) and (name != "max_tokens_total" or bound is not None):
                 raise ContractError(f"{name} must be a whole number, 1 or more, not {bound!r}")
         if self.max_result_chars > MOST_RESULT_CHARS:
-            raise ContractError(f"max_result_chars must be {MOST_RESULT_CHARS} or less, not {self.max_result_chars!r}")
+            raise ContractError(
+                f"max_result_chars must be {MOST_RESULT_CHARS} or less, not {self.max_result_chars!r}"
+            )
         if self.suppress_at <= self.warn_at:
-            raise ContractError(f"suppress_at must be above warn_at, {self.warn_at}; it is {self.suppress_at}")
+            raise ContractError(
+                f"suppress_at must be above warn_at, {self.warn_at}; it is {self.suppress_at}"
+            )
         if self.tool_timeout is not None and not is_duration(self.tool_timeout):
-            raise ContractError(f"tool_timeout must be a number of seconds above 0, or None, not {self.tool_timeout!r}")
+            raise ContractError(
+                f"tool_timeout must be a number of seconds above 0, or None, not {self.tool_timeout!r}"
+            )
 
     def suppressed(
-        self, calls: Iterable[AgentToolCall], earlier: Iterable[AgentToolCall], *, tools: Mapping[str, Tool] = _NO_TOOLS
+        self,
+        calls: Iterable[AgentToolCall],
+        earlier: Iterable[AgentToolCall],
+        *,
+        tools: Mapping[str, Tool] = _NO_TOOLS,
     ) -> Iterator[tuple[AgentToolCall, bool]]:
         """Return each call with whether it is suppressed, after the turn's ``earlier`` calls and those before it."""
         before, asked = list(earlier), list(calls)
         named = Counter(call.name for call in (*before, *asked) if not _is_repeatable(call, tools))
         made = Counter(signature(call) for call in before if named[call.name] >= self.suppress_at)
         for call in asked:
-            if named[call.name] < self.suppress_at:  # as in most turns: no arguments have to be read
+            if (
+                named[call.name] < self.suppress_at
+            ):  # as in most turns: no arguments have to be read
                 yield call, False
                 continue
             key = signature(call)
             made[key] += 1
             yield call, made[key] >= self.suppress_at
 
-    def repeated(self, calls: Iterable[AgentToolCall], *, tools: Mapping[str, Tool] = _NO_TOOLS) -> list[str]:
+    def repeated(
+        self, calls: Iterable[AgentToolCall], *, tools: Mapping[str, Tool] = _NO_TOOLS
+    ) -> list[str]:
         """Return the names of the tools that were called ``warn_at`` times or more with the same arguments."""
         counted = [call for call in calls if not _is_repeatable(call, tools)]
         named = Counter(call.name for call in counted)
-        made = Counter((call.name, signature(call)) for call in counted if named[call.name] >= self.warn_at)
-        return list(dict.fromkeys(name for (name, _), times in made.items() if times >= self.warn_at))
+        made = Counter(
+            (call.name, signature(call)) for call in counted if named[call.name] >= self.warn_at
+        )
+        return list(
+            dict.fromkeys(name for (name, _), times in made.items() if times >= self.warn_at)
+        )
 
 
 def signature(call: AgentToolCall) -> str:
@@ -223,7 +282,9 @@ def suppressed_result(call: AgentToolCall) -> AgentToolCallResult:
     """Make the result of a call that was not run; it keeps the manifest valid (requirement P74)."""
     guidance = "This call was made before with the same arguments. Use the results above, or answer the user."
     told: JSON = {"suppressed": True, "reason": REPEATED, "tool": call.name, "guidance": guidance}
-    return AgentToolCallResult(tool_call_id=call.tool_call_id, name=call.name, result_json=compact(told))
+    return AgentToolCallResult(
+        tool_call_id=call.tool_call_id, name=call.name, result_json=compact(told)
+    )
 
 
 def _is_repeatable(call: AgentToolCall, tools: Mapping[str, Tool]) -> bool:
@@ -265,24 +326,36 @@ _NOT_RUN: Final = {  # the words for a call without a result of its own
 }
 
 
-def substitute_result(call: AgentToolCall, kind: str, limit: int, *, reason: str = "") -> AgentToolCallResult:
+def substitute_result(
+    call: AgentToolCall, kind: str, limit: int, *, reason: str = ""
+) -> AgentToolCallResult:
     """Make the result of a call that has none of its own; the client's ``reason`` replaces our words."""
     text = error_json(kind, reason or _NOT_RUN[kind], limit)
     return AgentToolCallResult(tool_call_id=call.tool_call_id, name=call.name, result_json=text)
 
 
-def with_results(manifest: ToolCallManifest, results: Mapping[str, AgentToolCallResult]) -> ToolCallManifest:
+def with_results(
+    manifest: ToolCallManifest, results: Mapping[str, AgentToolCallResult]
+) -> ToolCallManifest:
     """Return a manifest with these results, in the order of its calls."""
     ordered = (results.get(call.tool_call_id) for call in manifest.tool_calls)
-    return replace(manifest, tool_call_results=tuple(result for result in ordered if result is not None))
+    return replace(
+        manifest, tool_call_results=tuple(result for result in ordered if result is not None)
+    )
 
 
 def result_turns(manifest: ToolCallManifest, channel: Channel) -> list[Message]:
     """Return the turns with the results of calls in order, by the call's id, or as text by the tool's name."""
     results = manifest.tool_call_results
     if channel == "text":
-        return [{"role": "user", "content": f"Result of {result.name}: {_content(result)}"} for result in results]
-    return [{"role": "tool", "tool_call_id": result.tool_call_id, "content": _content(result)} for result in results]
+        return [
+            {"role": "user", "content": f"Result of {result.name}: {_content(result)}"}
+            for result in results
+        ]
+    return [
+        {"role": "tool", "tool_call_id": result.tool_call_id, "content": _content(result)}
+        for result in results
+    ]
 
 
 def _content(result: AgentToolCallResult) -> str:

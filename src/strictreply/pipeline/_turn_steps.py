@@ -12,8 +12,21 @@ from strictreply.contract._channels import compact
 from strictreply.contract._contract import Contract
 from strictreply.contract._judge import judge
 from strictreply.contract._tool import Tool
-from strictreply.pipeline._invoke_result import InvokeCode, InvokeError, InvokeFailed, InvokeResult, IterationsExceeded
-from strictreply.pipeline._line import EffectRaised, LineResult, LineStatus, StepBody, line_flow, type_of
+from strictreply.pipeline._invoke_result import (
+    InvokeCode,
+    InvokeError,
+    InvokeFailed,
+    InvokeResult,
+    IterationsExceeded,
+)
+from strictreply.pipeline._line import (
+    EffectRaised,
+    LineResult,
+    LineStatus,
+    StepBody,
+    line_flow,
+    type_of,
+)
 from strictreply.pipeline._manifest_rules import REPLY_CALLS
 from strictreply.pipeline._rule import RuleGroup, RuleSubject, judged_in_turn
 from strictreply.pipeline._sessions import SessionClaim, SessionStore, manifest_id
@@ -79,14 +92,18 @@ class TurnSteps:
     asked: list[Asked] = field(default_factory=list)  # the replies that fit, in order
     calls: tuple[ToolCall, ...] = ()  # of the last reply
     suppressed: frozenset[str] = frozenset()  # the ids of those that repeat too often
-    claiming: tuple[str, str] | None = None  # the manifest that is being claimed, and the claim's holder
+    claiming: tuple[str, str] | None = (
+        None  # the manifest that is being claimed, and the claim's holder
+    )
     claim: SessionClaim | None = None  # what the turn has
 
     @property
     def bodies(self) -> Mapping[PipelineStep, StepBody]:
         """The body of each step of the three walks."""
         return {
-            PipelineStep.REQUEST_HANDLER: lambda ctx: ctx,  # as it is: the core rules are held to it behind this step
+            PipelineStep.REQUEST_HANDLER: lambda ctx: (
+                ctx
+            ),  # as it is: the core rules are held to it behind this step
             PipelineStep.SESSION_RESTORER: self.restore_session,
             PipelineStep.AGENT_CONTEXT_RESOLVER: self.load_contexts,
             PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER: self.restore_turn,
@@ -103,20 +120,34 @@ class TurnSteps:
         """Begin a session with the caller's messages, and its first turn with the last of them."""
         envelope = ctx.envelope
         *before, last = envelope.messages
-        session = Session(id=self.new_id(), org=str(envelope.org), user=str(envelope.user), messages=tuple(before))
-        session = replace(session, agent_context_id=self.agent.id, conversation_context_id=_CONVERSATION)
+        session = Session(
+            id=self.new_id(), org=str(envelope.org), user=str(envelope.user), messages=tuple(before)
+        )
+        session = replace(
+            session, agent_context_id=self.agent.id, conversation_context_id=_CONVERSATION
+        )
         return replace(ctx, session=session, turn=Turn(id=self.new_id(), messages=(last,)))
 
     def restore_session(self, ctx: AgentPipelineContext) -> TurnStep:
         """Go on with a session, in a new turn."""
         session = yield from self._session(ctx)
-        last: Turn | None = yield from performed(lambda store: store.turn(session.id, session.last_turn_id))
+        last: Turn | None = yield from performed(
+            lambda store: store.turn(session.id, session.last_turn_id)
+        )
         messages: list[Message] = []
-        if last is not None and last.waiting is not None:  # nobody went on with it: what was said and run is kept
+        if (
+            last is not None and last.waiting is not None
+        ):  # nobody went on with it: what was said and run is kept
             results = {result.tool_call_id: result for result in last.waiting.tool_call_results}
             limit = self.policy.max_result_chars
-            left = {call.tool_call_id: substitute_result(call, "Abandoned", limit) for call in last.waiting.pending}
-            messages = [*last.messages, *self.result_turns(with_results(last.waiting, results | left))]
+            left = {
+                call.tool_call_id: substitute_result(call, "Abandoned", limit)
+                for call in last.waiting.pending
+            }
+            messages = [
+                *last.messages,
+                *self.result_turns(with_results(last.waiting, results | left)),
+            ]
         turn = with_turns(Turn(id=self.new_id()), [*messages, *ctx.envelope.messages])
         return replace(ctx, session=session, turn=turn)
 
@@ -124,20 +155,30 @@ class TurnSteps:
         """Go on with the turn that waits for the client."""
         envelope = ctx.envelope
         session = yield from self._session(ctx)
-        turn: Turn | None = yield from performed(lambda store: store.turn(envelope.session_id, envelope.turn_id))
+        turn: Turn | None = yield from performed(
+            lambda store: store.turn(envelope.session_id, envelope.turn_id)
+        )
         if turn is None:
             message = "no turn of this session has this id"
-            raise InvokeFailed((InvokeCode.NOT_FOUND.error("loop.session", message, path="/envelope/turn_id"),))
+            raise InvokeFailed(
+                (InvokeCode.NOT_FOUND.error("loop.session", message, path="/envelope/turn_id"),)
+            )
         return replace(ctx, session=session, turn=replace(turn, waiting=None))
 
     def _session(self, ctx: AgentPipelineContext) -> Generator[TurnEffect, Any, Session]:
         envelope = ctx.envelope
-        session: Session | None = yield from performed(lambda store: store.session(envelope.session_id))
+        session: Session | None = yield from performed(
+            lambda store: store.session(envelope.session_id)
+        )
         if session is None or (session.org, session.user) != (envelope.org, envelope.user):
             message = "no session has this id in this store; a session of another process needs a shared store"
-            raise InvokeFailed((InvokeCode.NOT_FOUND.error("loop.session", message, path="/envelope/session_id"),))
+            raise InvokeFailed(
+                (InvokeCode.NOT_FOUND.error("loop.session", message, path="/envelope/session_id"),)
+            )
         if session.last_turn_id != envelope.turn_id:
-            raise InvokeFailed((InvokeCode.STALE_TURN.error("loop.session", path="/envelope/turn_id"),))
+            raise InvokeFailed(
+                (InvokeCode.STALE_TURN.error("loop.session", path="/envelope/turn_id"),)
+            )
         return session
 
     def load_contexts(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
@@ -147,29 +188,50 @@ class TurnSteps:
 
     def compose_prompt(self, ctx: AgentPipelineContext) -> AgentPipelineContext:
         """Compose what stands before the turn's own messages."""
-        system = [{"role": "system", "content": self.agent.instructions}] if self.agent.instructions else []
-        return replace(ctx, prompt=PromptContent(ready=True, messages=(*system, *session_of(ctx).messages)))
+        system = (
+            [{"role": "system", "content": self.agent.instructions}]
+            if self.agent.instructions
+            else []
+        )
+        return replace(
+            ctx, prompt=PromptContent(ready=True, messages=(*system, *session_of(ctx).messages))
+        )
 
     def resolve_results(self, ctx: AgentPipelineContext) -> TurnStep:
         """Claim the calls that wait, give each the client's result, and run those that were approved."""
         envelope, turn = ctx.envelope, turn_of(ctx)
-        self.claiming = claiming = manifest_id(envelope.session_id, envelope.turn_id), ctx.correlation_id
-        claim: SessionClaim | InvokeError = yield from performed(lambda store: store.claim(*claiming))
+        self.claiming = claiming = (
+            manifest_id(envelope.session_id, envelope.turn_id),
+            ctx.correlation_id,
+        )
+        claim: SessionClaim | InvokeError = yield from performed(
+            lambda store: store.claim(*claiming)
+        )
         if isinstance(claim, InvokeError):
             self.claiming = None
             raise InvokeFailed((claim,))
         self.claim = claim
         # what approved calls came to already is left out: a client that tries again decides on all of them again
         decided = {call.tool_call_id for call in claim.manifest.tool_calls if call.needs_approval}
-        kept = [result for result in claim.manifest.tool_call_results if result.tool_call_id not in decided]
-        answered = answered_manifest(replace(claim.manifest, tool_call_results=tuple(kept)), envelope, turn)
+        kept = [
+            result
+            for result in claim.manifest.tool_call_results
+            if result.tool_call_id not in decided
+        ]
+        answered = answered_manifest(
+            replace(claim.manifest, tool_call_results=tuple(kept)), envelope, turn
+        )
         # it was held to its own request's demands
         verdict = judge(self.contract.replace(choice="auto", parallel=True), turn.messages[-1])
         if isinstance(verdict, Invalid):
-            raise InvokeFailed((InvokeCode.TOOLS_CHANGED.error("loop.same_tools", issues=verdict.issues),))
+            raise InvokeFailed(
+                (InvokeCode.TOOLS_CHANGED.error("loop.same_tools", issues=verdict.issues),)
+            )
         self.calls = identified(verdict.reply, f"{turn.id}.{turn.iterations - 1}")
         resolved = yield from self._resolved(claim, answered)
-        return replace(ctx, tool_call_manifest=resolved, turn=with_turns(turn, self.result_turns(resolved)))
+        return replace(
+            ctx, tool_call_manifest=resolved, turn=with_turns(turn, self.result_turns(resolved))
+        )
 
     def _resolved(
         self, claim: SessionClaim, answered: ToolCallManifest
@@ -177,13 +239,17 @@ class TurnSteps:
         """Replace decisions by results; the store keeps that a call begins, then its result: none runs twice."""
         ran = {result.tool_call_id: result for result in claim.manifest.tool_call_results}
         limit = self.policy.max_result_chars
-        given = {result.tool_call_id: capped(result, limit) for result in answered.tool_call_results}
+        given = {
+            result.tool_call_id: capped(result, limit) for result in answered.tool_call_results
+        }
         for call in answered.tool_calls:
             if not call.needs_approval or call.tool_call_id in ran:
                 continue
             is_approved, reason = approval_of(given[call.tool_call_id]) or (False, "")
             if not is_approved:
-                given[call.tool_call_id] = substitute_result(call, "ApprovalDenied", limit, reason=reason)
+                given[call.tool_call_id] = substitute_result(
+                    call, "ApprovalDenied", limit, reason=reason
+                )
                 continue
             marked = ran | {call.tool_call_id: substitute_result(call, "Interrupted", limit)}
             begun = replace(claim, manifest=with_results(claim.manifest, marked))
@@ -201,20 +267,34 @@ class TurnSteps:
             self._refuse_endless(turn)
             return ctx
         calls = [call for call in manifest.tool_calls if not call.requires_client_execution]
-        results = {call.tool_call_id: suppressed_result(call) for call in calls if call.tool_call_id in self.suppressed}
+        results = {
+            call.tool_call_id: suppressed_result(call)
+            for call in calls
+            if call.tool_call_id in self.suppressed
+        }
         here = [call for call in calls if call.tool_call_id not in results]
         manifest = with_results(manifest, results | (yield from self.run_calls(here)))
         if manifest.pending:
-            return replace(ctx, outgoing_manifest=manifest, response_type=ResponseType.TOOL_CONTINUATION)
+            return replace(
+                ctx, outgoing_manifest=manifest, response_type=ResponseType.TOOL_CONTINUATION
+            )
         turn = with_turns(turn, self.result_turns(manifest))
         return replace(ctx, turn=turn, outgoing_manifest=None, response_type=ResponseType.NOT_READY)
 
-    def run_calls(self, wanted: Sequence[AgentToolCall]) -> Generator[TurnEffect, Any, dict[str, AgentToolCallResult]]:
+    def run_calls(
+        self, wanted: Sequence[AgentToolCall]
+    ) -> Generator[TurnEffect, Any, dict[str, AgentToolCallResult]]:
         """Run calls, and return their results by id."""
         by_id = {call.tool_call_id: call for call in wanted}
-        runs = tuple(RunTool(self.contract.by_name[call.tool], call) for call in self.calls if call.id in by_id)
+        runs = tuple(
+            RunTool(self.contract.by_name[call.tool], call)
+            for call in self.calls
+            if call.id in by_id
+        )
         outcomes: tuple[ToolOutcome, ...] = (yield RunTools(runs)) if runs else ()
-        results = {str(run.call.id): outcome.result for run, outcome in zip(runs, outcomes, strict=True)}
+        results = {
+            str(run.call.id): outcome.result for run, outcome in zip(runs, outcomes, strict=True)
+        }
         # A ToolRunner makes them like this; a durable turn reads results from its database, which may hold anything.
         ours = (
             (result.tool_call_id, result.name, result.error_message) == (id_, by_id[id_].name, None)
@@ -224,7 +304,9 @@ class TurnSteps:
         )
         if not all(ours):
             calls = tuple(by_id[id_] for id_ in results)
-            _refuse_unfit(ToolCallManifest(tool_calls=calls, tool_call_results=tuple(results.values())))
+            _refuse_unfit(
+                ToolCallManifest(tool_calls=calls, tool_call_results=tuple(results.values()))
+            )
         return results
 
     def result_turns(self, manifest: ToolCallManifest) -> list[Message]:
@@ -248,9 +330,16 @@ class TurnSteps:
         turn = replace(said, iterations=turn.iterations + 1, tool_calls=(*turn.tool_calls, *calls))
         ctx = replace(ctx, turn=turn)
         if isinstance(asked.reply, DirectAnswer):
-            usage = asdict(sum((one.usage for one in self.asked), Usage()))  # of the turn, as far as this process asked
+            usage = asdict(
+                sum((one.usage for one in self.asked), Usage())
+            )  # of the turn, as far as this process asked
             payload = ResponsePayload(primary_output_text=_answer_text(asked.reply), usage=usage)
-            return replace(ctx, response_payload=payload, outgoing_manifest=None, response_type=ResponseType.FINAL)
+            return replace(
+                ctx,
+                response_payload=payload,
+                outgoing_manifest=None,
+                response_type=ResponseType.FINAL,
+            )
         self._refuse_endless(turn)  # the model would not be asked again with the results
         here = any(not call.requires_client_execution for call in calls)
         leads_to = ResponseType.SERVER_TOOLS if here else ResponseType.TOOL_CONTINUATION
@@ -260,7 +349,10 @@ class TurnSteps:
         """Raise where the turn may not ask again: IterationsExceeded (requirement P68), or ReplyHalted for tokens."""
         if turn.iterations >= self.policy.max_iterations:
             raise IterationsExceeded(self.policy.max_iterations)
-        spent, bound = sum(asked.usage.total_tokens for asked in self.asked), self.policy.max_tokens_total
+        spent, bound = (
+            sum(asked.usage.total_tokens for asked in self.asked),
+            self.policy.max_tokens_total,
+        )
         if bound is not None and spent >= bound:
             attempts = tuple(attempt for asked in self.asked for attempt in asked.attempts)
             message = f"halted after {spent} tokens in {len(self.asked)} asks"
@@ -272,7 +364,9 @@ class TurnSteps:
             for name in self.policy.repeated(turn.tool_calls, tools=self.contract.by_name)
         ]
         if turn.tool_calls and self.policy.max_iterations - turn.iterations <= 1:
-            texts.append("This is the last reply of this turn: answer now with what you have, and call no tool.")
+            texts.append(
+                "This is the last reply of this turn: answer now with what you have, and call no tool."
+            )
         return [{"role": "user", "content": " ".join(texts)}] if texts else []
 
     def _manifest_calls(self, turn: Turn, message: Message) -> tuple[AgentToolCall, ...]:
@@ -300,9 +394,13 @@ class TurnSteps:
         kind = ResponseKind.FINAL if is_final else ResponseKind.CLIENT_TOOL_CONTINUATION
         id_, turn_id, name = session.id, turn_of(ctx).id, session.mode_display_name
         pending = None if is_final or manifest is None else manifest.pending
-        response = AgentResponse(kind=kind, session_id=id_, turn_id=turn_id, mode_display_name=name, tool_calls=pending)
+        response = AgentResponse(
+            kind=kind, session_id=id_, turn_id=turn_id, mode_display_name=name, tool_calls=pending
+        )
         if is_final and said is not None:
-            response = replace(response, primary_output_text=said.primary_output_text, usage=said.usage)
+            response = replace(
+                response, primary_output_text=said.primary_output_text, usage=said.usage
+            )
         return replace(ctx, built=BuiltResponse(response=response, fingerprint=fingerprint(ctx)))
 
     def save(self, ctx: AgentPipelineContext, store: SessionStore) -> None:
@@ -330,11 +428,15 @@ def turn_of(ctx: AgentPipelineContext) -> Turn:
     return ctx.turn or Turn(id="")
 
 
-def answered_manifest(waiting: ToolCallManifest, envelope: Envelope, turn: Turn) -> ToolCallManifest:
+def answered_manifest(
+    waiting: ToolCallManifest, envelope: Envelope, turn: Turn
+) -> ToolCallManifest:
     """Add the results of a request to the calls of a turn that wait; raise InvokeFailed when they do not fit."""
     earlier = turn.tool_calls[: len(turn.tool_calls) - len(waiting.tool_calls)]
     run, decided = (envelope.session_id, envelope.turn_id), envelope.decided
-    answered = reconcile(waiting, envelope.tool_results, earlier=earlier, decided=decided, waits_in=run)
+    answered = reconcile(
+        waiting, envelope.tool_results, earlier=earlier, decided=decided, waits_in=run
+    )
     if not isinstance(answered, ToolCallManifest):
         raise InvokeFailed(answered.errors)
     _refuse_unfit(answered)  # before anything that was approved is run
@@ -354,18 +456,29 @@ def with_turns(turn: Turn, messages: Sequence[Message]) -> Turn:
 
 def _readdressed(message: Message, reply: AssistantReply, calls: tuple[ToolCall, ...]) -> Message:
     """Replace the ids of ``reply`` in the assistant's turn by those of ``calls``."""
-    ids = {before.id: after.id for before, after in zip(reply.calls, calls, strict=True) if before.id != after.id}
+    ids = {
+        before.id: after.id
+        for before, after in zip(reply.calls, calls, strict=True)
+        if before.id != after.id
+    }
     written: Any = peek(message, "tool_calls")
     if not ids or not written:
         return message
-    return {**message, "tool_calls": [{**one, "id": ids.get(one["id"], one["id"])} for one in written]}
+    return {
+        **message,
+        "tool_calls": [{**one, "id": ids.get(one["id"], one["id"])} for one in written],
+    }
 
 
 def _arguments(call: ToolCall, message: Message, tool: Tool) -> str:
     native = peek(message, "tool_calls")
     for written in native if isinstance(native, list) else ():
         text = peek(peek(written, "function"), "arguments")
-        if peek(written, "id") == call.id and isinstance(text, str) and isinstance(decode(text), dict):
+        if (
+            peek(written, "id") == call.id
+            and isinstance(text, str)
+            and isinstance(decode(text), dict)
+        ):
             return text
     return compact(tool.spelled(call.args))
 
@@ -386,7 +499,13 @@ JUDGED_BEHIND: Final[Mapping[PipelineStep, tuple[RuleGroup, ...]]] = {
     PipelineStep.REQUEST_HANDLER: CORE,  # the request as the caller made it: no later step may change it
     **{
         # all but the hash of the context: the line compares it member by member
-        step: (tuple(r for r in STEPS[step].post or () if getattr(r, "code", None) is not InvokeCode.CONTEXT_CHANGED),)
+        step: (
+            tuple(
+                r
+                for r in STEPS[step].post or ()
+                if getattr(r, "code", None) is not InvokeCode.CONTEXT_CHANGED
+            ),
+        )
         for step in (
             PipelineStep.AGENT_CONTEXT_RESOLVER,  # the caller's agent
             PipelineStep.AGENT_CONTEXT_LOADER,
@@ -401,7 +520,12 @@ JUDGED_BEHIND: Final[Mapping[PipelineStep, tuple[RuleGroup, ...]]] = {
 
 
 def turn_flow(
-    envelope: Envelope, steps: TurnSteps, *, time_stamp: str, correlation_id: str, cancelled: Callable[[], bool]
+    envelope: Envelope,
+    steps: TurnSteps,
+    *,
+    time_stamp: str,
+    correlation_id: str,
+    cancelled: Callable[[], bool],
 ) -> Generator[TurnEffect, Any, LineResult]:
     """Take a request down the line; a turn that completed, or waits for the client, is saved in one piece.
 
@@ -412,13 +536,23 @@ def turn_flow(
     kind = type_of(envelope)
     if isinstance(kind, InvokeResult):
         raise InvokeFailed(kind.errors)
-    ctx = AgentPipelineContext(type=kind, time_stamp=time_stamp, correlation_id=correlation_id, envelope=envelope)
+    ctx = AgentPipelineContext(
+        type=kind, time_stamp=time_stamp, correlation_id=correlation_id, envelope=envelope
+    )
     line = yield from line_flow(
-        ctx, steps.bodies, validator=LOOP_VALIDATOR, cancelled=cancelled, judged_behind=JUDGED_BEHIND
+        ctx,
+        steps.bodies,
+        validator=LOOP_VALIDATOR,
+        cancelled=cancelled,
+        judged_behind=JUDGED_BEHIND,
     )
     if line.status is not LineStatus.COMPLETED:
         if steps.claiming is not None:
             yield steps.release
         return line
     settled = yield partial(steps.save, line.context)
-    return replace(line, status=LineStatus.FAILED, cause=settled.error) if isinstance(settled, EffectRaised) else line
+    return (
+        replace(line, status=LineStatus.FAILED, cause=settled.error)
+        if isinstance(settled, EffectRaised)
+        else line
+    )

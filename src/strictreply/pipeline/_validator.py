@@ -50,7 +50,11 @@ from strictreply.pipeline._values import (
 )
 from strictreply.values._errors import ContractError
 
-_INPUT: Final = ("/envelope/instructions", "/envelope/input_artifacts", "/envelope/clip_board_images")
+_INPUT: Final = (
+    "/envelope/instructions",
+    "/envelope/input_artifacts",
+    "/envelope/clip_board_images",
+)
 _AGENT_ID: Final = "/envelope/agent_context_id"
 _SESSION_ID: Final = "/envelope/session_id"
 _TURN_ID: Final = "/envelope/turn_id"
@@ -59,8 +63,12 @@ _TEXT: Final = "/response_payload/primary_output_text"
 _OUTGOING: Final = "/outgoing_manifest"
 _ANSWERED: Final = "/tool_call_manifest"
 _CONVERSATION: Final = "/conversation_context"
-_CAN_BE_BUILT: Final = member_is("/response_type", ResponseType.FINAL, ResponseType.TOOL_CONTINUATION)
-_HAS_WORDS: Final = member_is("/type", AgentPipelineContextType.INITIAL, AgentPipelineContextType.FOLLOW_ON)
+_CAN_BE_BUILT: Final = member_is(
+    "/response_type", ResponseType.FINAL, ResponseType.TOOL_CONTINUATION
+)
+_HAS_WORDS: Final = member_is(
+    "/type", AgentPipelineContextType.INITIAL, AgentPipelineContextType.FOLLOW_ON
+)
 _CONTINUATION: Final = member_is("/type", AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION)
 
 
@@ -74,8 +82,12 @@ def _names_agent(subject: RuleSubject) -> bool:
 
 _core: Final = partial(placed, "core", stage=RuleStage.CORE)
 
-CORE: Final[tuple[RuleGroup, ...]] = (  # in turn: broken invariants silence the rules of the types (requirement P6)
-    _core(member_rule("context", Code.NULL_CONTEXT, "", lambda ctx: not is_null(ctx)), section="2.1"),
+CORE: Final[
+    tuple[RuleGroup, ...]
+] = (  # in turn: broken invariants silence the rules of the types (requirement P6)
+    _core(
+        member_rule("context", Code.NULL_CONTEXT, "", lambda ctx: not is_null(ctx)), section="2.1"
+    ),
     _core(
         member_rule("type", Code.CORE_TYPE, "/type", is_one_of(AgentPipelineContextType)),
         member_rule("time_stamp", Code.CORE_TIMESTAMP, "/time_stamp", is_present),
@@ -88,25 +100,47 @@ CORE: Final[tuple[RuleGroup, ...]] = (  # in turn: broken invariants silence the
         *asked_when(_HAS_WORDS, whole_rule("input", Code.INPUT_MISSING, "/envelope", _has_input)),
         *asked_when(
             member_is("/type", AgentPipelineContextType.INITIAL),
-            member_rule("initial.session_id_empty", Code.SESSION_ID_NOT_EMPTY, _SESSION_ID, is_empty),
+            member_rule(
+                "initial.session_id_empty", Code.SESSION_ID_NOT_EMPTY, _SESSION_ID, is_empty
+            ),
             member_rule("initial.turn_id_empty", Code.TURN_ID_NOT_EMPTY, _TURN_ID, is_empty),
-            member_rule("initial.tool_results_empty", Code.TOOL_RESULTS_NOT_EMPTY, _RESULTS, is_empty),
+            member_rule(
+                "initial.tool_results_empty", Code.TOOL_RESULTS_NOT_EMPTY, _RESULTS, is_empty
+            ),
             *extended(
-                whole_rule("initial.agent_context_id_present", Code.AGENT_CONTEXT_ID_MISSING, _AGENT_ID, _names_agent)
+                whole_rule(
+                    "initial.agent_context_id_present",
+                    Code.AGENT_CONTEXT_ID_MISSING,
+                    _AGENT_ID,
+                    _names_agent,
+                )
             ),
         ),
         *asked_when(
             member_is("/type", AgentPipelineContextType.FOLLOW_ON),
-            member_rule("follow_on.session_id_present", Code.SESSION_ID_MISSING, _SESSION_ID, is_present),
+            member_rule(
+                "follow_on.session_id_present", Code.SESSION_ID_MISSING, _SESSION_ID, is_present
+            ),
             member_rule("follow_on.turn_id_present", Code.TURN_ID_MISSING, _TURN_ID, is_present),
-            member_rule("follow_on.tool_results_empty", Code.TOOL_RESULTS_NOT_EMPTY, _RESULTS, is_empty),
+            member_rule(
+                "follow_on.tool_results_empty", Code.TOOL_RESULTS_NOT_EMPTY, _RESULTS, is_empty
+            ),
         ),
         *asked_when(
             _CONTINUATION,
-            member_rule("continuation.session_id_present", Code.SESSION_ID_MISSING, _SESSION_ID, is_present),
+            member_rule(
+                "continuation.session_id_present", Code.SESSION_ID_MISSING, _SESSION_ID, is_present
+            ),
             member_rule("continuation.turn_id_present", Code.TURN_ID_MISSING, _TURN_ID, is_present),
-            member_rule("continuation.tool_results_present", Code.TOOL_RESULTS_MISSING, _RESULTS, has_entries),
-            *extended(member_rule("continuation.input_absent", Code.INPUT_FORBIDDEN, _INPUT, is_empty)),
+            member_rule(
+                "continuation.tool_results_present",
+                Code.TOOL_RESULTS_MISSING,
+                _RESULTS,
+                has_entries,
+            ),
+            *extended(
+                member_rule("continuation.input_absent", Code.INPUT_FORBIDDEN, _INPUT, is_empty)
+            ),
         ),
         section="3.1",
     ),
@@ -125,8 +159,15 @@ def _is_same_turn(subject: RuleSubject) -> bool:
 _SESSION: Final = member_rule("session_populated", Code.SESSION_MISSING, "/session", is_populated)
 _TURN: Final = member_rule("turn_populated", Code.TURN_MISSING, "/turn", is_populated)
 _CONTEXTS: Final = (
-    member_rule("agent_context_populated", Code.AGENT_CONTEXT_MISSING, "/agent_context", is_populated),
-    member_rule("conversation_context_populated", Code.CONVERSATION_CONTEXT_MISSING, _CONVERSATION, is_populated),
+    member_rule(
+        "agent_context_populated", Code.AGENT_CONTEXT_MISSING, "/agent_context", is_populated
+    ),
+    member_rule(
+        "conversation_context_populated",
+        Code.CONVERSATION_CONTEXT_MISSING,
+        _CONVERSATION,
+        is_populated,
+    ),
 )
 _NOT_BEGUN: Final = (
     member_rule("session_null", Code.SESSION_NOT_NULL, "/session", is_null),
@@ -134,31 +175,49 @@ _NOT_BEGUN: Final = (
 )
 _NO_CONTEXTS: Final = extended(
     member_rule("agent_context_null", Code.AGENT_CONTEXT_NOT_NULL, "/agent_context", is_null),
-    member_rule("conversation_context_null", Code.CONVERSATION_CONTEXT_NOT_NULL, _CONVERSATION, is_null),
+    member_rule(
+        "conversation_context_null", Code.CONVERSATION_CONTEXT_NOT_NULL, _CONVERSATION, is_null
+    ),
 )
 _MODE: Final = asked_when(
     lambda subject: is_populated(subject["/session"]),
     member_rule("session_mode", Code.SESSION_MODE_MISSING, "/session/mode", is_present),
 )
 _SAME_TURN: Final = whole_rule("turn_same", Code.TURN_NOT_SAME, "/turn/id", _is_same_turn)
-_OTHER_TURN: Final = whole_rule("turn_differs", Code.TURN_NOT_NEW, "/turn/id", lambda ctx: not _is_same_turn(ctx))
-_HAS_IDS: Final = member_rule("ids_present", Code.REQUEST_ID_MISSING, (_SESSION_ID, _TURN_ID), is_present)
-_HAS_RESULTS: Final = member_rule("tool_results_present", Code.TOOL_RESULTS_MISSING, _RESULTS, has_entries)
-_READY: Final = member_rule("prompt_ready", Code.PROMPT_NOT_READY, "/prompt/ready", lambda ready: ready is True)
+_OTHER_TURN: Final = whole_rule(
+    "turn_differs", Code.TURN_NOT_NEW, "/turn/id", lambda ctx: not _is_same_turn(ctx)
+)
+_HAS_IDS: Final = member_rule(
+    "ids_present", Code.REQUEST_ID_MISSING, (_SESSION_ID, _TURN_ID), is_present
+)
+_HAS_RESULTS: Final = member_rule(
+    "tool_results_present", Code.TOOL_RESULTS_MISSING, _RESULTS, has_entries
+)
+_READY: Final = member_rule(
+    "prompt_ready", Code.PROMPT_NOT_READY, "/prompt/ready", lambda ready: ready is True
+)
 _HAS_MANIFEST: Final = member_rule("manifest_not_null", Code.NULL_MANIFEST, _ANSWERED, is_object)
-_MANIFEST_NOT_EMPTY: Final = asked_when(  # what the definition of a valid manifest leaves open (requirement P63)
-    _CONTINUATION, whole_rule("manifest_not_empty", Code.EMPTY_MANIFEST, _ANSWERED, _answers_calls)
+_MANIFEST_NOT_EMPTY: Final = (
+    asked_when(  # what the definition of a valid manifest leaves open (requirement P63)
+        _CONTINUATION,
+        whole_rule("manifest_not_empty", Code.EMPTY_MANIFEST, _ANSWERED, _answers_calls),
+    )
 )
 # Each of the two restorers serves its own requests: what they do with the turn differs (X14).
 _CONTINUED: Final = whole_rule("path", Code.WRONG_PATH, "/type", _CONTINUATION)
-_NOT_CONTINUED: Final = whole_rule("path", Code.WRONG_PATH, "/type", lambda subject: not _CONTINUATION(subject))
+_NOT_CONTINUED: Final = whole_rule(
+    "path", Code.WRONG_PATH, "/type", lambda subject: not _CONTINUATION(subject)
+)
 
 
 def _pending_calls(subject: RuleSubject) -> list[RuleEntry]:
     """Return the calls of the model's last reply that have no result yet: those of before are answered (X17)."""
     answered = {result.id for result in subject.entries_at(_OUTGOING + MANIFEST_RESULTS)} - {None}
     path = _OUTGOING + CALLS
-    calls = (RuleEntry(call, index, f"{path}/{index}") for index, call in enumerate(entries(subject[path])))
+    calls = (
+        RuleEntry(call, index, f"{path}/{index}")
+        for index, call in enumerate(entries(subject[path]))
+    )
     return [call for call in calls if call.id not in answered]
 
 
@@ -179,7 +238,11 @@ def _has_both(subject: RuleSubject) -> bool:
 def _left_for_the_server(subject: RuleSubject) -> list[Breach]:
     """Return the pending calls that no client answers, unless they may go back to the Reasoner (P38, X13)."""
     member, allowed = "requires_client_execution", subject.options.allow_server_tool_calls
-    return [call.breach(member) for call in _pending_calls(subject) if not allowed and call[member] is not True]
+    return [
+        call.breach(member)
+        for call in _pending_calls(subject)
+        if not allowed and call[member] is not True
+    ]
 
 
 def _is_built(subject: RuleSubject) -> bool:
@@ -193,7 +256,9 @@ def _is_unchanged(subject: RuleSubject) -> bool:
         return False
 
 
-NOT_APPLICABLE: Final = None  # nothing is asked, not even the core: there may be no context yet (X21)
+NOT_APPLICABLE: Final = (
+    None  # nothing is asked, not even the core: there may be no context yet (X21)
+)
 CORE_ALONE: Final = ()  # nothing is asked beyond the core
 
 
@@ -207,15 +272,21 @@ class StepRules(NamedTuple):
     def of(self, step: PipelineStep) -> StepRules:
         """Place the rules at their step."""
         name, section = step.name.lower(), self.section
-        pre = self.pre and placed(f"{name}.pre", *self.pre, section=section, stage=RuleStage.PRE, step=step)
-        post = self.post and placed(f"{name}.post", *self.post, section=section, stage=RuleStage.POST, step=step)
+        pre = self.pre and placed(
+            f"{name}.pre", *self.pre, section=section, stage=RuleStage.PRE, step=step
+        )
+        post = self.post and placed(
+            f"{name}.post", *self.post, section=section, stage=RuleStage.POST, step=step
+        )
         return StepRules(section, pre, post)
 
 
 _ROWS: Final = {
     PipelineStep.REQUEST_HANDLER: StepRules("4.1", NOT_APPLICABLE, CORE_ALONE),
     PipelineStep.SESSION_RESTORER: StepRules(
-        "4.2", (_NOT_CONTINUED, _HAS_IDS, *_NOT_BEGUN), (_NOT_CONTINUED, _SESSION, _TURN, _OTHER_TURN, *_MODE)
+        "4.2",
+        (_NOT_CONTINUED, _HAS_IDS, *_NOT_BEGUN),
+        (_NOT_CONTINUED, _SESSION, _TURN, _OTHER_TURN, *_MODE),
     ),
     PipelineStep.AGENT_CONTEXT_RESOLVER: StepRules("4.3", _NOT_BEGUN, _CONTEXTS),
     PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER: StepRules(  # a continuation's envelope names its session and turn
@@ -224,15 +295,25 @@ _ROWS: Final = {
     PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER: StepRules(
         "4.4",
         pre=(_SESSION, _TURN, _HAS_RESULTS, *_NO_CONTEXTS),
-        post=(Included(_ANSWERED, MANIFEST), *_MANIFEST_NOT_EMPTY, _SAME_TURN, *extended(_SESSION), *_NO_CONTEXTS),
+        post=(
+            Included(_ANSWERED, MANIFEST),
+            *_MANIFEST_NOT_EMPTY,
+            _SAME_TURN,
+            *extended(_SESSION),
+            *_NO_CONTEXTS,
+        ),
     ),
-    PipelineStep.AGENT_SESSION_CREATOR: StepRules("4.5", (*_CONTEXTS, *_NOT_BEGUN), (_SESSION, _TURN)),
+    PipelineStep.AGENT_SESSION_CREATOR: StepRules(
+        "4.5", (*_CONTEXTS, *_NOT_BEGUN), (_SESSION, _TURN)
+    ),
     PipelineStep.AGENT_CONTEXT_LOADER: StepRules("4.6", (_SESSION, _TURN), _CONTEXTS),
     PipelineStep.ACP_COMMAND_HANDLER: StepRules("", CORE_ALONE, CORE_ALONE),
     PipelineStep.PROMPT_CONTENT_PROVIDER_INITIALIZER: StepRules(
         "4.7", (_SESSION, _TURN, *_CONTEXTS, *asked_when(_CONTINUATION, _HAS_MANIFEST)), (_READY,)
     ),
-    PipelineStep.REASONER: StepRules("4.8", (_READY, *extended(_SESSION, _TURN, *_CONTEXTS)), CORE_ALONE),
+    PipelineStep.REASONER: StepRules(
+        "4.8", (_READY, *extended(_SESSION, _TURN, *_CONTEXTS)), CORE_ALONE
+    ),
     PipelineStep.LLM_CLIENT: StepRules(
         "4.9",
         pre=(
@@ -244,7 +325,12 @@ _ROWS: Final = {
         post=(
             whole_rule("not_both", Code.BOTH, "", lambda subject: not _has_both(subject)),
             # a blank answer is refused where the response is built
-            whole_rule("not_neither", Code.NEITHER, "", lambda ctx: isinstance(ctx[_TEXT], str) or _has_pending(ctx)),
+            whole_rule(
+                "not_neither",
+                Code.NEITHER,
+                "",
+                lambda ctx: isinstance(ctx[_TEXT], str) or _has_pending(ctx),
+            ),
             PipelineRule("calls_for_client", Code.SERVER_CALL_LEFT, _left_for_the_server),
         ),
     ),
@@ -263,14 +349,20 @@ _ROWS: Final = {
         ),
         post=(
             whole_rule("response_built", Code.RESPONSE_MISSING, "/built", _is_built),
-            *asked_when(_is_built, whole_rule("context_unchanged", Code.CONTEXT_CHANGED, "", _is_unchanged)),
+            *asked_when(
+                _is_built, whole_rule("context_unchanged", Code.CONTEXT_CHANGED, "", _is_unchanged)
+            ),
             Included("/built/response", RESPONSE, _is_built),
         ),
     ),
 }
-STEPS: Final[Mapping[PipelineStep, StepRules]] = MappingProxyType({s: rules.of(s) for s, rules in _ROWS.items()})
+STEPS: Final[Mapping[PipelineStep, StepRules]] = MappingProxyType(
+    {s: rules.of(s) for s, rules in _ROWS.items()}
+)
 _BY_NUMBER: Final = {int(step): step for step in PipelineStep}
-_BY_NAME: Final = {name.replace("_", "").lower(): step for name, step in PipelineStep.__members__.items()}
+_BY_NAME: Final = {
+    name.replace("_", "").lower(): step for name, step in PipelineStep.__members__.items()
+}
 
 
 def step_of(step: object) -> PipelineStep | None:
@@ -281,13 +373,17 @@ def step_of(step: object) -> PipelineStep | None:
     return _BY_NUMBER.get(step) if isinstance(step, int) and not isinstance(step, bool) else None
 
 
-_KNOWN: Final = member_rule("step.known", Code.UNKNOWN_STEP, "", lambda step: step_of(step) is not None)
+_KNOWN: Final = member_rule(
+    "step.known", Code.UNKNOWN_STEP, "", lambda step: step_of(step) is not None
+)
 STEP_KNOWN: Final = replace(_KNOWN, section="2.1")
 
 
 def list_rules() -> tuple[PipelineRule, ...]:
     """List every rule in the order in which it is asked, those of the extended profile too (requirement P9)."""
-    of_steps = (group for step in STEPS.values() for group in (step.pre, step.post) if group is not None)
+    of_steps = (
+        group for step in STEPS.values() for group in (step.pre, step.post) if group is not None
+    )
     groups = ((STEP_KNOWN,), *CORE, *of_steps, *MANIFEST, *RESPONSE)
     return tuple(rule for group in groups for rule in group if isinstance(rule, PipelineRule))
 
@@ -313,21 +409,29 @@ class AgentPipelineContextValidator(ValidatorOptions):
             named = dict(given) if isinstance(given, Mapping) else {"": given}
             copied = {str(name): tool for name, tool in named.items() if isinstance(tool, Tool)}
             if len(copied) != len(named):
-                raise ContractError("tools must map names to Tools: {tool.name: tool for tool in …}")
-            object.__setattr__(self, "tools", copied)  # later changes of the caller's mapping do not reach it
+                raise ContractError(
+                    "tools must map names to Tools: {tool.name: tool for tool in …}"
+                )
+            object.__setattr__(
+                self, "tools", copied
+            )  # later changes of the caller's mapping do not reach it
 
     def validate_core(self, ctx: AgentPipelineContext | object) -> InvokeResult:
         """Hold a context to the rules of every step (AGN-036 section 3): invariants, then those of its type (P6)."""
         return self._result(ctx, CORE)
 
-    def validate_pre_step(self, ctx: AgentPipelineContext | object, step: PipelineStep | int | str) -> InvokeResult:
+    def validate_pre_step(
+        self, ctx: AgentPipelineContext | object, step: PipelineStep | int | str
+    ) -> InvokeResult:
         """Hold the context before a step to the core, then to the step's PRE rules (section 4).
 
         ``step`` is a PipelineStep, its number or name, else UNKNOWN_STEP. The RequestHandler has no rules (X21).
         """
         return self._at_step(ctx, step, RuleStage.PRE)
 
-    def validate_post_step(self, ctx: AgentPipelineContext | object, step: PipelineStep | int | str) -> InvokeResult:
+    def validate_post_step(
+        self, ctx: AgentPipelineContext | object, step: PipelineStep | int | str
+    ) -> InvokeResult:
         """Hold the context after a step to the core, then to the step's POST rules (section 4)."""
         return self._at_step(ctx, step, RuleStage.POST)
 

@@ -120,12 +120,16 @@ class AgentToolCall(_Waiting, Value):
     def answered(self, value: object, *, execution_ms: int = 0) -> AgentToolCallResult:
         """Make the result of a call that the client ran; ``value`` is anything that pydantic can write as JSON."""
         text, id_ = to_json(value, inf_nan_mode="null").decode(), self.tool_call_id
-        return AgentToolCallResult(tool_call_id=id_, name=self.name, execution_ms=execution_ms, result_json=text)
+        return AgentToolCallResult(
+            tool_call_id=id_, name=self.name, execution_ms=execution_ms, result_json=text
+        )
 
     def approved(self) -> Decision:
         """Make the decision that a call which needs approval may be run; it names where the call waits."""
         (session_id, turn_id), id_ = _waits_in(self), self.tool_call_id
-        decision = Decision(tool_call_id=id_, name=self.name, arguments_json=self.arguments_json, approved=True)
+        decision = Decision(
+            tool_call_id=id_, name=self.name, arguments_json=self.arguments_json, approved=True
+        )
         return replace(decision, session_id=session_id, turn_id=turn_id)
 
     def denied(self, reason: str = "") -> Decision:
@@ -308,7 +312,10 @@ class AgentResponse(Value):
         given = cast("Any", self.tool_calls)
         if isinstance(given, tuple):  # what is no call stays as it is, for the validator to find
             known = (self.session_id, self.turn_id)
-            calls = (_waiting(_json_members(c), *known) if isinstance(c, AgentToolCall) else c for c in given)
+            calls = (
+                _waiting(_json_members(c), *known) if isinstance(c, AgentToolCall) else c
+                for c in given
+            )
             object.__setattr__(self, "tool_calls", tuple(calls))
 
 
@@ -350,7 +357,9 @@ def canonical(value: object) -> str:
     try:
         return _CANONICAL.encode(value)
     except (TypeError, RecursionError) as error:
-        raise ValueError("only JSON has a canonical text: strings, numbers, booleans, null, arrays, objects") from error
+        raise ValueError(
+            "only JSON has a canonical text: strings, numbers, booleans, null, arrays, objects"
+        ) from error
 
 
 def fingerprint(ctx: object) -> str:

@@ -15,7 +15,10 @@ from strictreply.values._limits import DEFAULT_LIMITS, JSON, Extraction, Limits,
 from strictreply.values._replies import Invalid
 
 _Tree: TypeAlias = "dict[str, JSON] | list[JSON]"
-_TREE = (dict, list)  # isinstance is quicker with a tuple than with a union, and it is asked for every value
+_TREE = (
+    dict,
+    list,
+)  # isinstance is quicker with a tuple than with a union, and it is asked for every value
 _PLACE = re.compile(r"line ([0-9]+) column ([0-9]+)\Z")
 # Only an exponent of three digits, or 200 digits in a row, can take a number past the largest double. With all digits
 # made alike, two searches rule both out; the plus sign of an exponent passes for one more digit.
@@ -24,7 +27,12 @@ _LONG_EXPONENT, _LONG_NUMBER = b"0e000", b"0" * 200
 
 
 def decode(
-    text: object, limits: Limits = DEFAULT_LIMITS, *, at: str = "", names: Container[str] = (), work: Work | None = None
+    text: object,
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    at: str = "",
+    names: Container[str] = (),
+    work: Work | None = None,
 ) -> JSON | Invalid:
     """Read exactly one JSON text, a str or UTF-8 bytes; return its value, or ``Invalid`` with ``json.*`` issues.
 
@@ -34,14 +42,22 @@ def decode(
     much as a reply of its own). Time is linear: some 100 ms and 64 MB at the default caps.
     """
     if not isinstance(text, str | bytes | bytearray):
-        return Invalid((Issue.of(Code.JSON_NOT_TEXT, at, hint=f"it was {kind_words(text)}", found=quote(text)),))
+        return Invalid(
+            (
+                Issue.of(
+                    Code.JSON_NOT_TEXT, at, hint=f"it was {kind_words(text)}", found=quote(text)
+                ),
+            )
+        )
     data = _encoded(text, limits.reply_bytes)
     if data is None:
         return Invalid((Issue.of(Code.JSON_TOO_LARGE, at, limit=limits.reply_bytes),))
     value = _accepted(data, limits)
     if isinstance(value, _Refusal):
         source = str.__str__(text) if isinstance(text, str) else data
-        return Invalid(_explained(source, value, limits, at, names, Work() if work is None else work))
+        return Invalid(
+            _explained(source, value, limits, at, names, Work() if work is None else work)
+        )
     return value
 
 
@@ -53,7 +69,9 @@ def is_json(text: str, limits: Limits = DEFAULT_LIMITS) -> bool:
 
 def masked_pointer(at: str, tokens: Iterable[PathToken], names: Container[str]) -> str:
     """Append ``tokens`` to a pointer, ``*`` for names that the contract does not know: prompts and logs show it."""
-    return pointer(at, *(token if isinstance(token, int) or token in names else "*" for token in tokens))
+    return pointer(
+        at, *(token if isinstance(token, int) or token in names else "*" for token in tokens)
+    )
 
 
 class _Refusal(NamedTuple):
@@ -77,13 +95,22 @@ def _encoded(text: str | bytes | bytearray, cap: int) -> bytes | None:
 def _accepted(data: bytes, limits: Limits) -> JSON | _Refusal:
     """Read the text with the fast parser, and check what that parser lets through: the caps, and infinite numbers."""
     try:
-        value = cast("JSON", jiter.from_json(data, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="keys"))
+        value = cast(
+            "JSON",
+            jiter.from_json(
+                data, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="keys"
+            ),
+        )
     except ValueError as refusal:
         reason = str(refusal)
-        return _Refusal(next((code for words, code in _REASONS if words in reason), Code.JSON_SYNTAX), reason)
+        return _Refusal(
+            next((code for words, code in _REASONS if words in reason), Code.JSON_SYNTAX), reason
+        )
     openers = data.count(b"{") + data.count(b"[")
     # Small values are within the caps by the look of their text: each further node takes a byte at least.
-    if openers > limits.depth or (len(data) >= limits.nodes and openers + data.count(b",") >= limits.nodes):
+    if openers > limits.depth or (
+        len(data) >= limits.nodes and openers + data.count(b",") >= limits.nodes
+    ):
         depth, nodes = _measure(value, openers)
         if depth > limits.depth:
             return _Refusal(Code.JSON_TOO_DEEP)
@@ -130,7 +157,12 @@ def _has_infinity(value: JSON, data: bytes) -> bool:
 
 
 def _explained(
-    source: str | bytes, refusal: _Refusal, limits: Limits, at: str, names: Container[str], work: Work
+    source: str | bytes,
+    refusal: _Refusal,
+    limits: Limits,
+    at: str,
+    names: Container[str],
+    work: Work,
 ) -> tuple[Issue, ...]:
     """Return why a text is refused, each place counted in lines and characters from 1."""
     try:
@@ -140,17 +172,24 @@ def _explained(
         return (Issue.of(Code.JSON_ENCODING, at, found=quote(found)),)
     issues, faults = list[Issue](), diagnose(text, limits, work)
     for fault in faults:
-        line, column = text.count("\n", 0, fault.offset) + 1, fault.offset - text.rfind("\n", 0, fault.offset)
+        line, column = (
+            text.count("\n", 0, fault.offset) + 1,
+            fault.offset - text.rfind("\n", 0, fault.offset),
+        )
         expected = f", expected {fault.expected}" if fault.expected else ""
         words = {"line": line, "column": column, "limit": fault.limit, "expected": expected}
         path = masked_pointer(at, fault.tokens, names)
-        issues.append(Issue.of(fault.code, path, hint=fault.hint, found=quote(fault.found), **words))
+        issues.append(
+            Issue.of(fault.code, path, hint=fault.hint, found=quote(fault.found), **words)
+        )
     if not faults or faults[0].code is Code.JSON_UNEXAMINED:
         # what only the fast parser refuses, at the place that it names: its refusal is never overruled
         place = _PLACE.search(refusal.reason)
         row, character = place.groups() if place else ("1", "1")
         limit = limits.nodes if refusal.code is Code.JSON_TOO_MANY_NODES else limits.depth
-        issues.insert(0, Issue.of(refusal.code, at, line=row, column=character, limit=limit, expected=""))
+        issues.insert(
+            0, Issue.of(refusal.code, at, line=row, column=character, limit=limit, expected="")
+        )
     return tuple(issues)
 
 
@@ -184,7 +223,11 @@ def extract(
     if fence and not _INNER_FENCE.search(fence[1] or ""):
         text = fence[1] or ""
         steps.append("fenced")
-    if "first_object" in modes and not is_json(text, limits) and (found := _first_object(text, limits)) is not None:
+    if (
+        "first_object" in modes
+        and not is_json(text, limits)
+        and (found := _first_object(text, limits)) is not None
+    ):
         text = found
         steps.append("first_object")
     return text, tuple(steps)

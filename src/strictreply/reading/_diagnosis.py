@@ -16,7 +16,9 @@ from strictreply.values._limits import MAX_NUMBER_DIGITS, Limits, Work
 MAX_FAULTS = 16  # the faults of one text that are reported; reading stops at the last of them
 NODES_PER_STEP = 3  # values of a text that are read in one step of work
 _EXCERPT_CHARS = 30  # shown on either side of a fault
-PathToken: TypeAlias = "str | int"  # one token of a JSON path: the name of a member or the index of an item
+PathToken: TypeAlias = (
+    "str | int"  # one token of a JSON path: the name of a member or the index of an item
+)
 
 # The grammar of RFC 8259. Possessive quantifiers keep matching linear in time and flat in memory.
 # Before Python 3.11.5 a possessive group that fails midway is not taken back (gh-106052), so groups are not possessive
@@ -29,19 +31,36 @@ _NUMBER = rf"-?+{_DIGITS}(?:\.[0-9]++)?(?:[eE][+-]?+[0-9]++)?"
 _WHOLE = r"(?![0-9.eE+-])"  # a number that runs on into such a character is no number
 _COMMA = rf"{_SPACE}(,)?+"
 # Scalars that the grammar alone settles, numbers among them that no exponent can take past the largest double.
-_SMALL = rf"-?+(?:0|[1-9][0-9]{{0,199}}+)(?:\.[0-9]++)?(?:[eE](?:-[0-9]++|\+?+[0-9]{{1,2}}+))?{_WHOLE}"
+_SMALL = (
+    rf"-?+(?:0|[1-9][0-9]{{0,199}}+)(?:\.[0-9]++)?(?:[eE](?:-[0-9]++|\+?+[0-9]{{1,2}}+))?{_WHOLE}"
+)
 _PLAIN = rf'"[ !#-\[\]-\x7f]*+"|{_SMALL}|true|false|null'
 # Values that need a look: a string may hold half a surrogate pair, an empty container may be too deep.
-_TEXT, _RANGE, _EMPTY = rf'"{_BODY}"', rf"{_NUMBER}{_WHOLE}|NaN|-?+Infinity", rf"\{{{_SPACE}\}}|\[{_SPACE}\]"
-_ANY = "(?:" + "|".join(f"({value}){_COMMA}" for value in (_PLAIN, _TEXT, _RANGE, _EMPTY)) + r"|(\{)|(\[))"
+_TEXT, _RANGE, _EMPTY = (
+    rf'"{_BODY}"',
+    rf"{_NUMBER}{_WHOLE}|NaN|-?+Infinity",
+    rf"\{{{_SPACE}\}}|\[{_SPACE}\]",
+)
+_ANY = (
+    "(?:"
+    + "|".join(f"({value}){_COMMA}" for value in (_PLAIN, _TEXT, _RANGE, _EMPTY))
+    + r"|(\{)|(\[))"
+)
 # One lexeme is a member of an object or an item of an array, as far as a scalar or an opening, with the comma after
 # it; or the end of a container, likewise; or nothing: else finditer would skip text in search of the next one.
-_LEXEME = re.compile(rf'{_SPACE}(?:"({_BODY})"{_SPACE}:{_SPACE}{_ANY}|{_ANY}|(\}}){_COMMA}|(\]){_COMMA}|)')
+_LEXEME = re.compile(
+    rf'{_SPACE}(?:"({_BODY})"{_SPACE}:{_SPACE}{_ANY}|{_ANY}|(\}}){_COMMA}|(\]){_COMMA}|)'
+)
 # The roles of lexemes, as bits: what may come next is a set of them. And their kinds, the values' in the order of _ANY.
 _MEMBER, _ITEM, _END_OBJECT, _END_ARRAY = 1, 2, 4, 8
 _IS_PLAIN, _IS_TEXT, _IS_NUMBER, _IS_EMPTY, _IS_OBJECT, _IS_ARRAY, _IS_END = range(7)
 _OPENING = (_IS_OBJECT, _IS_ARRAY)
-_VALUES = [(kind, comma) for kind in range(_IS_END) for comma in (False, True) if not (comma and kind in _OPENING)]
+_VALUES = [
+    (kind, comma)
+    for kind in range(_IS_END)
+    for comma in (False, True)
+    if not (comma and kind in _OPENING)
+]
 # Role, kind, and whether a comma follows, by the last group of _LEXEME that took part; none did at 0, and 1 is a name.
 _LEXEMES = (
     *[(0, _IS_END, False)] * 2,
@@ -62,7 +81,9 @@ _MISSPELT = (
     (re.compile(r"[+.-]?[0-9]"), "a number as JSON writes it"),
 )
 _COMMENT = re.compile(r"//|/\*|#")
-_AROUND = re.compile(r"[^\W\d_]|```|~~~|[<*>#]")  # what prose, tags and fences begin with, and no JSON does
+_AROUND = re.compile(
+    r"[^\W\d_]|```|~~~|[<*>#]"
+)  # what prose, tags and fences begin with, and no JSON does
 
 # What the grammar wants, by the roles of the lexemes that may come.
 _WANTED = {
@@ -196,7 +217,14 @@ class Scan:
             self._note(Code.JSON_SURROGATE, offset, found=decoded)
 
     def _note(
-        self, code: Code, offset: int, *, found: str | None = None, limit: int = 0, expected: str = "", hint: str = ""
+        self,
+        code: Code,
+        offset: int,
+        *,
+        found: str | None = None,
+        limit: int = 0,
+        expected: str = "",
+        hint: str = "",
     ) -> None:
         """Keep a fault and read on, unless it ends the reading or there are enough of them."""
         places = [frame.index if frame.end == _END_ARRAY else frame.name for frame in self._stack]
@@ -219,7 +247,9 @@ class Scan:
         if expected & (_MEMBER | _ITEM) and text.startswith('"', start):
             end, wanted = _broken_string(text, start)
         elif expected & _ITEM:
-            wanted = next((words for pattern, words in _MISSPELT if pattern.match(text, start)), wanted)
+            wanted = next(
+                (words for pattern, words in _MISSPELT if pattern.match(text, start)), wanted
+            )
             end = _broken_scalar(text, start)
         if end == len(text):
             # what comes next, and what closes the open containers
@@ -247,7 +277,13 @@ def diagnose(text: str, limits: Limits, work: Work) -> list[JsonFault]:
     found = excerpt(text, rest)
     if Scan(text, rest, depth=limits.depth, nodes=max(0, readable - scan.nodes)).complete:
         return [*scan.faults, JsonFault(Code.JSON_SEVERAL_VALUES, rest, (), found)]
-    hint = "one closing bracket too many" if text[rest] in "}]" else ALONE if _AROUND.match(text, rest) else ""
+    hint = (
+        "one closing bracket too many"
+        if text[rest] in "}]"
+        else ALONE
+        if _AROUND.match(text, rest)
+        else ""
+    )
     return [*scan.faults, JsonFault(Code.JSON_TRAILING_DATA, rest, (), found, hint=hint)]
 
 
@@ -276,7 +312,9 @@ def _broken_string(text: str, offset: int) -> tuple[int, str]:
 
 def _broken_scalar(text: str, offset: int) -> int:
     """Return where a number or a word breaks off: the end of the text where that cuts it."""
-    if any(word.startswith(text[offset : offset + len("false")]) for word in ("true", "false", "null")):
+    if any(
+        word.startswith(text[offset : offset + len("false")]) for word in ("true", "false", "null")
+    ):
         return len(text)
     number = _NUMBER_START.match(text, offset)
     return number.end() if number else offset

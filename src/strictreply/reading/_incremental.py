@@ -38,10 +38,22 @@ _NUMBER: dict[str, dict[str, str]] = {
 }
 _WHOLE_NUMBER = frozenset("zifx")
 _RUNS_ON = frozenset("0123456789.eE+-")
-_WORDS: dict[str, tuple[str, JSON]] = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
+_WORDS: dict[str, tuple[str, JSON]] = {
+    "t": ("true", True),
+    "f": ("false", False),
+    "n": ("null", None),
+}
 _NOT_FINITE = {"N": "NaN", "I": "Infinity"}
 _NUMBERS = dict.fromkeys("-" + _DIGITS, "number")
-_KINDS = {'"': "string", "{": "object", "[": "array", "t": "boolean", "f": "boolean", "n": "null", **_NUMBERS}
+_KINDS = {
+    '"': "string",
+    "{": "object",
+    "[": "array",
+    "t": "boolean",
+    "f": "boolean",
+    "n": "null",
+    **_NUMBERS,
+}
 _EMPTY: dict[str, Callable[[], Any]] = {"string": str, "object": dict, "array": list, "number": int}
 
 
@@ -50,12 +62,20 @@ class Listener(Protocol):
 
     def key_begins(self) -> bool: ...  # the name of a member begins
     def key(self, name: str) -> bool: ...  # of the member whose value comes next
-    def item(self, index: int) -> bool: ...  # comes next, at the comma or at the first character of the first one
+    def item(
+        self, index: int
+    ) -> bool: ...  # comes next, at the comma or at the first character of the first one
     def member(self, count: int) -> bool: ...  # one more follows so many, at the comma
-    def begins(self, kind: str) -> bool: ...  # a value of a JSON type, at its first character; a number may be integer
+    def begins(
+        self, kind: str
+    ) -> bool: ...  # a value of a JSON type, at its first character; a number may be integer
     def part(self, text: str) -> bool: ...  # of the open string or member name, escapes resolved
-    def scalar(self, value: JSON) -> bool: ...  # a whole string, number or word; a word at its first character
-    def ends(self, value: JSON, size: int) -> bool: ...  # a whole object or array of so many values, itself included
+    def scalar(
+        self, value: JSON
+    ) -> bool: ...  # a whole string, number or word; a word at its first character
+    def ends(
+        self, value: JSON, size: int
+    ) -> bool: ...  # a whole object or array of so many values, itself included
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +121,13 @@ class IncrementalReader:
         self._starts: list[int] = []
         self._root: list[JSON] = []  # the outermost value, once there is something of it
         self._text_so_far = StringIO()  # of the open string, name or number
-        self._is_key, self._high = False, 0  # a name; the first half of a pair of escapes, waiting for the second
-        self._so_far = self._tail = ""  # of an escape behind its backslash; the state of a number; the rest of a word
+        self._is_key, self._high = (
+            False,
+            0,
+        )  # a name; the first half of a pair of escapes, waiting for the second
+        self._so_far = self._tail = (
+            ""  # of an escape behind its backslash; the state of a number; the rest of a word
+        )
         self._value_of_word: JSON = None
         self.stop: Stop | None = None
         self.lost = False  # with an unpaired surrogate that is no escape
@@ -155,7 +180,9 @@ class IncrementalReader:
             if isinstance(container, list):
                 container.append(None)
             else:
-                container["\x00" if shown is None else shown] = None  # some name: what is refused is one more of them
+                container["\x00" if shown is None else shown] = (
+                    None  # some name: what is refused is one more of them
+                )
         elif event != "ends":
             self._put(shown)
         raise _Stopped(None, event, "")

@@ -10,7 +10,14 @@ from typing import Any
 from strictreply.contract._channels import admits_answer, answer_instructions
 from strictreply.contract._contract import Contract
 from strictreply.reading._decoding import decode, extract, is_json
-from strictreply.retry._dressing import contract_for, dressed, encodable, instructed, narrowed, replayed
+from strictreply.retry._dressing import (
+    contract_for,
+    dressed,
+    encodable,
+    instructed,
+    narrowed,
+    replayed,
+)
 from strictreply.retry._failures import Failure
 from strictreply.retry._policy import Again, Consult, RetryPolicy, Step, steps_in_force
 from strictreply.retry._scoping import Scope, shown
@@ -24,7 +31,13 @@ from strictreply.wires._opening import Wire, ids_in, peek
 ADDITIONS: Mapping[str, tuple[str, ...]] = {
     "parallel_tool_calls": ("parallel tool call", "parallel function call"),
     "tool_choice": ("tool choice",),
-    "response_format": ("response format", "json schema", "structured output", "response mime type", "json mode"),
+    "response_format": (
+        "response format",
+        "json schema",
+        "structured output",
+        "response mime type",
+        "json mode",
+    ),
     "stream_options": ("stream options", "include usage"),
 }
 """What we add to requests by ourselves, and the words by which endpoints refuse it.
@@ -36,9 +49,14 @@ tools, in words of their own (openai/openai-agents-python#656, vercel/ai#16540).
 
 # OpenRouter answers 404 where no provider takes a ``tool_choice``, llama.cpp has answered 500
 _REFUSALS = frozenset({"invalid_request", "not_found", "api_error", "server_error"})
-LENGTH_KEYS = ("max_completion_tokens", "max_tokens")  # of a request; the second is older, still that of most servers
+LENGTH_KEYS = (
+    "max_completion_tokens",
+    "max_tokens",
+)  # of a request; the second is older, still that of most servers
 NEAR_LIMIT = 0.9  # of the limit: JSON that breaks off there was cut; gateways count with tokenizers of their own
-REPLY_TOKENS_FACTOR = 4  # times the caller's token limit that a request may ask for, unless the policy has another
+REPLY_TOKENS_FACTOR = (
+    4  # times the caller's token limit that a request may ask for, unless the policy has another
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +127,9 @@ class Turn:
             return frozenset()
         said = json.dumps(failure.error) if failure.error is not None else str(failure.cause)
         words = said.lower().replace("_", " ").replace("-", " ")
-        return frozenset(name for name in self.added if any(word in words for word in ADDITIONS[name]))
+        return frozenset(
+            name for name in self.added if any(word in words for word in ADDITIONS[name])
+        )
 
 
 def first_turn(ask: Ask) -> Turn:
@@ -123,10 +143,20 @@ def without(ask: Ask, turn: Turn, refused: frozenset[str]) -> Turn:
     request = {name: value for name, value in turn.request.items() if name not in refused}
     if "response_format" in refused and ask.contract.channel == "native":
         alone = None if ask.policy.scope == "cached" else turn.scope
-        contract = ask.contract if alone is None else contract_for(ask.contract, alone, ask.base["messages"])
+        contract = (
+            ask.contract
+            if alone is None
+            else contract_for(ask.contract, alone, ask.base["messages"])
+        )
         request["messages"] = instructed(request["messages"], answer_instructions(contract))
-    undone = turn.escalation in refused or (turn.escalation == "forced_tool" and "tool_choice" in refused)
-    added, unwanted, escalation = turn.added - refused, turn.unwanted | refused, None if undone else turn.escalation
+    undone = turn.escalation in refused or (
+        turn.escalation == "forced_tool" and "tool_choice" in refused
+    )
+    added, unwanted, escalation = (
+        turn.added - refused,
+        turn.unwanted | refused,
+        None if undone else turn.escalation,
+    )
     return replace(turn, request=request, added=added, unwanted=unwanted, escalation=escalation)
 
 
@@ -140,7 +170,11 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
         return turn
     scope, messages = bad.scope if _is_narrow(ask, bad) else None, ask.base["messages"]
     raises, grows = _raises(ask, turn, bad)
-    words = [step.words] if step.words is not None else corrections(ask.steering, _situations(ask, bad, step.tier))
+    words = (
+        [step.words]
+        if step.words is not None
+        else corrections(ask.steering, _situations(ask, bad, step.tier))
+    )
     seen = None if scope is None else shown(scope, with_content=bad.is_told)
     message = bad.message if seen is None else seen.message
     turns = encodable(replayed(ask.contract, message, words, seen, ids_in(messages), step.words))
@@ -149,13 +183,27 @@ def next_turn(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Turn:
     request, added = _escalated(ask, base, bad, steps, turn.unwanted)
     numbers = turn.numbers or Code.CALL_ID_DUPLICATE.value in {issue.code for issue in bad.issues}
     taken = None if not steps else steps[-1] if isinstance(steps[-1], str) else "keywords"
-    return Turn(request, "\n".join(words), step.tier, scope, raises, grows, bad, numbers, added, turn.unwanted, taken)
+    return Turn(
+        request,
+        "\n".join(words),
+        step.tier,
+        scope,
+        raises,
+        grows,
+        bad,
+        numbers,
+        added,
+        turn.unwanted,
+        taken,
+    )
 
 
 def _raises(ask: Ask, turn: Turn, bad: Bad) -> tuple[int, bool]:
     """Return how often the caller's token limit is raised for the next request, and whether it may be once more."""
     raises = turn.raises
-    if bad.limit_refused:  # it is taken back, and not raised any more: the reply can only become shorter
+    if (
+        bad.limit_refused
+    ):  # it is taken back, and not raised any more: the reply can only become shorter
         return raises - 1, False
     is_cut = any(issue.remedy is Remedy.SHORTEN for issue in bad.issues)
     may_grow = is_cut and turn.grows and _limits(ask, raises + 1) != _limits(ask, raises)
@@ -174,7 +222,10 @@ def consult_for(ask: Ask, turn: Turn, bad: Bad | None, step: Again) -> Consult |
 
 def _steps(ask: Ask, turn: Turn, bad: Bad, tier: int) -> list[Step]:
     """Return the steps of the policy that are in force at a tier, those left out that would change nothing here."""
-    contract, about_answer = ask.contract, any(issue.code.startswith("answer.") for issue in bad.issues)
+    contract, about_answer = (
+        ask.contract,
+        any(issue.code.startswith("answer.") for issue in bad.issues),
+    )
     in_text, alone = contract.channel == "text", bad.scope is not None and _is_narrow(ask, bad)
     format_ = peek(ask.base.get("response_format"), "type")
     answers = None not in (contract.answer.schema, format_) and contract.answer_style == "union"
@@ -184,13 +235,19 @@ def _steps(ask: Ask, turn: Turn, bad: Bad, tier: int) -> list[Step]:
         "forced_tool": forcible and bool(contract.tools) and not (about_answer or alone),
         "response_format": unsent and (in_text or (answers and admits_answer(contract))),
     }
-    return steps_in_force(ask.policy, ask.base.get("model"), tier, lambda step: usable.get(str(step), True))
+    return steps_in_force(
+        ask.policy, ask.base.get("model"), tier, lambda step: usable.get(str(step), True)
+    )
 
 
 def _escalated(
     ask: Ask, base: JSONObject, bad: Bad, steps: list[Step], unwanted: frozenset[str]
 ) -> tuple[JSONObject, frozenset[str]]:
-    scope, contract, cached = bad.scope if _is_narrow(ask, bad) else None, ask.contract, ask.policy.scope == "cached"
+    scope, contract, cached = (
+        bad.scope if _is_narrow(ask, bad) else None,
+        ask.contract,
+        ask.policy.scope == "cached",
+    )
     if "forced_tool" in steps and scope is None:
         only = bad.scope.only if bad.scope else None
         contract = contract.with_choice(only.tool if only else "required")
@@ -206,7 +263,11 @@ def _escalated(
 
 def _keywords(steps: list[Step]) -> JSONObject:
     """Return the keywords that the steps send: the model, and the policy's own."""
-    models = [step.partition(":")[2] for step in steps if isinstance(step, str) and step.startswith("model:")]
+    models = [
+        step.partition(":")[2]
+        for step in steps
+        if isinstance(step, str) and step.startswith("model:")
+    ]
     keywords: JSONObject = {"model": models[-1]} if models else {}
     for own in (step for step in steps if isinstance(step, Mapping)):
         keywords |= own
@@ -221,21 +282,33 @@ def _situations(ask: Ask, bad: Bad, tier: int) -> tuple[Situation, ...]:
         return (Situation(issues, ask.contract, tier, tool, about.at, about.place),)
     if about is None or not (about.only or _is_narrow(ask, bad)):
         return (Situation(issues, ask.contract, tier),)
-    others = [issue for issue in issues if not any(is_at(issue.path, call.at) for call in about.calls)]
+    others = [
+        issue for issue in issues if not any(is_at(issue.path, call.at) for call in about.calls)
+    ]
     own = {call: [issue for issue in issues if is_at(issue.path, call.at)] for call in about.calls}
-    return tuple(Situation((*others, *own[call]), ask.contract, tier, call.tool, call.at) for call in about.calls)
+    return tuple(
+        Situation((*others, *own[call]), ask.contract, tier, call.tool, call.at)
+        for call in about.calls
+    )
 
 
 def _limits(ask: Ask, raises: int) -> JSONObject:
     """Return the caller's token limits, doubled ``raises`` times, as far as the policy lets them grow."""
     said = {key: ask.base[key] for key in LENGTH_KEYS if is_count(ask.base.get(key), 1)}
     most = ask.policy.max_reply_tokens
-    caps = {key: REPLY_TOKENS_FACTOR * limit if most is None else max(limit, most) for key, limit in said.items()}
+    caps = {
+        key: REPLY_TOKENS_FACTOR * limit if most is None else max(limit, most)
+        for key, limit in said.items()
+    }
     return {key: min(limit << raises, caps[key]) for key, limit in said.items()}
 
 
 def cut_at_limit(
-    contract: Contract, message: object, request: Mapping[str, Any], response: JSON, names: UsageNames
+    contract: Contract,
+    message: object,
+    request: Mapping[str, Any],
+    response: JSON,
+    names: UsageNames,
 ) -> Invalid | None:
     """Report a reply that ended at the token limit of its own request, whatever its ending says; else None.
 
@@ -252,25 +325,48 @@ def cut_at_limit(
         return None
     text = _json_content(contract, message)
     # by a bracket, since a number or a word might have gone on
-    is_closed = text is not None and text.rstrip().endswith(("}", "]")) and is_json(text, contract.limits)
-    if (used in limits and not is_closed) or _breaks_off(contract, peek(message, "tool_calls"), text):
-        return Invalid((Issue.of(Code.REPLY_TRUNCATED, "/usage/completion_tokens", found=quote(used)),))
+    is_closed = (
+        text is not None and text.rstrip().endswith(("}", "]")) and is_json(text, contract.limits)
+    )
+    if (used in limits and not is_closed) or _breaks_off(
+        contract, peek(message, "tool_calls"), text
+    ):
+        return Invalid(
+            (Issue.of(Code.REPLY_TRUNCATED, "/usage/completion_tokens", found=quote(used)),)
+        )
     return None
 
 
 def _json_content(contract: Contract, message: object) -> str | None:
     """Return the content where it should be JSON, as the contract's leniencies read it; None where it need not be."""
     content = peek(message, "content")
-    is_reply = contract.channel == "text" or not (contract.answer.is_text or peek(message, "tool_calls"))
-    return extract(content, contract.extraction, contract.limits)[0] if is_reply and isinstance(content, str) else None
+    is_reply = contract.channel == "text" or not (
+        contract.answer.is_text or peek(message, "tool_calls")
+    )
+    return (
+        extract(content, contract.extraction, contract.limits)[0]
+        if is_reply and isinstance(content, str)
+        else None
+    )
 
 
 def _breaks_off(contract: Contract, calls: object, text: str | None) -> bool:
-    texts = [peek(peek(call, "function"), "arguments") for call in calls] if isinstance(calls, list) else []
+    texts = (
+        [peek(peek(call, "function"), "arguments") for call in calls]
+        if isinstance(calls, list)
+        else []
+    )
     texts = texts or [text]
-    if len(texts) > contract.limits.calls or sum(map(utf8_size, texts)) > contract.limits.reply_bytes:
+    if (
+        len(texts) > contract.limits.calls
+        or sum(map(utf8_size, texts)) > contract.limits.reply_bytes
+    ):
         return False  # refused for its size
     work = Work()  # one for all texts
-    read = [decode(text, contract.limits, work=work) for text in texts if isinstance(text, str) and text]
-    faults = [issue.code for verdict in read if isinstance(verdict, Invalid) for issue in verdict.issues]
+    read = [
+        decode(text, contract.limits, work=work) for text in texts if isinstance(text, str) and text
+    ]
+    faults = [
+        issue.code for verdict in read if isinstance(verdict, Invalid) for issue in verdict.issues
+    ]
     return Code.JSON_INCOMPLETE.value in faults

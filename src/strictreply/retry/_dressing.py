@@ -39,11 +39,19 @@ _OURS = frozenset({"role", "content", "tool_calls", "function_call", "refusal", 
 """The members of a message that are written anew, or that no server takes back as they came."""
 
 _API_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_SAFE_ID = re.compile(r"[A-Za-z0-9_.:|/+=-]+")  # with base64: LiteLLM keeps Gemini's signatures in ids (litellm#16895)
+_SAFE_ID = re.compile(
+    r"[A-Za-z0-9_.:|/+=-]+"
+)  # with base64: LiteLLM keeps Gemini's signatures in ids (litellm#16895)
 
 
 def narrowed(
-    contract: Contract, base: JSONObject, scope: Scope | None, unwanted: frozenset[str], *, cached: bool, wire: Wire
+    contract: Contract,
+    base: JSONObject,
+    scope: Scope | None,
+    unwanted: frozenset[str],
+    *,
+    cached: bool,
+    wire: Wire,
 ) -> tuple[JSONObject, frozenset[str]]:
     """Make the request that asks for a scope alone, or for the whole reply; return it and what we added."""
     native = contract.channel == "native"
@@ -56,7 +64,9 @@ def narrowed(
     if scope is None or not native or "tool_choice" in unwanted:
         return request, added
     several = dict.fromkeys(scope.tools)
-    choice = _named(contract, scope.tools[0]) if scope.only else _allowed(contract, "required", several)
+    choice = (
+        _named(contract, scope.tools[0]) if scope.only else _allowed(contract, "required", several)
+    )
     return request | {"tool_choice": choice}, added | {"tool_choice"}
 
 
@@ -67,10 +77,16 @@ def contract_for(contract: Contract, scope: Scope, messages: list[Message]) -> C
     schema = None if scope.part is None else scope.part.schema
     if scope.calls:
         narrow = contract.only(*scope.tools)
-        return narrow if schema is None else narrow.replace(tools=(replace(narrow.tools[0], parameters=schema),))
+        return (
+            narrow
+            if schema is None
+            else narrow.replace(tools=(replace(narrow.tools[0], parameters=schema),))
+        )
     # some APIs refuse a conversation with calls in it where no tools are sent
     tools = contract.tools if ids_in(messages) else ()
-    return contract.replace(tools=tools, choice="none", answer=Answer(schema, name=contract.answer.name))
+    return contract.replace(
+        tools=tools, choice="none", answer=Answer(schema, name=contract.answer.name)
+    )
 
 
 def _allowed(contract: Contract, mode: str, names: Iterable[str]) -> JSONObject:
@@ -79,7 +95,12 @@ def _allowed(contract: Contract, mode: str, names: Iterable[str]) -> JSONObject:
 
 
 def dressed(
-    contract: Contract, base: JSONObject, unwanted: frozenset[str], wire: Wire, scope: Scope | None, is_own: bool = True
+    contract: Contract,
+    base: JSONObject,
+    unwanted: frozenset[str],
+    wire: Wire,
+    scope: Scope | None,
+    is_own: bool = True,
 ) -> tuple[JSONObject, frozenset[str]]:
     """Put a contract into a request, by its channel, and return our additions; ``is_own``: with the caller's choice."""
     # the usage of a stream is asked for: an attempt has it like any other
@@ -102,7 +123,9 @@ def dressed(
     return request | {name: ours[name] for name in ours if name in added}, added
 
 
-def _choose(request: JSONObject, ours: JSONObject, contract: Contract, *, is_own: bool, scope: Scope | None) -> None:
+def _choose(
+    request: JSONObject, ours: JSONObject, contract: Contract, *, is_own: bool, scope: Scope | None
+) -> None:
     """Add the choice of tools to a request, or to what is ``ours`` where it is not the caller's own."""
     said = is_own and (contract.choice != "auto" or bool(contract.offered))
     (request if said else ours).update(_choice(contract))
@@ -117,11 +140,20 @@ def _text_request(contract: Contract, base: JSONObject, scope: Scope | None) -> 
     words = instructions(contract)
     if scope is not None and scope.part is not None:
         schema = scope.part.schema.shown
-        wanted = part_words(scope.name if scope.calls else None, scope.place, wrapped=scope.part.wrapped)
+        wanted = part_words(
+            scope.name if scope.calls else None, scope.place, wrapped=scope.part.wrapped
+        )
         words = instructions(contract, f"only {wanted}", schema)
     request = base | {"messages": instructed(base["messages"], words)}
-    if peek(base.get("response_format"), "type") == "json_schema":  # for what is asked for: the bare schema refuses it
-        request |= {"response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}}
+    if (
+        peek(base.get("response_format"), "type") == "json_schema"
+    ):  # for what is asked for: the bare schema refuses it
+        request |= {
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "reply", "schema": schema},
+            }
+        }
     request.pop("parallel_tool_calls", None)  # there are no tools in this request
     return request
 
@@ -129,7 +161,9 @@ def _text_request(contract: Contract, base: JSONObject, scope: Scope | None) -> 
 def _definitions(contract: Contract) -> Definitions:
     if contract.answer_style == "union":
         return Definitions(tool.definition for tool in contract.offered or contract.tools)
-    declared = Definitions(() if contract.choice == "none" else (tool.definition for tool in contract.tools))
+    declared = Definitions(
+        () if contract.choice == "none" else (tool.definition for tool in contract.tools)
+    )
     if admits_answer(contract):
         declared.append(final_answer_definition(contract))
     return declared
@@ -139,8 +173,16 @@ def _choice(contract: Contract) -> JSONObject:
     """Return ``tool_choice``; nothing for ``auto``, which is the API's own default; an answer by tool is a call."""
     if contract.choice in {"auto", "none"} and contract.answer_style == "tool":
         return {"tool_choice": "required"}
-    if contract.offered and contract.choice in {"auto", "required"} and contract.answer_style == "union":
-        return {"tool_choice": _allowed(contract, contract.choice, [tool.name for tool in contract.tools])}
+    if (
+        contract.offered
+        and contract.choice in {"auto", "required"}
+        and contract.answer_style == "union"
+    ):
+        return {
+            "tool_choice": _allowed(
+                contract, contract.choice, [tool.name for tool in contract.tools]
+            )
+        }
     if contract.choice == "auto":
         return {}
     if contract.choice in {"required", "none"}:
@@ -181,9 +223,15 @@ def replayed(
     said = {"role": "user", "content": "\n".join(words) if human is None else human}
     if _replayable(contract, message):
         words = words if human is None else [_NOT_RUN] * (1 if scope is None else len(scope.calls))
-        turns = _native_replay(message, _ids(message["tool_calls"], taken, contract.limits.id_bytes), words, scope)
+        turns = _native_replay(
+            message, _ids(message["tool_calls"], taken, contract.limits.id_bytes), words, scope
+        )
         return turns if human is None else [*turns, said]
-    turn = {"role": "assistant", "content": _content(message, _text_of(message) or _EMPTY), **_state(message, _OURS)}
+    turn = {
+        "role": "assistant",
+        "content": _content(message, _text_of(message) or _EMPTY),
+        **_state(message, _OURS),
+    }
     return [turn, said]
 
 
@@ -192,7 +240,11 @@ def _ids(calls: list[JSONObject], taken: Container[str], most: int) -> list[str]
     ids = [id_ if isinstance(id_ := call.get("id"), str) else "" for call in calls]
     is_kept = all(len(id_) <= most and _SAFE_ID.fullmatch(id_) and id_ not in taken for id_ in ids)
     # ours have the nine letters and digits that the strictest servers take (Mistral's templates)
-    return ids if is_kept and len(set(ids)) == len(ids) else [f"call{number:05}" for number in range(1, len(ids) + 1)]
+    return (
+        ids
+        if is_kept and len(set(ids)) == len(ids)
+        else [f"call{number:05}" for number in range(1, len(ids) + 1)]
+    )
 
 
 def encodable(turns: list[Message]) -> list[Message]:
@@ -229,20 +281,29 @@ def _well_formed(contract: Contract, call: JSONObject) -> bool:
     return function["arguments"] == "" or isinstance(decode(function["arguments"]), dict)
 
 
-def _native_replay(message: JSONObject, ids: list[str], words: Sequence[str], scope: Scope | None) -> list[Message]:
+def _native_replay(
+    message: JSONObject, ids: list[str], words: Sequence[str], scope: Scope | None
+) -> list[Message]:
     calls = message["tool_calls"]
     answered = [len(calls) - 1] if scope is None else [call.index for call in scope.calls]
     told = dict(zip(answered, words, strict=True))
-    seen = answered[-1] if len(answered) >= MAX_FAULTY_CALLS else len(calls)  # behind so many faulty calls none is read
+    seen = (
+        answered[-1] if len(answered) >= MAX_FAULTY_CALLS else len(calls)
+    )  # behind so many faulty calls none is read
     assistant: JSONObject = {
         "role": "assistant",
         "content": _content(message, text_in(message.get("content"))),
         "tool_calls": [_call(call, id_) for call, id_ in zip(calls, ids, strict=True)],
         **_state(message, _OURS),
     }
-    beside = {index: _NOT_RUN if scope is None or index > seen else _KEPT for index in range(len(ids))}
+    beside = {
+        index: _NOT_RUN if scope is None or index > seen else _KEPT for index in range(len(ids))
+    }
     contents = zip(ids, (beside | told).values(), strict=True)
-    return [assistant, *({"role": "tool", "tool_call_id": id_, "content": content} for id_, content in contents)]
+    return [
+        assistant,
+        *({"role": "tool", "tool_call_id": id_, "content": content} for id_, content in contents),
+    ]
 
 
 def _call(call: JSONObject, id_: str) -> JSONObject:
@@ -250,7 +311,12 @@ def _call(call: JSONObject, id_: str) -> JSONObject:
         return call | {"id": id_}
     function = call["function"]
     written = {"name": function["name"], "arguments": function["arguments"] or "{}"}
-    return {"id": id_, "type": "function", "function": written | _state(function, written), **_state_of_call(call)}
+    return {
+        "id": id_,
+        "type": "function",
+        "function": written | _state(function, written),
+        **_state_of_call(call),
+    }
 
 
 def _state_of_call(call: JSONObject) -> JSONObject:
@@ -258,7 +324,11 @@ def _state_of_call(call: JSONObject) -> JSONObject:
 
 
 def _state(holder: JSONObject, ours: Container[str]) -> JSONObject:
-    return {name: value for name, value in holder.items() if name not in ours and value not in (None, [], {})}
+    return {
+        name: value
+        for name, value in holder.items()
+        if name not in ours and value not in (None, [], {})
+    }
 
 
 def _content(message: JSONObject, text: str | None) -> str | list[JSONObject] | None:
@@ -266,7 +336,11 @@ def _content(message: JSONObject, text: str | None) -> str | list[JSONObject] | 
     thoughts = thoughts_in(message.get("content"))
     shown = text if text is None or len(text) <= MAX_REPLAY_CHARS else text[:MAX_REPLAY_CHARS] + "…"
     # an empty reply is shown in our words: chat templates want the roles to alternate, and no turn without text
-    return [*thoughts, *([{"type": "text", "text": shown}] if shown else [])] if thoughts else shown or None
+    return (
+        [*thoughts, *([{"type": "text", "text": shown}] if shown else [])]
+        if thoughts
+        else shown or None
+    )
 
 
 def _text_of(message: JSONObject) -> str:
@@ -281,9 +355,14 @@ def words_of(message: JSONObject) -> str:
     """Return what the model itself wrote, however its JSON was spelled and its calls were numbered."""
     calls = message.get("tool_calls")
     functions = [peek(call, "function") for call in calls] if isinstance(calls, list) else []
-    texts = [("", text_in(message.get("content"))), *((peek(one, "name"), peek(one, "arguments")) for one in functions)]
+    texts = [
+        ("", text_in(message.get("content"))),
+        *((peek(one, "name"), peek(one, "arguments")) for one in functions),
+    ]
     read = [(name, text, decode(text) if isinstance(text, str) else text) for name, text in texts]
-    return json.dumps([(name, text if isinstance(value, Invalid) else value) for name, text, value in read])
+    return json.dumps(
+        [(name, text if isinstance(value, Invalid) else value) for name, text, value in read]
+    )
 
 
 def _bare(call: object) -> object:

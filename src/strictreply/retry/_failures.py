@@ -30,8 +30,16 @@ _KINDS = {
 _CLASSES: tuple[tuple[str, set[str], type[Exception] | tuple[()]], ...] = (
     ("timeout", {"APITimeoutError", "TimeoutException"}, TimeoutError),
     # httpcore's own last two are let out, at times, by the library above it
-    ("connection", {"APIConnectionError", "TransportError", "NetworkError", "ProtocolError"}, ConnectionError),
-    ("unreadable_response", set(), JSONDecodeError),  # let out by some SDKs when a server sends a page instead of JSON
+    (
+        "connection",
+        {"APIConnectionError", "TransportError", "NetworkError", "ProtocolError"},
+        ConnectionError,
+    ),
+    (
+        "unreadable_response",
+        set(),
+        JSONDecodeError,
+    ),  # let out by some SDKs when a server sends a page instead of JSON
     ("api_error", {"OpenAIError", "HTTPError", "InvalidURL"}, ()),
 )
 _MOST_WORDS = 4000  # of an error that is a text, as LM Studio's
@@ -70,7 +78,10 @@ class ExchangeStopped(Exception):
 
 def classify(error: Exception) -> Failure | None:
     """Read an exception as a transport failure; return None when it is a bug that must pass through."""
-    for one in (error, error.__cause__):  # openai 2 wraps every exception, our own stop too, in APIConnectionError
+    for one in (
+        error,
+        error.__cause__,
+    ):  # openai 2 wraps every exception, our own stop too, in APIConnectionError
         if isinstance(one, ExchangeStopped):
             return replace(one.failure, cause=error)
     status = getattr(error, "status_code", None)
@@ -104,14 +115,26 @@ def _by_status(error: Exception, status: int) -> Failure:
     body = getattr(error, "body", None)
     if isinstance(body, list) and len(body) == 1:  # as Gemini's compatible endpoint sends it
         body = body[0]
-    if isinstance(body, Mapping):  # the openai SDK has what is inside of ``error`` as its body, others the whole
+    if isinstance(
+        body, Mapping
+    ):  # the openai SDK has what is inside of ``error`` as its body, others the whole
         inner = body.get("error")
         body = inner if isinstance(inner, Mapping) else body
-    said = plain(body) if isinstance(body, Mapping) else body[:_MOST_WORDS] if isinstance(body, str) and body else None
-    return Failure(kind, retryable=retryable, status_code=status, retry_after=wait, cause=error, error=said)
+    said = (
+        plain(body)
+        if isinstance(body, Mapping)
+        else body[:_MOST_WORDS]
+        if isinstance(body, str) and body
+        else None
+    )
+    return Failure(
+        kind, retryable=retryable, status_code=status, retry_after=wait, cause=error, error=said
+    )
 
 
-def retry_after(headers: Mapping[str, str], *, clock: Callable[[], float] = time.time) -> float | None:
+def retry_after(
+    headers: Mapping[str, str], *, clock: Callable[[], float] = time.time
+) -> float | None:
     """Read the seconds to wait: ``retry-after-ms``, or ``Retry-After`` as seconds or a date (RFC 9110 §10.2.3).
 
     A date counts from the response's own ``Date``, else from ``clock`` (seconds since the epoch). None for what is

@@ -7,15 +7,38 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, cast
 
 from strictreply.contract._contract import Check, Checked, Contract, check_of
-from strictreply.contract._judge import counts_anew, judge_opened, opened_for, with_fresh_ids, with_numbered_ids
-from strictreply.retry._asking import Ask, Bad, Turn, consult_for, cut_at_limit, first_turn, next_turn, without
+from strictreply.contract._judge import (
+    counts_anew,
+    judge_opened,
+    opened_for,
+    with_fresh_ids,
+    with_numbered_ids,
+)
+from strictreply.retry._asking import (
+    Ask,
+    Bad,
+    Turn,
+    consult_for,
+    cut_at_limit,
+    first_turn,
+    next_turn,
+    without,
+)
 from strictreply.retry._dressing import words_of
 from strictreply.retry._failures import Failure
 from strictreply.retry._policy import Again, Consult, Consulted, End, NextStep
 from strictreply.retry._scoping import Scope, scope_of, splice
 from strictreply.values._issues import Code, Issue, Remedy
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.values._replies import AssistantReply, Attempt, Invalid, Usage, Valid, Verdict, Vetoed
+from strictreply.values._replies import (
+    AssistantReply,
+    Attempt,
+    Invalid,
+    Usage,
+    Valid,
+    Verdict,
+    Vetoed,
+)
 from strictreply.wires._dialects import IDS_OF_SERVERS, text_in, thoughts_in
 from strictreply.wires._opening import Opened, error_code, ids_in, peek
 
@@ -23,7 +46,9 @@ AsksFor: TypeAlias = Literal["reply", "calls", "part"]
 _TOO_LATE = Failure("deadline", retryable=False)
 """A reply that fits, and came or was found to fit after the deadline: nothing is accepted then."""
 
-_KEEPING = frozenset({Code.TOOL_SWITCHED, Code.REPLY_TRUNCATED, Code.CALL_UNREADABLE, Code.REPLY_UNREADABLE})
+_KEEPING = frozenset(
+    {Code.TOOL_SWITCHED, Code.REPLY_TRUNCATED, Code.CALL_UNREADABLE, Code.REPLY_UNREADABLE}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +166,9 @@ class Judged:
     @property
     def turn(self) -> JSONObject | None:
         """The message as the provider wants it back."""
-        return self.message and (self.message if self.content is None else self.message | {"content": self.content})
+        return self.message and (
+            self.message if self.content is None else self.message | {"content": self.content}
+        )
 
     @property
     def issues(self) -> tuple[Issue, ...]:
@@ -158,7 +185,10 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
         sent = ask.wire.written(turn.request)
         judged, seconds, spent = yield from _called(ask, turn, sent, spent)
         refused = turn.refused_by(judged.failure)
-        attempts = (*attempts, _attempt(ask, len(attempts) + 1, turn, sent, judged, seconds, refused))
+        attempts = (
+            *attempts,
+            _attempt(ask, len(attempts) + 1, turn, sent, judged, seconds, refused),
+        )
         noted = yield Notify(attempts[-1])
         spent += noted.seconds
         if refused and ask.policy.time_left(spent) != 0:
@@ -167,7 +197,9 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
         if isinstance(judged.verdict, Valid):
             if ask.policy.time_left(spent) != 0:
                 return _accepted(ask, judged.verdict, judged, attempts)
-            late = replace(attempts[-1], failure=str(_TOO_LATE))  # its watchers were done after the deadline
+            late = replace(
+                attempts[-1], failure=str(_TOO_LATE)
+            )  # its watchers were done after the deadline
             return Ended(End("halted", "deadline"), (*attempts[:-1], late))
         bad = _bad(ask, turn, judged)
         step = _decided(ask, attempts, spent, judged, bad)
@@ -179,15 +211,26 @@ def reply_flow(ask: Ask) -> Generator[Effect, Event, Outcome]:
         turn = next_turn(ask, turn, bad, step)
 
 
-def _decided(ask: Ask, attempts: tuple[Attempt, ...], spent: float, judged: Judged, bad: Bad | None) -> NextStep:
-    scoped = bad is not None and bad.scope is not None and bool(bad.scope.calls) and not ask.policy.allow_tool_switch
+def _decided(
+    ask: Ask, attempts: tuple[Attempt, ...], spent: float, judged: Judged, bad: Bad | None
+) -> NextStep:
+    scoped = (
+        bad is not None
+        and bad.scope is not None
+        and bool(bad.scope.calls)
+        and not ask.policy.allow_tool_switch
+    )
     repeats, own = 0 if bad is None else bad.repeats, ask.clients_retries
-    step = ask.policy.next_step(attempts, spent, judged.failure, scoped=scoped, clients_retries=own, repeats=repeats)
+    step = ask.policy.next_step(
+        attempts, spent, judged.failure, scoped=scoped, clients_retries=own, repeats=repeats
+    )
     if isinstance(step, End) or not judged.is_behind_text:
         return step
     # behind text that went out nothing can be mended but the calls beside it
     if step.tier == 0:
-        return End("failed", "malformed_response" if judged.failure is None else judged.failure.kind)
+        return End(
+            "failed", "malformed_response" if judged.failure is None else judged.failure.kind
+        )
     in_calls = all(issue.path.startswith("/tool_calls") for issue in judged.issues)
     return step if in_calls else End("rejected", "streamed")
 
@@ -197,7 +240,12 @@ def _called(
 ) -> Generator[Effect, Event, tuple[Judged, float, float]]:
     """Make one call and judge what it brought; return the judgement, the seconds of the call, and all that is spent."""
     scope = turn.scope
-    of_calls = scope is not None and scope.calls and scope.part is None and ask.contract.channel == "native"
+    of_calls = (
+        scope is not None
+        and scope.calls
+        and scope.part is None
+        and ask.contract.channel == "native"
+    )
     asks_for: AsksFor = "calls" if of_calls else "reply" if scope is None else "part"
     event: Any = yield Call(sent, ask.policy.time_left(spent), asks_for)
     spent += event.seconds + event.before
@@ -254,7 +302,9 @@ def _judge_event(ask: Ask, turn: Turn, event: Replied | Failed) -> Judged:
         return Judged(opened, came, response=response)
     came, message = opened.came, opened.message
     if came is None or response is came or not isinstance(message, dict):
-        no_response = Issue.of(Code.ENVELOPE_MALFORMED, expected="a whole response")  # a bare message is none
+        no_response = Issue.of(
+            Code.ENVELOPE_MALFORMED, expected="a whole response"
+        )  # a bare message is none
         return Judged(Invalid((no_response,)), response=response)
     content = came.get("content") if thoughts_in(came.get("content")) else None
     refused = cut_at_limit(ask.contract, message, turn.request, response, ask.wire.usage)
@@ -264,7 +314,9 @@ def _judge_event(ask: Ask, turn: Turn, event: Replied | Failed) -> Judged:
     return _judge_message(ask, turn, *whole, response)
 
 
-def _spliced(contract: Contract, scope: Scope | None, opened: Opened, content: JSON) -> tuple[Opened, JSON] | Invalid:
+def _spliced(
+    contract: Contract, scope: Scope | None, opened: Opened, content: JSON
+) -> tuple[Opened, JSON] | Invalid:
     spliced = None if scope is None else splice(contract, scope, cast("JSONObject", opened.message))
     if isinstance(spliced, Invalid):
         return spliced
@@ -301,14 +353,18 @@ def _judge_failure(turn: Turn, failure: Failure) -> Judged:
     cut = Issue.of(Code.REPLY_TRUNCATED, hint="the server refused a higher token limit")
     faults = (issue for issue in turn.answers.issues if issue.remedy is not Remedy.SHORTEN)
     response: JSON = None if failure.error is None else {"error": failure.error}
-    return Judged(Invalid((cut, *faults)), turn.answers.message, response=response, limit_refused=True)
+    return Judged(
+        Invalid((cut, *faults)), turn.answers.message, response=response, limit_refused=True
+    )
 
 
 def _written_in(response: JSON, verdict: Invalid) -> JSONObject | None:
     """Return what the model wrote, where there is no message and yet a fault of the model's to correct."""
     if all(issue.remedy in {Remedy.RESEND, Remedy.STOP} for issue in verdict.issues):
         return None
-    written = peek(peek(response, "error"), "failed_generation")  # what Groq's parser could not read
+    written = peek(
+        peek(response, "error"), "failed_generation"
+    )  # what Groq's parser could not read
     return {"role": "assistant", "content": written if isinstance(written, str) else None}
 
 
@@ -332,10 +388,14 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
         cuts = (issue for issue in issues if issue.remedy is Remedy.SHORTEN)
         scope = _scope(ask, kept.message, kept.issues, whole=True)
         message, issues = kept.message, (*cuts, *kept.issues)
-    return Bad(message, issues, scope, judged.limit_refused, whole, may_miss, words, repeats, is_told)
+    return Bad(
+        message, issues, scope, judged.limit_refused, whole, may_miss, words, repeats, is_told
+    )
 
 
-def _scope(ask: Ask, message: JSONObject, issues: tuple[Issue, ...], *, whole: bool) -> Scope | None:
+def _scope(
+    ask: Ask, message: JSONObject, issues: tuple[Issue, ...], *, whole: bool
+) -> Scope | None:
     """Find what can be asked for alone; less where another tool may be called, or the first request is repeated."""
     if ask.base.get(ask.wire.kept_by) is not None:
         return None
@@ -346,7 +406,13 @@ def _scope(ask: Ask, message: JSONObject, issues: tuple[Issue, ...], *, whole: b
 
 
 def _attempt(
-    ask: Ask, number: int, turn: Turn, sent: JSONObject, judged: Judged, seconds: float, refused: frozenset[str]
+    ask: Ask,
+    number: int,
+    turn: Turn,
+    sent: JSONObject,
+    judged: Judged,
+    seconds: float,
+    refused: frozenset[str],
 ) -> Attempt:
     return Attempt(
         number=number,

@@ -44,7 +44,9 @@ _BUDGETS = (
     *("deadline", "max_tokens_total", "max_cost", "max_retry_after", "max_reply_tokens", "quota"),
 )
 _NEEDED = frozenset({"max_retries", "max_retry_after"})
-DEFAULT_TRANSPORT_RETRIES = 2  # of a call after the API failed, where neither the policy nor the client has a number
+DEFAULT_TRANSPORT_RETRIES = (
+    2  # of a call after the API failed, where neither the policy nor the client has a number
+)
 _LEAST_SECONDS = 0.001  # less counts as none: timers of the system may end that much early
 _MOST_SECONDS = 1e8  # three years: a socket takes no timeout that is without end
 LATE_KINDS = frozenset({"timeout", "deadline"})
@@ -94,24 +96,32 @@ def consulted(answer: object) -> Consulted:
     return Consulted(answer)
 
 
-def steps_in_force(policy: RetryPolicy, model: object, tier: int, is_usable: Callable[[Step], bool]) -> list[Step]:
+def steps_in_force(
+    policy: RetryPolicy, model: object, tier: int, is_usable: Callable[[Step], bool]
+) -> list[Step]:
     """Return the steps in force at a tier, the one taken last at the end; ``model`` is the request's own.
 
     From the third tier on one more is taken each time, and stays. Keywords alone count at each of these tiers.
     """
     if tier < ESCALATION_TIER:
         return []
-    always: list[Step] = [policy.escalation] if policy.escalation and isinstance(policy.escalation, Mapping) else []
+    always: list[Step] = (
+        [policy.escalation] if policy.escalation and isinstance(policy.escalation, Mapping) else []
+    )
     return [*always, *islice(filter(is_usable, _ladder(policy, model)), tier - ESCALATION_TIER + 1)]
 
 
 def _ladder(policy: RetryPolicy, model: object) -> Iterator[Step]:
     steps = [] if isinstance(policy.escalation, Mapping) else list(policy.escalation)
     steps += [
-        step for step, has in (("model", policy.models), ("human", policy.ask_human)) if has and step not in steps
+        step
+        for step, has in (("model", policy.models), ("human", policy.ask_human))
+        if has and step not in steps
     ]
     rungs = list(policy.models)
-    left = iter(rungs[rungs.index(model) + 1 :] if isinstance(model, str) and model in rungs else rungs)
+    left = iter(
+        rungs[rungs.index(model) + 1 :] if isinstance(model, str) and model in rungs else rungs
+    )
     for number, step in enumerate(steps):
         if step == "model":  # one rung for each time it is named, the last time all that are left
             more = "model" in steps[number + 1 :]
@@ -124,7 +134,9 @@ def _wrong_escalation(policy: RetryPolicy) -> str:
     """Return what is wrong with the steps: that they are none, or lack what they need; empty for nothing."""
     given = policy.escalation
     steps = [] if isinstance(given, Mapping) else list(given)
-    if isinstance(given, str) or not all(isinstance(step, Mapping) or step in STEPS for step in steps):
+    if isinstance(given, str) or not all(
+        isinstance(step, Mapping) or step in STEPS for step in steps
+    ):
         return f"escalation is keywords of a request, or a list of them and of {', '.join(STEPS)}"
     if isinstance(policy.models, str):
         return "models is a list of names; put the one model into a list"
@@ -150,7 +162,9 @@ class End:
     how: Literal["rejected", "halted", "failed"]
     reason: str
 
-    def error(self, attempts: tuple[Attempt, ...], failure: Failure | None, tool: str | None) -> CallFailed:
+    def error(
+        self, attempts: tuple[Attempt, ...], failure: Failure | None, tool: str | None
+    ) -> CallFailed:
         """Return the error to raise; ``failure`` is the transport's, ``tool`` the one of invalid arguments alone."""
         asks, reason = f"{len(attempts)} attempt{'s' if len(attempts) > 1 else ''}", self.reason
         if self.how == "halted":
@@ -165,7 +179,9 @@ class End:
         if tool is not None:
             message = f"the arguments of tool {tool} stayed invalid after {asks} ({why})"
             return ToolArgumentsError(message, reason=reason, attempts=attempts, tool=tool)
-        return ReplyRejected(f"no valid reply after {asks} ({why})", reason=reason, attempts=attempts)
+        return ReplyRejected(
+            f"no valid reply after {asks} ({why})", reason=reason, attempts=attempts
+        )
 
 
 NextStep: TypeAlias = Again | End
@@ -248,12 +264,18 @@ class RetryPolicy:
                     raise ValueError(f"RetryPolicy.{name} must not be negative")
         whole, escalation = {int, type(None)}, _wrong_escalation(self)
         rules = {
-            "max_reply_tokens must be a whole number of tokens, or None": type(self.max_reply_tokens) in whole,
-            "quota must be a whole number of repeats, or None for no quota": type(self.quota) in whole,
+            "max_reply_tokens must be a whole number of tokens, or None": type(
+                self.max_reply_tokens
+            )
+            in whole,
+            "quota must be a whole number of repeats, or None for no quota": type(self.quota)
+            in whole,
             "veto must be 'off', 'streams' or 'always'": self.veto in ("off", "streams", "always"),
             "scope must be 'narrow' or 'cached'": self.scope in ("narrow", "cached"),
-            "max_cost needs price, a function from Usage to a cost": self.max_cost is None or self.price is not None,
-            f"stop_on may contain only the categories {', '.join(Category)}": set(self.stop_on) <= set(Category),
+            "max_cost needs price, a function from Usage to a cost": self.max_cost is None
+            or self.price is not None,
+            f"stop_on may contain only the categories {', '.join(Category)}": set(self.stop_on)
+            <= set(Category),
             escalation: not escalation,
         }
         for rule, is_kept in rules.items():
@@ -264,7 +286,9 @@ class RetryPolicy:
     @property
     def repeats(self) -> int:
         """How often a call that failed is repeated: ``transport_retries``, or 2 where that is left to the client."""
-        return DEFAULT_TRANSPORT_RETRIES if self.transport_retries is None else self.transport_retries
+        return (
+            DEFAULT_TRANSPORT_RETRIES if self.transport_retries is None else self.transport_retries
+        )
 
     def time_left(self, spent: float) -> float | None:
         """Return the seconds left of the deadline after ``spent``, 0 when it is over; None without a deadline."""
@@ -300,15 +324,22 @@ class RetryPolicy:
             return End("rejected", "category")
         return self._after_fault(attempts, spent, repeats, scoped=scoped)
 
-    def _after_fault(self, attempts: tuple[Attempt, ...], spent: float, repeats: int, *, scoped: bool) -> NextStep:
+    def _after_fault(
+        self, attempts: tuple[Attempt, ...], spent: float, repeats: int, *, scoped: bool
+    ) -> NextStep:
         # a correction that the transport lost, or the endpoint refused, was never answered, and does not count
-        corrections = [one for one in attempts if one.tier and not (one.refused or is_transport_fault(one))]
+        corrections = [
+            one for one in attempts if one.tier and not (one.refused or is_transport_fault(one))
+        ]
         if len(corrections) >= self.max_retries:
             return End("rejected", "retries")
         arg_corrections = sum(1 for attempt in corrections if (attempt.scope or "/")[0] != "/")
         if scoped and self.arg_retries is not None and arg_corrections >= self.arg_retries:
             return End("rejected", "arg_retries")
-        if self.max_bad_calls is not None and sum(map(_is_bad_call, attempts)) >= self.max_bad_calls:
+        if (
+            self.max_bad_calls is not None
+            and sum(map(_is_bad_call, attempts)) >= self.max_bad_calls
+        ):
             return End("rejected", "bad_calls")
         wait = 0.0 if self.wait is None else self.wait(_call_state(attempts, spent, None))
         return self._within_budgets(Again(len(corrections) + 1 + repeats, wait), attempts, spent)
@@ -325,19 +356,31 @@ class RetryPolicy:
             return End("failed", reason)
         if wait is None:
             wait = (self.wait or _TRANSPORT_WAIT)(_call_state(attempts, spent, failure))
-        elif wait > self.max_retry_after or (self.deadline is not None and spent + wait >= self.deadline):
-            return End("failed", reason)  # the server asked for a longer pause than the policy allows
+        elif wait > self.max_retry_after or (
+            self.deadline is not None and spent + wait >= self.deadline
+        ):
+            return End(
+                "failed", reason
+            )  # the server asked for a longer pause than the policy allows
         return self._within_budgets(Again(0, wait), attempts, spent, failure)
 
     def _within_budgets(
-        self, step: Again, attempts: tuple[Attempt, ...], spent: float, failure: Failure | None = None
+        self,
+        step: Again,
+        attempts: tuple[Attempt, ...],
+        spent: float,
+        failure: Failure | None = None,
     ) -> NextStep:
         usage = total_usage(attempts)
         if self.deadline is not None and spent + step.wait >= self.deadline:
             return End("halted", "deadline")
         if self.max_tokens_total is not None and usage.total_tokens >= self.max_tokens_total:
             return End("halted", "tokens")
-        if self.max_cost is not None and self.price is not None and self.price(usage) >= self.max_cost:
+        if (
+            self.max_cost is not None
+            and self.price is not None
+            and self.price(usage) >= self.max_cost
+        ):
             return End("halted", "cost")
         if self.stop is not None and self.stop(_call_state(attempts, spent, failure, step.wait)):
             return End("rejected" if step.tier else "failed", "stop")
@@ -346,16 +389,22 @@ class RetryPolicy:
 
 def _is_bad_call(attempt: Attempt) -> bool:
     """Return whether an attempt called an unknown tool, or one with arguments that are invalid or unreadable."""
-    called = [issue for issue in attempt.issues if issue.code != str(Code.TOOL_REQUIRED)]  # that one is no call at all
+    called = [
+        issue for issue in attempt.issues if issue.code != str(Code.TOOL_REQUIRED)
+    ]  # that one is no call at all
     prefixes, places = ("tool.", "call.", "args."), ("/tool_calls/", "/args")
     return any(issue.code.startswith(prefixes) or issue.path.startswith(places) for issue in called)
 
 
 def is_transport_fault(attempt: Attempt) -> bool:
     """Return whether an attempt failed on the way, or brought a response that is no completion."""
-    if attempt.refused:  # of what we had added: no fault of the transport, and asked again without it
+    if (
+        attempt.refused
+    ):  # of what we had added: no fault of the transport, and asked again without it
         return False
-    return attempt.failure is not None or any(issue.remedy is Remedy.RESEND for issue in attempt.issues)
+    return attempt.failure is not None or any(
+        issue.remedy is Remedy.RESEND for issue in attempt.issues
+    )
 
 
 def _call_state(

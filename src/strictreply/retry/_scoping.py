@@ -21,7 +21,9 @@ from strictreply.values._replies import Invalid
 from strictreply.wires._dialects import text_in, thoughts_in
 from strictreply.wires._opening import peek
 
-MIN_DOCUMENT_CHARS = 300  # a shorter document is asked for as a whole: words about one value of it cost as much
+MIN_DOCUMENT_CHARS = (
+    300  # a shorter document is asked for as a whole: words about one value of it cost as much
+)
 MIN_SAVING = 4  # times as long as the value alone a document has to be
 MAX_KEPT = 64  # places of one schema that are remembered: those inside of arrays have no end
 WRAPPED = "value"  # the member under which a value that is no object is asked for: endpoints take only objects
@@ -30,8 +32,12 @@ _DEFINING = ("$defs", "definitions")
 _NOWHERE: Any = object()  # a place that a document does not have
 _NATIVE_DEPTH = 4  # tool_calls, index, function, arguments
 _ARGUMENT_CODES = ("args.", "json.")
-_PLAIN_MESSAGE = frozenset({"role", "content", "tool_calls", "refusal", "annotations", "audio", "function_call"})
-_PLAIN_CALL = frozenset({"id", "type", "function", "custom", "index"})  # no provider wants more back
+_PLAIN_MESSAGE = frozenset(
+    {"role", "content", "tool_calls", "refusal", "annotations", "audio", "function_call"}
+)
+_PLAIN_CALL = frozenset(
+    {"id", "type", "function", "custom", "index"}
+)  # no provider wants more back
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +62,14 @@ def part_words(tool: str | None, place: str, *, wrapped: bool) -> str:
     """Return in our words what is asked for alone: a value inside of a document, or the arguments of a tool."""
     if not place:
         return f"the arguments of {tool}, one JSON object,"
-    return f"the value of {shown_place(place)}" + (f', as {{"{WRAPPED}": …}},' if wrapped else ", one JSON object,")
+    return f"the value of {shown_place(place)}" + (
+        f', as {{"{WRAPPED}": …}},' if wrapped else ", one JSON object,"
+    )
 
 
-def part_of(root: JSON, base: str, schema: Schema, issues: Sequence[tuple[str, str]]) -> Part | None:
+def part_of(
+    root: JSON, base: str, schema: Schema, issues: Sequence[tuple[str, str]]
+) -> Part | None:
     """Find the value of a document that holds all faults, or is missing; None for all of it, or not worth an ask.
 
     ``base`` is the pointer to the document in ``root``; ``issues`` are codes, and places counted from the document.
@@ -73,19 +83,29 @@ def part_of(root: JSON, base: str, schema: Schema, issues: Sequence[tuple[str, s
     own, wrapped = _asked_for(schema, place) or (None, None)
     if own is None:
         return None
-    if not is_missing and any(code.partition(".")[2] in _RULES for code, _ in issues) and not own.check(value):
+    if (
+        not is_missing
+        and any(code.partition(".")[2] in _RULES for code, _ in issues)
+        and not own.check(value)
+    ):
         return None  # the sub-schema of another branch: this one does not refuse the value
     return Part(root, base + place, wrapped or own, wrapped=wrapped is not None)
 
 
 def _common_place(document: JSON, issues: Sequence[tuple[str, str]]) -> tuple[list[str], bool]:
     """Return the tokens of the value that holds all faults, and whether that is one key's, which is missing."""
-    steps = zip(*(pointer_tokens(path) for _, path in issues), strict=False)  # as far as the shortest goes
+    steps = zip(
+        *(pointer_tokens(path) for _, path in issues), strict=False
+    )  # as far as the shortest goes
     tokens = [step[0] for step in takewhile(lambda step: len(set(step)) == 1, steps)]
-    is_missing = tokens != [] and {code.partition(".")[2] for code, _ in issues} == {SchemaRule.REQUIRED.value}
+    is_missing = tokens != [] and {code.partition(".")[2] for code, _ in issues} == {
+        SchemaRule.REQUIRED.value
+    }
     if is_missing and "*" not in tokens and isinstance(value_at(document, tokens[:-1]), dict):
         return tokens, True
-    while tokens and ("*" in tokens or value_at(document, tokens) is _NOWHERE):  # ``*`` is a name that is not told
+    while tokens and (
+        "*" in tokens or value_at(document, tokens) is _NOWHERE
+    ):  # ``*`` is a name that is not told
         tokens = tokens[:-1]
     return tokens, False
 
@@ -101,7 +121,12 @@ def _asked_for(schema: Schema, place: str) -> tuple[Schema, Schema | None] | Non
         with suppress(ContractError):
             own = Schema.compile(alone, extra="schema", root_closed=False)
             is_object = takes_objects(alone)
-            made = own, None if is_object else Schema.compile(_wrapped(alone), extra="schema", root_closed=False)
+            made = (
+                own,
+                None
+                if is_object
+                else Schema.compile(_wrapped(alone), extra="schema", root_closed=False),
+            )
     if len(schema.parts) >= MAX_KEPT:
         schema.parts.clear()
     schema.parts[place] = made
@@ -111,7 +136,11 @@ def _asked_for(schema: Schema, place: str) -> tuple[Schema, Schema | None] | Non
 def _wrapped(schema: JSONObject) -> JSONObject:
     inner = {name: each for name, each in schema.items() if name not in _DEFINING}
     closed: JSONObject = {"type": "object", "properties": {WRAPPED: inner}, "required": [WRAPPED]}
-    return closed | {"additionalProperties": False} | {name: schema[name] for name in _DEFINING if name in schema}
+    return (
+        closed
+        | {"additionalProperties": False}
+        | {name: schema[name] for name in _DEFINING if name in schema}
+    )
 
 
 def takes_objects(schema: object) -> bool:
@@ -183,7 +212,12 @@ class Scope:
 
 
 def scope_of(
-    contract: Contract, message: JSONObject, issues: tuple[Issue, ...], *, parts: bool = False, payload: bool = False
+    contract: Contract,
+    message: JSONObject,
+    issues: tuple[Issue, ...],
+    *,
+    parts: bool = False,
+    payload: bool = False,
 ) -> Scope | None:
     """Find the calls whose arguments all faults lie in; None when a fault lies elsewhere.
 
@@ -196,7 +230,9 @@ def scope_of(
     scope = Scope(message, issues, tuple(found)) if found and len(found) == len(calls) else None
     smaller = _part_scope(contract, scope or Scope(message, issues)) if parts else None
     if smaller is None and scope is not None and payload and contract.channel == "text":
-        part = Part(_content(contract, message), "/args", contract.by_name[found[0].tool].parameters)
+        part = Part(
+            _content(contract, message), "/args", contract.by_name[found[0].tool].parameters
+        )
         return replace(scope, part=part, at="/args")
     return smaller or scope
 
@@ -209,11 +245,15 @@ def _part_scope(contract: Contract, scope: Scope) -> Scope | None:
     if schema is None or not all(issue.path.startswith(f"{at}/") for issue in scope.issues):
         return None
     if call is not None and native:
-        root = decode(scope.message["tool_calls"][call.index]["function"]["arguments"], contract.limits)
+        root = decode(
+            scope.message["tool_calls"][call.index]["function"]["arguments"], contract.limits
+        )
     else:
         root = _content(contract, scope.message)
     faults = [(issue.code, issue.path.removeprefix(at)) for issue in scope.issues]
-    part = None if isinstance(root, Invalid) else part_of(root, "" if native else at, schema, faults)
+    part = (
+        None if isinstance(root, Invalid) else part_of(root, "" if native else at, schema, faults)
+    )
     place = "" if part is None else part.place if native else part.place.removeprefix(at)
     return None if part is None else replace(scope, part=part, at=at, place=place)
 
@@ -223,7 +263,10 @@ def _judging(contract: Contract, call: ScopedCall | None) -> tuple[Schema | None
     if call is not None:
         return contract.by_name[call.tool].parameters, call.at
     is_answer = type(contract.answer) is Answer and contract.answer_style != "tool"
-    return contract.answer.schema if is_answer else None, "/content" if contract.channel == "native" else "/answer"
+    return (
+        contract.answer.schema if is_answer else None,
+        "/content" if contract.channel == "native" else "/answer",
+    )
 
 
 def _content(contract: Contract, message: JSONObject) -> Any:
@@ -231,7 +274,9 @@ def _content(contract: Contract, message: JSONObject) -> Any:
     return decode(extract(text, contract.extraction, contract.limits)[0], contract.limits)
 
 
-def splice(contract: Contract, scope: Scope, message: JSONObject) -> tuple[JSONObject, tuple[str, ...]] | Invalid:
+def splice(
+    contract: Contract, scope: Scope, message: JSONObject
+) -> tuple[JSONObject, tuple[str, ...]] | Invalid:
     """Put what was asked for alone into the frozen message; return it with the lenient steps that reading took.
 
     Calls keep their original ids. Return ``tool.switched`` when the reply is not as many calls of the same tools
@@ -243,20 +288,28 @@ def splice(contract: Contract, scope: Scope, message: JSONObject) -> tuple[JSONO
         named = named_tool(contract, message)
         return (message, ()) if named in {None, scope.calls[0].tool} else _switched(scope, named)
     spliced = _calls_with(contract, scope, message)
-    return spliced if isinstance(spliced, Invalid) else (scope.message | {"tool_calls": spliced}, ())
+    return (
+        spliced if isinstance(spliced, Invalid) else (scope.message | {"tool_calls": spliced}, ())
+    )
 
 
-def _calls_with(contract: Contract, scope: Scope, message: JSONObject) -> list[JSONObject] | Invalid:
+def _calls_with(
+    contract: Contract, scope: Scope, message: JSONObject
+) -> list[JSONObject] | Invalid:
     calls = peek(message, "tool_calls")
     functions = [peek(call, "function") for call in calls] if isinstance(calls, list) else []
-    names = [name if isinstance(name := peek(function, "name"), str) else "" for function in functions]
+    names = [
+        name if isinstance(name := peek(function, "name"), str) else "" for function in functions
+    ]
     if sorted(names) != sorted(scope.tools):
         return _switched(scope, names[0] if len(names) == 1 else names or None)
     frozen = [dict(call) for call in scope.message["tool_calls"]]
     for call in scope.calls:
         arguments = peek(functions.pop(names.index(call.tool)), "arguments")
         names.remove(call.tool)
-        written = arguments if scope.part is None else _text_with(contract, scope, scope.part, arguments)
+        written = (
+            arguments if scope.part is None else _text_with(contract, scope, scope.part, arguments)
+        )
         if isinstance(written, Invalid):
             return written
         frozen[call.index] |= {"function": {"name": call.tool, "arguments": written}}
@@ -268,14 +321,22 @@ def _content_with(
 ) -> tuple[JSONObject, tuple[str, ...]] | Invalid:
     """Put a value that came in the content into the frozen content; a whole reply of the text channel stays one."""
     if peek(message, "tool_calls"):
-        return Invalid((Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="a JSON object in the content"),))
+        return Invalid(
+            (Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="a JSON object in the content"),)
+        )
     came = _content(contract, message) if contract.channel == "text" else None
     known = peek(part.schema.source, "properties")
     declared = set(known) if isinstance(known, dict) else set[str]()
     if isinstance(came, dict) and came.keys() <= UNION_NAMES and not came.keys() <= declared:
         named = came.get("tool", "")
-        return (message, ()) if named in {*scope.tools, *([] if scope.calls else [""])} else _switched(scope, named)
-    text, steps = extract(text_in(message.get("content")) or "", contract.extraction, contract.limits)
+        return (
+            (message, ())
+            if named in {*scope.tools, *([] if scope.calls else [""])}
+            else _switched(scope, named)
+        )
+    text, steps = extract(
+        text_in(message.get("content")) or "", contract.extraction, contract.limits
+    )
     written = _text_with(contract, scope, part, text)
     if isinstance(written, Invalid):
         return Invalid(written.issues, steps)
@@ -290,7 +351,9 @@ def _text_with(contract: Contract, scope: Scope, part: Part, text: object) -> st
     if part.wrapped:
         if not isinstance(value, dict) or value.keys() != {WRAPPED}:
             expected = f'an object {{"{WRAPPED}": …}}'
-            return Invalid((Issue.of(Code.SHAPE_WRONG_TYPE, at, expected=expected, found=quote(value)),))
+            return Invalid(
+                (Issue.of(Code.SHAPE_WRONG_TYPE, at, expected=expected, found=quote(value)),)
+            )
         value = value[WRAPPED]
     return _compact(_with(part.root, pointer_tokens(part.place), value))
 
@@ -305,7 +368,11 @@ def shown(scope: Scope, *, with_content: bool = False) -> Scope:
     """Return a scope with as much of the frozen message as a correction needs: all where a provider put its own in."""
     calls, part = scope.message.get("tool_calls"), scope.part if scope.place else None
     if not isinstance(calls, list) or not scope.calls:
-        return scope if part is None else replace(scope, message=with_text(scope.message, part.written))
+        return (
+            scope
+            if part is None
+            else replace(scope, message=with_text(scope.message, part.written))
+        )
     if part is not None and scope.only:
         calls, index = list(calls), scope.only.index
         function = calls[index]["function"] | {"arguments": part.written}
@@ -313,16 +380,28 @@ def shown(scope: Scope, *, with_content: bool = False) -> Scope:
     if not _is_plain(scope.message):
         return replace(scope, message=scope.message | {"tool_calls": calls})
     asked = tuple(replace(call, index=index) for index, call in enumerate(scope.calls))
-    content, again = scope.message.get("content") if with_content else None, [calls[call.index] for call in scope.calls]
-    return replace(scope, message={"role": "assistant", "content": content, "tool_calls": again}, calls=asked)
+    content, again = (
+        scope.message.get("content") if with_content else None,
+        [calls[call.index] for call in scope.calls],
+    )
+    return replace(
+        scope, message={"role": "assistant", "content": content, "tool_calls": again}, calls=asked
+    )
 
 
 def _is_plain(message: JSONObject) -> bool:
     """Return whether a message holds its text and calls, and nothing that a provider wants back."""
     calls = [call for call in message["tool_calls"] if isinstance(call, dict)]
-    said = [{name: value for name, value in one.items() if value not in (None, [], {})} for one in (message, *calls)]
+    said = [
+        {name: value for name, value in one.items() if value not in (None, [], {})}
+        for one in (message, *calls)
+    ]
     is_text = isinstance(message.get("content"), str | None)
-    return is_text and said[0].keys() <= _PLAIN_MESSAGE and all(one.keys() <= _PLAIN_CALL for one in said[1:])
+    return (
+        is_text
+        and said[0].keys() <= _PLAIN_MESSAGE
+        and all(one.keys() <= _PLAIN_CALL for one in said[1:])
+    )
 
 
 def _switched(scope: Scope, found: object) -> Invalid:
@@ -346,10 +425,18 @@ def _arguments_place(contract: Contract, issue: Issue) -> str | None:
 
 def _scoped_call(contract: Contract, message: JSONObject, at: str) -> ScopedCall | None:
     tokens = pointer_tokens(at)
-    index = int(tokens[1]) if len(tokens) == _NATIVE_DEPTH else 0  # in the text channel there is one call
+    index = (
+        int(tokens[1]) if len(tokens) == _NATIVE_DEPTH else 0
+    )  # in the text channel there is one call
     if contract.channel == "text":
         name: object = named_tool(contract, message)
     else:
         calls: JSON = message.get("tool_calls")
-        name = peek(peek(calls[index], "function"), "name") if isinstance(calls, list) and index < len(calls) else None
-    return ScopedCall(name, index, at) if isinstance(name, str) and name in contract.by_name else None
+        name = (
+            peek(peek(calls[index], "function"), "name")
+            if isinstance(calls, list) and index < len(calls)
+            else None
+        )
+    return (
+        ScopedCall(name, index, at) if isinstance(name, str) and name in contract.by_name else None
+    )

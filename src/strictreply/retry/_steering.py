@@ -83,7 +83,11 @@ class TieredSteering:
 def corrections(steering: Steering, situations: tuple[Situation, ...]) -> list[str]:
     """Return the words for each of several situations, together in the bytes of one correction."""
     words = [steering.correction(situation) for situation in situations]
-    return words if len(words) == 1 else [fitted(one.split("\n"), MAX_CORRECTION_BYTES // len(words)) for one in words]
+    return (
+        words
+        if len(words) == 1
+        else [fitted(one.split("\n"), MAX_CORRECTION_BYTES // len(words)) for one in words]
+    )
 
 
 def fault_lines(issues: Iterable[Issue], at: str = "") -> list[str]:
@@ -102,7 +106,9 @@ def fault_lines(issues: Iterable[Issue], at: str = "") -> list[str]:
 
 def fitted(parts: list[str], limit: int) -> str:
     """Return the parts, one per line, that fit whole into so many bytes; only the first two are ever cut."""
-    lines = [printable_json(part) for part in parts]  # names in a stranger's schema may forge lines of their own
+    lines = [
+        printable_json(part) for part in parts
+    ]  # names in a stranger's schema may forge lines of their own
     text = _cut(lines[0], limit)
     for index, part in enumerate(lines[1:]):
         bytes_left = limit - len(_encoded(text)) - 1
@@ -135,7 +141,9 @@ def _cut(text: str, limit: int) -> str:
 
 def verdict_words(tier: int) -> str:
     """Return how a correction begins: that the reply before it was not valid, in other words for each tier."""
-    return {1: "Not valid.", 2: "Still not valid."}.get(tier, f"Still not valid (correction {tier}).")
+    return {1: "Not valid.", 2: "Still not valid."}.get(
+        tier, f"Still not valid (correction {tier})."
+    )
 
 
 def _demand(situation: Situation) -> str:
@@ -145,7 +153,11 @@ def _demand(situation: Situation) -> str:
     schema = _schema_at_fault(situation)
     wrapped = schema is None or not takes_objects(schema.part(situation.part))
     value = part_words(situation.tool, situation.part, wrapped=wrapped).removesuffix(",")
-    return f"{called} with only {value}" if called and situation.contract.channel == "native" else f"Send only {value}"
+    return (
+        f"{called} with only {value}"
+        if called and situation.contract.channel == "native"
+        else f"Send only {value}"
+    )
 
 
 def _fault_lines(situation: Situation) -> list[str]:
@@ -163,7 +175,9 @@ def _schema_line(situation: Situation) -> list[str]:
         place = _inside(path, situation.at or _answer_place(situation.contract, path)) or ""
         part = schema.part(place)
         whole = "the answer" if situation.tool is None else "the arguments"
-        return [f"Schema of {whole if part is schema.shown else shown_place(place)}: {compact(part)}"]
+        return [
+            f"Schema of {whole if part is schema.shown else shown_place(place)}: {compact(part)}"
+        ]
     if situation.contract.channel == "text":
         return [f"Schema of the reply: {compact(union_schema(situation.contract))}"]
     # a fault in the calls as a whole: the tools with their parameters' names
@@ -183,15 +197,23 @@ def _parameters(tool: Tool) -> list[str]:
 
 def example_for(situation: Situation) -> JSON:
     """Return the smallest valid arguments, answer or reply as a text that show what was wrong; None for none."""
-    return next((example for places in _to_show(situation) for example in _examples(situation, places)), None)
+    return next(
+        (example for places in _to_show(situation) for example in _examples(situation, places)),
+        None,
+    )
 
 
 def _to_show(situation: Situation) -> Iterator[_Places]:
     """Yield what an example has to show, as pointers from the reply's root: all that was wrong, else the first."""
     # it need not show what has to be left out, nor the place of a fault that is none of the schema's
-    issues = [issue for issue in situation.issues if issue.remedy is not Remedy.SHORTEN][:MAX_LISTED_FAULTS]
+    issues = [issue for issue in situation.issues if issue.remedy is not Remedy.SHORTEN][
+        :MAX_LISTED_FAULTS
+    ]
     forbidden = f".{SchemaRule.FORBIDDEN}"
-    paths = [issue.path.rpartition("/")[0] if issue.code.endswith(forbidden) else issue.path for issue in issues]
+    paths = [
+        issue.path.rpartition("/")[0] if issue.code.endswith(forbidden) else issue.path
+        for issue in issues
+    ]
     yield tuple(dict.fromkeys(paths))
     yield tuple(paths[:1])
     if issues and not issues[0].code.startswith(("args.", "answer.")):
@@ -219,9 +241,15 @@ def _text_examples(situation: Situation, places: _Places) -> Iterator[JSON]:
             yield args if situation.part is not None else {"tool": each.name, "args": args}
     if tool is None and admits_answer(contract):
         by_tool = contract.answer_style == "tool"
-        inside = _all_inside(places, _answer_place(contract, ""), *(("/tool", "/args") if by_tool else ()))
+        inside = _all_inside(
+            places, _answer_place(contract, ""), *(("/tool", "/args") if by_tool else ())
+        )
         for answer in _answer_examples(contract.answer, inside):
-            yield {"tool": FINAL_ANSWER, "args": {"answer": answer}} if by_tool else {"answer": answer}
+            yield (
+                {"tool": FINAL_ANSWER, "args": {"answer": answer}}
+                if by_tool
+                else {"answer": answer}
+            )
 
 
 def _args_examples(tool: Tool, places: _Places | None) -> Iterator[JSON]:
@@ -268,7 +296,9 @@ def _schema_at_fault(situation: Situation) -> Schema | None:
 def _is_about_answer(situation: Situation) -> bool:
     first = situation.issues[0]
     in_content = situation.contract.channel == "native" and first.path.startswith("/content")
-    return situation.contract.answer.schema is not None and (in_content or first.code.startswith("answer."))
+    return situation.contract.answer.schema is not None and (
+        in_content or first.code.startswith("answer.")
+    )
 
 
 def _answer_place(contract: Contract, path: str) -> str:

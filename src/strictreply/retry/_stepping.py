@@ -11,7 +11,18 @@ from strictreply.contract._contract import Check, Contract, perform_check, shape
 from strictreply.contract._driving import drive
 from strictreply.retry._asking import Ask
 from strictreply.retry._failures import failure_of
-from strictreply.retry._flow import Call, Effect, Event, Failed, Noted, Notify, Replied, Settled, Sleep, reply_flow
+from strictreply.retry._flow import (
+    Call,
+    Effect,
+    Event,
+    Failed,
+    Noted,
+    Notify,
+    Replied,
+    Settled,
+    Sleep,
+    reply_flow,
+)
 from strictreply.retry._policy import Consult, Consulted, RetryPolicy, perform_consult
 from strictreply.retry._steering import Steering, TieredSteering
 from strictreply.values._errors import CallFailed, ContractError
@@ -110,10 +121,14 @@ def next_request(
         following = _Asked(unanswered.args[0])
         following.base, following.responses, following.advice = dict(base), responses, played.advice
         following.policy, following.steering = policy, steering
-        return NextRequest(_verdict(played.attempts), following, played.wait, attempts=played.attempts)
+        return NextRequest(
+            _verdict(played.attempts), following, played.wait, attempts=played.attempts
+        )
     unasked = sum(1 for _ in left)
     if unasked:
-        raise ContractError(f"{unasked} of {len(responses)} responses are left over: the call had ended before them")
+        raise ContractError(
+            f"{unasked} of {len(responses)} responses are left over: the call had ended before them"
+        )
     attempts = outcome.attempts
     if isinstance(outcome, Settled):
         verdict = Valid(outcome.reply, attempts[-1].leniency)
@@ -133,8 +148,13 @@ def _undressed(contract: Contract, request: Mapping[str, Any]) -> JSONObject:
     bare = dict(request)
     if contract.tools and isinstance(bare.get("tools"), list):
         names = [peek(peek(tool, "function"), "name") for tool in bare["tools"]]
-        bare["tools"] = [contract.by_name.get(str(name), tool) for name, tool in zip(names, bare["tools"], strict=True)]
-    if contract.answer.schema is not None and bare.get("response_format") == response_format(contract):
+        bare["tools"] = [
+            contract.by_name.get(str(name), tool)
+            for name, tool in zip(names, bare["tools"], strict=True)
+        ]
+    if contract.answer.schema is not None and bare.get("response_format") == response_format(
+        contract
+    ):
         del bare["response_format"]
     return bare
 
@@ -143,5 +163,7 @@ def _event(response: object, limits: Limits) -> Event:
     if isinstance(response, Exception):
         return Failed(failure_of(response))
     if isinstance(response, str | bytes):
-        return Replied(read_body(response.encode() if isinstance(response, str) else response, limits))
+        return Replied(
+            read_body(response.encode() if isinstance(response, str) else response, limits)
+        )
     return Replied(as_json(response))

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from strictreply.pipeline._sessions import MemorySessionStore, SessionConflict, SessionStoreFailed
 from strictreply.running._loop import arun, arun_stream, run, run_stream
-from strictreply.running._run_values import AttemptMade, Run, RunEnded, RunEvent, ToolFinished, ToolStarted, Unanswered
+from strictreply.running._run_values import (
+    AttemptMade,
+    Run,
+    RunEnded,
+    RunEvent,
+    ToolFinished,
+    ToolStarted,
+    Unanswered,
+)
 from strictreply.running._sqlite_sessions import SQLiteSessionStore
 
 __all__ = [

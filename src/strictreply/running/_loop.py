@@ -20,7 +20,12 @@ from strictreply.contract._driving import adrive, drive, unharmed
 from strictreply.contract._tool import must_be_awaited
 from strictreply.pipeline._invoke_result import InvokeFailed
 from strictreply.pipeline._line import LineResult, LineStatus
-from strictreply.pipeline._sessions import MemorySessionStore, SessionConflict, SessionStore, SessionStoreFailed
+from strictreply.pipeline._sessions import (
+    MemorySessionStore,
+    SessionConflict,
+    SessionStore,
+    SessionStoreFailed,
+)
 from strictreply.pipeline._turn_effects import LoopPolicy, TurnEffect, result_turns
 from strictreply.pipeline._turn_steps import TurnSteps, turn_flow
 from strictreply.pipeline._values import AgentContext, PipelineStep
@@ -35,7 +40,13 @@ from strictreply.running._run_values import (
     RunKeywords,
     envelope_of,
 )
-from strictreply.running._turn_performing import ToolRunner, aperform, finished_in_thread, numbering, perform
+from strictreply.running._turn_performing import (
+    ToolRunner,
+    aperform,
+    finished_in_thread,
+    numbering,
+    perform,
+)
 from strictreply.values._errors import ContractError, StrictReplyError, must_be, must_have
 from strictreply.values._limits import Message
 
@@ -43,7 +54,11 @@ _OPENING: Final = ("continuation", "results", "after", "org", "user")
 Client = TypeVar("Client", StrictClient, AsyncStrictClient)
 
 
-def run(client: StrictClient, messages: str | Iterable[Message] | None = None, **keywords: Unpack[RunKeywords]) -> Run:
+def run(
+    client: StrictClient,
+    messages: str | Iterable[Message] | None = None,
+    **keywords: Unpack[RunKeywords],
+) -> Run:
     """Run a conversation to its answer, executing the tools the model calls.
 
     ``messages`` are a text or a conversation with the user's turn last; ``keywords`` go to every exchange (``model``
@@ -59,7 +74,11 @@ def run(client: StrictClient, messages: str | Iterable[Message] | None = None, *
     when the request does not follow the pipeline's rules (results that do not fit the pending calls among them), and
     ContractError when the run cannot be opened like this; a paused run can then be answered again.
     """
-    _refuse_other(client, StrictClient, "run() takes a wrapped OpenAI(); with AsyncOpenAI() it is: await arun(…)")
+    _refuse_other(
+        client,
+        StrictClient,
+        "run() takes a wrapped OpenAI(); with AsyncOpenAI() it is: await arun(…)",
+    )
     turn = _RunningTurn(client, messages, **keywords)
     try:
         performer = partial(perform, turn.watched(client), turn.keywords, turn.tools, turn.sessions)
@@ -70,13 +89,21 @@ def run(client: StrictClient, messages: str | Iterable[Message] | None = None, *
 
 
 async def arun(
-    client: AsyncStrictClient, messages: str | Iterable[Message] | None = None, **keywords: Unpack[RunKeywords]
+    client: AsyncStrictClient,
+    messages: str | Iterable[Message] | None = None,
+    **keywords: Unpack[RunKeywords],
 ) -> Run:
     """Run a conversation to its answer with an async client, on asyncio; see :func:`run`. Sync tools run in threads."""
-    _refuse_other(client, AsyncStrictClient, "arun() takes a wrapped AsyncOpenAI(); with OpenAI() it is: run(…)")
+    _refuse_other(
+        client,
+        AsyncStrictClient,
+        "arun() takes a wrapped AsyncOpenAI(); with OpenAI() it is: run(…)",
+    )
     turn = _RunningTurn(client, messages, **keywords)
     try:
-        performer = partial(aperform, turn.watched(client), turn.keywords, turn.tools, turn.sessions)
+        performer = partial(
+            aperform, turn.watched(client), turn.keywords, turn.tools, turn.sessions
+        )
         return turn.ended(await adrive(turn.flow, performer))
     except BaseException:
         with anyio.CancelScope(shield=True):
@@ -85,7 +112,9 @@ async def arun(
 
 
 def run_stream(
-    client: StrictClient, messages: str | Iterable[Message] | None = None, **keywords: Unpack[RunKeywords]
+    client: StrictClient,
+    messages: str | Iterable[Message] | None = None,
+    **keywords: Unpack[RunKeywords],
 ) -> Iterator[RunEvent]:
     """Run a conversation like :func:`run`, and yield every event as it happens; the last is :class:`RunEnded`.
 
@@ -117,7 +146,9 @@ def run_stream(
 
 
 async def arun_stream(
-    client: AsyncStrictClient, messages: str | Iterable[Message] | None = None, **keywords: Unpack[RunKeywords]
+    client: AsyncStrictClient,
+    messages: str | Iterable[Message] | None = None,
+    **keywords: Unpack[RunKeywords],
 ) -> AsyncIterator[RunEvent]:
     """Run a conversation like :func:`arun`, and yield every event as it happens; see :func:`run_stream`.
 
@@ -167,18 +198,26 @@ class _RunningTurn:
         must_have("on_event", on_event, "__call__", "a function of an event, or None")
         opened = {name: given.pop(name) for name in _OPENING if name in given}
         if given.get("tools") is not None:
-            given["tools"] = tuple(given["tools"])  # every ask looks at them, and a generator yields them once
+            given["tools"] = tuple(
+                given["tools"]
+            )  # every ask looks at them, and a generator yields them once
         contract = client.contract_for(**given)
         self.is_heard = on_event is not None
         self.tools = ToolRunner(loop, _listener(on_event))
-        for tool in contract.by_name.values():  # before anything is asked: a sync run could not await it
+        for (
+            tool
+        ) in contract.by_name.values():  # before anything is asked: a sync run could not await it
             if tool.function is not None:
                 tool.refuse_unrunnable(awaited=isinstance(client, AsyncStrictClient))
         model = str(given.get("model", ""))
-        self.steps = TurnSteps(contract=contract, policy=loop, agent=agent, model=model, new_id=lambda: uuid4().hex)
+        self.steps = TurnSteps(
+            contract=contract, policy=loop, agent=agent, model=model, new_id=lambda: uuid4().hex
+        )
         self.keywords = numbering(client, given)
         for earlier in (opened.get("continuation"), opened.get("after")):  # its store goes on
-            sessions = earlier.sessions if sessions is None and isinstance(earlier, Run) else sessions
+            sessions = (
+                earlier.sessions if sessions is None and isinstance(earlier, Run) else sessions
+            )
         self.sessions: SessionStore = MemorySessionStore() if sessions is None else sessions
         self.flow: Generator[TurnEffect, Any, LineResult] = turn_flow(
             envelope_of(messages, **opened),
@@ -190,31 +229,44 @@ class _RunningTurn:
 
     def watched(self, client: Client) -> Client:
         """Return the client, each of whose asks is reported where somebody listens."""
-        return client.watched(lambda attempt: self.tools.tell(AttemptMade(attempt))) if self.is_heard else client
+        return (
+            client.watched(lambda attempt: self.tools.tell(AttemptMade(attempt)))
+            if self.is_heard
+            else client
+        )
 
     def ended(self, line: LineResult) -> Run:
         """Return what the turn came to, or raise what failed it."""
         if line.status is not LineStatus.FAILED:
             return self._run(line)
         cause = line.cause
-        if not isinstance(cause, StrictReplyError):  # of cancel=, or of a store that returns what it should not
+        if not isinstance(
+            cause, StrictReplyError
+        ):  # of cancel=, or of a store that returns what it should not
             raise InvokeFailed(line.errors, step=line.step.name) from cause
         if isinstance(cause, SessionStoreFailed | SessionConflict):
             cause.run = self._run(line)
-        raise InvokeFailed(line.errors, step=line.step.name) if type(cause) is InvokeFailed else cause
+        raise (
+            InvokeFailed(line.errors, step=line.step.name) if type(cause) is InvokeFailed else cause
+        )
 
     def _run(self, line: LineResult) -> Run:
         """Make the run of a turn, as far as it came; results of approved calls join the context after their step."""
         ctx = line.context
         built = ctx.built.response if ctx.built is not None else None
         transcript: list[Message] = [*ctx.prompt.messages, *(ctx.turn.messages if ctx.turn else ())]
-        if line.step is PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER and self.steps.claim is not None:
+        if (
+            line.step is PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER
+            and self.steps.claim is not None
+        ):
             transcript += result_turns(self.steps.claim.manifest, self.steps.contract.channel)
         return Run(built, transcript, tuple(self.steps.asked), line.trace, self.sessions)
 
     def release(self) -> None:
         """Release the claim of a turn that was interrupted: an exception of a step has done so already."""
-        with unharmed("the session store"):  # what interrupted the turn is raised, and the claim lapses by itself
+        with unharmed(
+            "the session store"
+        ):  # what interrupted the turn is raised, and the claim lapses by itself
             self.steps.release(self.sessions)
 
 

@@ -178,26 +178,42 @@ def envelope_of(
     if messages is not None or after is not None:
         raise ContractError("a continuation takes results=, and no messages or after=")
     if response.kind is not ResponseKind.CLIENT_TOOL_CONTINUATION:
-        raise ContractError("continuation= takes a paused run; this run has its answer: give it as after=")
+        raise ContractError(
+            "continuation= takes a paused run; this run has its answer: give it as after="
+        )
     return _with_results(envelope, results)
 
 
 def _with_messages(envelope: Envelope, messages: tuple[JSONObject, ...]) -> Envelope:
     content = messages[-1].get("content")
     parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
-    others = [dict(part) for part in parts if isinstance(part, Mapping) and part.get("type") != "text"]
-    text = "\n".join(str(peek(part, "text") or "") for part in parts if peek(part, "type") == "text")
+    others = [
+        dict(part) for part in parts if isinstance(part, Mapping) and part.get("type") != "text"
+    ]
+    text = "\n".join(
+        str(peek(part, "text") or "") for part in parts if peek(part, "type") == "text"
+    )
     artifacts = tuple(part for part in others if part.get("type") != "image_url")
     images = tuple(part for part in others if part.get("type") == "image_url")
-    return replace(envelope, instructions=text, input_artifacts=artifacts, clip_board_images=images, messages=messages)
+    return replace(
+        envelope,
+        instructions=text,
+        input_artifacts=artifacts,
+        clip_board_images=images,
+        messages=messages,
+    )
 
 
-def _with_results(envelope: Envelope, results: Any) -> Envelope:  # a client's JSON may hold anything here
+def _with_results(
+    envelope: Envelope, results: Any
+) -> Envelope:  # a client's JSON may hold anything here
     if not isinstance(results, Iterable):
         raise ContractError(_RESULT_FORM)
     given = tuple(cast("Iterable[GivenResult]", results))
     if not given:
-        raise ContractError("a paused run is continued with results=, one for each of its pending calls")
+        raise ContractError(
+            "a paused run is continued with results=, one for each of its pending calls"
+        )
     plain = (one.result if isinstance(one, Decision) else one for one in given)
     try:  # anybody may have made a client's result, so it is read as a JSON text is
         tool_results = tuple(AgentToolCallResult.from_json(to_json(one)) for one in plain)
@@ -213,12 +229,16 @@ def _response_of(run: object) -> AgentResponse:
         try:
             return AgentResponse.from_json(run)
         except ValueError:  # a client may have sent anything, and pydantic's words would repeat it
-            raise ContractError("not a run response: give run.response.to_json() unchanged") from None
+            raise ContractError(
+                "not a run response: give run.response.to_json() unchanged"
+            ) from None
     if isinstance(run, Run) and run.is_cancelled:
         raise ContractError("the run was cancelled: it cannot be resumed; start it again")
     response = run.response if isinstance(run, Run) else run
     if not isinstance(response, AgentResponse):
-        raise ContractError("continuation= and after= take a Run, its response, or the response as a JSON text")
+        raise ContractError(
+            "continuation= and after= take a Run, its response, or the response as a JSON text"
+        )
     return response
 
 

@@ -12,13 +12,23 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from strictreply.pipeline._sessions import CLAIM_SECONDS, Records, SessionStore, SessionStoreFailed, WaitingManifest
+from strictreply.pipeline._sessions import (
+    CLAIM_SECONDS,
+    Records,
+    SessionStore,
+    SessionStoreFailed,
+    WaitingManifest,
+)
 from strictreply.pipeline._values import Session, Turn, Value
 from strictreply.values._errors import ContractError
 
-APPLICATION_ID: Final = 0x53525331  # "SRS1" in ASCII marks a file as ours (``PRAGMA application_id``)
+APPLICATION_ID: Final = (
+    0x53525331  # "SRS1" in ASCII marks a file as ours (``PRAGMA application_id``)
+)
 SCHEMA_VERSION: Final = 1  # of the tables below (``PRAGMA user_version``)
-BUSY_SECONDS: Final = 30.0  # one transaction waits so long for another process; each takes milliseconds
+BUSY_SECONDS: Final = (
+    30.0  # one transaction waits so long for another process; each takes milliseconds
+)
 
 _REASONS: Final[dict[int, str]] = {
     sqlite3.SQLITE_FULL: "full",
@@ -27,18 +37,28 @@ _REASONS: Final[dict[int, str]] = {
     **dict.fromkeys((sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY), "read_only"),
     **dict.fromkeys((sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN), "unreachable"),
     # ERROR: its tables are gone, as when the file was replaced
-    **dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR), "corrupt"),
+    **dict.fromkeys(
+        (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR), "corrupt"
+    ),
 }
 
-_TABLES: Final[dict[type[Value], str]] = {Session: "sessions", Turn: "turns", WaitingManifest: "manifests"}
+_TABLES: Final[dict[type[Value], str]] = {
+    Session: "sessions",
+    Turn: "turns",
+    WaitingManifest: "manifests",
+}
 
 _Kept: TypeAlias = tuple[sqlite3.Connection, tuple[int, ...]]
 """A connection between two uses, and how its files were left: it would read on from a file that was replaced since."""
 
-_KEEPING: Final = threading.Lock()  # held for moments, to take a connection or give it back; and while a process forks
+_KEEPING: Final = (
+    threading.Lock()
+)  # held for moments, to take a connection or give it back; and while a process forks
 _IDLE: Final = weakref.WeakKeyDictionary["SQLiteSessionStore", list[_Kept]]()
 """The connections that each store keeps; none is carried over a fork (sqlite.org/howtocorrupt.html, section 2.6)."""
-_MOST_IDLE: Final = 4  # connections of a store: as many as threads use it at the same time, in most programs
+_MOST_IDLE: Final = (
+    4  # connections of a store: as many as threads use it at the same time, in most programs
+)
 
 
 def _before_fork() -> None:
@@ -53,7 +73,9 @@ def _close(kept: list[_Kept]) -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_KEEPING.release, after_in_child=_KEEPING.release)
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_KEEPING.release, after_in_child=_KEEPING.release
+    )
 
 
 class SQLiteSessionStore(SessionStore):
@@ -77,15 +99,23 @@ class SQLiteSessionStore(SessionStore):
         super().__init__(claim_seconds=claim_seconds, clock=clock)
         self._path = os.fspath(path)
         if self._path in {"", ":memory:"}:
-            raise ContractError("SQLiteSessionStore needs the path of a file; MemorySessionStore keeps none")
+            raise ContractError(
+                "SQLiteSessionStore needs the path of a file; MemorySessionStore keeps none"
+            )
         try:
             make_private(self._path)
             with closing(self._connected()) as connection:
                 _prepare(connection, self._path)
-        except (sqlite3.Error, OSError, ValueError) as error:  # ValueError: a NUL, or half of a surrogate pair
+        except (
+            sqlite3.Error,
+            OSError,
+            ValueError,
+        ) as error:  # ValueError: a NUL, or half of a surrogate pair
             if isinstance(error, ContractError):
                 raise
-            raise ContractError(f"{self._path!r} cannot be used to store sessions: {error}") from error
+            raise ContractError(
+                f"{self._path!r} cannot be used to store sessions: {error}"
+            ) from error
 
     def close(self) -> None:
         """Close the connections that are kept, as before the file is moved; the next call makes one again."""
@@ -104,8 +134,12 @@ class SQLiteSessionStore(SessionStore):
         return _IDLE[self]
 
     def _connected(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA synchronous = FULL")  # some builds of SQLite do without in WAL mode
+        connection = sqlite3.connect(
+            self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        connection.execute(
+            "PRAGMA synchronous = FULL"
+        )  # some builds of SQLite do without in WAL mode
         return connection
 
     @contextmanager
@@ -128,7 +162,9 @@ class SQLiteSessionStore(SessionStore):
             raise
         files = _state_of(self._path)
         with _KEEPING:
-            is_same = files[:2] == file != ()  # what was replaced meanwhile is not what the connection reads
+            is_same = (
+                files[:2] == file != ()
+            )  # what was replaced meanwhile is not what the connection reads
             if is_same and len(idle) < _MOST_IDLE:
                 idle.append((connection, files))
                 return
@@ -140,7 +176,11 @@ def _state_of(path: str, *, of_log: bool = True) -> tuple[int, ...]:
     try:
         file = Path(path).stat()
         of_file = (file.st_dev, file.st_ino)
-        return (*of_file, file.st_size, file.st_mtime_ns, Path(f"{path}-wal").stat().st_ino) if of_log else of_file
+        return (
+            (*of_file, file.st_size, file.st_mtime_ns, Path(f"{path}-wal").stat().st_ino)
+            if of_log
+            else of_file
+        )
     except OSError:
         return ()
 
@@ -168,7 +208,9 @@ class _SQLiteRecords:
 
 def reason_of(error: object) -> str | None:
     """Read why SQLite failed off its code; None for an error without one, such as text that is no UTF-8."""
-    return _REASONS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)  # the primary code (sqlite.org/rescode.html)
+    return _REASONS.get(
+        getattr(error, "sqlite_errorcode", 0) & 0xFF
+    )  # the primary code (sqlite.org/rescode.html)
 
 
 def make_private(path: str) -> None:
@@ -186,12 +228,18 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if not (tables or program or version):  # nothing is in it, and nobody has marked it
             for table in _TABLES.values():
-                connection.execute(f"CREATE TABLE {table} (id TEXT PRIMARY KEY, value TEXT NOT NULL)")
+                connection.execute(
+                    f"CREATE TABLE {table} (id TEXT PRIMARY KEY, value TEXT NOT NULL)"
+                )
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         elif program != APPLICATION_ID:
             raise ContractError(f"{path!r} is a database of another program; pass another path")
         elif version != SCHEMA_VERSION:
-            raise ContractError(f"{path!r} was made by another version (schema {version}, here {SCHEMA_VERSION})")
-    with suppress(sqlite3.OperationalError):  # another process is opening it: WAL only lets readers pass a writer
+            raise ContractError(
+                f"{path!r} was made by another version (schema {version}, here {SCHEMA_VERSION})"
+            )
+    with suppress(
+        sqlite3.OperationalError
+    ):  # another process is opening it: WAL only lets readers pass a writer
         connection.execute("PRAGMA journal_mode = WAL")

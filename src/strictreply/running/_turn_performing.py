@@ -104,7 +104,11 @@ logger = logging.getLogger("strictreply")
 
 
 def perform(
-    client: StrictClient, keywords: JSONObject, tools: ToolRunner, sessions: SessionStore, effect: TurnEffect
+    client: StrictClient,
+    keywords: JSONObject,
+    tools: ToolRunner,
+    sessions: SessionStore,
+    effect: TurnEffect,
 ) -> Any:
     """Perform an effect with a sync client; an error is a value, for the turn to settle what it has begun."""
     match effect:
@@ -127,7 +131,11 @@ def perform(
 
 
 async def aperform(
-    client: AsyncStrictClient, keywords: JSONObject, tools: ToolRunner, sessions: SessionStore, effect: TurnEffect
+    client: AsyncStrictClient,
+    keywords: JSONObject,
+    tools: ToolRunner,
+    sessions: SessionStore,
+    effect: TurnEffect,
 ) -> Any:
     """Perform an effect with an async client, like :func:`perform`; the store is used in a thread."""
     match effect:
@@ -154,7 +162,11 @@ async def aperform(
 def request_of(effect: AskModel, keywords: JSONObject) -> JSONObject:
     """Return the keywords of one ask; ``tool_choice`` demands a call of the turn's first alone."""
     demanded = keywords.get("tool_choice") not in (None, "auto", "none") and not effect.is_first
-    kept = {name: value for name, value in keywords.items() if name != "tool_choice"} if demanded else keywords
+    kept = (
+        {name: value for name, value in keywords.items() if name != "tool_choice"}
+        if demanded
+        else keywords
+    )
     return {**kept, "messages": effect.messages}
 
 
@@ -228,7 +240,9 @@ class ToolRunner:
             async with anyio.create_task_group() as group:
                 for index, run in enumerate(runs):
                     group.start_soon(run_one, index, run)
-        except BaseExceptionGroup as several:  # what the twin lets through, bare: an exit, or what a listener raised
+        except (
+            BaseExceptionGroup
+        ) as several:  # what the twin lets through, bare: an exit, or what a listener raised
             raise several.exceptions[0] from None
         return tuple(outcomes[index] for index in range(len(runs)))
 
@@ -248,7 +262,11 @@ class ToolRunner:
         try:
             with anyio.fail_after(self.limit(run)):
                 in_loop = run.tool.is_async
-                value = await (_awaited(run) if in_loop else asyncio.wrap_future(in_thread(partial(_run_here, run))))
+                value = await (
+                    _awaited(run)
+                    if in_loop
+                    else asyncio.wrap_future(in_thread(partial(_run_here, run)))
+                )
         except ToolExecutionError as error:
             return self._failed(run, error, start)
         except TimeoutError as error:  # what the tool itself raises comes as a ToolExecutionError
@@ -271,14 +289,24 @@ class ToolRunner:
         if isinstance(cause, ToolError):
             with suppress(Exception):  # a class of the program's own may fail even at its words
                 words = str(cause)
-        logger.warning("tool %r raised %s; the model is told so", run.call.tool, printable(type(cause).__name__))
-        return _outcome(run, error_json(type(cause).__name__, words, self.policy.max_result_chars), start, error)
+        logger.warning(
+            "tool %r raised %s; the model is told so",
+            run.call.tool,
+            printable(type(cause).__name__),
+        )
+        return _outcome(
+            run, error_json(type(cause).__name__, words, self.policy.max_result_chars), start, error
+        )
 
     def expired(self, run: RunTool, error: TimeoutError) -> ToolOutcome:
         """Make the outcome of a call that took too long."""
         limit = self.limit(run) or 0.0
-        logger.warning("tool %r took more than %s seconds; the model is told so", run.call.tool, limit)
-        text = error_json("Timeout", f"the tool took more than {limit:g} seconds", self.policy.max_result_chars)
+        logger.warning(
+            "tool %r took more than %s seconds; the model is told so", run.call.tool, limit
+        )
+        text = error_json(
+            "Timeout", f"the tool took more than {limit:g} seconds", self.policy.max_result_chars
+        )
         return _outcome(run, text, time.perf_counter() - limit, error)
 
 
@@ -295,7 +323,9 @@ async def _awaited(run: RunTool) -> Any:
     try:
         return await run.tool.arun(run.call.args, call_id=run.call.id)
     except anyio.get_cancelled_exc_class() as error:
-        if anyio.current_effective_deadline() == -math.inf:  # in anyio, a scope around us is cancelled
+        if (
+            anyio.current_effective_deadline() == -math.inf
+        ):  # in anyio, a scope around us is cancelled
             raise
         raise _cancelled_itself(run, error) from error
 
@@ -306,5 +336,7 @@ def _cancelled_itself(run: RunTool, error: BaseException) -> ToolExecutionError:
 
 def _outcome(run: RunTool, text: str, start: float, error: Exception | None = None) -> ToolOutcome:
     id_, spent = str(run.call.id), round((time.perf_counter() - start) * 1000)
-    result = AgentToolCallResult(tool_call_id=id_, name=run.call.tool, execution_ms=spent, result_json=text)
+    result = AgentToolCallResult(
+        tool_call_id=id_, name=run.call.tool, execution_ms=spent, result_json=text
+    )
     return ToolOutcome(result, error)

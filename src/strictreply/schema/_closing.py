@@ -43,13 +43,26 @@ from strictreply.schema._vocabulary import (
 )
 from strictreply.values._issues import pointer_tokens
 
-BESIDE_REF = frozenset({"$ref", "definitions", "$defs", "title", "description", "default", "examples"})
-_OTHERS = {"bool": "boolean", "int": "integer", "str": "string", "dict": "object", "none": "null", "list": "array"}
-TYPE_WORDS = {name: name for name in TYPES} | _OTHERS | {"tuple": "array", "double": "number", "float": "number"}
-"""The words of other languages for the types of JSON Schema, in lower case."""
-NEWER = frozenset({"dependentRequired", "dependentSchemas", "maxContains", "minContains", "prefixItems"}).union(
-    ("unevaluatedItems", "unevaluatedProperties")
+BESIDE_REF = frozenset(
+    {"$ref", "definitions", "$defs", "title", "description", "default", "examples"}
 )
+_OTHERS = {
+    "bool": "boolean",
+    "int": "integer",
+    "str": "string",
+    "dict": "object",
+    "none": "null",
+    "list": "array",
+}
+TYPE_WORDS = (
+    {name: name for name in TYPES}
+    | _OTHERS
+    | {"tuple": "array", "double": "number", "float": "number"}
+)
+"""The words of other languages for the types of JSON Schema, in lower case."""
+NEWER = frozenset(
+    {"dependentRequired", "dependentSchemas", "maxContains", "minContains", "prefixItems"}
+).union(("unevaluatedItems", "unevaluatedProperties"))
 IN_FRAGMENTS = "/~!$&'()*+,;=:@?-._"  # stand in a URI's fragment as they are, as do letters and digits (RFC 3986, 3.5)
 # From a keyword of a schema with its value to no keyword, one, or several.
 Respell: TypeAlias = Callable[[dict[str, Any], str, Any], dict[str, Any]]
@@ -75,11 +88,17 @@ def modern(document: Document) -> Document:
 
     written: dict[str, Any] = _rewritten(document, respell, partial(_prepared, draft=draft))
     declared, target = written.pop("$schema", ""), DRAFT_07 if is_old else draft
-    return ({"$schema": declared if declared.removesuffix("#") == target else target} if target else {}) | written
+    return (
+        {"$schema": declared if declared.removesuffix("#") == target else target} if target else {}
+    ) | written
 
 
 def _prepared(schema: dict[str, Any], draft: str) -> dict[str, Any]:
-    schema = {name: value for name, value in schema.items() if value is not None or name not in UNSET_BY_NULL}
+    schema = {
+        name: value
+        for name, value in schema.items()
+        if value is not None or name not in UNSET_BY_NULL
+    }
     if schema.get("items") == []:
         schema |= {"items": schema.pop("additionalItems", True)}
     return _with_required(_from_draft_03(schema) if draft == DRAFT_03 else schema)
@@ -90,7 +109,9 @@ def upgraded(document: Document) -> Document:
     if isinstance(document, bool) or not ignores_siblings(document):
         return document
 
-    def beside_ref(schema: dict[str, Any]) -> dict[str, Any]:  # what had no meaning until draft-07 would get one
+    def beside_ref(
+        schema: dict[str, Any],
+    ) -> dict[str, Any]:  # what had no meaning until draft-07 would get one
         kept = BESIDE_REF if "$ref" in schema else schema.keys()
         return {name: value for name, value in schema.items() if name in kept}
 
@@ -109,16 +130,26 @@ def as_member(document: Document, name: str) -> dict[str, Any]:
         return draft | whole | {"properties": {name: {"$id": f"urn:strictreply:{name}"} | inner}}
 
     def moved(_: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
-        if keyword not in REFERENCES or not isinstance(value, str) or value.startswith(("#/$defs/", "#/definitions/")):
+        if (
+            keyword not in REFERENCES
+            or not isinstance(value, str)
+            or value.startswith(("#/$defs/", "#/definitions/"))
+        ):
             return {keyword: value}
-        return {"$ref": f"#/properties/{name}{value[1:]}"}  # without identifiers the dynamic ones lead there as well
+        return {
+            "$ref": f"#/properties/{name}{value[1:]}"
+        }  # without identifiers the dynamic ones lead there as well
 
     inner = _rewritten(inner, moved)
-    defined = {keyword: inner.pop(keyword) for keyword in ("$defs", "definitions") if keyword in inner}
+    defined = {
+        keyword: inner.pop(keyword) for keyword in ("$defs", "definitions") if keyword in inner
+    }
     return draft | whole | {"properties": {name: inner}} | defined
 
 
-def _rewritten(schema: Any, respell: Respell, prepare: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> Any:
+def _rewritten(
+    schema: Any, respell: Respell, prepare: Callable[[dict[str, Any]], dict[str, Any]] = dict
+) -> Any:
     if not isinstance(schema, dict):
         return schema
     schema, written = prepare(schema), dict[str, Any]()
@@ -128,7 +159,9 @@ def _rewritten(schema: Any, respell: Respell, prepare: Callable[[dict[str, Any]]
         if isinstance(value, list) and keyword in LISTS:
             written[keyword] = [_rewritten(item, respell, prepare) for item in value]
         elif isinstance(value, dict) and keyword in MAPS:
-            written[keyword] = {name: _rewritten(item, respell, prepare) for name, item in value.items()}
+            written[keyword] = {
+                name: _rewritten(item, respell, prepare) for name, item in value.items()
+            }
         elif keyword in ONE:
             written[keyword] = _rewritten(value, respell, prepare)
     return written
@@ -143,7 +176,9 @@ def _as_2020(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]
         case "dependencies" if isinstance(value, dict):
             lists = {name: needed for name, needed in value.items() if isinstance(needed, list)}
             schemas = {name: needed for name, needed in value.items() if name not in lists}
-            return ({"dependentRequired": lists} if lists else {}) | ({"dependentSchemas": schemas} if schemas else {})
+            return ({"dependentRequired": lists} if lists else {}) | (
+                {"dependentSchemas": schemas} if schemas else {}
+            )
         case "$id" if isinstance(value, str) and value.startswith("#"):
             return {"$anchor": value[1:]}
         case _:
@@ -158,7 +193,9 @@ def _plain(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
         case "minimum" | "maximum" if schema.get(f"exclusive{keyword.capitalize()}") is True:
             return {}
         case "examples" if not isinstance(value, list):
-            return {"examples": [value]}  # no keyword before draft-06, and often written as one example
+            return {
+                "examples": [value]
+            }  # no keyword before draft-06, and often written as one example
         case "type":
             return _types(value, is_nullable=schema.get("nullable") is True)
         case _:
@@ -166,10 +203,17 @@ def _plain(schema: dict[str, Any], keyword: str, value: Any) -> dict[str, Any]:
 
 
 def _types(value: Any, *, is_nullable: bool) -> dict[str, Any]:
-    names = [TYPE_WORDS.get(name.lower(), name) if isinstance(name, str) else name for name in as_list(value)]
+    names = [
+        TYPE_WORDS.get(name.lower(), name) if isinstance(name, str) else name
+        for name in as_list(value)
+    ]
     names += ["null"] if is_nullable else []
     names = [name for index, name in enumerate(names) if name not in names[:index]]
-    return {} if "any" in names else {"type": names if isinstance(value, list) or len(names) > 1 else names[0]}
+    return (
+        {}
+        if "any" in names
+        else {"type": names if isinstance(value, list) or len(names) > 1 else names[0]}
+    )
 
 
 def _with_required(schema: dict[str, Any]) -> dict[str, Any]:
@@ -177,10 +221,16 @@ def _with_required(schema: dict[str, Any]) -> dict[str, Any]:
     names = list(listed) if isinstance(listed, list) else []
     for name, member in members.items() if isinstance(members, dict) else ():
         names += [name] if isinstance(member, dict) and member.get("required") is True else []
-    if not isinstance(listed, bool | list | None) or not all(isinstance(name, str) for name in names):
+    if not isinstance(listed, bool | list | None) or not all(
+        isinstance(name, str) for name in names
+    ):
         return schema
     rest = {keyword: value for keyword, value in schema.items() if keyword != "required"}
-    return rest | {"required": list(dict.fromkeys(names))} if names or isinstance(listed, list) else rest
+    return (
+        rest | {"required": list(dict.fromkeys(names))}
+        if names or isinstance(listed, list)
+        else rest
+    )
 
 
 def _from_draft_03(schema: dict[str, Any]) -> dict[str, Any]:
@@ -189,18 +239,24 @@ def _from_draft_03(schema: dict[str, Any]) -> dict[str, Any]:
     conditions = list(as_list(schema.pop("extends", [])))
     if "disallow" in schema:
         conditions.append({"not": _one_of_types(schema.pop("disallow"))})
-    if isinstance(schema.get("type"), list) and any(isinstance(each, dict) for each in schema["type"]):
+    if isinstance(schema.get("type"), list) and any(
+        isinstance(each, dict) for each in schema["type"]
+    ):
         conditions.append(_one_of_types(schema.pop("type")))
     if "divisibleBy" in schema:
         schema["multipleOf"] = schema.pop("divisibleBy")
     needed = schema.get("dependencies")
     if isinstance(needed, dict):
-        schema["dependencies"] = {name: [each] if isinstance(each, str) else each for name, each in needed.items()}
+        schema["dependencies"] = {
+            name: [each] if isinstance(each, str) else each for name, each in needed.items()
+        }
     return schema | {"allOf": [*schema.get("allOf", ()), *conditions]} if conditions else schema
 
 
 def _one_of_types(types: Any) -> dict[str, Any]:
-    return {"anyOf": [each if isinstance(each, dict) else {"type": each} for each in as_list(types)]}
+    return {
+        "anyOf": [each if isinstance(each, dict) else {"type": each} for each in as_list(types)]
+    }
 
 
 def _encoded(document: dict[str, Any], reference: str) -> str:
@@ -214,7 +270,9 @@ def _encoded(document: dict[str, Any], reference: str) -> str:
 
 def _needs_ids(document: dict[str, Any]) -> bool:
     # Generators of draft-04 give an id to every member; as bases they would lead pointers into the whole astray.
-    references = [each["$ref"] for each, _ in objects_in(document) if isinstance(each.get("$ref"), str)]
+    references = [
+        each["$ref"] for each, _ in objects_in(document) if isinstance(each.get("$ref"), str)
+    ]
     return not all(_leads_to_schema(document, each) for each in references)
 
 
@@ -223,7 +281,12 @@ def _leads_to_schema(document: dict[str, Any], reference: str) -> bool:
 
 
 SPEAKING = ("properties", "patternProperties")
-AS_WRITTEN = ("not", "if", "contains", "propertyNames")  # closing what is negated or tested would open its holder
+AS_WRITTEN = (
+    "not",
+    "if",
+    "contains",
+    "propertyNames",
+)  # closing what is negated or tested would open its holder
 
 
 def closed_graph(source: Document, *, root_closed: bool) -> Graph:
@@ -237,7 +300,9 @@ def closed_graph(source: Document, *, root_closed: bool) -> Graph:
     """
     copy = upgraded(read_document(source))
     graph = Graph({} if copy is True and root_closed else copy)
-    _Closer(graph, root_closed=root_closed).close()  # adds booleans only, so that the graph stays true
+    _Closer(
+        graph, root_closed=root_closed
+    ).close()  # adds booleans only, so that the graph stays true
     return graph
 
 
@@ -249,10 +314,15 @@ def shown_document(source: Document, closed: Graph) -> Document:
         if node.pointer is None or node.schema.get("additionalProperties") is not False:
             continue
         shown = read_document(source) if shown is None else shown
-        with suppress(LookupError, ValueError, TypeError):  # closing reads an older draft in the words of a newer one
+        with suppress(
+            LookupError, ValueError, TypeError
+        ):  # closing reads an older draft in the words of a newer one
             written = at_pointer(shown, pointer_tokens(node.pointer))
             described = node.schema.get("properties", {})
-            if isinstance(written, dict) and written.get("properties", {}).keys() == described.keys():
+            if (
+                isinstance(written, dict)
+                and written.get("properties", {}).keys() == described.keys()
+            ):
                 written.setdefault("additionalProperties", False)
     return source if shown is None or shown == source else shown
 
@@ -264,8 +334,12 @@ class _Closer:
         self._places: dict[int, Node] = {}  # the schemas that judge a value of their own
         self._choices: dict[int, list[SchemaEdge]] = {}
         self._composed: set[int] = set()
-        self._shared: set[int] = set()  # met only through references, so that a composition elsewhere may also use them
-        self._forced: set[int] = {id(graph.root)} if root_closed else set()  # closed though they list nothing
+        self._shared: set[int] = (
+            set()
+        )  # met only through references, so that a composition elsewhere may also use them
+        self._forced: set[int] = (
+            {id(graph.root)} if root_closed else set()
+        )  # closed though they list nothing
         self._pending: list[Node] = []
         if graph.root is not None:
             self._discover(graph.root, shared=False)
@@ -277,7 +351,9 @@ class _Closer:
             members = [node] if choices else node.judges()
             # All but the place itself describe a part of its members: closed alone, each would refuse the others' part.
             self._composed.update(map(id, members[1:]))
-            for edge in (edge for member in members for edge in member.along(Applies.MEMBER, Applies.ITEM)):
+            for edge in (
+                edge for member in members for edge in member.along(Applies.MEMBER, Applies.ITEM)
+            ):
                 if edge.keyword not in AS_WRITTEN:
                     self._discover(edge.target, shared=False)
 
@@ -295,7 +371,11 @@ class _Closer:
             # A definition that compositions refer to stays open: closed, it would refuse the members that the others
             # describe. They are closed around it, and so is each place that refers to it alone (_close_choice).
             composed = id(node) in self._shared and id(node) in self._composed
-            if node.pointer is not None and not composed and not any(each in node.schema for each in STATEMENTS):
+            if (
+                node.pointer is not None
+                and not composed
+                and not any(each in node.schema for each in STATEMENTS)
+            ):
                 self._close(node)
 
     def _close(self, node: Node) -> None:
@@ -316,7 +396,10 @@ class _Closer:
 
     def _close_choice(self, node: Node, edge: SchemaEdge) -> None:
         """Close what a place delegates to, beside the choice when the target may not be closed itself."""
-        spoken, forced = any(_speaks(member) for member in edge.target.judges()), id(node) in self._forced
+        spoken, forced = (
+            any(_speaks(member) for member in edge.target.judges()),
+            id(node) in self._forced,
+        )
         left_open = id(edge.target) in self._composed or edge.target.pointer is None
         # A branch that belongs to this choice alone is closed itself; a shared target is closed from around the choice.
         if edge.keyword not in REFERENCES and not left_open:
@@ -336,7 +419,10 @@ def _choices(node: Node) -> list[SchemaEdge]:
         return []
     demanded = _demanded(node)
     # What is required around the choice has to be known to each branch, which is closed by itself.
-    admitted = (_described(edge.target).union(*map(_demanded, conjoined_with([edge.target]))) for edge in edges)
+    admitted = (
+        _described(edge.target).union(*map(_demanded, conjoined_with([edge.target])))
+        for edge in edges
+    )
     return edges if not demanded or all(known.issuperset(demanded) for known in admitted) else []
 
 
@@ -352,7 +438,10 @@ def _admit_required(node: Node) -> None:
                 contexts[id(edge.target)] = inner if known is None else known & inner
                 pending.append(edge.target)
     if missing:
-        node.schema["properties"] = {**node.schema.get("properties", {}), **dict.fromkeys(missing, True)}
+        node.schema["properties"] = {
+            **node.schema.get("properties", {}),
+            **dict.fromkeys(missing, True),
+        }
 
 
 def _described(node: Node) -> frozenset[str]:

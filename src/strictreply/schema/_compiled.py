@@ -10,7 +10,14 @@ from typing import Any
 from strictreply.schema._closing import NEWER, closed_graph, modern, shown_document, upgraded
 from strictreply.schema._contradictions import ALL, refuse_contradictions
 from strictreply.schema._documents import Document, Graph, at_pointer, definitions_of, read_document
-from strictreply.schema._engines import SchemaEngine, SchemaParts, engine_for, engine_type, governing_node, member_names
+from strictreply.schema._engines import (
+    SchemaEngine,
+    SchemaParts,
+    engine_for,
+    engine_type,
+    governing_node,
+    member_names,
+)
 from strictreply.schema._explaining import Explainer, contains, proposals, rule_issue
 from strictreply.schema._live import LiveSchema
 from strictreply.schema._vocabulary import SchemaRule
@@ -20,7 +27,9 @@ from strictreply.values._issues import Issue, pointer_tokens
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, MAX_WORK, Extra, Formats, Work
 
 FREE_LOAD = 64  # the judgements of one place that any value within the caps may cost, so that it need not be counted
-MAX_JUDGEMENTS = FREE_LOAD * DEFAULT_LIMITS.nodes  # of one value by one schema in one check; about 60 ms
+MAX_JUDGEMENTS = (
+    FREE_LOAD * DEFAULT_LIMITS.nodes
+)  # of one value by one schema in one check; about 60 ms
 # The judgements that are one step of a reply's work, which its calls share: half of it is left for explaining.
 JUDGED_PER_STEP = 2 * MAX_JUDGEMENTS // MAX_WORK
 BUILT_PER_STEP = 20  # for pydantic, which tries each branch of a union anew at every level and fills in its defaults
@@ -57,7 +66,12 @@ class Schema:
 
     @classmethod
     def compile(
-        cls, document: object, *, extra: Extra = "forbid", formats: Formats = "assert", root_closed: bool = True
+        cls,
+        document: object,
+        *,
+        extra: Extra = "forbid",
+        formats: Formats = "assert",
+        root_closed: bool = True,
     ) -> Schema:
         """Compile a schema of 2020-12 (also when it does not say), 2019-09, or a draft from 07 down to 03.
 
@@ -73,9 +87,14 @@ class Schema:
         if extra == "forbid":
             try:
                 closed = closed_graph(source, root_closed=root_closed)
-            except (AttributeError, TypeError) as error:  # in a place that the metaschema holds to no form
+            except (
+                AttributeError,
+                TypeError,
+            ) as error:  # in a place that the metaschema holds to no form
                 engine_for(source, formats=formats == "assert")  # which says what is wrong there
-                raise ContractError("the schema is malformed in a place to which only a reference leads") from error
+                raise ContractError(
+                    "the schema is malformed in a place to which only a reference leads"
+                ) from error
             load, shown = load_of(closed), shown_document(source, closed)
         engine = engine_for(closed.document, formats=formats == "assert")
         # Closing the branches of a oneOf can leave one fit where two were: the schema as written has a say too.
@@ -101,7 +120,13 @@ class Schema:
         refuse_contradictions(graph, source, what, kinds)
 
     def check(
-        self, value: JSON, *, at: str = "", place: str = "args", work: Work | None = None, built: bool = False
+        self,
+        value: JSON,
+        *,
+        at: str = "",
+        place: str = "args",
+        work: Work | None = None,
+        built: bool = False,
     ) -> tuple[Issue, ...]:
         """Judge a value: an empty tuple when it is valid, else its faults, at most 32; never raises, coerces nothing.
 
@@ -123,7 +148,12 @@ class Schema:
                 return ()
             else:
                 rule = SchemaRule.ONE_OF
-        except (ValueError, TypeError, OverflowError, RecursionError):  # not JSON, or deeper than the engine reads
+        except (
+            ValueError,
+            TypeError,
+            OverflowError,
+            RecursionError,
+        ):  # not JSON, or deeper than the engine reads
             rule = SchemaRule.UNREADABLE
         return (rule_issue(place, rule, at),)
 
@@ -136,12 +166,21 @@ class Schema:
         node = governing_node(self._written, path)
         if node is None:
             return self.shown
-        return node.schema if node.pointer is None else at_pointer(self.shown, pointer_tokens(node.pointer))
+        return (
+            node.schema
+            if node.pointer is None
+            else at_pointer(self.shown, pointer_tokens(node.pointer))
+        )
 
     def alone(self, path: str) -> dict[str, Any] | None:
         """Return :meth:`part` with the definitions it refers to; None for the whole, a boolean, or other references."""
         part = self.part(path)
-        if part is self.shown or not isinstance(part, dict) or not isinstance(self.shown, dict) or "$id" in self.shown:
+        if (
+            part is self.shown
+            or not isinstance(part, dict)
+            or not isinstance(self.shown, dict)
+            or "$id" in self.shown
+        ):
             return None
         needed = definitions_of(part, self.shown)
         return None if needed is None else part | needed
@@ -175,7 +214,10 @@ class Schema:
         if self._load is not None and self._load <= FREE_BUILT:
             return False
         if self._load is not None:
-            judgements = size_of(value, MAX_WORK * BUILT_PER_STEP // self._load + 1, scalars=False) * self._load
+            judgements = (
+                size_of(value, MAX_WORK * BUILT_PER_STEP // self._load + 1, scalars=False)
+                * self._load
+            )
             if work.afford(judgements // BUILT_PER_STEP):
                 return False
             if not any("discriminator" in node.schema for node in self._graph.nodes):

@@ -12,7 +12,15 @@ from typing import Any, NamedTuple, TypeAlias
 
 from strictreply.schema._documents import Document, Graph, Node, at_pointer, conjoined_with, joined
 from strictreply.schema._engines import SchemaEngine, engine_for
-from strictreply.schema._vocabulary import STATEMENTS, TYPES, Applies, as_list, json_type, types_words, word
+from strictreply.schema._vocabulary import (
+    STATEMENTS,
+    TYPES,
+    Applies,
+    as_list,
+    json_type,
+    types_words,
+    word,
+)
 from strictreply.values._errors import ContractError, ContractWarning
 from strictreply.values._issues import pointer, pointer_tokens, printable
 from strictreply.values._limits import Spent
@@ -26,15 +34,21 @@ SIZES = (
     ("array", "minItems", "maxItems", "items"),
     ("object", "minProperties", "maxProperties", "keys"),
 )
-FLAT = frozenset({"type", "enum", "const", "pattern", "multipleOf", "required", "uniqueItems"}).union(
+FLAT = frozenset(
+    {"type", "enum", "const", "pattern", "multipleOf", "required", "uniqueItems"}
+).union(
     ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), *(sizes[1:3] for sizes in SIZES)
 )
 """The keywords that judge a value without another schema."""
 MAX_STEPS = 50_000  # steps of the analysis, a few hundred milliseconds: what is not looked at by then passes
 MAX_ROUNDS, MAX_SHOWN, MAX_INDEX = 20, 5, 32
 NO_OBJECT = "its schema allows no object; declare it with Tool.from_json_schema(…, wrap_root=True)"
-CLOSED_BY_US = 'the object allows only the keys it lists; add it to properties, or declare with extra="schema"'
-TOO_FEW = 'of those that the object lists; list more under properties, or declare with extra="schema"'
+CLOSED_BY_US = (
+    'the object allows only the keys it lists; add it to properties, or declare with extra="schema"'
+)
+TOO_FEW = (
+    'of those that the object lists; list more under properties, or declare with extra="schema"'
+)
 # A schema in an unknown place may raise these: the metaschema does not hold it to any form.
 UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
@@ -59,7 +73,9 @@ class _Possible(NamedTuple):
 _Held: TypeAlias = tuple[Node, str, Any]  # a schema, one of its keywords, and what that holds
 
 
-def refuse_contradictions(graph: Graph, unclosed: Document, what: str, kinds: frozenset[str]) -> None:
+def refuse_contradictions(
+    graph: Graph, unclosed: Document, what: str, kinds: frozenset[str]
+) -> None:
     """Raise ContractError when no value of ``kinds`` fits ``what``, and warn once of parts of it that nothing fits."""
     possible, parts = _Possible(frozenset() if graph.document is False else ALL), list[Conflict]()
     analysis = _Analysis(graph, unclosed)
@@ -70,7 +86,9 @@ def refuse_contradictions(graph: Graph, unclosed: Document, what: str, kinds: fr
             return
         possible, parts = analysis.verdicts[id(graph.root)], analysis.parts(graph.root)
     if not possible.kinds & kinds:
-        against = [analysis.deepest(conflict) for conflict in possible.conflicts if conflict.kinds & kinds]
+        against = [
+            analysis.deepest(conflict) for conflict in possible.conflicts if conflict.kinds & kinds
+        ]
         words, place = (against[-1].words, against[-1].place) if against else (NO_OBJECT, "")
         raise ContractError(f"no value can ever fit {what}: {words}", path=place)
     if parts:
@@ -80,14 +98,19 @@ def refuse_contradictions(graph: Graph, unclosed: Document, what: str, kinds: fr
         frame, levels = inspect.currentframe(), 1
         while frame is not None and str(frame.f_globals.get("__name__")).startswith("strictreply."):
             frame, levels = frame.f_back, levels + 1
-        warnings.warn(message, ContractWarning, stacklevel=levels)  # at the declaration, outside of this library
+        warnings.warn(
+            message, ContractWarning, stacklevel=levels
+        )  # at the declaration, outside of this library
 
 
 class _Analysis:
     """One analysis: grows the set of schemas that some value may fit, until it grows no more."""
 
     def __init__(self, graph: Graph, unclosed: Document) -> None:
-        self._graph, self._unclosed = graph, unclosed  # the statements in the latter are the author's
+        self._graph, self._unclosed = (
+            graph,
+            unclosed,
+        )  # the statements in the latter are the author's
         self._alive: set[int] = {id(node) for node in graph.nodes if node.pointer is None}
         self._engines: dict[int, SchemaEngine | None] = {}
         self._steps = 0
@@ -105,9 +128,14 @@ class _Analysis:
             if len(self._alive) == before:
                 return
             # What else may still change are schemas whose kinds depend on which forms of a union are possible.
-            united = [any(each.schema.keys() & UNIONS for each in conjoined_with([node])) for node in unsure]
+            united = [
+                any(each.schema.keys() & UNIONS for each in conjoined_with([node]))
+                for node in unsure
+            ]
             pairs = zip(unsure, united, strict=True)
-            unsure = [node for node, is_united in pairs if is_united or self.verdicts[id(node)].conflicts]
+            unsure = [
+                node for node, is_united in pairs if is_united or self.verdicts[id(node)].conflicts
+            ]
         raise Spent
 
     def deepest(self, conflict: Conflict) -> Conflict:
@@ -125,7 +153,10 @@ class _Analysis:
 
     def parts(self, root: Node) -> list[Conflict]:
         """Return the contradictions at the places where a value may be judged, the nearest to the root first."""
-        sure = joined([root], lambda edge: edge.applies is not Applies.NOWHERE and edge.keyword not in ("not", "if"))
+        sure = joined(
+            [root],
+            lambda edge: edge.applies is not Applies.NOWHERE and edge.keyword not in ("not", "if"),
+        )
         found = (conflict for node in sure for conflict in self.verdicts[id(node)].conflicts)
         by_place: dict[str, Conflict] = {}
         for conflict in found:
@@ -152,11 +183,21 @@ class _Analysis:
         return _Possible(kinds, tuple(conflicts))
 
     def _by_value(self, conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]:
-        for holder in [node for node in conjoined if not node.schema.keys().isdisjoint(("const", "enum"))][:1]:
+        for holder in [
+            node for node in conjoined if not node.schema.keys().isdisjoint(("const", "enum"))
+        ][:1]:
             keyword = "const" if "const" in holder.schema else "enum"
             values = holder.schema["enum"] if keyword == "enum" else [holder.schema["const"]]
-            left = [value for value in values if _kind_of(value) in kinds and self._fits_all(conjoined, value)]
-            words = "it lists no value" if values == [] else "no value that it lists fits the rules beside it"
+            left = [
+                value
+                for value in values
+                if _kind_of(value) in kinds and self._fits_all(conjoined, value)
+            ]
+            words = (
+                "it lists no value"
+                if values == []
+                else "no value that it lists fits the rules beside it"
+            )
             out = kinds - {_kind_of(value) for value in left}
             yield Conflict(out, _place_of(holder, keyword), words, meant=bool(left))
 
@@ -177,14 +218,22 @@ class _Analysis:
         if "array" not in kinds:
             return
         least = max((count for _, count in _holders("minItems", conjoined)), default=0)
-        held = [(node, items) for node, items in _holders("items", conjoined) if "prefixItems" not in node.schema]
+        held = [
+            (node, items)
+            for node, items in _holders("items", conjoined)
+            if "prefixItems" not in node.schema
+        ]
         rests = [(node, "items", items) for node, items in held if isinstance(items, dict)]
         for node, contained in _holders("contains", conjoined):
             if (needed := node.schema.get("minContains", 1)) > 0:
                 least = max(least, needed)
                 if needed > node.schema.get("maxContains", needed):
-                    yield _conflict_at("array", node, "maxContains", f"at least {needed} are required")
-                yield from self._impossible("array", [(node, "contains", contained), *rests], "an item it must contain")
+                    yield _conflict_at(
+                        "array", node, "maxContains", f"at least {needed} are required"
+                    )
+                yield from self._impossible(
+                    "array", [(node, "contains", contained), *rests], "an item it must contain"
+                )
         for index in range(min(math.ceil(least), MAX_INDEX)):
             items = list(_items_at(conjoined, index))
             yield from self._impossible("array", items, f"item {index}, which there must be,")
@@ -196,8 +245,12 @@ class _Analysis:
         least = max((count for _, count in _holders("minProperties", conjoined)), default=0)
         for node in conjoined:
             if len(required) > node.schema.get("maxProperties", math.inf):
-                yield _conflict_at("object", node, "maxProperties", f"{len(required)} keys are required")
-            closed = node.schema.get("additionalProperties") is False and not node.schema.get("patternProperties")
+                yield _conflict_at(
+                    "object", node, "maxProperties", f"{len(required)} keys are required"
+                )
+            closed = node.schema.get("additionalProperties") is False and not node.schema.get(
+                "patternProperties"
+            )
             names = sum(each is not False for each in node.schema.get("properties", {}).values())
             if closed and names < least:
                 by_us = "" if "additionalProperties" in self._as_written(node) else f" {TOO_FEW}"
@@ -217,17 +270,31 @@ class _Analysis:
         for node in conjoined:
             for keyword in STATEMENTS:
                 own = keyword == "additionalProperties"
-                speaking = [node] if own else joined([node], lambda edge: edge.applies is Applies.HERE)
-                if node.schema.get(keyword) is False and not any(_speaks_of(each, name, own=own) for each in speaking):
-                    why = f"{keyword} admits no such key" if keyword in self._as_written(node) else CLOSED_BY_US
-                    yield _conflict_at("object", holder, "required", f"the key {word(name)} is required, but {why}")
+                speaking = (
+                    [node] if own else joined([node], lambda edge: edge.applies is Applies.HERE)
+                )
+                if node.schema.get(keyword) is False and not any(
+                    _speaks_of(each, name, own=own) for each in speaking
+                ):
+                    why = (
+                        f"{keyword} admits no such key"
+                        if keyword in self._as_written(node)
+                        else CLOSED_BY_US
+                    )
+                    yield _conflict_at(
+                        "object", holder, "required", f"the key {word(name)} is required, but {why}"
+                    )
             names = node.schema.get("propertyNames")
             judge = self._graph.find(names)
-            if names is False or (judge is not None and not self._fits_all(conjoined_with([judge]), name)):
+            if names is False or (
+                judge is not None and not self._fits_all(conjoined_with([judge]), name)
+            ):
                 why = "is required, but not allowed"
                 yield _conflict_at("object", node, "propertyNames", f"the key {word(name)} {why}")
 
-    def _impossible(self, kind: str, places: list[_Held], what: str, *tokens: str) -> Iterator[Conflict]:
+    def _impossible(
+        self, kind: str, places: list[_Held], what: str, *tokens: str
+    ) -> Iterator[Conflict]:
         possible: list[Node] = []
         for holder, keyword, schema in places:
             node = self._graph.find(schema)
@@ -235,18 +302,28 @@ class _Analysis:
             if node is not None and id(node) in self._alive:
                 possible.append(node)
             # An author may forbid something on purpose, as {"not": {}} does.
-            elif schema is False or (verdict and all(conflict.meant for conflict in verdict.conflicts)):
+            elif schema is False or (
+                verdict and all(conflict.meant for conflict in verdict.conflicts)
+            ):
                 yield _conflict_at(kind, holder, keyword, f"{what} is forbidden", *tokens)
             elif node is not None:
-                yield Conflict(frozenset({kind}), node.pointer or "", f"{what} can be no value", node)
+                yield Conflict(
+                    frozenset({kind}), node.pointer or "", f"{what} can be no value", node
+                )
         if len(possible) > 1:
             together = self._judge(conjoined_with(possible), unions=False, deep=False)
             if not together.kinds:
                 inner = together.conflicts[-1]
-                yield Conflict(frozenset({kind}), inner.place, f"{what} can be no value: {inner.words}")
+                yield Conflict(
+                    frozenset({kind}), inner.place, f"{what} can be no value: {inner.words}"
+                )
 
     def _by_union(self, conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]:
-        unions = [(node, keyword, node.schema.get(keyword)) for node in conjoined for keyword in sorted(UNIONS)]
+        unions = [
+            (node, keyword, node.schema.get(keyword))
+            for node in conjoined
+            for keyword in sorted(UNIONS)
+        ]
         for node, keyword, forms in unions:
             if not isinstance(forms, list) or any(form is True for form in forms):
                 continue
@@ -256,7 +333,9 @@ class _Analysis:
             if against and not possible:
                 yield against[-1]._replace(kinds=kinds)
             else:
-                yield Conflict(kinds - possible, _place_of(node, keyword), "no form fits", meant=bool(possible))
+                yield Conflict(
+                    kinds - possible, _place_of(node, keyword), "no form fits", meant=bool(possible)
+                )
                 yield from (each._replace(kinds=frozenset()) for each in against)
 
     def _form(self, form: Any, conjoined: list[Node], kinds: frozenset[str]) -> _Possible:
@@ -264,7 +343,9 @@ class _Analysis:
         if node is None:
             return _Possible(frozenset() if form is False else kinds)
         if id(node) not in self._alive:
-            return _Possible(frozenset(), (Conflict(kinds, node.pointer or "", "it can be no value", node),))
+            return _Possible(
+                frozenset(), (Conflict(kinds, node.pointer or "", "it can be no value", node),)
+            )
         verdict = self._judge(conjoined_with([*conjoined, node]), unions=False)
         if verdict.kinds:
             return verdict
@@ -280,7 +361,9 @@ def _speaks_of(node: Node, name: str, *, own: bool) -> bool:
     """Return whether a schema evaluates a member; ``own`` asks for what its ``additionalProperties`` leaves alone."""
     schema, patterns = node.schema, node.schema.get("patternProperties", ())
     others = not own and any(schema.get(keyword, False) is not False for keyword in STATEMENTS)
-    matched = any(engine_for({"pattern": pattern}, formats=False).is_valid(name) for pattern in patterns)
+    matched = any(
+        engine_for({"pattern": pattern}, formats=False).is_valid(name) for pattern in patterns
+    )
     return node.pointer is None or others or matched or name in schema.get("properties", ())
 
 
@@ -295,7 +378,9 @@ def _by_type(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]
         if isinstance(excluded, dict) and excluded.keys() == {"type"}:
             out = _kinds(excluded["type"])
             kinds -= out
-            yield Conflict(out, _place_of(node, "not"), "it excludes every remaining type", meant=bool(kinds))
+            yield Conflict(
+                out, _place_of(node, "not"), "it excludes every remaining type", meant=bool(kinds)
+            )
         if excluded is True or excluded == {}:
             yield Conflict(ALL, _place_of(node, "not"), "it excludes every value", meant=True)
         if any(each is False for each in schema.get("allOf", ())):
@@ -314,12 +399,16 @@ def _by_bounds(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflic
     last = math.ceil(high) - 1 if below else math.floor(high)
     if first > last:
         words = words.replace("number", "integer")
-        yield Conflict(frozenset({"integer"}), _place_of(node, ceiling), words, meant="fraction" in kinds)
+        yield Conflict(
+            frozenset({"integer"}), _place_of(node, ceiling), words, meant="fraction" in kinds
+        )
 
 
 def _tightest(conjoined: list[Node], name: str, sign: int) -> tuple[Any, bool, Node, str] | None:
     exclusive = f"exclusive{name.capitalize()}"
-    held = [(keyword, *each) for keyword in (name, exclusive) for each in _holders(keyword, conjoined)]
+    held = [
+        (keyword, *each) for keyword in (name, exclusive) for each in _holders(keyword, conjoined)
+    ]
     bounds = [(bound, keyword == exclusive, node, keyword) for keyword, node, bound in held]
     return max(bounds, key=lambda bound: (sign * bound[0], bound[1]), default=None)
 
@@ -328,9 +417,14 @@ def _by_size(conjoined: list[Node], kinds: frozenset[str]) -> Iterator[Conflict]
     for kind, least, most, things in SIZES:
         lows, highs = _holders(least, conjoined), _holders(most, conjoined)
         if kind in kinds and lows and highs:
-            low, (node, high) = max(count for _, count in lows), min(highs, key=operator.itemgetter(1))
+            low, (node, high) = (
+                max(count for _, count in lows),
+                min(highs, key=operator.itemgetter(1)),
+            )
             if low > high:
-                yield _conflict_at(kind, node, most, f"nothing has at least {low} and at most {high} {things}")
+                yield _conflict_at(
+                    kind, node, most, f"nothing has at least {low} and at most {high} {things}"
+                )
 
 
 def _items_at(conjoined: list[Node], index: int) -> Iterator[_Held]:

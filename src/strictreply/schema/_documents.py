@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib.parse import unquote
 
-from strictreply.schema._vocabulary import REFERENCES, TYPES, Applies, children, draft_of, ignores_siblings
+from strictreply.schema._vocabulary import (
+    REFERENCES,
+    TYPES,
+    Applies,
+    children,
+    draft_of,
+    ignores_siblings,
+)
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import pointer, pointer_tokens
 from strictreply.values._limits import MAX_NUMBER_DIGITS
@@ -26,14 +33,18 @@ NOT_LINEAR = (
     '"not": {"pattern": "x"} and (?=x) as one more pattern in "allOf", escape a bare { and a - inside brackets, '
     "or leave the pattern out and test the text in the tool's check="
 )
-DOCUMENT_URI = "urn:strictreply:schema"  # of a document without ``$id``, in :meth:`SchemaEngine.part`
+DOCUMENT_URI = (
+    "urn:strictreply:schema"  # of a document without ``$id``, in :meth:`SchemaEngine.part`
+)
 
 
 def read_document(document: object) -> Document:
     """Copy a schema deeply, as plain dicts, lists and scalars that share nothing; ContractError for what is no JSON."""
     # that is other types, names that are not text, NaN, lone surrogates, endless integers, and what is beyond the caps
     if not isinstance(document, Mapping | bool):
-        raise ContractError(f"a schema must be an object or a boolean, not {type(document).__name__}: give a dict")
+        raise ContractError(
+            f"a schema must be an object or a boolean, not {type(document).__name__}: give a dict"
+        )
     return cast("Document", _Copier().copy(document, "", 0))
 
 
@@ -46,7 +57,9 @@ class _Copier:
     def copy(self, value: object, path: str, depth: int) -> Any:
         self.nodes += 1
         if self.nodes > MAX_NODES or depth > MAX_DEPTH:
-            raise ContractError(f"the schema has over {MAX_NODES} values or {MAX_DEPTH} levels; declare what is needed")
+            raise ContractError(
+                f"the schema has over {MAX_NODES} values or {MAX_DEPTH} levels; declare what is needed"
+            )
         match value:
             case bool() | None:
                 return value
@@ -54,32 +67,51 @@ class _Copier:
                 return self._text(value, path)
             case int():
                 if value.bit_length() > MAX_INTEGER_BITS:
-                    raise ContractError(f"an integer has more than {MAX_NUMBER_DIGITS} digits; leave it out", path=path)
+                    raise ContractError(
+                        f"an integer has more than {MAX_NUMBER_DIGITS} digits; leave it out",
+                        path=path,
+                    )
                 return int(value)
             case float():
                 if not math.isfinite(value):
-                    raise ContractError("NaN and Infinity are not JSON; leave the keyword out", path=path)
+                    raise ContractError(
+                        "NaN and Infinity are not JSON; leave the keyword out", path=path
+                    )
                 return float(value)
             case Mapping():
                 members = {self._text(name, path): member for name, member in value.items()}
-                return {name: self.copy(each, pointer(path, name), depth + 1) for name, each in members.items()}
+                return {
+                    name: self.copy(each, pointer(path, name), depth + 1)
+                    for name, each in members.items()
+                }
             case list() | tuple():
-                return [self.copy(item, pointer(path, index), depth + 1) for index, item in enumerate(value)]
+                return [
+                    self.copy(item, pointer(path, index), depth + 1)
+                    for index, item in enumerate(value)
+                ]
             case _:
                 hint = "use dict, list, str, int, float, bool and None"
-                raise ContractError(f"a schema is JSON, {type(value).__name__} is not; {hint}", path=path)
+                raise ContractError(
+                    f"a schema is JSON, {type(value).__name__} is not; {hint}", path=path
+                )
 
     def _text(self, text: object, path: str) -> str:
         """Copy a text as an exact str, so that members of an enum become their value."""
         if not isinstance(text, str):
-            raise ContractError(f"names in a schema are text; {type(text).__name__} is not: quote it", path=path)
+            raise ContractError(
+                f"names in a schema are text; {type(text).__name__} is not: quote it", path=path
+            )
         self.chars += len(text)
         if self.chars > MAX_CHARS:
-            raise ContractError(f"the schema has over {MAX_CHARS} characters; declare the part that is needed")
+            raise ContractError(
+                f"the schema has over {MAX_CHARS} characters; declare the part that is needed"
+            )
         try:
             return text.encode().decode()
         except UnicodeEncodeError:
-            raise ContractError("a text holds half of a surrogate pair; write it whole", path=path) from None
+            raise ContractError(
+                "a text holds half of a surrogate pair; write it whole", path=path
+            ) from None
 
 
 def malformed(place: tuple[str | int, ...], words: str) -> ContractError:
@@ -88,7 +120,9 @@ def malformed(place: tuple[str | int, ...], words: str) -> ContractError:
         case (*_, "type"):
             words = f"the type must be {', '.join(TYPES)} or a list of them; leave it out to allow any type"
         case (*_, "required"):
-            words = f"required must be a list of member names, beside properties: {words[:MAX_WORDS]}"
+            words = (
+                f"required must be a list of member names, beside properties: {words[:MAX_WORDS]}"
+            )
         case _:
             words = f"the schema is malformed: {words[:MAX_WORDS]}; write it as JSON Schema has it, or leave it out"
     return ContractError(words, path=pointer("", *place))
@@ -99,7 +133,9 @@ class ReferenceScope:
     """The base that the references inside of a schema are resolved against."""
 
     document: dict[str, Any]
-    resolver: Resolver[Any] | None = None  # where a document only points into itself (``#/$defs/…``): it needs none
+    resolver: Resolver[Any] | None = (
+        None  # where a document only points into itself (``#/$defs/…``): it needs none
+    )
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> ReferenceScope:
@@ -110,7 +146,10 @@ class ReferenceScope:
 
         scope = cls(document)
         resource = scope._resource(document)
-        return cls(document, REGISTRY.with_resource(resource.id() or "", resource).resolver_with_root(resource))
+        return cls(
+            document,
+            REGISTRY.with_resource(resource.id() or "", resource).resolver_with_root(resource),
+        )
 
     def inside(self, schema: dict[str, Any]) -> ReferenceScope:
         """Return the scope that holds inside ``schema``, which may have an ``$id`` of its own."""
@@ -122,7 +161,10 @@ class ReferenceScope:
         """Return the schema that a reference leads to with the scope inside of it, None when it leads nowhere."""
         try:
             if self.resolver is None:
-                found, scope = at_pointer(self.document, pointer_tokens(unquote(reference[1:]))), self
+                found, scope = (
+                    at_pointer(self.document, pointer_tokens(unquote(reference[1:]))),
+                    self,
+                )
             else:
                 found, scope = self._resolved(self.resolver, reference)
         except (LookupError, ValueError, TypeError, AttributeError):
@@ -167,7 +209,9 @@ def definitions_of(part: dict[str, Any], document: dict[str, Any]) -> dict[str, 
             return None
         for reference in {each["$ref"] for each in objects if isinstance(each.get("$ref"), str)}:
             match pointer_tokens(reference[1:]):
-                case [("$defs" | "definitions") as keyword, name] if name in document.get(keyword, ()):
+                case [("$defs" | "definitions") as keyword, name] if name in document.get(
+                    keyword, ()
+                ):
                     defined = document[keyword][name]
                 case _:
                     return None
@@ -230,7 +274,9 @@ class Node:
 
     def judges(self) -> list[Node]:
         """Return this schema and those that judge the same value with it, or may, nearest first."""
-        return joined([self], lambda edge: edge.applies is Applies.HERE and edge.keyword not in ("not", "if"))
+        return joined(
+            [self], lambda edge: edge.applies is Applies.HERE and edge.keyword not in ("not", "if")
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -257,7 +303,9 @@ def joined(nodes: Iterable[Node], follows: Callable[[SchemaEdge], bool]) -> list
 
 def conjoined_with(nodes: Iterable[Node]) -> list[Node]:
     """Return schemas of one document and all that every value which fits them must fit as well."""
-    return joined(nodes, lambda edge: edge.keyword in ("$ref", "allOf") and edge.target.pointer is not None)
+    return joined(
+        nodes, lambda edge: edge.keyword in ("$ref", "allOf") and edge.target.pointer is not None
+    )
 
 
 def described_names(nodes: Iterable[Node]) -> Iterator[str]:
@@ -297,7 +345,9 @@ class Graph:
     def _node(self, schema: dict[str, Any], scope: ReferenceScope) -> Node:
         known = self._by_id.get(id(schema))
         if known is None:
-            known = self._by_id[id(schema)] = Node(schema, self._places.get(id(schema)), scope.inside(schema))
+            known = self._by_id[id(schema)] = Node(
+                schema, self._places.get(id(schema)), scope.inside(schema)
+            )
             self.nodes.append(known)
         return known
 
@@ -305,7 +355,9 @@ class Graph:
         silenced = self._silencing and "$ref" in node.schema
         for keyword, token, schema, applies in children(node.schema):
             if isinstance(schema, dict) and not (silenced and applies is not Applies.NOWHERE):
-                node.edges.append(SchemaEdge(keyword, token, applies, self._node(schema, node.scope)))
+                node.edges.append(
+                    SchemaEdge(keyword, token, applies, self._node(schema, node.scope))
+                )
         for keyword in REFERENCES:
             reference = node.schema.get(keyword)
             if not isinstance(reference, str):
@@ -313,7 +365,10 @@ class Graph:
             found = node.scope.lookup(reference)
             if found is None:
                 words = f"{keyword} {reference!r} leads nowhere in the schema; references are not fetched"
-                advice, path = _advice(self.document, reference), pointer(node.pointer or "", keyword)
+                advice, path = (
+                    _advice(self.document, reference),
+                    pointer(node.pointer or "", keyword),
+                )
                 raise ContractError(f"{words}: {advice}", path=path)
             if isinstance(found[0], dict):
                 node.edges.append(SchemaEdge(keyword, None, Applies.HERE, self._node(*found)))
@@ -324,7 +379,11 @@ class Graph:
         """Lead dynamic references to every place they may mean, since the caller's path decides at run time."""
         anchored: dict[str, list[Node]] = {}
         for node in self.nodes:
-            anchor = "" if node.schema.get("$recursiveAnchor") is True else node.schema.get("$dynamicAnchor")
+            anchor = (
+                ""
+                if node.schema.get("$recursiveAnchor") is True
+                else node.schema.get("$dynamicAnchor")
+            )
             if isinstance(anchor, str):
                 anchored.setdefault(anchor, []).append(node)
         for node, anchor in self._dynamic:

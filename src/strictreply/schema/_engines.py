@@ -10,8 +10,23 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
-from strictreply.schema._documents import DOCUMENT_URI, MAX_WORDS, NOT_LINEAR, Document, Graph, Node, malformed
-from strictreply.schema._vocabulary import DRAFT_2020, Applies, as_list, draft_of, ignores_siblings, json_type
+from strictreply.schema._documents import (
+    DOCUMENT_URI,
+    MAX_WORDS,
+    NOT_LINEAR,
+    Document,
+    Graph,
+    Node,
+    malformed,
+)
+from strictreply.schema._vocabulary import (
+    DRAFT_2020,
+    Applies,
+    as_list,
+    draft_of,
+    ignores_siblings,
+    json_type,
+)
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import pointer, pointer_tokens
 from strictreply.values._limits import JSON, Work
@@ -29,7 +44,11 @@ def governing_node(graph: Graph, path: str) -> Node | None:
     """Return the schema that governs the value at a JSON Pointer, or None when that cannot be told."""
     node = graph.root
     for token in pointer_tokens(path):
-        node = next(filter(None, (_member(judge, token) for judge in node.judges())), None) if node else None
+        node = (
+            next(filter(None, (_member(judge, token) for judge in node.judges())), None)
+            if node
+            else None
+        )
     return node.resolved("properties") if node else None
 
 
@@ -37,14 +56,21 @@ def member_names(graph: Graph) -> frozenset[str]:
     """Collect every member name that a schema speaks of, at any depth."""
     names: set[Any] = set()
     for node in graph.nodes:
-        maps = [members for keyword in NAMING if isinstance(members := node.schema.get(keyword), dict)]
-        lists = [node.schema.get("required"), *chain.from_iterable(members.values() for members in maps)]
+        maps = [
+            members for keyword in NAMING if isinstance(members := node.schema.get(keyword), dict)
+        ]
+        lists = [
+            node.schema.get("required"),
+            *chain.from_iterable(members.values() for members in maps),
+        ]
         for listed in [*maps, *(each for each in lists if isinstance(each, list))]:
             names.update(name for name in listed if isinstance(name, str))
     return frozenset(names)
 
 
-def missing_members(graph: Graph, holder: object, path: tuple[str | int, ...], name: str) -> list[Node]:
+def missing_members(
+    graph: Graph, holder: object, path: tuple[str | int, ...], name: str
+) -> list[Node]:
     """Return the schemas of a member that ``holder`` misses in the object at ``path``."""
     node = graph.find(holder)
     named = [_member(judge, name) for judge in node.judges()] if node else []
@@ -56,16 +82,23 @@ def missing_members(graph: Graph, holder: object, path: tuple[str | int, ...], n
 def knows_member(node: Node, token: str) -> bool:
     """Return whether a schema, or one that judges the same value, says anything about a member or an item."""
     judges = node.judges()
-    return any(token in judge.schema.get("properties", ()) or _member(judge, token) is not None for judge in judges)
+    return any(
+        token in judge.schema.get("properties", ()) or _member(judge, token) is not None
+        for judge in judges
+    )
 
 
 def homes(graph: Graph) -> dict[str, list[str]]:
     """Return the pointers, nearest first and ``*`` for an index, of the objects where each member name may stand."""
     found: dict[str, list[str]] = {}
-    pending = [(node, "", frozenset[int]()) for node in graph.nodes[:1]]  # the root, where there is one
+    pending = [
+        (node, "", frozenset[int]()) for node in graph.nodes[:1]
+    ]  # the root, where there is one
     for node, path, above in pending:  # grows while it is walked
         judges = node.judges()
-        members = chain.from_iterable(judge.schema.get("properties", {}).items() for judge in judges)
+        members = chain.from_iterable(
+            judge.schema.get("properties", {}).items() for judge in judges
+        )
         for name in dict.fromkeys(name for name, member in members if member is not False):
             found.setdefault(name, []).append(path)
         inner = above | {id(judge) for judge in judges}
@@ -84,8 +117,14 @@ def _member(node: Node, token: str) -> Node | None:
         if edge.keyword in ("properties", "prefixItems") and str(edge.token) == token:
             return edge.target
         index = edge.token if edge.keyword == "items" else None
-        item = edge.applies is Applies.ITEM and token.isdigit() and edge.keyword in ("items", "additionalItems")
-        if edge.keyword == "additionalProperties" or (item and (index is None or str(index) == token)):
+        item = (
+            edge.applies is Applies.ITEM
+            and token.isdigit()
+            and edge.keyword in ("items", "additionalItems")
+        )
+        if edge.keyword == "additionalProperties" or (
+            item and (index is None or str(index) == token)
+        ):
             others = edge.target
     return others
 
@@ -113,8 +152,13 @@ def choice_of(branches: Sequence[Node]) -> UnionChoice | None:
             return None
         kind, told = kinds.pop(), told | types
         groups[kind] = (*groups.get(kind, ()), index)
-    tags = {kind: _common_tag({index: followed[index] for index in group}) for kind, group in groups.items()}
-    return UnionChoice(tuple(told), groups, {kind: tag for kind, tag in tags.items() if tag is not None})
+    tags = {
+        kind: _common_tag({index: followed[index] for index in group})
+        for kind, group in groups.items()
+    }
+    return UnionChoice(
+        tuple(told), groups, {kind: tag for kind, tag in tags.items() if tag is not None}
+    )
 
 
 def kind_of(value: JSON) -> str:
@@ -142,8 +186,16 @@ def _common_tag(branches: dict[int, dict[str, Any]]) -> tuple[str, dict[str, int
 def _tags_of(schema: dict[str, Any]) -> dict[str, list[str]]:
     """Return the required members of a branch that must each be one of some texts, and these texts."""
     required, members = schema.get("required", []), schema.get("properties", {}).items()
-    listed = {name: listed_values(member) for name, member in members if isinstance(member, dict) and name in required}
-    return {name: texts for name, texts in listed.items() if texts and all(isinstance(text, str) for text in texts)}
+    listed = {
+        name: listed_values(member)
+        for name, member in members
+        if isinstance(member, dict) and name in required
+    }
+    return {
+        name: texts
+        for name, texts in listed.items()
+        if texts and all(isinstance(text, str) for text in texts)
+    }
 
 
 COMPILING = 10  # the steps that compiling a small schema costs
@@ -175,7 +227,9 @@ class RustEngine:
 
     remembers = True
 
-    def __init__(self, document: Document, *, formats: bool, registry: jsonschema_rs.Registry | None = None) -> None:
+    def __init__(
+        self, document: Document, *, formats: bool, registry: jsonschema_rs.Registry | None = None
+    ) -> None:
         self._document, self._formats, self._registry = document, formats, registry
         with _contract_errors(document):
             validator = jsonschema_rs.validator_for(
@@ -197,7 +251,9 @@ class RustEngine:
     def part(self, schema: dict[str, Any]) -> RustEngine:
         """Compile a schema with absolute references into the document, registered once; the cost is what it reaches."""
         if self._registry is None and isinstance(self._document, dict):
-            self._registry = jsonschema_rs.Registry([(self._document.get("$id", DOCUMENT_URI), self._document)])
+            self._registry = jsonschema_rs.Registry(
+                [(self._document.get("$id", DOCUMENT_URI), self._document)]
+            )
         return RustEngine(schema, formats=self._formats, registry=self._registry)
 
 
@@ -206,12 +262,17 @@ def _contract_errors(document: Document) -> Generator[None, None, None]:
     try:
         yield
     except jsonschema_rs.ValidationError as error:
-        while isinstance(error.kind, jsonschema_rs.ValidationErrorKind.AnyOf) and any(error.kind.context):
+        while isinstance(error.kind, jsonschema_rs.ValidationErrorKind.AnyOf) and any(
+            error.kind.context
+        ):
             # A schema is one of several forms: the form that was followed deepest is the one that was meant.
             forms = (inner for form in error.kind.context for inner in form)
             error = max(forms, key=lambda each: len(each.instance_path))
         place = tuple(_walked(error.instance_path, document))
-        if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Format) and error.kind.format == "regex":
+        if (
+            isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Format)
+            and error.kind.format == "regex"
+        ):
             raise ContractError(NOT_LINEAR, path=pointer("", *place)) from None
         raise malformed(place, error.message) from None
     except (ValueError, TypeError, jsonschema_rs.ReferencingError) as error:
@@ -245,7 +306,9 @@ class SchemaParts:
         self.draft: str = draft_of(document)
         self._silencing = ignores_siblings(document)
         self.contains_evaluates: bool = self.draft == DRAFT_2020
-        self._uri = document.get("$id", DOCUMENT_URI) if isinstance(document, dict) else DOCUMENT_URI
+        self._uri = (
+            document.get("$id", DOCUMENT_URI) if isinstance(document, dict) else DOCUMENT_URI
+        )
 
     def engine(self, key: tuple[object, ...], schema: dict[str, Any], work: Work) -> SchemaEngine:
         """Return the engine of a part, compiled once."""

@@ -18,9 +18,14 @@ MAX_FAULTS = 40  # faults of one value, and of one branch, after which no more a
 MAX_NAMES = 64  # members that one fault lists
 # Members or items that are each examined; of more than these the engine picks out those that do not fit, in turns.
 FEW, AT_ONCE = 16, 256
-LARGE, MAX_SIZE = 128, 1_000_000  # how many values make a part of a value large, and how far one is counted at all
+LARGE, MAX_SIZE = (
+    128,
+    1_000_000,
+)  # how many values make a part of a value large, and how far one is counted at all
 PER_STEP = 100  # how many values the engine judges in one step
-Steps: TypeAlias = "tuple[str | int, ...]"  # the member names and indexes that lead to a place of the value
+Steps: TypeAlias = (
+    "tuple[str | int, ...]"  # the member names and indexes that lead to a place of the value
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +34,13 @@ class SchemaFault:
 
     keyword: str  # ``false`` for a schema that admits nothing
     path: Steps
-    schema: Mapping[str, Any] | None = None  # that holds the keyword; None when it cannot be determined
+    schema: Mapping[str, Any] | None = (
+        None  # that holds the keyword; None when it cannot be determined
+    )
     names: tuple[str, ...] = ()  # of the members that are missing, too many, or refused
-    branches: tuple[tuple[SchemaFault, ...], ...] = ()  # those of a union; none when more than one of ``oneOf`` fits
+    branches: tuple[
+        tuple[SchemaFault, ...], ...
+    ] = ()  # those of a union; none when more than one of ``oneOf`` fits
     found: JSON = field(default=None, compare=False)  # what stands there
 
 
@@ -52,7 +61,9 @@ class Examination:
         with suppress(_Enough):
             self._sub(self._parts.graph.document, value, ())
 
-    def _add(self, keyword: str, path: Steps, schema: dict[str, Any] | None, found: JSON, **more: Any) -> None:
+    def _add(
+        self, keyword: str, path: Steps, schema: dict[str, Any] | None, found: JSON, **more: Any
+    ) -> None:
         self.faults.append(SchemaFault(keyword, path, schema, found=found, **more))
         if len(self.faults) >= MAX_FAULTS:
             raise _Enough
@@ -63,7 +74,9 @@ class Examination:
         elif isinstance(schema, dict):
             node = self._parts.graph.find(schema)
             # What is large and fits is passed over, so that a fault deep in a large value is reached.
-            if node is not None and not (path and size_of(value, LARGE) == LARGE and self._passes(schema, value)):
+            if node is not None and not (
+                path and size_of(value, LARGE) == LARGE and self._passes(schema, value)
+            ):
                 self._examine(node, value, path)
 
     def _examine(self, node: Node, value: JSON, path: Steps) -> None:
@@ -105,17 +118,23 @@ class Examination:
 
     def _needed(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
         held = node.schema[keyword]
-        for needed in [held] if keyword == "required" else [held[name] for name in held if name in value]:
+        for needed in (
+            [held] if keyword == "required" else [held[name] for name in held if name in value]
+        ):
             if not isinstance(needed, list):
                 self._sub(needed, value, path)
-            elif missing := tuple(islice((name for name in needed if name not in value), MAX_NAMES)):
+            elif missing := tuple(
+                islice((name for name in needed if name not in value), MAX_NAMES)
+            ):
                 told = "dependentRequired" if keyword == "dependencies" else keyword
                 self._add(told, path, node.schema, value, names=missing)
 
     def _members(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
         for name, below in node.schema[keyword].items():
             if keyword == "patternProperties":
-                self._each(below, ((each, value[each]) for each in self._matching(name, value)), path)
+                self._each(
+                    below, ((each, value[each]) for each in self._matching(name, value)), path
+                )
             elif name in value:
                 self._sub(below, value[name], (*path, name))
 
@@ -133,11 +152,15 @@ class Examination:
         matching = {name for pattern in patterns for name in self._matching(pattern, value)}
         return matching.union(name for name in node.schema.get("properties", ()) if name in value)
 
-    def _property_names(self, keyword: str, node: Node, value: dict[str, JSON], path: Steps) -> None:
+    def _property_names(
+        self, keyword: str, node: Node, value: dict[str, JSON], path: Steps
+    ) -> None:
         self._work.take(len(value) // 8)
         below = {keyword: self._parts.refer(node.schema[keyword])}
         engine = self._parts.engine((id(node.schema), keyword), below, self._work)
-        if refused := tuple(islice((name for name in value if not engine.is_valid({name: None})), MAX_NAMES)):
+        if refused := tuple(
+            islice((name for name in value if not engine.is_valid({name: None})), MAX_NAMES)
+        ):
             self._add(keyword, path, node.schema, value, names=refused)
 
     def _items(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
@@ -149,16 +172,30 @@ class Examination:
         if keyword == "unevaluatedItems":
             start, held = self._evaluated_items(node, value, keyword)
         else:
-            first = node.schema.get("prefixItems", []) if keyword == "items" else node.schema.get("items")
-            start = len(first) if isinstance(first, list) else len(value)  # additionalItems needs a list before it
-        rest = ((index, item) for index, item in islice(enumerate(value), start, None) if index not in held)
+            first = (
+                node.schema.get("prefixItems", [])
+                if keyword == "items"
+                else node.schema.get("items")
+            )
+            start = (
+                len(first) if isinstance(first, list) else len(value)
+            )  # additionalItems needs a list before it
+        rest = (
+            (index, item)
+            for index, item in islice(enumerate(value), start, None)
+            if index not in held
+        )
         if below is not False:
             self._each(below, rest, path)
         elif any(True for _ in rest):
             self._add(keyword, path, node.schema, value)
 
     def _contains(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
-        counts = {name: node.schema[name] for name in ("minContains", "maxContains") if name in node.schema}
+        counts = {
+            name: node.schema[name]
+            for name in ("minContains", "maxContains")
+            if name in node.schema
+        }
         rule = counts | {keyword: self._parts.refer(node.schema[keyword])}
         if not self._holds((id(node.schema), keyword), rule, value):
             self._add(keyword, path, node.schema, value)
@@ -166,7 +203,9 @@ class Examination:
     def _each(self, below: object, parts: Iterable[tuple[Any, JSON]], path: Steps) -> None:
         left = iter(parts)
         while some := list(islice(left, AT_ONCE)):
-            for token, part in some if below is False or len(some) <= FEW else self._wrong(below, some):
+            for token, part in (
+                some if below is False or len(some) <= FEW else self._wrong(below, some)
+            ):
                 self._sub(below, part, (*path, token))
 
     def _wrong(self, below: object, parts: list[tuple[Any, JSON]]) -> Iterator[tuple[Any, JSON]]:
@@ -195,7 +234,11 @@ class Examination:
 
     def _any_of(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
         listed = node.schema[keyword]
-        if self._holds((id(node.schema), keyword), {keyword: [self._parts.refer(below) for below in listed]}, value):
+        if self._holds(
+            (id(node.schema), keyword),
+            {keyword: [self._parts.refer(below) for below in listed]},
+            value,
+        ):
             return
         nodes = [found for below in listed if (found := self._parts.graph.find(below)) is not None]
         choice = self._parts.choice(node, keyword, nodes) if len(nodes) == len(listed) else None
@@ -252,8 +295,12 @@ class Examination:
         elif len(targets) == 1:
             self._examine(targets[0], value, path)
         else:
-            targets.sort(key=lambda target: target is not self._parts.graph.root)  # the outermost schema comes first
-            self.faults += next(filter(None, (self._branch(target, value, path) for target in targets)), ())
+            targets.sort(
+                key=lambda target: target is not self._parts.graph.root
+            )  # the outermost schema comes first
+            self.faults += next(
+                filter(None, (self._branch(target, value, path) for target in targets)), ()
+            )
 
     def _evaluated_names(self, node: Node, value: dict[str, JSON], asking: str = "") -> set[str]:
         """Return the members that a schema, but for its keyword ``asking``, evaluates (2020-12 section 11)."""
@@ -264,11 +311,15 @@ class Examination:
         beside = (self._evaluated_names(each, value) for each in self._beside(node, value))
         return self._named(node, value).union(*beside)
 
-    def _evaluated_items(self, node: Node, value: list[JSON], asking: str = "") -> tuple[int, set[int]]:
+    def _evaluated_items(
+        self, node: Node, value: list[JSON], asking: str = ""
+    ) -> tuple[int, set[int]]:
         self._work.take()
         schema, rests = node.schema, ("additionalItems", "unevaluatedItems")
         items = schema.get("items")
-        if isinstance(items, dict | bool) or any(keyword in schema and keyword != asking for keyword in rests):
+        if isinstance(items, dict | bool) or any(
+            keyword in schema and keyword != asking for keyword in rests
+        ):
             return len(value), set()
         first = items if isinstance(items, list) else schema.get("prefixItems", ())
         count, held = len(first), set[int]()
@@ -289,23 +340,36 @@ class Examination:
         for edge in node.along(Applies.HERE):
             match edge.keyword:
                 case "anyOf" | "oneOf":
-                    fitting = [each for each in node.targets(edge.keyword) if self._passes(each.schema, value)]
-                    says = edge.target in fitting or not (fitting or True in node.schema[edge.keyword])
+                    fitting = [
+                        each
+                        for each in node.targets(edge.keyword)
+                        if self._passes(each.schema, value)
+                    ]
+                    says = edge.target in fitting or not (
+                        fitting or True in node.schema[edge.keyword]
+                    )
                 case "if" | "then" | "else":
                     says = edge.keyword in taken
                 case "dependentSchemas":
                     says = isinstance(value, dict) and edge.token in value
                 case keyword:
-                    says = keyword not in ("not", "dependencies")  # the latter is older than what asks for this
+                    says = keyword not in (
+                        "not",
+                        "dependencies",
+                    )  # the latter is older than what asks for this
             if says:
                 yield edge.target
 
     _LOOKS: ClassVar[Mapping[str, tuple[type, Callable[..., None]]]] = {
-        **dict.fromkeys(("required", "dependentRequired", "dependentSchemas", "dependencies"), (dict, _needed)),
+        **dict.fromkeys(
+            ("required", "dependentRequired", "dependentSchemas", "dependencies"), (dict, _needed)
+        ),
         **dict.fromkeys(("properties", "patternProperties"), (dict, _members)),
         **dict.fromkeys(STATEMENTS, (dict, _other_members)),
         "propertyNames": (dict, _property_names),
-        **dict.fromkeys(("prefixItems", "items", "additionalItems", "unevaluatedItems"), (list, _items)),
+        **dict.fromkeys(
+            ("prefixItems", "items", "additionalItems", "unevaluatedItems"), (list, _items)
+        ),
         "contains": (list, _contains),
         **dict.fromkeys(("allOf", "not", "if"), (object, _same_value)),
         **dict.fromkeys(("anyOf", "oneOf"), (object, _any_of)),

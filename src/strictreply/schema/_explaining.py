@@ -11,7 +11,14 @@ from typing import Any, TypeAlias
 
 from strictreply.reading._decoding import masked_pointer
 from strictreply.schema._documents import Graph, Node, described_names
-from strictreply.schema._engines import SchemaParts, engine_for, homes, knows_member, listed_values, missing_members
+from strictreply.schema._engines import (
+    SchemaParts,
+    engine_for,
+    homes,
+    knows_member,
+    listed_values,
+    missing_members,
+)
 from strictreply.schema._examining import Examination, SchemaFault, Steps
 from strictreply.schema._vocabulary import (
     BRIEF_LIST_CHARS,
@@ -34,13 +41,19 @@ from strictreply.values._limits import JSON, Spent, Work
 
 MAX_ISSUES, MAX_FAULTS, MAX_FORMS = 32, 256, 8
 MAX_CHARS, MAX_WORDS, CUTOFF = 64, 256, 0.7
-MAX_HOMES = 2  # the places of one name that are shown: of more, none is likely to be the one that was meant
+MAX_HOMES = (
+    2  # the places of one name that are shown: of more, none is likely to be the one that was meant
+)
 CELLS = 120  # pairs of characters that cost one step of work to compare
 
 
-def rule_issue(place: str, rule: SchemaRule, path: str, expected: str = "", found: str = "", hint: str = "") -> Issue:
+def rule_issue(
+    place: str, rule: SchemaRule, path: str, expected: str = "", found: str = "", hint: str = ""
+) -> Issue:
     """Return a broken rule as an issue; what the model wrote stands in ``found`` alone: it must not seem an order."""
-    return Issue(f"{place}.{rule}", rule.category, path, rule.template.format(expected=expected), hint, found)
+    return Issue(
+        f"{place}.{rule}", rule.category, path, rule.template.format(expected=expected), hint, found
+    )
 
 
 class Explainer:
@@ -59,7 +72,9 @@ class Explainer:
         except (Spent, RecursionError):
             last = (rule_issue(place, SchemaRule.UNEXAMINED, at),)
         settled = islice(_settled(examination.faults), MAX_FAULTS)
-        for issue, fault in ((issue, each) for each in settled for issue in self._issues(each, work, at, place)):
+        for issue, fault in (
+            (issue, each) for each in settled for issue in self._issues(each, work, at, place)
+        ):
             found.setdefault(issue, fault)
             if len(found) == MAX_ISSUES:
                 break
@@ -72,7 +87,12 @@ class Explainer:
         if rule in (SchemaRule.REQUIRED, SchemaRule.DEPENDENT_REQUIRED):
             for name in fault.names:
                 members = missing_members(self._parts.graph, fault.schema, fault.path, name)
-                yield rule_issue(place, rule, pointer(path, name), required_words(member.schema for member in members))
+                yield rule_issue(
+                    place,
+                    rule,
+                    pointer(path, name),
+                    required_words(member.schema for member in members),
+                )
         elif rule is SchemaRule.PROPERTY_NAMES:
             yield from (rule_issue(place, rule, path, found=quote(name)) for name in fault.names)
         elif fault.keyword in STATEMENTS:
@@ -84,16 +104,24 @@ class Explainer:
                 forms = node.targets(fault.keyword)[:MAX_FORMS] if node else []
                 expected = either(form_words(form.resolved().schema) for form in forms)
             elif fault.schema is not None:
-                expected = expected_words(fault.keyword, fault.schema, BRIEF_LIST_CHARS if hint else MAX_LIST_CHARS)
-            yield rule_issue(place, rule, path, expected or "what the schema says", quote(fault.found), hint)
+                expected = expected_words(
+                    fault.keyword, fault.schema, BRIEF_LIST_CHARS if hint else MAX_LIST_CHARS
+                )
+            yield rule_issue(
+                place, rule, path, expected or "what the schema says", quote(fault.found), hint
+            )
 
     def _refused_keys(self, fault: SchemaFault, work: Work, at: str, place: str) -> Iterator[Issue]:
         node = self._parts.graph.find(fault.schema)
         allowed = list(dict.fromkeys(described_names(node.judges()))) if node else []
-        unused = [key for key in allowed if isinstance(fault.found, dict) and key not in fault.found]
+        unused = [
+            key for key in allowed if isinstance(fault.found, dict) and key not in fault.found
+        ]
         rule = SchemaRule.EXTRA_KEY if allowed else SchemaRule.NO_KEYS
         path = masked_pointer(at, fault.path, self._names)
-        here = masked_pointer("", ("*" if isinstance(token, int) else token for token in fault.path), self._names)
+        here = masked_pointer(
+            "", ("*" if isinstance(token, int) else token for token in fault.path), self._names
+        )
         for name in fault.names:
             near = self.home_of(name, at, here) or did_you_mean(name, unused, work)
             shown = list_words(allowed, BRIEF_LIST_CHARS if near else MAX_LIST_CHARS)
@@ -102,12 +130,17 @@ class Explainer:
     def home_of(self, name: str, at: str, refused: str | None = None) -> str:
         """Return the words for where a key, refused at ``refused`` (None: outside), belongs; empty when unknown."""
         if self._homes is None:
-            self._homes = homes(self._parts.graph)  # once: a reply may have many such keys, and most have none
+            self._homes = homes(
+                self._parts.graph
+            )  # once: a reply may have many such keys, and most have none
         places = [place for place in self._homes.get(name, ()) if place != refused]
         if not 0 < len(places) <= MAX_HOMES:
             return ""
         top = refused is not None
-        shown = ["at the top level" if top and not place else f"in {shown_place(at + place)}" for place in places]
+        shown = [
+            "at the top level" if top and not place else f"in {shown_place(at + place)}"
+            for place in places
+        ]
         return f"{word(name)} belongs {either(shown)}"
 
 
@@ -127,7 +160,9 @@ def _with_what_came(found: dict[Issue, SchemaFault], place: str) -> Iterator[Iss
 def _settled(faults: Iterable[SchemaFault]) -> Iterator[SchemaFault]:
     """Replace a union's fault by those of the nearest branch: its type, then its constants, then the fewest keys."""
     for fault in faults:
-        ranked = sorted((_distance(branch, fault.path), index) for index, branch in enumerate(fault.branches))
+        ranked = sorted(
+            (_distance(branch, fault.path), index) for index, branch in enumerate(fault.branches)
+        )
         nearest = ranked[0][0] if ranked else (True,)
         # Never a branch of another type, and none of two that are equally near: a wrong guess misleads the model.
         if len(ranked) == 1 or (ranked and not nearest[0] and nearest < ranked[1][0]):
@@ -140,7 +175,9 @@ def _distance(branch: tuple[SchemaFault, ...], path: Steps) -> tuple[bool, bool,
     here = [fault for fault in branch if fault.path == path]
     wrong_type = any(fault.keyword in ("type", "const", "enum", "false") for fault in here)
     # A constant one level below is most often a tag ({"kind": "circle"}), which decides the branch before all keys do.
-    wrong_tag = any(len(fault.path) == len(path) + 1 and fault.keyword in ("const", "enum") for fault in branch)
+    wrong_tag = any(
+        len(fault.path) == len(path) + 1 and fault.keyword in ("const", "enum") for fault in branch
+    )
     return wrong_type, wrong_tag, sum(max(1, len(fault.names)) for fault in here)
 
 
@@ -153,8 +190,16 @@ def _hint(fault: SchemaFault, work: Work) -> str:
         return did_you_mean(wrong, [text for text in listed if isinstance(text, str)], work)
     types = as_list(schema.get("type")) if fault.keyword == "type" else []
     digits = wrong.removeprefix("-").replace(".", "", 1)
-    quoted = digits.isascii() and digits.isdigit() and ("number" in types or ("integer" in types and "." not in wrong))
-    return "write it without quotes" if quoted or ("boolean" in types and wrong.lower() in ("true", "false")) else ""
+    quoted = (
+        digits.isascii()
+        and digits.isdigit()
+        and ("number" in types or ("integer" in types and "." not in wrong))
+    )
+    return (
+        "write it without quotes"
+        if quoted or ("boolean" in types and wrong.lower() in ("true", "false"))
+        else ""
+    )
 
 
 def nearest(text: str, known: Iterable[str], work: Work, *, cutoff: float = CUTOFF) -> str | None:
@@ -171,7 +216,11 @@ def nearest(text: str, known: Iterable[str], work: Work, *, cutoff: float = CUTO
         if not work.afford(1 + len(each) * len(text) // CELLS):
             return None
         matcher.set_seq1(each.lower())
-        if matcher.quick_ratio() >= best and (ratio := matcher.ratio()) >= best and (found is None or ratio > best):
+        if (
+            matcher.quick_ratio() >= best
+            and (ratio := matcher.ratio()) >= best
+            and (found is None or ratio > best)
+        ):
             best, found = ratio, each
     return found
 
@@ -187,7 +236,9 @@ ANY_MEMBER = "*"
 MAX_KEPT_ITEMS = 8  # items that keep their index when they must be shown; those further on are shown in the first
 # Places of an instance, each the tokens of its JSON Pointer; ``*`` is a member whose name the schema leaves open.
 Places: TypeAlias = tuple[tuple[str, ...], ...]
-ItemNodes: TypeAlias = dict[str | int | None, Node]  # by index, or by the keyword that stands for all items
+ItemNodes: TypeAlias = dict[
+    str | int | None, Node
+]  # by index, or by the keyword that stands for all items
 PATTERN_SAMPLES = (  # noqa: SIM905 - as a list these would take 38 lines
     "text a A 0 1 12 123 1234 12345 123456 abc ABC AB AAA a1 A1 AB12 "
     "name_1 a-1 A-1 ABC-123 AB-1234 1.0 1.0.0 v1.0.0 12:00 2025-01-31 #000000 "
@@ -196,9 +247,17 @@ PATTERN_SAMPLES = (  # noqa: SIM905 - as a list these would take 38 lines
 """Texts that are tried for a pattern, the likeliest first: none is made from the pattern itself."""
 TEXT_RULES = frozenset({"type", "minLength", "maxLength", "pattern", "format"})
 TELLING = (
-    ("object", frozenset({"properties", "required", "minProperties", "patternProperties", "additionalProperties"})),
+    (
+        "object",
+        frozenset(
+            {"properties", "required", "minProperties", "patternProperties", "additionalProperties"}
+        ),
+    ),
     ("array", frozenset({"items", "prefixItems", "minItems", "contains"})),
-    ("number", frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})),
+    (
+        "number",
+        frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
+    ),
 )
 
 
@@ -218,7 +277,13 @@ def contains(value: JSON, place: tuple[str, ...]) -> bool:
         return True
     token, inner = place[0], list[JSON]()
     if isinstance(value, dict):
-        inner = [value[token]] if token in value else list(value.values()) if token == ANY_MEMBER else []
+        inner = (
+            [value[token]]
+            if token in value
+            else list(value.values())
+            if token == ANY_MEMBER
+            else []
+        )
     elif isinstance(value, list) and token.isdecimal():
         inner = value[_kept(token) :][:1]
     return any(contains(part, place[1:]) for part in inner)
@@ -230,7 +295,11 @@ def _kept(token: str) -> int:
 
 def _below(wanted: Places, token: str | int) -> Places:
     if isinstance(token, int):
-        return tuple(place[1:] for place in wanted if place and place[0].isdecimal() and _kept(place[0]) == token)
+        return tuple(
+            place[1:]
+            for place in wanted
+            if place and place[0].isdecimal() and _kept(place[0]) == token
+        )
     return tuple(place[1:] for place in wanted if place[:1] == (token,))
 
 
@@ -252,7 +321,9 @@ class _Maker:
         declared = schema.get("type")
         if isinstance(declared, list):
             declared = str(declared[self._branch % len(declared)])
-        match declared or next((kind for kind, told in TELLING if not told.isdisjoint(schema)), "string"):
+        match declared or next(
+            (kind for kind, told in TELLING if not told.isdisjoint(schema)), "string"
+        ):
             case "object":
                 return self._object(schema, members, depth, wanted)
             case "array":
@@ -266,12 +337,16 @@ class _Maker:
             case kind:
                 return _number(schema, nth, whole=kind == "integer")
 
-    def _merged(self, node: Node | None, wanted: Places) -> tuple[dict[str, Any], dict[str, Node], ItemNodes]:
+    def _merged(
+        self, node: Node | None, wanted: Places
+    ) -> tuple[dict[str, Any], dict[str, Node], ItemNodes]:
         schema: dict[str, Any] = {}
         members: dict[str, Node] = {}
         items: ItemNodes = {}
         for judge in self._chosen(node, wanted) if node else ():
-            required = dict.fromkeys([*schema.get("required", ()), *judge.schema.get("required", ())])
+            required = dict.fromkeys(
+                [*schema.get("required", ()), *judge.schema.get("required", ())]
+            )
             listed = schema.get("properties", {}) | judge.schema.get("properties", {})
             schema = {**judge.schema, **schema, "required": [*required], "properties": listed}
             for edge in judge.along(Applies.MEMBER, Applies.ITEM):
@@ -280,8 +355,14 @@ class _Maker:
                 elif edge.keyword in ("additionalProperties", "patternProperties"):
                     members.setdefault(ANY_MEMBER, edge.target)
                 elif edge.keyword in ("prefixItems", "items", "contains"):
-                    items.setdefault(edge.keyword if edge.token is None else edge.token, edge.target)
-        stated = {name: value for name, value in schema.items() if value or name not in ("required", "properties")}
+                    items.setdefault(
+                        edge.keyword if edge.token is None else edge.token, edge.target
+                    )
+        stated = {
+            name: value
+            for name, value in schema.items()
+            if value or name not in ("required", "properties")
+        }
         return stated, members, items
 
     def _chosen(self, node: Node, wanted: Places) -> list[Node]:
@@ -290,34 +371,59 @@ class _Maker:
             for keyword in ("$ref", "allOf", "anyOf", "oneOf"):
                 targets = judge.targets(keyword)
                 if keyword in ("anyOf", "oneOf") and targets:
-                    targets = [each for each in targets if all(knows_member(each, at[0]) for at in wanted)] or targets
+                    targets = [
+                        each for each in targets if all(knows_member(each, at[0]) for at in wanted)
+                    ] or targets
                     targets = [targets[self._branch % len(targets)]]
                 chosen += [target for target in targets if target not in chosen]
         return chosen
 
-    def _object(self, schema: dict[str, Any], members: dict[str, Node], depth: int, wanted: Places) -> dict[str, Any]:
+    def _object(
+        self, schema: dict[str, Any], members: dict[str, Node], depth: int, wanted: Places
+    ) -> dict[str, Any]:
         listed, heads = schema.get("properties", {}), [place[0] for place in wanted]
         shown = [head for head in heads if head in members or listed.get(head) is True]
         names = list(dict.fromkeys([*schema.get("required", ()), *shown]))
         for name in names:  # grows while it is walked
-            for beside in (schema.get(keyword, {}).get(name) for keyword in ("dependentRequired", "dependencies")):
-                names += [other for other in (beside if isinstance(beside, list) else ()) if other not in names]
+            for beside in (
+                schema.get(keyword, {}).get(name)
+                for keyword in ("dependentRequired", "dependencies")
+            ):
+                names += [
+                    other
+                    for other in (beside if isinstance(beside, list) else ())
+                    if other not in names
+                ]
         missing = max(0, schema.get("minProperties", 0) - len(names))
         names += [name for name in members if name not in (*names, ANY_MEMBER)][:missing]
-        made = {name: self.made(members.get(name), depth + 1, wanted=_below(wanted, name)) for name in names}
+        made = {
+            name: self.made(members.get(name), depth + 1, wanted=_below(wanted, name))
+            for name in names
+        }
         if ANY_MEMBER in heads and ANY_MEMBER in made:
-            made = {_open_name(schema) if name == ANY_MEMBER else name: value for name, value in made.items()}
+            made = {
+                _open_name(schema) if name == ANY_MEMBER else name: value
+                for name, value in made.items()
+            }
         return made
 
-    def _array(self, schema: dict[str, Any], items: ItemNodes, depth: int, wanted: Places) -> list[Any]:
+    def _array(
+        self, schema: dict[str, Any], items: ItemNodes, depth: int, wanted: Places
+    ) -> list[Any]:
         contained = "contains" in items and schema.get("minContains", 1)
         kept = [1 + _kept(place[0]) for place in wanted if place[0].isdecimal()]
         least = max(int(schema.get("minItems", 0)), int(contained), *kept, 0)
         if least > MAX_ITEMS:
             raise LookupError
-        rest, varied = items.get("contains" if contained else "items"), bool(schema.get("uniqueItems"))
+        rest, varied = (
+            items.get("contains" if contained else "items"),
+            bool(schema.get("uniqueItems")),
+        )
         chosen = [(items.get(index, rest), index) for index in range(least)]
-        return [self.made(node, depth + 1, index * varied, _below(wanted, index)) for node, index in chosen]
+        return [
+            self.made(node, depth + 1, index * varied, _below(wanted, index))
+            for node, index in chosen
+        ]
 
 
 def _listed(schema: dict[str, Any], *, default: bool) -> list[Any]:
@@ -326,7 +432,9 @@ def _listed(schema: dict[str, Any], *, default: bool) -> list[Any]:
 
 def _open_name(schema: dict[str, Any]) -> str:
     named, patterns = schema.get("propertyNames"), schema.get("patternProperties")
-    rules = named if isinstance(named, dict) else {"pattern": next(iter(patterns))} if patterns else {}
+    rules = (
+        named if isinstance(named, dict) else {"pattern": next(iter(patterns))} if patterns else {}
+    )
     listed = rules.get("enum")
     return str(listed[0]) if listed else _text({"type": "string", **rules}, 0)
 
@@ -339,7 +447,9 @@ def _text(schema: dict[str, Any], nth: int) -> str:
     fitted = sample[:most].ljust(least, "x")
     if "pattern" not in schema:
         return fitted
-    engine = engine_for({keyword: schema[keyword] for keyword in TEXT_RULES & schema.keys()}, formats=True)
+    engine = engine_for(
+        {keyword: schema[keyword] for keyword in TEXT_RULES & schema.keys()}, formats=True
+    )
     fitting = [text for text in (fitted, *PATTERN_SAMPLES) if engine.is_valid(text)]
     if not fitting:
         raise LookupError

@@ -24,7 +24,9 @@ MAX_LIVE = 512  # alternatives of one open container, those of the choices above
 SMALL = 32  # values in a container that the engine judges at its end
 KINDS = frozenset({"object", "array", "string", "number", "boolean", "null"})
 _MOST = ("maxLength", "maxItems", "maxProperties")
-_REMARKS = frozenset({"type", "title", "description", "default", "examples", "deprecated", "$comment"})
+_REMARKS = frozenset(
+    {"type", "title", "description", "default", "examples", "deprecated", "$comment"}
+)
 _Form: TypeAlias = Mapping[str, Any]
 
 
@@ -52,10 +54,14 @@ def _texts(lists: Sequence[Sequence[str] | None]) -> list[str] | None:
 class Place:
     """What may stand at one place of a value: its alternatives, and the judgement of a whole value."""
 
-    def __init__(self, alternatives: Iterable[Alternative], accepts: Callable[[JSON], bool] = lambda _: True) -> None:
+    def __init__(
+        self, alternatives: Iterable[Alternative], accepts: Callable[[JSON], bool] = lambda _: True
+    ) -> None:
         self.alternatives: tuple[Alternative, ...] = tuple(alternatives)
         self.accepts: Callable[[JSON], bool] = accepts
-        self.kinds: frozenset[str] = frozenset[str]().union(*(each.kinds for each in self.alternatives))
+        self.kinds: frozenset[str] = frozenset[str]().union(
+            *(each.kinds for each in self.alternatives)
+        )
         of_text = [each for each in self.alternatives if "string" in each.kinds]
         self.literals: list[str] | None = _texts([each.literals for each in of_text])
         self.limit: float = max((each.limit for each in of_text), default=math.inf)
@@ -63,14 +69,18 @@ class Place:
     def only(self, kind: str) -> Place:
         """Return the same place for values of one type alone."""
         alternatives = [each for each in self.alternatives if kind in each.kinds]
-        return Place((replace(each, kinds=frozenset({kind})) for each in alternatives), self.accepts)
+        return Place(
+            (replace(each, kinds=frozenset({kind})) for each in alternatives), self.accepts
+        )
 
 
 ANY = Alternative()
 ANYTHING: Place = Place((ANY,))
 
 
-def text_place(literals: tuple[str, ...] | None, accepts: Callable[[JSON], bool] = lambda _: True) -> Place:
+def text_place(
+    literals: tuple[str, ...] | None, accepts: Callable[[JSON], bool] = lambda _: True
+) -> Place:
     """Return a place for one of several texts, for any when they are None."""
     return Place((Alternative(kinds=frozenset({"string"}), literals=literals),), accepts)
 
@@ -78,7 +88,9 @@ def text_place(literals: tuple[str, ...] | None, accepts: Callable[[JSON], bool]
 def object_of(members: Mapping[str, Place], names: Iterable[str] = ()) -> Alternative:
     """Return an object that is not of a schema: the places of its members, and names that other objects there have."""
     known = tuple(dict.fromkeys((*members, *names)))
-    return Alternative(kinds=frozenset({"object"}), names=known, required=frozenset(members), member=members.get)
+    return Alternative(
+        kinds=frozenset({"object"}), names=known, required=frozenset(members), member=members.get
+    )
 
 
 class LiveSchema:
@@ -91,7 +103,9 @@ class LiveSchema:
     def root(self) -> Place:
         """The place of the whole value."""
         # what a dynamic reference means is decided by the way that led to it
-        if any(keyword in node.schema for node in self._parts.graph.nodes for keyword in REFERENCES[1:]):
+        if any(
+            keyword in node.schema for node in self._parts.graph.nodes for keyword in REFERENCES[1:]
+        ):
             return ANYTHING
         return self.place((self._parts.graph.document,)) or Place(())
 
@@ -106,15 +120,27 @@ class LiveSchema:
         return self._places[key]
 
     def _made(self, judges: tuple[_Form, ...]) -> Place:
-        parts, alternatives = self._parts, map(self._alternative, self._joined(map(self._expanded, judges)))
-        if all(_REMARKS.issuperset(judge) and "integer" not in judge.get("type", ()) for judge in judges):
+        parts, alternatives = (
+            self._parts,
+            map(self._alternative, self._joined(map(self._expanded, judges))),
+        )
+        if all(
+            _REMARKS.issuperset(judge) and "integer" not in judge.get("type", ())
+            for judge in judges
+        ):
             return Place(alternatives)
 
         @cache
         def engines() -> list[SchemaEngine]:
             try:
-                return [parts.engine((id(one), "whole"), {"allOf": [parts.refer(one)]}, Work()) for one in judges]
-            except (ValueError, ContractError):  # a part that means nothing without the whole is left to the judge
+                return [
+                    parts.engine((id(one), "whole"), {"allOf": [parts.refer(one)]}, Work())
+                    for one in judges
+                ]
+            except (
+                ValueError,
+                ContractError,
+            ):  # a part that means nothing without the whole is left to the judge
                 return []
 
         return Place(alternatives, lambda value: all(_holds(engine, value) for engine in engines()))
@@ -125,7 +151,10 @@ class LiveSchema:
         for factor in factors:
             if len(forms) * len(factor) <= MAX_EXPANDED:
                 pairs = product(forms, factor)
-                forms = [tuple({id(form): form for form in (*one, *other)}.values()) for one, other in pairs]
+                forms = [
+                    tuple({id(form): form for form in (*one, *other)}.values())
+                    for one, other in pairs
+                ]
         return forms
 
     def _expanded(self, schema: Any) -> list[tuple[_Form, ...]]:
@@ -139,11 +168,16 @@ class LiveSchema:
         if "allOf" in spoken:
             factors += map(self._expanded, node.schema["allOf"])
         for keyword in sorted(spoken & {"anyOf", "oneOf"}):
-            factors.append([each for branch in node.schema[keyword] for each in self._expanded(branch)])
+            factors.append(
+                [each for branch in node.schema[keyword] for each in self._expanded(branch)]
+            )
         return self._joined(factors)
 
     def _alternative(self, forms: tuple[_Form, ...]) -> Alternative:
-        least = {keyword: min((form.get(keyword, math.inf) for form in forms), default=math.inf) for keyword in _MOST}
+        least = {
+            keyword: min((form.get(keyword, math.inf) for form in forms), default=math.inf)
+            for keyword in _MOST
+        }
         closed = [names for form in forms if (names := self._closed_names(form)) is not None]
         names = min(closed, key=len) if closed else None
         literals = _literals(forms)
@@ -171,15 +205,24 @@ class LiveSchema:
     def _item(self, forms: tuple[_Form, ...], index: int) -> Place | None:
         below: list[Any] = []
         for form in forms:
-            first, rest = self._first_items(form), "additionalItems" if isinstance(form.get("items"), list) else "items"
+            first, rest = (
+                self._first_items(form),
+                "additionalItems" if isinstance(form.get("items"), list) else "items",
+            )
             below.append(first[index] if index < len(first) else form.get(rest, True))
         return self.place(below)
 
-    def _member(self, forms: tuple[_Form, ...], names: frozenset[str] | None, name: str) -> Place | None:
+    def _member(
+        self, forms: tuple[_Form, ...], names: frozenset[str] | None, name: str
+    ) -> Place | None:
         below: list[Any] = []
         for form in forms:
             patterns = form.get("patternProperties", {})
-            own = [patterns[each] for each in patterns if self._fits(("pattern", each), {"pattern": each}, name)]
+            own = [
+                patterns[each]
+                for each in patterns
+                if self._fits(("pattern", each), {"pattern": each}, name)
+            ]
             own += [form["properties"][name]] if name in form.get("properties", ()) else []
             below += own or [form.get("additionalProperties", True)]
             if "propertyNames" in form:
@@ -196,13 +239,18 @@ class LiveSchema:
         if form.get("additionalProperties") is False and not form.get("patternProperties"):
             return frozenset(form.get("properties", ()))
         node = self._parts.graph.find(form)
-        closes = self._parts.draft in (DRAFT_2020, DRAFT_2019) and form.get("unevaluatedProperties") is False
+        closes = (
+            self._parts.draft in (DRAFT_2020, DRAFT_2019)
+            and form.get("unevaluatedProperties") is False
+        )
         if node is None or not closes:
             return None
         beside = joined([node], lambda edge: edge.applies is Applies.HERE)
         for each in beside:
             rests = STATEMENTS[:1] if each is node else STATEMENTS
-            if each.schema.get("patternProperties") or any(each.schema.get(rest, False) is not False for rest in rests):
+            if each.schema.get("patternProperties") or any(
+                each.schema.get(rest, False) is not False for rest in rests
+            ):
                 return None
         return frozenset(name for each in beside for name in each.schema.get("properties", ()))
 
@@ -210,7 +258,12 @@ class LiveSchema:
 def _holds(engine: SchemaEngine, value: JSON) -> bool:
     try:
         return engine.is_valid(value)
-    except (ValueError, TypeError, OverflowError, RecursionError):  # left to whoever judges the whole
+    except (
+        ValueError,
+        TypeError,
+        OverflowError,
+        RecursionError,
+    ):  # left to whoever judges the whole
         return True
 
 
@@ -218,25 +271,40 @@ def _literals(forms: tuple[_Form, ...]) -> tuple[str, ...] | None:
     """Return the texts that all of some schemas list; None when none of them lists values."""
     listed = [listed_values(form) for form in forms if "enum" in form or "const" in form]
     texts = [[value for value in values if isinstance(value, str)] for values in listed]
-    return tuple(text for text in texts[0] if all(text in other for other in texts)) if texts else None
+    return (
+        tuple(text for text in texts[0] if all(text in other for other in texts)) if texts else None
+    )
 
 
 def _kinds(form: _Form) -> frozenset[str]:
     told = form.get("type", ())
-    types = {"number" if name == "integer" else name for name in ([told] if isinstance(told, str) else told)}
+    types = {
+        "number" if name == "integer" else name
+        for name in ([told] if isinstance(told, str) else told)
+    }
     kinds = frozenset(types) if types else KINDS
-    return kinds.intersection(map(kind_of, listed_values(form))) if "enum" in form or "const" in form else kinds
+    return (
+        kinds.intersection(map(kind_of, listed_values(form)))
+        if "enum" in form or "const" in form
+        else kinds
+    )
 
 
-_Live: TypeAlias = "tuple[int, Alternative]"  # with the number of the candidate that it is an alternative of
-_Candidate: TypeAlias = "tuple[_Live | None, Place]"  # a place, with the alternative around it that it belongs to
+_Live: TypeAlias = (
+    "tuple[int, Alternative]"  # with the number of the candidate that it is an alternative of
+)
+_Candidate: TypeAlias = (
+    "tuple[_Live | None, Place]"  # a place, with the alternative around it that it belongs to
+)
 
 
 class LiveCheck:
     """A ``Listener`` of the incremental reader that holds one value to a place: what it refuses is wrong for good."""
 
     def __init__(self, place: Place) -> None:
-        self._candidates: list[_Candidate] = [(None, place)]  # for the value that comes next, or is open
+        self._candidates: list[_Candidate] = [
+            (None, place)
+        ]  # for the value that comes next, or is open
         self._alive: list[_Live] = []  # the alternatives of the innermost open container
         self._outer: list[tuple[list[_Candidate], list[_Live]]] = []
         self._known: list[str] | None = None  # the texts that the open one may become, None for any
@@ -257,7 +325,9 @@ class LiveCheck:
         return self._descend([(live, live[1].item(index)) for live in self._alive])
 
     def _descend(self, below: list[tuple[_Live, Place | None]]) -> bool:
-        self._candidates = [(live, place) for live, place in below if place is not None and place.kinds]
+        self._candidates = [
+            (live, place) for live, place in below if place is not None and place.kinds
+        ]
         return not self._candidates
 
     def member(self, count: int) -> bool:
@@ -273,9 +343,17 @@ class LiveCheck:
             self._known = _texts([place.literals for _, place in candidates])
         elif kind in ("object", "array"):
             self._outer.append((candidates, self._alive))
-            numbered = [(number, each) for number, (_, place) in enumerate(candidates) for each in place.alternatives]
+            numbered = [
+                (number, each)
+                for number, (_, place) in enumerate(candidates)
+                for each in place.alternatives
+            ]
             alive = [live for live in numbered if kind in live[1].kinds]
-            self._alive = alive if len(alive) <= MAX_LIVE else [(number, ANY) for number in range(len(candidates))]
+            self._alive = (
+                alive
+                if len(alive) <= MAX_LIVE
+                else [(number, ANY) for number in range(len(candidates))]
+            )
         return not candidates
 
     def part(self, text: str) -> bool:
@@ -293,7 +371,11 @@ class LiveCheck:
 
     def ends(self, value: JSON, size: int) -> bool:
         """Hear the whole value of an object or array."""
-        alive = [live for live in self._alive if not isinstance(value, dict) or live[1].required <= value.keys()]
+        alive = [
+            live
+            for live in self._alive
+            if not isinstance(value, dict) or live[1].required <= value.keys()
+        ]
         candidates, self._alive = self._outer.pop()
         held = [candidates[number] for number in dict.fromkeys(number for number, _ in alive)]
         return self._settle([each for each in held if size > SMALL or each[1].accepts(value)])

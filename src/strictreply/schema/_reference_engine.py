@@ -27,7 +27,9 @@ from strictreply.values._issues import pointer
 from strictreply.values._limits import JSON
 
 Errors: TypeAlias = "Iterator[ValidationError]"
-TIME = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.\d+)?(?:[zZ]|([+-])([01]\d|2[0-3]):([0-5]\d))", re.ASCII)
+TIME = re.compile(
+    r"(\d\d):(\d\d):(\d\d)(?:\.\d+)?(?:[zZ]|([+-])([01]\d|2[0-3]):([0-5]\d))", re.ASCII
+)
 DURATION = re.compile(
     r"(?a)P(?=[\dT])(?:\d+W|(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)?"
     r"(?:T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S))?)"
@@ -35,7 +37,8 @@ DURATION = re.compile(
 UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
 MAILBOX = re.compile(
-    r"(?:[^\x00-\x20@<>()\[\],;:\\\".]+(?:\.[^\x00-\x20@<>()\[\],;:\\\".]+)*|\"[^\"\\]*\")@(.+)", re.DOTALL
+    r"(?:[^\x00-\x20@<>()\[\],;:\\\".]+(?:\.[^\x00-\x20@<>()\[\],;:\\\".]+)*|\"[^\"\\]*\")@(.+)",
+    re.DOTALL,
 )
 URI_CHARS = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]*")
 MAX_HOSTNAME, LEAP_SECOND, DAY_MINUTES = 253, 60, 24 * 60
@@ -57,7 +60,9 @@ def _ipv6(text: str) -> bool:
 
 
 def _date(text: str) -> bool:
-    return bool(re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII)) and _parses(date.fromisoformat, text)
+    return bool(re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII)) and _parses(
+        date.fromisoformat, text
+    )
 
 
 def _time(text: str) -> bool:
@@ -72,7 +77,9 @@ def _time(text: str) -> bool:
 
 
 def _hostname(text: str) -> bool:
-    return 0 < len(text) <= MAX_HOSTNAME and all(LABEL.fullmatch(label) for label in text.split("."))
+    return 0 < len(text) <= MAX_HOSTNAME and all(
+        LABEL.fullmatch(label) for label in text.split(".")
+    )
 
 
 def _email(text: str) -> bool:
@@ -102,11 +109,15 @@ def _uri_reference(text: str) -> bool:
 FORMAT_CHECKS: dict[str, Callable[[str], bool]] = {
     "date": _date,  # RFC 3339 full-date
     "time": _time,  # RFC 3339 full-time
-    "date-time": lambda text: text[10:11] in ("T", "t") and _date(text[:10]) and _time(text[11:]),  # RFC 3339
+    "date-time": lambda text: (
+        text[10:11] in ("T", "t") and _date(text[:10]) and _time(text[11:])
+    ),  # RFC 3339
     "duration": lambda text: bool(DURATION.fullmatch(text)),
     "email": _email,  # RFC 5321 mailbox
     # RFC 6531 mailbox, as far as it can be determined without the tables of Unicode
-    "idn-email": lambda text: bool(MAILBOX.fullmatch(text)) and not re.search(r"\s", text.rpartition("@")[2]),
+    "idn-email": lambda text: (
+        bool(MAILBOX.fullmatch(text)) and not re.search(r"\s", text.rpartition("@")[2])
+    ),
     "hostname": _hostname,  # RFC 1123
     "ipv4": _ipv4,
     "ipv6": _ipv6,  # RFC 4291, without a zone
@@ -120,7 +131,9 @@ FORMAT_CHECKS: dict[str, Callable[[str], bool]] = {
 @lru_cache(maxsize=512)
 def _pattern(text: str) -> Callable[[object], bool]:
     """Compile a pattern with pydantic-core's engine, which is linear; ``re`` is not."""
-    return SchemaValidator(core_schema.str_schema(pattern=text, regex_engine="rust-regex")).isinstance_python
+    return SchemaValidator(
+        core_schema.str_schema(pattern=text, regex_engine="rust-regex")
+    ).isinstance_python
 
 
 def _check_pattern(_: Validator, pattern: str, instance: object, __: object) -> Errors:
@@ -128,20 +141,28 @@ def _check_pattern(_: Validator, pattern: str, instance: object, __: object) -> 
         yield ValidationError("pattern")
 
 
-def _check_pattern_members(validator: Any, patterns: Mapping[str, Any], instance: object, _: object) -> Errors:
+def _check_pattern_members(
+    validator: Any, patterns: Mapping[str, Any], instance: object, _: object
+) -> Errors:
     for name, member in instance.items() if isinstance(instance, dict) else ():
         for pattern in (each for each in patterns if _pattern(each)(name)):
             yield from validator.descend(member, patterns[pattern], path=name, schema_path=pattern)
 
 
-def _check_others(validator: Any, others: object, instance: object, schema: Mapping[str, Any]) -> Errors:
+def _check_others(
+    validator: Any, others: object, instance: object, schema: Mapping[str, Any]
+) -> Errors:
     named, patterns = schema.get("properties", {}), schema.get("patternProperties", ())
     for name, member in instance.items() if isinstance(instance, dict) else ():
         if name not in named and not any(_pattern(pattern)(name) for pattern in patterns):
             yield from validator.descend(member, others, path=name)
 
 
-LINEAR = {"pattern": _check_pattern, "patternProperties": _check_pattern_members, "additionalProperties": _check_others}
+LINEAR = {
+    "pattern": _check_pattern,
+    "patternProperties": _check_pattern_members,
+    "additionalProperties": _check_others,
+}
 
 
 class ReferenceEngine:
@@ -149,13 +170,17 @@ class ReferenceEngine:
 
     remembers = False
 
-    def __init__(self, document: Document, *, formats: bool, registry: Registry[Any] = REGISTRY) -> None:
+    def __init__(
+        self, document: Document, *, formats: bool, registry: Registry[Any] = REGISTRY
+    ) -> None:
         self._document, self._formats, self._registry = document, formats, registry
         base = jsonschema.validators.validator_for({"$schema": draft_of(document)})
         extended = jsonschema.validators.extend(base, LINEAR)  # type: ignore[no-untyped-call]
         if registry is REGISTRY:  # the patterns of a part were looked at with the document
             _refuse_patterns(document)
-        self._validator = extended(document, registry=registry, format_checker=_format_checker() if formats else None)
+        self._validator = extended(
+            document, registry=registry, format_checker=_format_checker() if formats else None
+        )
 
     def is_valid(self, value: JSON) -> bool:
         """Return whether the value fits."""
@@ -169,7 +194,9 @@ class ReferenceEngine:
         """Check a schema against its metaschema."""
         written: Any = document
         try:
-            jsonschema.validators.validator_for({"$schema": draft_of(document)}).check_schema(written)
+            jsonschema.validators.validator_for({"$schema": draft_of(document)}).check_schema(
+                written
+            )
         except SchemaError as error:
             raise malformed(tuple(error.absolute_path), error.message) from None
 
@@ -199,7 +226,10 @@ def _refuse_patterns(document: Document) -> None:
     for node in nodes:
         place, members = node.pointer or "", node.schema.get("patternProperties", {})
         patterns = {pointer(place, "patternProperties", pattern): pattern for pattern in members}
-        for where, pattern in ((pointer(place, "pattern"), node.schema.get("pattern")), *patterns.items()):
+        for where, pattern in (
+            (pointer(place, "pattern"), node.schema.get("pattern")),
+            *patterns.items(),
+        ):
             try:
                 _pattern(pattern if isinstance(pattern, str) else "")
             except PatternError:

@@ -18,7 +18,9 @@ DRAFT_06 = "http://json-schema.org/draft-06/schema"
 DRAFT_04 = "http://json-schema.org/draft-04/schema"
 DRAFT_03 = "http://json-schema.org/draft-03/schema"
 DRAFTS = (DRAFT_2020, DRAFT_2019, DRAFT_07, DRAFT_06)  # the drafts that the engines judge by
-DIALECTS = {draft.replace("https://", "http://"): draft for draft in (*DRAFTS, DRAFT_04, DRAFT_03)} | {
+DIALECTS = {
+    draft.replace("https://", "http://"): draft for draft in (*DRAFTS, DRAFT_04, DRAFT_03)
+} | {
     "http://json-schema.org/schema": "",  # whatever draft is the newest
     "http://spec.openapis.org/oas/3.1/dialect/base": DRAFT_2020,  # OpenAPI 3.1 section 4.8.24
     "http://iglucentral.com/schemas/com.snowplowanalytics.self-desc/schema/jsonschema/1-0-0": DRAFT_04,
@@ -53,37 +55,105 @@ ONE = {
     **dict.fromkeys(("items", "additionalItems", "unevaluatedItems", "contains"), Applies.ITEM),
     "contentSchema": Applies.NOWHERE,
 }
-LISTS = dict.fromkeys(("allOf", "anyOf", "oneOf"), Applies.HERE) | dict.fromkeys(("prefixItems", "items"), Applies.ITEM)
+LISTS = dict.fromkeys(("allOf", "anyOf", "oneOf"), Applies.HERE) | dict.fromkeys(
+    ("prefixItems", "items"), Applies.ITEM
+)
 MAPS = {
     **dict.fromkeys(("properties", "patternProperties"), Applies.MEMBER),
     **dict.fromkeys(("dependentSchemas", "dependencies"), Applies.HERE),
     **dict.fromkeys(("$defs", "definitions"), Applies.NOWHERE),
 }
 """The keywords that hold one sub-schema, a list of them, or a map of them: and where these apply."""
-LENGTHS: dict[str, tuple[type, Callable[[Any, Any], bool]]] = {  # what bounds the length of an array or an object
+LENGTHS: dict[
+    str, tuple[type, Callable[[Any, Any], bool]]
+] = {  # what bounds the length of an array or an object
     "minItems": (list, operator.ge),
     "maxItems": (list, operator.le),
     "minProperties": (dict, operator.ge),
     "maxProperties": (dict, operator.le),
 }
-WHOLE = ("enum", "const", "uniqueItems")  # the keywords that look at all of a container by themselves
-OWN = frozenset(("type", *LENGTHS, *WHOLE, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")).union(
-    ("multipleOf", "minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType")
+WHOLE = (
+    "enum",
+    "const",
+    "uniqueItems",
+)  # the keywords that look at all of a container by themselves
+OWN = frozenset(
+    ("type", *LENGTHS, *WHOLE, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+).union(
+    (
+        "multipleOf",
+        "minLength",
+        "maxLength",
+        "pattern",
+        "format",
+        "contentEncoding",
+        "contentMediaType",
+    )
 )
 """The keywords about a value itself, whatever stands below it."""
-STATEMENTS = ("additionalProperties", "unevaluatedProperties")  # about all members that no other keyword is about
+STATEMENTS = (
+    "additionalProperties",
+    "unevaluatedProperties",
+)  # about all members that no other keyword is about
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 HOLDERS = frozenset({*ONE, *LISTS, *MAPS})
 UNSET_BY_NULL = HOLDERS.union(
     REFERENCES,
-    ("$anchor", "$comment", "$id", "$schema", "contentEncoding", "contentMediaType", "dependentRequired"),
-    ("deprecated", "description", "enum", "examples", "exclusiveMaximum", "exclusiveMinimum", "format", "id"),
-    ("maxContains", "maxItems", "maxLength", "maxProperties", "maximum", "minContains", "minItems", "minLength"),
-    ("minProperties", "minimum", "multipleOf", "nullable", "pattern", "readOnly", "required", "title"),
+    (
+        "$anchor",
+        "$comment",
+        "$id",
+        "$schema",
+        "contentEncoding",
+        "contentMediaType",
+        "dependentRequired",
+    ),
+    (
+        "deprecated",
+        "description",
+        "enum",
+        "examples",
+        "exclusiveMaximum",
+        "exclusiveMinimum",
+        "format",
+        "id",
+    ),
+    (
+        "maxContains",
+        "maxItems",
+        "maxLength",
+        "maxProperties",
+        "maximum",
+        "minContains",
+        "minItems",
+        "minLength",
+    ),
+    (
+        "minProperties",
+        "minimum",
+        "multipleOf",
+        "nullable",
+        "pattern",
+        "readOnly",
+        "required",
+        "title",
+    ),
     ("uniqueItems", "writeOnly"),
 )
 """The keywords whose value null, which no draft allows, is how serializers write that they are not set."""
-IN_PLACE = frozenset({"allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "dependencies", *REFERENCES})
+IN_PLACE = frozenset(
+    {
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "if",
+        "then",
+        "else",
+        "dependentSchemas",
+        "dependencies",
+        *REFERENCES,
+    }
+)
 
 
 def declared_draft(document: dict[str, Any]) -> str:
@@ -97,7 +167,9 @@ def declared_draft(document: dict[str, Any]) -> str:
         if draft is not None:
             return draft
     known = "2020-12, 2019-09, draft-07, draft-06, draft-04 or draft-03"
-    raise ContractError(f"$schema must name JSON Schema {known}; without $schema it is 2020-12", path="/$schema")
+    raise ContractError(
+        f"$schema must name JSON Schema {known}; without $schema it is 2020-12", path="/$schema"
+    )
 
 
 def draft_of(document: dict[str, Any] | bool) -> str:
@@ -113,7 +185,9 @@ def ignores_siblings(document: dict[str, Any] | bool) -> bool:
 
 def children(schema: dict[str, Any]) -> Iterator[tuple[str, str | int | None, Any, Applies]]:
     """Yield each sub-schema, boolean or not, behind its keyword and the name or index below that (None: one alone)."""
-    for keyword in (keyword for keyword in schema if keyword in HOLDERS):  # in the schema's own order
+    for keyword in (
+        keyword for keyword in schema if keyword in HOLDERS
+    ):  # in the schema's own order
         value = schema[keyword]
         if isinstance(value, list) and keyword in LISTS:
             yield from ((keyword, index, item, LISTS[keyword]) for index, item in enumerate(value))
@@ -123,7 +197,13 @@ def children(schema: dict[str, Any]) -> Iterator[tuple[str, str | int | None, An
             yield keyword, None, value, ONE[keyword]
 
 
-_JSON_TYPES: dict[type, str] = {bool: "boolean", int: "integer", str: "string", list: "array", dict: "object"}
+_JSON_TYPES: dict[type, str] = {
+    bool: "boolean",
+    int: "integer",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
 
 
 def as_list(value: Any) -> list[Any]:
@@ -136,7 +216,9 @@ def json_type(value: object) -> str:
     if isinstance(value, float):
         return "integer" if value.is_integer() else "number"
     known = _JSON_TYPES.get(value.__class__)
-    return known or next((name for kind, name in _JSON_TYPES.items() if isinstance(value, kind)), "null")
+    return known or next(
+        (name for kind, name in _JSON_TYPES.items() if isinstance(value, kind)), "null"
+    )
 
 
 class SchemaRule(Worded):
@@ -149,7 +231,10 @@ class SchemaRule(Worded):
     ENUM = "enum", "must be one of {expected}"
     CONST = "const", "must be {expected}"
     REQUIRED = "required", "is required{expected}"
-    DEPENDENT_REQUIRED = "dependent_required", "is required{expected} because another key is present"
+    DEPENDENT_REQUIRED = (
+        "dependent_required",
+        "is required{expected} because another key is present",
+    )
     EXTRA_KEY = "extra_key", "allowed keys: {expected}"
     NO_KEYS = "no_keys", "must have no keys"
     PROPERTY_NAMES = "property_names", "has a key whose name is not allowed"
@@ -174,8 +259,14 @@ class SchemaRule(Worded):
     ONE_OF = "one_of", "must fit exactly one of the allowed forms"
     NOT = "not", "must not match the excluded schema"
     FORBIDDEN = "forbidden", "must be left out"
-    TOO_COMPLEX = "too_complex", "is too large or too deep to check against the alternatives of its schema"
-    UNEXAMINED = "unexamined", "may have more faults: it is too large or too complex to examine all of it"
+    TOO_COMPLEX = (
+        "too_complex",
+        "is too large or too deep to check against the alternatives of its schema",
+    )
+    UNEXAMINED = (
+        "unexamined",
+        "may have more faults: it is too large or too complex to examine all of it",
+    )
     INVALID = "invalid", "must fit the schema"
     UNREADABLE = "unreadable", "must be plain JSON"
 
@@ -189,7 +280,9 @@ _OF_SEVERAL = {
     **dict.fromkeys((SchemaRule.INVALID, SchemaRule.UNREADABLE), ()),
 }
 KEYWORDS = {keyword: rule for rule, keywords in _OF_SEVERAL.items() for keyword in keywords} | {
-    re.sub("_(.)", lambda found: found[1].upper(), rule): rule for rule in SchemaRule if rule not in _OF_SEVERAL
+    re.sub("_(.)", lambda found: found[1].upper(), rule): rule
+    for rule in SchemaRule
+    if rule not in _OF_SEVERAL
 }
 """The rule behind each keyword that can refuse a value; ``false`` is the schema that admits nothing."""
 BRIEF_LIST_CHARS = 32  # beside a hint that names the nearest
@@ -217,10 +310,16 @@ FORMATS = {  # the words for a format, and a text that has it (None: no text is 
     "regex": ("a regular expression", None),
 }
 FORMAT_SAMPLES = {name: sample for name, (_, sample) in FORMATS.items() if sample is not None}
-COUNTED = {"Length": "character", "Items": "item", "Properties": "key"}  # by ``minLength`` and its like
+COUNTED = {
+    "Length": "character",
+    "Items": "item",
+    "Properties": "key",
+}  # by ``minLength`` and its like
 
 
-def expected_words(keyword: str, schema: Mapping[str, Any], list_chars: int = MAX_LIST_CHARS) -> str:
+def expected_words(
+    keyword: str, schema: Mapping[str, Any], list_chars: int = MAX_LIST_CHARS
+) -> str:
     """Return what ``keyword`` of ``schema`` asks for, to stand in its rule's template."""
     value = schema.get(keyword)
     match keyword:
@@ -229,12 +328,18 @@ def expected_words(keyword: str, schema: Mapping[str, Any], list_chars: int = MA
         case "enum" if isinstance(value, list):
             return list_words(value, list_chars)
         case "format":
-            return FORMATS[str(value)][0] if str(value) in FORMATS else f"in the format {word(value)}"
+            return (
+                FORMATS[str(value)][0] if str(value) in FORMATS else f"in the format {word(value)}"
+            )
         case "items" | "additionalItems" | "unevaluatedItems":
             return plural(len(schema.get("prefixItems", ())), "item")
         case "contains":
             least, most = schema.get("minContains", 1), schema.get("maxContains")
-            return f"at least {plural(least, 'item')}" if most is None else f"{word(least)} to {plural(most, 'item')}"
+            return (
+                f"at least {plural(least, 'item')}"
+                if most is None
+                else f"{word(least)} to {plural(most, 'item')}"
+            )
         case _ if keyword[3:] in COUNTED and keyword[:3] in ("min", "max"):
             return plural(value, COUNTED[keyword[3:]])
         case _:
@@ -267,8 +372,12 @@ def either(words: Iterable[str]) -> str:
 def list_words(values: Iterable[object], chars: int = MAX_LIST_CHARS) -> str:
     """Return values of the schema as JSON, those beyond so many characters counted: at least the first is shown."""
     every = list(values)
-    shown = _fitting(map(word, every), chars)  # no word is made of what is not shown: an enum may be long
-    return ", ".join(shown) + (f" and {len(every) - len(shown)} more" if len(shown) < len(every) else "")
+    shown = _fitting(
+        map(word, every), chars
+    )  # no word is made of what is not shown: an enum may be long
+    return ", ".join(shown) + (
+        f" and {len(every) - len(shown)} more" if len(shown) < len(every) else ""
+    )
 
 
 def _fitting(words: Iterable[str], chars: int) -> list[str]:

@@ -13,12 +13,17 @@ from strictreply.values._errors import ContractError
 from strictreply.values._limits import Spent
 
 MAX_HERE = 500  # schemas that may judge one and the same value
-MAX_LOAD = 4_000  # judgements that one place of a value may cost, the choices above it multiplied in
+MAX_LOAD = (
+    4_000  # judgements that one place of a value may cost, the choices above it multiplied in
+)
 MAX_EXPANSIONS = 30_000  # steps of the analysis itself; about 100 ms
 MAX_PATTERNS = 128  # different patterns in one schema: a compiled one may take a megabyte
 MAX_STEPS = 300_000  # judgements of one value by one schema that one check may make
 MAX_COUNTED = 50_000  # pairs of a schema and a value that are counted before giving up
-_TREE = (dict, list)  # isinstance is quicker with a tuple than with a union, and it is asked for every value
+_TREE = (
+    dict,
+    list,
+)  # isinstance is quicker with a tuple than with a union, and it is asked for every value
 MAX_ROUNDS = 100
 TRIED_TWICE = frozenset({"anyOf", "oneOf", "if"})  # by the engines, to learn what these evaluated
 UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems"})
@@ -28,28 +33,45 @@ Below: TypeAlias = list[Counter[int]]
 
 def load_of(graph: Graph) -> int | None:
     """Return how many judgements one place of a value may cost, None if that grows with depth; ContractError beyond."""
-    held = ((node.schema.get("pattern"), node.schema.get("patternProperties")) for node in graph.nodes)
-    texts = (text for own, members in held for text in (own, *(members if isinstance(members, dict) else ())))
+    held = (
+        (node.schema.get("pattern"), node.schema.get("patternProperties")) for node in graph.nodes
+    )
+    texts = (
+        text
+        for own, members in held
+        for text in (own, *(members if isinstance(members, dict) else ()))
+    )
     if len({text for text in texts if isinstance(text, str)}) > MAX_PATTERNS:
-        raise ContractError(f"the schema is too complex: more than {MAX_PATTERNS} patterns; leave some out")
+        raise ContractError(
+            f"the schema is too complex: more than {MAX_PATTERNS} patterns; leave some out"
+        )
     load = _max_load(_judges_here(graph), _places(graph))
     if load <= MAX_LOAD:
         return load
     try:
-        TopologicalSorter({id(node): {id(edge.target) for edge in node.edges} for node in graph.nodes}).prepare()
+        TopologicalSorter(
+            {id(node): {id(edge.target) for edge in node.edges} for node in graph.nodes}
+        ).prepare()
     except CycleError:
         return None
-    raise ContractError(f"the alternatives of the schema multiply to over {MAX_LOAD} checks of a value; use fewer")
+    raise ContractError(
+        f"the alternatives of the schema multiply to over {MAX_LOAD} checks of a value; use fewer"
+    )
 
 
 def _judges_here(graph: Graph) -> dict[int, int]:
     """Count the schemas that judge the same value as each node; raises ContractError for loops and explosions."""
     nodes = {id(node): node for node in graph.nodes}
-    beside = {id(node): [id(edge.target) for edge in node.along(Applies.HERE)] for node in graph.nodes}
+    beside = {
+        id(node): [id(edge.target) for edge in node.along(Applies.HERE)] for node in graph.nodes
+    }
     try:
         order = tuple(TopologicalSorter(beside).static_order())
     except CycleError as error:
-        place, words = nodes[error.args[1][0]].pointer or "", "refer to it only inside properties or items"
+        place, words = (
+            nodes[error.args[1][0]].pointer or "",
+            "refer to it only inside properties or items",
+        )
         raise ContractError(f"the schema refers to itself endlessly; {words}", path=place) from None
     counts: dict[int, int] = {}
     for key in order:
@@ -69,9 +91,13 @@ def _places(graph: Graph) -> dict[int, Below]:
         judges = list(_judges(place))
         steps += len(judges)
         if steps > MAX_EXPANSIONS:
-            raise ContractError(f"the schema has more than {MAX_EXPANSIONS} combinations; use fewer alternatives")
+            raise ContractError(
+                f"the schema has more than {MAX_EXPANSIONS} combinations; use fewer alternatives"
+            )
         places[id(place)] = _below(judges)
-        pending.extend(edge.target for node, _ in judges for edge in node.along(Applies.MEMBER, Applies.ITEM))
+        pending.extend(
+            edge.target for node, _ in judges for edge in node.along(Applies.MEMBER, Applies.ITEM)
+        )
     return places
 
 
@@ -88,11 +114,18 @@ def _judges(place: Node) -> Iterator[tuple[Node, int]]:
 
 
 def _below(judges: list[tuple[Node, int]]) -> Below:
-    others: dict[bool, Counter[int]] = {True: Counter(), False: Counter()}  # by whether it is a member or an item
+    others: dict[bool, Counter[int]] = {
+        True: Counter(),
+        False: Counter(),
+    }  # by whether it is a member or an item
     named: dict[tuple[bool, str | int | None], Counter[int]] = {}
     for node, times in judges:
         both = ("additionalProperties", "items")
-        rest = {edge.keyword == "additionalProperties": edge for edge in node.edges if edge.keyword in both}
+        rest = {
+            edge.keyword == "additionalProperties": edge
+            for edge in node.edges
+            if edge.keyword in both
+        }
         for edge in node.along(Applies.MEMBER, Applies.ITEM):
             member = edge.applies is Applies.MEMBER
             if edge.keyword not in ("properties", "prefixItems"):
@@ -114,7 +147,10 @@ def _max_load(here: dict[int, int], places: dict[int, Below]) -> int:
     for _ in range(MAX_ROUNDS):
         before = dict(loads)
         for key in reversed(places):
-            sums = (sum(loads[target] * times for target, times in below.items()) for below in places[key])
+            sums = (
+                sum(loads[target] * times for target, times in below.items())
+                for below in places[key]
+            )
             loads[key] = max(here[key], *sums, 0)
             if loads[key] > MAX_LOAD:
                 return loads[key]
@@ -133,7 +169,9 @@ def size_of(value: object, most: int, *, scalars: bool = True) -> int:
             if scalars and len(part) >= most:
                 return most
             below = part.values() if isinstance(part, dict) else part
-            pending.extend(below if scalars else [each for each in below if each.__class__ in _TREE])
+            pending.extend(
+                below if scalars else [each for each in below if each.__class__ in _TREE]
+            )
     return min(size, most)
 
 
@@ -170,7 +208,9 @@ def judgements_of(graph: Graph, value: object, *, built: bool = False) -> int:
 def _entered(node: Node, value: object, *, built: bool) -> Iterator[SchemaEdge]:
     tested, named = node.schema.get("if"), None
     match node.schema.get("discriminator"):  # as OpenAPI and pydantic spell it
-        case {"propertyName": str(tag), "mapping": dict(mapping)} if built and isinstance(value, dict):
+        case {"propertyName": str(tag), "mapping": dict(mapping)} if built and isinstance(
+            value, dict
+        ):
             named = mapping.get(value[tag]) if isinstance(value.get(tag), str) else None
         case _:
             pass
@@ -188,8 +228,14 @@ def _parts(node: Node, value: object) -> Iterator[tuple[Node, object]]:
                 if edge.token in value:
                     yield edge.target, value[edge.token]
             else:
-                named = node.schema.get("properties", {}) if edge.keyword == "additionalProperties" else {}
-                yield from ((edge.target, part) for name, part in value.items() if name not in named)
+                named = (
+                    node.schema.get("properties", {})
+                    if edge.keyword == "additionalProperties"
+                    else {}
+                )
+                yield from (
+                    (edge.target, part) for name, part in value.items() if name not in named
+                )
     elif isinstance(value, list):
         for edge in node.along(Applies.ITEM):
             index = edge.token if edge.keyword == "prefixItems" else None
@@ -204,6 +250,10 @@ def _plainly_fails(test: dict[str, Any], value: object) -> bool:
             return True
         case {"type": "object", "required": [tag], "properties": dict(members)}:
             allowed = members[tag].get("enum") if isinstance(members.get(tag), dict) else None
-            return isinstance(allowed, list) and isinstance(value, dict) and value.get(tag) not in allowed
+            return (
+                isinstance(allowed, list)
+                and isinstance(value, dict)
+                and value.get(tag) not in allowed
+            )
         case _:
             return False

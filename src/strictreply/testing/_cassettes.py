@@ -22,7 +22,13 @@ from strictreply.batch._results import LINE_LIMITS, open_lines
 from strictreply.contract._contract import SHAPING
 from strictreply.reading._decoding import decode
 from strictreply.testing._event_streams import as_chat_request, assembled, events, response_events
-from strictreply.testing._recordings import REDACTED, RecordedVerdict, RecordingJudge, Redaction, RedactText
+from strictreply.testing._recordings import (
+    REDACTED,
+    RecordedVerdict,
+    RecordingJudge,
+    Redaction,
+    RedactText,
+)
 from strictreply.testing._steps import Fault, Kind, ReplyPlace, Step, spelled
 from strictreply.testing._wire import HTTPReply, Responder, Served, WireEnding, error_reply
 from strictreply.testing.mounting import library_of
@@ -36,11 +42,15 @@ from strictreply.wires._responses import RESPONSES, is_response
 Client = TypeVar("Client", bound="OpenAI | AsyncOpenAI")
 
 # The headers of a response that are kept; of a request none is.
-KEPT_HEADERS = frozenset({"content-type", "content-encoding", "retry-after", "retry-after-ms", "date"})
+KEPT_HEADERS = frozenset(
+    {"content-type", "content-encoding", "retry-after", "retry-after-ms", "date"}
+)
 # The kinds of faults by the first word of an issue's code.
 _KINDS = {kind.value: kind for kind in Kind} | {"call": Kind.TOOL, "reply": Kind.FINISH}
 _RECORDED = ("/chat/completions", "/responses")
-_DONE = re.compile(rb"^(?:data: ?\[DONE\]|event: ?response\.(?:completed|incomplete|failed))\r?$", re.MULTILINE)
+_DONE = re.compile(
+    rb"^(?:data: ?\[DONE\]|event: ?response\.(?:completed|incomplete|failed))\r?$", re.MULTILINE
+)
 _OF_THE_WIRE = ("content-encoding", "content-length", "transfer-encoding")
 _same = partial(json.dumps, sort_keys=True)  # equal for requests that are the same
 _OK = 200
@@ -84,7 +94,9 @@ class Taken:
         said = assembled(self.reply.body) if self.request.get("stream") else None
         kept = redaction.value(said)
         if kept == said:
-            body = redaction.text(self.reply.body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+            body = redaction.text(self.reply.body.decode("utf-8", "surrogateescape")).encode(
+                "utf-8", "surrogateescape"
+            )
         else:
             usage = isinstance(kept, dict) and "usage" in kept
             parts = response_events(kept) if is_response(kept) else events(kept, usage=usage)
@@ -103,13 +115,19 @@ class Taken:
     @property
     def served(self) -> Served:
         """What to serve: the completion where it came whole and plain, else the bytes."""
-        plain = self.reply.status == _OK and not self.request.get("stream") and self.reply.ending is WireEnding.WHOLE
+        plain = (
+            self.reply.status == _OK
+            and not self.request.get("stream")
+            and self.reply.ending is WireEnding.WHOLE
+        )
         return self.completion if plain and isinstance(self.completion, dict) else self.reply
 
     @property
     def asked(self) -> JSONObject:
         """The request as a model is asked: that of chat completions, by whichever API it went."""
-        return as_chat_request(self.request) if wire_for(self.request) is RESPONSES else self.request
+        return (
+            as_chat_request(self.request) if wire_for(self.request) is RESPONSES else self.request
+        )
 
     @property
     def place(self) -> ReplyPlace:
@@ -126,7 +144,9 @@ class Cassette:
     for more. The file is its owner's alone (0600).
     """
 
-    def __init__(self, path: str | Path, *, redact: RedactText | None = None, secrets: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, path: str | Path, *, redact: RedactText | None = None, secrets: tuple[str, ...] = ()
+    ) -> None:
         self.path: Path = Path(path)
         self._redaction = Redaction(redact).knowing(secrets)
         self._lock = threading.Lock()
@@ -145,7 +165,9 @@ class Cassette:
 
     def _opened(self) -> io.FileIO:
         """Open the file to add to it; whatever it was, from now on only its owner reads it: it holds prompts."""
-        file = io.FileIO(str(self.path), "a", opener=lambda path, flags: os.open(path, flags, _PRIVATE))
+        file = io.FileIO(
+            str(self.path), "a", opener=lambda path, flags: os.open(path, flags, _PRIVATE)
+        )
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and hasattr(os, "fchmod"):
             with contextlib.suppress(PermissionError):  # another's file that we may write to
                 os.fchmod(file.fileno(), _PRIVATE)
@@ -159,7 +181,11 @@ class Cassette:
     def steps(self) -> list[Step]:
         """Every recorded response as a step, in order."""
         return [
-            Step(f"recorded[{number}]", taken.served, f"Cassette({str(self.path)!r}).steps[{number - 1}]")
+            Step(
+                f"recorded[{number}]",
+                taken.served,
+                f"Cassette({str(self.path)!r}).steps[{number - 1}]",
+            )
             for number, taken in enumerate(self, 1)
         ]
 
@@ -173,9 +199,15 @@ class Cassette:
             if isinstance(checked, RecordedVerdict) and isinstance(checked.verdict, Invalid):
                 source = f"Cassette({str(self.path)!r}).failures({given})[{len(found)}]"
                 code = checked.verdict.issues[0].code
-                kind = _KINDS.get(code.partition(".")[0], Kind.ARGS)  # a user's own check is about the arguments
-                needs = {word: value for word in SHAPING if (value := taken.asked.get(word)) is not None}
-                fault = Fault(f"recorded[{index}]", taken.served, source, kind=kind, code=code, needs=needs)
+                kind = _KINDS.get(
+                    code.partition(".")[0], Kind.ARGS
+                )  # a user's own check is about the arguments
+                needs = {
+                    word: value for word in SHAPING if (value := taken.asked.get(word)) is not None
+                }
+                fault = Fault(
+                    f"recorded[{index}]", taken.served, source, kind=kind, code=code, needs=needs
+                )
                 found.append(replace(fault, place=taken.place))
         return found
 
@@ -226,8 +258,13 @@ def replay(path: str | Path, *, redact: RedactText | None = None) -> Responder:
 def _nearest(request: JSONObject, known: Mapping[str, JSONObject]) -> str:
     if not known:
         return ": it is empty"
-    asked, *others = ({name: _same(body[name]) for name in body} for body in (request, *known.values()))
-    each = ([name for name in sorted(asked | other) if asked.get(name) != other.get(name)] for other in others)
+    asked, *others = (
+        {name: _same(body[name]) for name in body} for body in (request, *known.values())
+    )
+    each = (
+        [name for name in sorted(asked | other) if asked.get(name) != other.get(name)]
+        for other in others
+    )
     nearest: list[str] = min(each, key=len)
     words = f"; the nearest one differs in {', '.join(nearest)}"
     advice = "; its recordings are redacted: pass replay the redact= that it was recorded with"
@@ -245,7 +282,9 @@ def record(client: Client, path: str | Path, *, redact: RedactText | None = None
     """
     sdk: Any = client
     if not issubclass(type(sdk), OpenAI | AsyncOpenAI):
-        raise TypeError(f"record() takes an OpenAI or AsyncOpenAI client, not {type(sdk).__name__}; wrap its copy")
+        raise TypeError(
+            f"record() takes an OpenAI or AsyncOpenAI client, not {type(sdk).__name__}; wrap its copy"
+        )
     cassette = Cassette(path, redact=redact)
     cassette.make()
     http: Any = sdk._client  # noqa: SLF001 - it has no other name
@@ -253,7 +292,9 @@ def record(client: Client, path: str | Path, *, redact: RedactText | None = None
     kind: Any = type("Recorder", (_Recorder, library.BaseTransport, library.AsyncBaseTransport), {})
     made = library.AsyncClient if isinstance(http, library.AsyncClient) else library.Client
     defaults = {name: getattr(http, name) for name in ("headers", "params", "cookies", "timeout")}
-    given: Client = sdk.with_options(http_client=made(transport=kind(http, cassette, library), **defaults))
+    given: Client = sdk.with_options(
+        http_client=made(transport=kind(http, cassette, library), **defaults)
+    )
     return given
 
 
@@ -262,7 +303,9 @@ class _Recorder:
 
     def __init__(self, http: Any, cassette: Cassette, library: Any) -> None:
         self._http, self._cassette, self._library = http, cassette, library
-        self._take = type("RecordedStream", (_Take, library.SyncByteStream, library.AsyncByteStream), {})
+        self._take = type(
+            "RecordedStream", (_Take, library.SyncByteStream, library.AsyncByteStream), {}
+        )
 
     def close(self) -> None:
         self._http.close()
@@ -294,11 +337,21 @@ class _Take:
         """Return the response that the caller reads, its body passing by here."""
         self._response = response
         if not response.is_stream_consumed:
-            passed = {"headers": response.headers, "stream": self, "extensions": response.extensions}
+            passed = {
+                "headers": response.headers,
+                "stream": self,
+                "extensions": response.extensions,
+            }
             return self._library.Response(response.status_code, **passed)
         # A hook of the client's own has read the body: it is decoded.
-        headers = {name: value for name, value in response.headers.items() if name.lower() not in _OF_THE_WIRE}
-        self._response = self._library.Response(response.status_code, headers=headers, content=response.content)
+        headers = {
+            name: value
+            for name, value in response.headers.items()
+            if name.lower() not in _OF_THE_WIRE
+        }
+        self._response = self._library.Response(
+            response.status_code, headers=headers, content=response.content
+        )
         self._pieces.append(response.content)
         self._ended(WireEnding.WHOLE)
         return self._response
@@ -336,7 +389,9 @@ class _Take:
         except self._library.TransportError as error:
             timed_out = isinstance(error, self._library.TimeoutException)
             closed = isinstance(error, self._library.RemoteProtocolError)
-            self._ended(WireEnding.HANG if timed_out else WireEnding.CUT if closed else WireEnding.RESET)
+            self._ended(
+                WireEnding.HANG if timed_out else WireEnding.CUT if closed else WireEnding.RESET
+            )
             raise
 
     def _ended(self, ending: WireEnding, *, left: bool = False) -> None:
@@ -348,14 +403,23 @@ class _Take:
         request: JSONObject = asked if isinstance(asked, dict) else {}
         reply = HTTPReply(ending=ending)
         if self._response is not None:
-            headers = {name: text for name, text in self._response.headers.items() if name.lower() in KEPT_HEADERS}
-            body, encoding = b"".join(self._pieces), {"content-encoding": headers.pop("content-encoding", "")}
+            headers = {
+                name: text
+                for name, text in self._response.headers.items()
+                if name.lower() in KEPT_HEADERS
+            }
+            body, encoding = (
+                b"".join(self._pieces),
+                {"content-encoding": headers.pop("content-encoding", "")},
+            )
             try:
                 body = self._library.Response(_OK, headers=encoding, content=body).content
             except self._library.DecodingError:
                 headers |= encoding
             reply = HTTPReply(self._response.status_code, headers, (body,), ending)
-        if left and _DONE.search(reply.body):  # past the last event of a stream it was whole all the same
+        if left and _DONE.search(
+            reply.body
+        ):  # past the last event of a stream it was whole all the same
             reply, left = replace(reply, ending=WireEnding.WHOLE), False
         completion = None if left else completion_of(request, reply)
         self._cassette.add(Taken(request, completion, reply), secrets=credentials_of(self._request))
@@ -363,7 +427,9 @@ class _Take:
 
 def completion_of(request: JSONObject, reply: HTTPReply) -> JSON:
     """Read the completion that a response carries, also a streamed one; None when none came as it was asked for."""
-    kind = next((value for name, value in reply.headers.items() if name.lower() == "content-type"), "")
+    kind = next(
+        (value for name, value in reply.headers.items() if name.lower() == "content-type"), ""
+    )
     streamed = kind.partition(";")[0].strip().lower() == "text/event-stream"
     if reply.status != _OK or streamed != bool(request.get("stream")):
         return None

@@ -18,10 +18,26 @@ from strictreply.contract._tool import Tool
 from strictreply.schema import Schema
 from strictreply.testing import ok
 from strictreply.testing._probing.client_verdicts import STORM, verdict_on
-from strictreply.testing._scripts import MAX_REQUESTS, Asked, Demand, as_served, script_over, turns_of_model
+from strictreply.testing._scripts import (
+    MAX_REQUESTS,
+    Asked,
+    Demand,
+    as_served,
+    script_over,
+    turns_of_model,
+)
 from strictreply.testing._server import is_loopback
 from strictreply.testing._steps import Fault, ReplyPlace, Step, Target
-from strictreply.testing._wire import ROUTES, CallIds, HTTPReply, Responder, Served, error_reply, respond, routed
+from strictreply.testing._wire import (
+    ROUTES,
+    CallIds,
+    HTTPReply,
+    Responder,
+    Served,
+    error_reply,
+    respond,
+    routed,
+)
 from strictreply.testing.faults import CATALOGUE, FaultNotMade, entry_named
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSON, JSONObject
@@ -35,7 +51,12 @@ _NAME: JSON = {"type": "string", "maxLength": 200}
 
 
 def _closed(required: str, **members: JSON) -> JSONObject:
-    return {"type": "object", "properties": members, "required": [required], "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": members,
+        "required": [required],
+        "additionalProperties": False,
+    }
 
 
 _STEP: JSON = {
@@ -47,9 +68,13 @@ _STEP: JSON = {
     ]
 }
 _STEP_SCHEMA = Schema.compile(_STEP)
-_SCRIPT_SCHEMA = Schema.compile(_closed("steps", steps={"type": "array", "items": _STEP}, then=_STEP))
+_SCRIPT_SCHEMA = Schema.compile(
+    _closed("steps", steps={"type": "array", "items": _STEP}, then=_STEP)
+)
 
-_Plan: TypeAlias = "str | JSONObject"  # a step that was read: ``good``, or an object with what a step may be
+_Plan: TypeAlias = (
+    "str | JSONObject"  # a step that was read: ``good``, or an object with what a step may be
+)
 
 
 @dataclass(slots=True)
@@ -103,7 +128,11 @@ class _Run:
         # of good replies only those that this script served: a conversation may have begun elsewhere
         known = min(turns, len(self.journal)) if self.then == GOOD else turns
         repeats = beyond - 1 if self.then != GOOD and "fault" in self.then else known
-        return script_over(number, len(self.steps), MAX_REQUESTS) if repeats >= MAX_REQUESTS else self.then
+        return (
+            script_over(number, len(self.steps), MAX_REQUESTS)
+            if repeats >= MAX_REQUESTS
+            else self.then
+        )
 
 
 class ScriptControl:
@@ -115,7 +144,12 @@ class ScriptControl:
         self._clock = clock
 
     def __call__(
-        self, responder: Responder, method: str, target: str, body: bytes, headers: Mapping[str, str]
+        self,
+        responder: Responder,
+        method: str,
+        target: str,
+        body: bytes,
+        headers: Mapping[str, str],
     ) -> HTTPReply:
         """Answer one request: of the control by itself, of an API with a step."""
         route = routed(method, target, {**ROUTES, **_CONTROLS})
@@ -124,8 +158,13 @@ class ScriptControl:
         if route not in _CONTROLS:
             serve = partial(self._serve, responder, target, body, headers.get(HEADER))
             return respond(serve, method, target, body)
-        for sent in (headers.get("host"), headers.get("origin")):  # so that no web page sets a script
-            if sent is not None and not is_loopback(urlsplit(sent if "//" in sent else f"//{sent}").hostname or ""):
+        for sent in (
+            headers.get("host"),
+            headers.get("origin"),
+        ):  # so that no web page sets a script
+            if sent is not None and not is_loopback(
+                urlsplit(sent if "//" in sent else f"//{sent}").hostname or ""
+            ):
                 words = "the control serves this machine only: Host and Origin must be loopback addresses"
                 return error_reply(403, words)
         if route == "/script":
@@ -138,7 +177,9 @@ class ScriptControl:
         """Begin a new script, and forget the journal; a 400 says what is wrong with the body."""
         try:
             said = _checked(_SCRIPT_SCHEMA, json.loads(body), "script")
-            steps = tuple(_read(step, f"steps.{index}: ") for index, step in enumerate(said["steps"]))
+            steps = tuple(
+                _read(step, f"steps.{index}: ") for index, step in enumerate(said["steps"])
+            )
             run = _Run(steps, _read(said["then"], "then: ") if "then" in said else None)
         except (ValueError, RecursionError) as error:
             told = f"this is not a script: {_words(error)}; write for example {EXAMPLE_SCRIPT}"
@@ -152,13 +193,23 @@ class ScriptControl:
             run, records = self._run, [*self._run.journal]
         requests: list[JSON] = []
         for record in records:
-            asked: JSONObject = {"number": record.asked.number, "path": record.path, "request": _told(record.body)}
-            answered = {"correction": record.asked.correction, "served": record.served, "refused": record.refused}
+            asked: JSONObject = {
+                "number": record.asked.number,
+                "path": record.path,
+                "request": _told(record.body),
+            }
+            answered = {
+                "correction": record.asked.correction,
+                "served": record.served,
+                "refused": record.refused,
+            }
             requests.append(asked | answered)
         spent, verdicts = run.taken >= len(run.steps), _verdicts(records)
         return HTTPReply.json(200, {"spent": spent, "requests": requests, "verdicts": [*verdicts]})
 
-    def _serve(self, responder: Responder, path: str, body: bytes, chosen: str | None, request: JSONObject) -> Served:
+    def _serve(
+        self, responder: Responder, path: str, body: bytes, chosen: str | None, request: JSONObject
+    ) -> Served:
         with self._lock:
             run = self._run
             first = run.journal[0].asked if run.journal else None
@@ -247,27 +298,37 @@ def _made(plan: JSONObject, demand: Demand) -> tuple[Step, JSON]:
         step = ok.reply(schema, place=place)
         told = {"answer": Target.of(schema, place=place).value}
     if not demand.admits(step.served):
-        raise ValueError(f"{json.dumps(told)} is not a good reply to this request, which asks for {demand.words}")
+        raise ValueError(
+            f"{json.dumps(told)} is not a good reply to this request, which asks for {demand.words}"
+        )
     return step, told
 
 
 def _fault(plan: JSONObject, demand: Demand) -> tuple[Step, JSONObject]:
     entry = entry_named(plan["fault"])
     what = f"faults.{entry.name} ({entry.summary})"
-    usual: list[ReplyPlace] = [one for one in _places(demand, plan.get("tool")) if one in entry.places]
+    usual: list[ReplyPlace] = [
+        one for one in _places(demand, plan.get("tool")) if one in entry.places
+    ]
     place: ReplyPlace | None = plan.get("place") or (usual[0] if usual else None)
     if place is None:
-        raise FaultNotMade(f"{what} is written as {', '.join(entry.places)}, and this request asks for {demand.words}")
+        raise FaultNotMade(
+            f"{what} is written as {', '.join(entry.places)}, and this request asks for {demand.words}"
+        )
     if missing := demand.missing(entry.needs):
         raise FaultNotMade(f"{what} needs a request with {json.dumps(missing)}")
     tool = _tool(demand, plan.get("tool")) if place in {"call", "union"} else None
     declared = demand.answer_schema if place == "json" else tool
     if place == "json" and declared is None:
-        raise FaultNotMade(f"{what} as json needs a response_format with a schema, and the request has none")
+        raise FaultNotMade(
+            f"{what} as json needs a response_format with a schema, and the request has none"
+        )
     fault = entry(declared, plan.get("at", ""), place=place, args=plan.get("args"))
     if not demand.refuses(fault):
         needs = f"; it needs one with {json.dumps(dict(entry.needs))}" if entry.needs else ""
-        raise FaultNotMade(f"{what} is not a fault for this request, in which it is a good reply{needs}")
+        raise FaultNotMade(
+            f"{what} is not a fault for this request, in which it is a good reply{needs}"
+        )
     told: JSONObject = {"fault": fault.name} | ({"tool": tool.name} if tool else {})
     return fault, told | {"place": place, "at": fault.at, "code": fault.code}
 
@@ -283,7 +344,9 @@ def _places(demand: Demand, tool: JSON) -> list[ReplyPlace]:
 
 def _tool(demand: Demand, name: JSON) -> Tool:
     """Find a tool of the request, the first that may be called when no name is given."""
-    tools = {tool.name: tool for tool in (*demand.callable_tools, *demand.contract.by_name.values())}
+    tools = {
+        tool.name: tool for tool in (*demand.callable_tools, *demand.contract.by_name.values())
+    }
     if name is None and tools:
         return next(iter(tools.values()))
     if name in tools:

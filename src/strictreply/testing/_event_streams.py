@@ -12,7 +12,15 @@ from strictreply.batch._results import LINE_LIMITS
 from strictreply.reading._decoding import decode
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires import WIRES
-from strictreply.wires._opening import DONE, DONE_DATA, EventReader, event, peek, reason_code, typed_event
+from strictreply.wires._opening import (
+    DONE,
+    DONE_DATA,
+    EventReader,
+    event,
+    peek,
+    reason_code,
+    typed_event,
+)
 from strictreply.wires._responses import RESPONSES
 from strictreply.wires._responses_stream import ResponsesSent
 
@@ -28,26 +36,43 @@ def chunks(completion: JSON, *, usage: bool = False) -> Iterator[JSON]:
     """Take a completion apart into ``chat.completion.chunk`` objects; see :func:`events`."""
     choices: Any = peek(completion, "choices")
     listed = choices if isinstance(choices, list) else []
-    if not (isinstance(completion, dict) and listed and all(isinstance(peek(one, "message"), dict) for one in listed)):
+    if not (
+        isinstance(completion, dict)
+        and listed
+        and all(isinstance(peek(one, "message"), dict) for one in listed)
+    ):
         yield completion
         return
-    around: JSONObject = {name: value for name, value in completion.items() if name not in {"choices", "usage"}}
+    around: JSONObject = {
+        name: value for name, value in completion.items() if name not in {"choices", "usage"}
+    }
     around |= {"object": "chat.completion.chunk"} | ({"usage": None} if usage else {})
     for choice in listed:
         index: JSONObject = {"index": choice["index"]} if "index" in choice else {}
         for delta in _deltas(choice["message"]):
-            yield {**around, "choices": [{**index, "delta": delta, "logprobs": None, "finish_reason": None}]}
-        ended: JSONObject = {name: value for name, value in choice.items() if name != "message"} | {"delta": {}}
+            yield {
+                **around,
+                "choices": [{**index, "delta": delta, "logprobs": None, "finish_reason": None}],
+            }
+        ended: JSONObject = {name: value for name, value in choice.items() if name != "message"} | {
+            "delta": {}
+        }
         yield {**around, "choices": [ended]}
     if usage and "usage" in completion:
         yield around | {"choices": [], "usage": completion["usage"]}
 
 
 def _deltas(message: JSONObject) -> Iterator[JSONObject]:
-    texts = {name: message[name] for name in ("content", "refusal") if isinstance(message.get(name), str)}
+    texts = {
+        name: message[name] for name in ("content", "refusal") if isinstance(message.get(name), str)
+    }
     listed: Any = message.get("tool_calls")
     calls: list[JSON] = listed if isinstance(listed, list) else []
-    yield {name: "" if name in texts else value for name, value in message.items() if not (calls and value is calls)}
+    yield {
+        name: "" if name in texts else value
+        for name, value in message.items()
+        if not (calls and value is calls)
+    }
     for name, text in texts.items():
         yield from ({name: piece} for piece in pieces_of(text))
     for index, call in enumerate(calls):
@@ -105,7 +130,13 @@ def as_chat_request(request: JSONObject) -> JSONObject:
                 made = {"id": item.get("call_id"), "type": "function", "function": function}
                 messages[-1].setdefault("tool_calls", []).append(made)
             case {"type": "function_call_output"}:
-                messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")})
+                messages.append(
+                    {
+                        "role": "tool",
+                        "tool_call_id": item.get("call_id"),
+                        "content": item.get("output"),
+                    }
+                )
             case {"role": role} if role is not None:
                 content = item.get("content")
                 parts = content if isinstance(content, list) else []
@@ -113,7 +144,9 @@ def as_chat_request(request: JSONObject) -> JSONObject:
                 messages.append({"role": role, "content": "".join(texts) if texts else content})
             case _:
                 pass
-    kept = {name: value for name, value in read.items() if name not in {"server_tools", "server_choice"}}
+    kept = {
+        name: value for name, value in read.items() if name not in {"server_tools", "server_choice"}
+    }
     return kept | {"input": request.get("input"), "messages": messages}
 
 
@@ -131,7 +164,15 @@ def as_response(completion: JSON, request: JSONObject) -> JSON:
         return completion
     mark = hashlib.sha256(json.dumps(completion, default=str).encode()).hexdigest()[:24]
     status, why = _ending(choice)
-    echoed = ("instructions", "metadata", "parallel_tool_calls", "previous_response_id", "reasoning", "store", "text")
+    echoed = (
+        "instructions",
+        "metadata",
+        "parallel_tool_calls",
+        "previous_response_id",
+        "reasoning",
+        "store",
+        "text",
+    )
     return {
         "id": f"resp_{mark}",
         "object": "response",
@@ -143,7 +184,9 @@ def as_response(completion: JSON, request: JSONObject) -> JSON:
         **{name: request.get(name) for name in echoed},
         "tools": request.get("tools") or [],
         "tool_choice": request.get("tool_choice") or "auto",
-        "output": list(_items(message, mark, "incomplete" if why == "max_output_tokens" else "completed")),
+        "output": list(
+            _items(message, mark, "incomplete" if why == "max_output_tokens" else "completed")
+        ),
         "usage": _usage(completion.get("usage")),
     }
 
@@ -160,8 +203,14 @@ def _ending(choice: JSONObject) -> tuple[JSON, JSON]:
 def _usage(usage: JSON) -> JSON:
     if not isinstance(usage, dict):
         return usage
-    told: JSONObject = {"input_tokens": usage.get("prompt_tokens"), "input_tokens_details": {"cached_tokens": 0}}
-    told |= {"output_tokens": usage.get("completion_tokens"), "output_tokens_details": {"reasoning_tokens": 0}}
+    told: JSONObject = {
+        "input_tokens": usage.get("prompt_tokens"),
+        "input_tokens_details": {"cached_tokens": 0},
+    }
+    told |= {
+        "output_tokens": usage.get("completion_tokens"),
+        "output_tokens_details": {"reasoning_tokens": 0},
+    }
     return told | {"total_tokens": usage.get("total_tokens")}
 
 
@@ -169,7 +218,11 @@ def _items(message: JSONObject, mark: str, status: str) -> Iterator[JSON]:
     if isinstance(message.get("reasoning_content"), str):
         summary: list[JSON] = [{"type": "summary_text", "text": message["reasoning_content"]}]
         yield {"id": f"rs_{mark}", "type": "reasoning", "summary": summary}
-    content, refusal, calls = message.get("content"), message.get("refusal"), message.get("tool_calls")
+    content, refusal, calls = (
+        message.get("content"),
+        message.get("refusal"),
+        message.get("tool_calls"),
+    )
     legacy = message.get("function_call")
     if refusal or content is not None or not (calls or legacy):
         parts: JSON = [] if content is None else content
@@ -177,7 +230,13 @@ def _items(message: JSONObject, mark: str, status: str) -> Iterator[JSON]:
             parts = [{"type": "refusal", "refusal": refusal}]
         elif isinstance(content, str):
             parts = [{"type": "output_text", "text": content, "annotations": []}]
-        yield {"id": f"msg_{mark}", "type": "message", "role": message.get("role"), "status": status, "content": parts}
+        yield {
+            "id": f"msg_{mark}",
+            "type": "message",
+            "role": message.get("role"),
+            "status": status,
+            "content": parts,
+        }
     odd: JSONObject = {"id": f"fc_{mark}", "type": "function_call", "status": status}
     if legacy:
         yield odd | {"function_call": legacy}
@@ -210,7 +269,10 @@ def response_events(response: JSON) -> tuple[bytes, ...]:
         text: Any = peek(one, "delta")
         is_text = isinstance(text, str) and peek(one, "type") in _DELTAS
         pieces += [one | {"delta": piece} for piece in pieces_of(text)] if is_text else [one]
-    counted = [one | {"sequence_number": number} if isinstance(one, dict) else one for number, one in enumerate(pieces)]
+    counted = [
+        one | {"sequence_number": number} if isinstance(one, dict) else one
+        for number, one in enumerate(pieces)
+    ]
     return tuple(map(typed_event, counted))
 
 
@@ -220,12 +282,16 @@ _OWN = re.compile(rb'"type": ?"response\.')
 _DONE = re.compile(rb"data: \[DONE\]\s*")
 
 
-def retold(parts: tuple[bytes | Part, ...], request: JSONObject, *, endless: bool = False) -> tuple[bytes | Part, ...]:
+def retold(
+    parts: tuple[bytes | Part, ...], request: JSONObject, *, endless: bool = False
+) -> tuple[bytes | Part, ...]:
     """Translate the parts of a body; the events of an ``endless`` one have no numbers, as the last come again."""
     if any(isinstance(part, bytes) and _OWN.search(part) for part in parts):
         return parts  # recorded of the API itself
     stream = _Translation(request, numbered=not endless)
-    return tuple(_retold(part, request, stream) if isinstance(part, bytes) else part for part in parts)
+    return tuple(
+        _retold(part, request, stream) if isinstance(part, bytes) else part for part in parts
+    )
 
 
 def _retold(part: bytes, request: JSONObject, stream: _Translation) -> bytes:
@@ -280,7 +346,9 @@ class _Translation:
 
     def __init__(self, request: JSONObject, *, numbered: bool) -> None:
         self._response: Any = as_response({"choices": [{"message": {}}]}, request)
-        self._items: dict[Any, tuple[JSONObject, JSONObject]] = {}  # where each stands, and what came of it
+        self._items: dict[
+            Any, tuple[JSONObject, JSONObject]
+        ] = {}  # where each stands, and what came of it
         self._number = -1
         self._reason: JSON = None
         self._is_numbered = numbered
@@ -298,11 +366,21 @@ class _Translation:
     def ended(self) -> Iterator[JSON]:
         """Yield the end; a stream that gave no reason for it leaves its items and itself in progress."""
         yield from self._begun({})
-        why = {"length": "max_output_tokens", "content_filter": "content_filter"}.get(str(self._reason))
+        why = {"length": "max_output_tokens", "content_filter": "content_filter"}.get(
+            str(self._reason)
+        )
         status = "incomplete" if why else "completed" if self._reason else "in_progress"
-        told: JSONObject = {"status": status, "incomplete_details": {"reason": why} if why else None}
+        told: JSONObject = {
+            "status": status,
+            "incomplete_details": {"reason": why} if why else None,
+        }
         told |= {"output": [item for _, item in self._items.values()]}
-        yield self._event({"type": f"response.{status if why else 'completed'}", "response": self._response | told})
+        yield self._event(
+            {
+                "type": f"response.{status if why else 'completed'}",
+                "response": self._response | told,
+            }
+        )
 
     def _begun(self, chunk: JSONObject) -> Iterator[JSON]:
         if self._number < 0:
@@ -324,17 +402,30 @@ class _Translation:
             yield from self._delta(delta) if isinstance(delta, dict) else [self._spoilt(delta)]
         if choice.get("finish_reason") is not None:
             self._reason = choice["finish_reason"]
-            for key, (_, item) in self._items.items():  # also of those that were at their end before
+            for key, (
+                _,
+                item,
+            ) in self._items.items():  # also of those that were at their end before
                 item["status"] = "incomplete" if self._reason == "length" else "completed"
                 yield from self._about(*self._items[key], "done")
 
     def _delta(self, delta: JSONObject) -> Iterator[JSON]:
         _, held = self._items.get("text", ({}, {"role": "assistant"}))
-        role, content, calls = delta.get("role", held["role"]), delta.get("content"), delta.get("tool_calls")
+        role, content, calls = (
+            delta.get("role", held["role"]),
+            delta.get("content"),
+            delta.get("tool_calls"),
+        )
         if role != "assistant" or content is not None:
             part: JSONObject = {"type": "output_text", "text": "", "annotations": []}
             if "text" not in self._items:
-                about = {"id": "msg_1", "type": "message", "status": "in_progress", "role": role, "content": [part]}
+                about = {
+                    "id": "msg_1",
+                    "type": "message",
+                    "status": "in_progress",
+                    "role": role,
+                    "content": [part],
+                }
                 yield from self._added("text", len(self._items), about)
             self._items["text"][1]["role"] = role  # a later word on it counts
             if content is not None and content != "":
@@ -353,7 +444,12 @@ class _Translation:
         told = {"call_id": call.get("id"), "name": function.get("name"), "type": call.get("type")}
         said = {name: value for name, value in told.items() if value is not None}
         if said:
-            about: JSONObject = {"id": f"fc_{len(self._items)}", "status": "in_progress", **said, "arguments": ""}
+            about: JSONObject = {
+                "id": f"fc_{len(self._items)}",
+                "status": "in_progress",
+                **said,
+                "arguments": "",
+            }
             index = key + ("text" in self._items) if isinstance(key, int) else call.get("index")
             yield from self._added(key, index, about | {"type": "function_call"})
         if function.get("arguments") not in (None, ""):
@@ -368,7 +464,9 @@ class _Translation:
         """Yield the events of an item that add it, or those that end it."""
         for one in ResponsesSent().rest({"output": [item]}, None):
             if one["type"].endswith(end):
-                yield self._event({name: value for name, value in one.items() if name != "output_index"} | place)
+                yield self._event(
+                    {name: value for name, value in one.items() if name != "output_index"} | place
+                )
 
     def _spoilt(self, value: JSON) -> JSON:
         """Return an event whose delta is what is no delta, of the item that is being written."""
@@ -379,8 +477,14 @@ class _Translation:
         place, item = self._items.get(key, ({"output_index": len(self._items)}, {"id": "fc_0"}))
         if item.get("type") == "message":
             item["content"][0]["text"] += value if isinstance(value, str) else ""
-            told: JSONObject = {"type": "response.output_text.delta", "content_index": 0, "logprobs": []}
+            told: JSONObject = {
+                "type": "response.output_text.delta",
+                "content_index": 0,
+                "logprobs": [],
+            }
         else:
-            item["arguments"] = item.get("arguments", "") + (value if isinstance(value, str) else "")
+            item["arguments"] = item.get("arguments", "") + (
+                value if isinstance(value, str) else ""
+            )
             told = {"type": "response.function_call_arguments.delta"}
         return self._event(told | place | {"item_id": item["id"], "delta": value})

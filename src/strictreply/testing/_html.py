@@ -14,11 +14,16 @@ from strictreply.values._issues import printable_lines
 def page(title: str, *content: ET.Element, css: str = "") -> str:
     """Write a page of its content; ``css`` is added to the style that all pages have."""
     style = files("strictreply.testing").joinpath("_html.css").read_text("utf-8")
-    policy = {"http-equiv": "Content-Security-Policy", "content": "default-src 'none'; style-src 'unsafe-inline'"}
+    policy = {
+        "http-equiv": "Content-Security-Policy",
+        "content": "default-src 'none'; style-src 'unsafe-inline'",
+    }
     viewport = {"name": "viewport", "content": "width=device-width, initial-scale=1"}
     metas = (element("meta", **one) for one in ({"charset": "utf-8"}, policy, viewport))
     head = element("head", *metas, element("title", title), element("style", style + css))
-    root = element("html", head, element("body", element("main", element("h1", title), *content)), lang="en")
+    root = element(
+        "html", head, element("body", element("main", element("h1", title), *content)), lang="en"
+    )
     return f"<!doctype html>\n{ET.tostring(root, encoding='unicode', method='html')}\n"
 
 
@@ -42,7 +47,9 @@ def row(tag: str, *cells: str | ET.Element) -> ET.Element:
 
 def findings(heads: Sequence[str], rows: Iterable[ET.Element]) -> ET.Element:
     """Make a table of findings."""
-    return element("table", element("thead", row("th", *heads)), element("tbody", *rows), kind="findings")
+    return element(
+        "table", element("thead", row("th", *heads)), element("tbody", *rows), kind="findings"
+    )
 
 
 def folded(title: str, rows: Iterable[ET.Element]) -> ET.Element:
@@ -63,13 +70,18 @@ def dot(name: str) -> ET.Element:
 def facts(told: Mapping[str, str]) -> ET.Element:
     """List what is known of the page's subject by name; what is empty is left out."""
     known = {name: value for name, value in told.items() if value}
-    return element("dl", *(part for fact in known.items() for part in map(element, ("dt", "dd"), fact)))
+    return element(
+        "dl", *(part for fact in known.items() for part in map(element, ("dt", "dd"), fact))
+    )
 
 
 def bar(parts: Mapping[str, int], whole: int) -> ET.Element:
     """Draw numbers as parts of a whole; the names are the parts' classes, and are read aloud."""
     seen = {name: number for name, number in parts.items() if number}
-    spans = (element("span", kind=name, style=f"width:{100 * n / whole:.2f}%") for name, n in seen.items())
+    spans = (
+        element("span", kind=name, style=f"width:{100 * n / whole:.2f}%")
+        for name, n in seen.items()
+    )
     label = ", ".join(f"{name} {number}" for name, number in seen.items())
     return element("div", *spans, kind="bar", role="img", **{"aria-label": label})
 
@@ -77,7 +89,9 @@ def bar(parts: Mapping[str, int], whole: int) -> ET.Element:
 def numbers(named: Iterable[tuple[str, int]]) -> Iterable[ET.Element]:
     """Make the cells of numbers; on a narrow screen each says its name, and zeros are left out."""
     for name, number in named:
-        yield element("td", str(number), kind="number" if number else "number zero", **{"data-title": name})
+        yield element(
+            "td", str(number), kind="number" if number else "number zero", **{"data-title": name}
+        )
 
 
 def anchor(name: str, taken: set[str]) -> str:
@@ -103,7 +117,9 @@ def choices(name: str, words: Mapping[str, str]) -> tuple[ET.Element, str]:
     for kind, word in options.items():
         place = f"only-{name}-{kind}"
         checked = {} if kind else {"checked": "checked"}
-        labels.append(element("label", element("input", type="radio", name=name, id=place, **checked), word))
+        labels.append(
+            element("label", element("input", type="radio", name=name, id=place, **checked), word)
+        )
         if kind:
             chosen = f"main:has(#{place}:checked)"
             style += f"{chosen} .finding:not(.{kind}), {chosen} .cause:not(:has(.{kind})) {{ display: none; }}\n"
@@ -116,7 +132,9 @@ def shares(rates: Sequence[tuple[str, int, int]], titles: tuple[str, str, str]) 
     for name, bad, all_ in rates:
         cells = [element("td", name), element("td", bar({"bad": bad}, all_))]
         cells += numbers(zip(titles, (bad, all_), strict=False))
-        rows.append(element("tr", *cells, element("td", f"{100 * bad / all_:.1f} %", kind="number")))
+        rows.append(
+            element("tr", *cells, element("td", f"{100 * bad / all_:.1f} %", kind="number"))
+        )
     heads = (element("th", title, kind="number") for title in titles)
     head = element("thead", element("tr", element("th"), element("th"), *heads))
     return element("table", head, element("tbody", *rows), kind="counts")

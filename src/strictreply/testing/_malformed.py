@@ -69,7 +69,9 @@ def scripts_of(
     declared = _listed(tools)
     wanted = {entry_named(name).name for name in _several(names)}
     chooses = kinds is not None or bool(wanted)
-    entries = _entries(kinds, wanted, BY_THE_MODEL if cassette is None or declared or chooses else ())
+    entries = _entries(
+        kinds, wanted, BY_THE_MODEL if cassette is None or declared or chooses else ()
+    )
     after = (then,) if isinstance(then, Step) else tuple(then or ())
     said = dict(request or {})
     gentle = bool(declared) and not (chooses or everything)
@@ -78,13 +80,17 @@ def scripts_of(
     if cassette is not None:
         runs += _recorded(Cassette(cassette), declared, after or (ok.answer(),))
     if not runs:
-        raise ValueError("@pytest.mark.malformed: no fault can be made from these tools, kinds, place and cassette")
+        raise ValueError(
+            "@pytest.mark.malformed: no fault can be made from these tools, kinds, place and cassette"
+        )
     return sorted(runs, key=_urgency)
 
 
 def _listed(tools: Iterable[object]) -> list[object]:
     given = cast("object", tools)
-    if isinstance(given, type | str | Mapping) or not isinstance(given, Iterable):  # iterating over a tool may work
+    if isinstance(given, type | str | Mapping) or not isinstance(
+        given, Iterable
+    ):  # iterating over a tool may work
         raise TypeError("tools= must be a list, even for one tool: tools=[search]")
     return list(tools)
 
@@ -93,12 +99,16 @@ def _several(given: Iterable[Kind | str] | str) -> list[str]:
     return [given] if isinstance(given, str) else list(given)
 
 
-def _recorded(cassette: Cassette, declared: list[object], after: tuple[Step, ...]) -> list[Malformed]:
+def _recorded(
+    cassette: Cassette, declared: list[object], after: tuple[Step, ...]
+) -> list[Malformed]:
     failures = cassette.failures(declared or None)
     return [Malformed("", fault, (fault, *after[:-1]), after[-1]) for fault in failures]
 
 
-def _entries(kinds: Iterable[Kind | str] | str | None, names: set[str], usual: Iterable[Kind]) -> list[Entry]:
+def _entries(
+    kinds: Iterable[Kind | str] | str | None, names: set[str], usual: Iterable[Kind]
+) -> list[Entry]:
     """Choose from the catalogue, by name if any is given, else by kind, the ``usual`` ones when none is."""
     wanted = set() if names else set(map(Kind, usual if kinds is None else _several(kinds)))
     return [entry for entry in CATALOGUE.values() if entry.name in names or entry.kind in wanted]
@@ -138,7 +148,9 @@ def _is_fault(fault: Fault, demand: Demand, *, gentle: bool) -> bool:
     return (acts or not gentle) and not demand.missing(fault.needs) and demand.refuses(fault)
 
 
-def _refuse_unmade(names: set[str], declared: list[object], place: ReplyPlace | None, request: JSONObject) -> None:
+def _refuse_unmade(
+    names: set[str], declared: list[object], place: ReplyPlace | None, request: JSONObject
+) -> None:
     """Raise ValueError, with the reason, for the first of the faults that were asked for by name and are in no run."""
     for entry in (entry for name, entry in CATALOGUE.items() if name in names):
         for tool in declared or [None]:
@@ -147,12 +159,16 @@ def _refuse_unmade(names: set[str], declared: list[object], place: ReplyPlace | 
         raise ValueError(f"faults.{entry.name} is not a fault with request={request}{needs}")
 
 
-def _asked(declared: list[object], place: ReplyPlace | None, request: JSONObject) -> Iterator[tuple[object, Demand]]:
+def _asked(
+    declared: list[object], place: ReplyPlace | None, request: JSONObject
+) -> Iterator[tuple[object, Demand]]:
     """Read for each tool what replies are held to: one request declares them all, but for structured answers."""
     if place == "json":
         yield from ((kind, Demand(request, DemandHints(answer=kind))) for kind in declared)
         return
-    tools = [replace(Tool.of(tool), check=None) for tool in declared]  # a check may need what a test has not
+    tools = [
+        replace(Tool.of(tool), check=None) for tool in declared
+    ]  # a check may need what a test has not
     written = place == "union"
     hints = DemandHints(tools=tuple(tools)) if written else DemandHints()
     demand = Demand({**request, "tools": tools} if tools and not written else request, hints)
@@ -188,7 +204,13 @@ class Cause:
             quoted = ScriptedModel.assert_no_echo.__code__
             leaks = any(frame.f_code is quoted for frame, _ in walk_tb(error.__traceback__))
             faults = [step for step in (*model.steps, model.then) if isinstance(step, Fault)]
-            harm = Harm.LEAKS if leaks else Harm.accepting(faults[0].code, faults[0].kind) if faults else Harm.ACTS
+            harm = (
+                Harm.LEAKS
+                if leaks
+                else Harm.accepting(faults[0].code, faults[0].kind)
+                if faults
+                else Harm.ACTS
+            )
         return cls(harm, words if harm is Harm.CRASHES else place.function or place.frame, words)
 
 

@@ -19,7 +19,9 @@ _LINE = re.compile(
     r"""\s*:?\s*(?P<words>\S.*)?$"""
 )
 _INSIDE_CALL = re.compile(r"^/tool_calls/\d+(?:/function)?(?:/(?:arguments|args))?(?=/|$)")
-_DEMANDING = re.compile(r"\b(?:must|should|needs?|has|is|not|no|allowed|missing|required|expected)\b", re.IGNORECASE)
+_DEMANDING = re.compile(
+    r"\b(?:must|should|needs?|has|is|not|no|allowed|missing|required|expected)\b", re.IGNORECASE
+)
 _ABOUT_EXTRA = re.compile(
     r"not allowed|allowed keys|beside|unexpected|additional|\bextra\b|"
     r"\b(?:no|not have any) (?:other )?(?:key|member|propert)",
@@ -93,9 +95,15 @@ def answered_reply(turns: Sequence[JSONObject]) -> ConversationState | None:
     reply, following = turns[replied], turns[replied + 1 :]
     prior = drafts_of(reply)
     by_user = [text_of(turn) for turn in following if turn.get("role") == "user"]
-    by_id = {str(turn.get("tool_call_id")): text_of(turn) for turn in following if turn.get("role") == "tool"}
+    by_id = {
+        str(turn.get("tool_call_id")): text_of(turn)
+        for turn in following
+        if turn.get("role") == "tool"
+    }
     calls = items(reply.get("tool_calls")) or [None] * len(prior)
-    remarks = tuple("\n".join([by_id.get(str(fields(call).get("id")), ""), *by_user]).strip() for call in calls)
+    remarks = tuple(
+        "\n".join([by_id.get(str(fields(call).get("id")), ""), *by_user]).strip() for call in calls
+    )
     return replace(first_ask(turns[:replied]), prior=prior, remarks=remarks)
 
 
@@ -108,11 +116,15 @@ def drafts_of(reply: JSONObject) -> tuple[Draft, ...]:
     """Read back what the model wrote: its calls, also where they were replayed as text, or its content."""
     text = text_of(reply)
     calls = items(reply.get("tool_calls"))
-    if not calls and text.startswith("["):  # no server takes every name back in a history, so calls may come as text
+    if not calls and text.startswith(
+        "["
+    ):  # no server takes every name back in a history, so calls may come as text
         with suppress(ValueError, RecursionError):
             calls = items(json.loads(text))
     functions = [fields(fields(call).get("function")) for call in calls]
-    drafts = tuple(Draft(str(each.get("name", "")), str(each.get("arguments", ""))) for each in functions)
+    drafts = tuple(
+        Draft(str(each.get("name", "")), str(each.get("arguments", ""))) for each in functions
+    )
     return drafts or (Draft("", text),)
 
 
@@ -146,14 +158,20 @@ def complaints(text: str) -> tuple[Complaint, ...]:
         written = line["path"] or ""
         if line["bullet"] or written:
             # A name in quotes is JSON; else a slash at the end says nothing.
-            path = re.sub(r'"(?:[^"\\]|\\.)*"', lambda quoted: pointer("", json.loads(quoted[0]))[1:], written)
-            found.append(Complaint(path if written.endswith('"') else path.rstrip("/"), line["words"] or ""))
+            path = re.sub(
+                r'"(?:[^"\\]|\\.)*"', lambda quoted: pointer("", json.loads(quoted[0]))[1:], written
+            )
+            found.append(
+                Complaint(path if written.endswith('"') else path.rstrip("/"), line["words"] or "")
+            )
     return tuple(found)
 
 
 def names_a_place(text: str) -> bool:
     """Report whether a text is a correction, and not a listing of files: by pointers with a demand on each."""
-    return any(complaint.path and _DEMANDING.search(complaint.words) for complaint in complaints(text))
+    return any(
+        complaint.path and _DEMANDING.search(complaint.words) for complaint in complaints(text)
+    )
 
 
 def mend(prior: Draft, target: Target, correction: str, index: int = 0) -> Draft:
@@ -166,8 +184,12 @@ def mend(prior: Draft, target: Target, correction: str, index: int = 0) -> Draft
     value: JSON = json.loads(prior.text)
     tool = prior.tool
     for complaint in named:
-        value = _mended(value, target.around(target.value), _tokens(complaint, target), complaint.words)
-        if complaint.path.rpartition("/")[2] in {"name", "tool"} or _ABOUT_NAME.search(complaint.words):
+        value = _mended(
+            value, target.around(target.value), _tokens(complaint, target), complaint.words
+        )
+        if complaint.path.rpartition("/")[2] in {"name", "tool"} or _ABOUT_NAME.search(
+            complaint.words
+        ):
             tool = clean_draft(target).tool
     return Draft(tool, json.dumps(value, ensure_ascii=False))
 
@@ -185,18 +207,34 @@ def _mended(value: JSON, right: JSON, tokens: list[str], words: str) -> JSON:
     """Mend the fault at the end of ``tokens``, from what is right there."""
     match value, right, tokens:
         case dict(), dict(), [] if _ABOUT_EXTRA.search(words):
-            return {key: member for key, member in value.items() if key in right or _mentions(words, key)}
+            return {
+                key: member
+                for key, member in value.items()
+                if key in right or _mentions(words, key)
+            }
         case dict(), dict(), [] if _ABOUT_MISSING.search(words):
-            return value | {key: one for key, one in right.items() if key not in value and _mentions(words, key)}
+            return value | {
+                key: one for key, one in right.items() if key not in value and _mentions(words, key)
+            }
         case dict(), dict(), []:
             return value
         case dict(), dict(), [name, *_] if name not in right:  # what is not needed is left out
             return {key: member for key, member in value.items() if key != name}
         case dict(), dict(), [name, *rest]:
-            return value | {name: _mended(value[name], right[name], rest, words) if name in value else right[name]}
-        case list(), list(), [token, *rest] if token.isdigit() and int(token) < min(len(value), len(right)):
+            return value | {
+                name: _mended(value[name], right[name], rest, words)
+                if name in value
+                else right[name]
+            }
+        case list(), list(), [token, *rest] if token.isdigit() and int(token) < min(
+            len(value), len(right)
+        ):
             index = int(token)
-            return [*value[:index], _mended(value[index], right[index], rest, words), *value[index + 1 :]]
+            return [
+                *value[:index],
+                _mended(value[index], right[index], rest, words),
+                *value[index + 1 :],
+            ]
         case _:
             return right
 
@@ -210,6 +248,8 @@ def nearest(draft: Draft, targets: Sequence[Target]) -> Target:
 
     def likeness(target: Target) -> tuple[bool, int]:
         members = target.value.values() if isinstance(target.value, dict) else ()
-        return draft.tool.startswith(target.name) and target.name != "", sum(str(one) in draft.text for one in members)
+        return draft.tool.startswith(target.name) and target.name != "", sum(
+            str(one) in draft.text for one in members
+        )
 
     return max(targets, key=likeness)

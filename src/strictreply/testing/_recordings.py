@@ -36,7 +36,9 @@ _SECRET_NAME = re.compile(rf"(?is).*{_NAMES}")
 _NAMED = re.compile(
     rf'(?i){_NAMES}(?P<escapes>\\*)"\s*:\s*(?:(?P<text>(?P=escapes)")|(?P<nested>[{{\[])|(?P<number>{_NUMBER}))'
 )
-_NAMED_IN_PYTHON = re.compile(rf"""(?i)({_NAMES}'\s*:\s*)(?:'[^'\n]*'|"[^"\n]*"|{_NUMBER})""")  # as repr writes a dict
+_NAMED_IN_PYTHON = re.compile(
+    rf"""(?i)({_NAMES}'\s*:\s*)(?:'[^'\n]*'|"[^"\n]*"|{_NUMBER})"""
+)  # as repr writes a dict
 _ASSIGNED = re.compile(
     rf"""(?i)({_NAMES}[ \t]*=(?!=)[ \t]*)"""
     r"""(?:(\\*["'])[^"'\\\n]+|(?:(?:basic|bearer)[ \t]+)?[^\s"'\\&,;()<>]+)"""
@@ -51,14 +53,18 @@ _IN_QUERY = re.compile(
 )
 _QUOTE = re.compile(r'(?<!\\)(?P<escapes>\\*)"')
 _BRACKET = re.compile(r'(?<!\\)(?P<escapes>\\*)(?:(?P<quote>")|(?P<opening>[{\[])|[}\]])')
-_OF_A_MODEL = re.compile(r'\\*"\s*,\s*\\*"(?:bytes|logprob)\\*"\s*:')  # what follows a token of its text, no secret
+_OF_A_MODEL = re.compile(
+    r'\\*"\s*,\s*\\*"(?:bytes|logprob)\\*"\s*:'
+)  # what follows a token of its text, no secret
 _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 _SCHEMA_WORDS = frozenset({"$ref", "allOf", "anyOf", "const", "enum", "oneOf"})
 _SCHEMA = re.compile(
     rf"""\{{[^{{}}]{{0,2000}}?"(?:type\\*"\s*:\s*(?:\[|\\*"(?:{"|".join(_TYPES)})\\*")"""
     rf"""|(?:{"|".join(map(re.escape, sorted(_SCHEMA_WORDS)))})\\*"\s*:)"""
 )
-_START = r"(?:(?<![A-Za-z0-9_])|(?<=\\[bfnrt]))"  # in a text of JSON a line break before it is an escape
+_START = (
+    r"(?:(?<![A-Za-z0-9_])|(?<=\\[bfnrt]))"  # in a text of JSON a line break before it is an escape
+)
 _SECRETS = re.compile(
     rf"{_START}(?:(?:sk|pk|rk|xai|gsk)-|(?:sk|pk|rk)_(?:live|test)_)[A-Za-z0-9_-]{{16,}}"
     rf"|{_START}(?:gh[opsur]_|github_pat_|glpat-|gsk_|hf_|npm_|nvapi-|pplx-|pypi-|r8_|xox[abprs]-|ya29\.|AKIA|ASIA|AIza)[A-Za-z0-9_-]{{16,}}"
@@ -112,14 +118,19 @@ class Redaction:
             return REDACTED
         if isinstance(value, dict):
             no_secret = "token" if "logprob" in value else None  # a piece of the model's text
-            return {self.text(key): self.value(one, "" if key == no_secret else key) for key, one in value.items()}
+            return {
+                self.text(key): self.value(one, "" if key == no_secret else key)
+                for key, one in value.items()
+            }
         return self.text(value) if isinstance(value, str) else value
 
 
 def _may_be_secret(value: Any) -> bool:
     if isinstance(value, dict):
         named = value.get("type")
-        return bool(value) and not (_SCHEMA_WORDS & value.keys() or isinstance(named, list) or named in _TYPES)
+        return bool(value) and not (
+            _SCHEMA_WORDS & value.keys() or isinstance(named, list) or named in _TYPES
+        )
     return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
@@ -132,7 +143,9 @@ def _secret_span(text: str, name: re.Match[str]) -> tuple[int, int] | None:
         return None if alone and _OF_A_MODEL.match(text, end) else (name.end(), end)
     if name["nested"]:
         start = name.start("nested")
-        return None if _SCHEMA.match(text, start) else (start, _closing_bracket(text, start, escapes))
+        return (
+            None if _SCHEMA.match(text, start) else (start, _closing_bracket(text, start, escapes))
+        )
     return name.span("number")
 
 
@@ -162,9 +175,15 @@ def _closing(text: str, start: int, escapes: int) -> int:
 
 _OK = 200
 # How a cassette names the ending of a response, and what that means.
-_ENDINGS = {"cut": "the response ended early", "reset": "the connection broke off", "hang": "nothing came in time"}
+_ENDINGS = {
+    "cut": "the response ended early",
+    "reset": "the connection broke off",
+    "hang": "nothing came in time",
+}
 NO_NAME = "-"  # of a model or a tool that is not there
-_MOST_CONTRACTS = 1000  # kept compiled: recordings of one app ask for few, and a file may hold many apps
+_MOST_CONTRACTS = (
+    1000  # kept compiled: recordings of one app ask for few, and a file may hold many apps
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +201,16 @@ class Recording:
         """The first tool that was called, for a table: ``-`` when none was, never a name that was not declared."""
         message = wire_of(self.response).message_in(self.response)
         calls = peek(self.response if message is None else message, "tool_calls")
-        name = peek(peek(calls[0], "function"), "name") if isinstance(calls, list) and calls else None
-        return NO_NAME if not isinstance(name, str) else name if name in self.declared else "(unknown tool)"
+        name = (
+            peek(peek(calls[0], "function"), "name") if isinstance(calls, list) and calls else None
+        )
+        return (
+            NO_NAME
+            if not isinstance(name, str)
+            else name
+            if name in self.declared
+            else "(unknown tool)"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,14 +280,20 @@ def _from_record(record: JSONObject, reply: JSONObject) -> Recording:
     if isinstance(recorded, list):
         message["tool_calls"] = calls = [*recorded]
         for index, call in enumerate(calls):
-            if isinstance(call, dict) and "function" not in call:  # what is none is for the contract to refuse
+            if (
+                isinstance(call, dict) and "function" not in call
+            ):  # what is none is for the contract to refuse
                 arguments = call.get("arguments")
                 text = arguments if isinstance(arguments, str) else json.dumps(arguments)
                 function = {"name": call.get("name"), "arguments": text}
                 calls[index] = {"id": f"call_{index + 1}", "type": "function", "function": function}
     choice = {"index": 0, "message": message, "finish_reason": record.get("finish_reason")}
     schema = record.get("response_schema")
-    wanted = {"type": "json_schema", "json_schema": {"schema": schema}} if isinstance(schema, dict) else None
+    wanted = (
+        {"type": "json_schema", "json_schema": {"schema": schema}}
+        if isinstance(schema, dict)
+        else None
+    )
     channel: Channel = "text" if record.get("mode") == "text_calls" else "native"
     request = _shaping(record | {"response_format": wanted})
     return Recording(str(record.get("model", NO_NAME)), request, {"choices": [choice]}, channel)
@@ -272,9 +305,15 @@ def _from_dump(record: JSONObject) -> Recording | str:
     request = request if isinstance(request, dict) else record
     found = (record.get(key) for key in ("response", "completion", "output"))
     response = next((value for value in found if isinstance(value, dict)), record)
-    if "choices" in response or is_response(response) or (response is not record and isinstance(http, dict)):
+    if (
+        "choices" in response
+        or is_response(response)
+        or (response is not record and isinstance(http, dict))
+    ):
         model = response.get("model") or request.get("model") or NO_NAME
-        asked = wire_of(response).read(request | {"messages": []} if "input" not in request else request)
+        asked = wire_of(response).read(
+            request | {"messages": []} if "input" not in request else request
+        )
         return Recording(str(model), _shaping(asked), response)
     return _no_reply(http)
 
@@ -294,7 +333,11 @@ def _no_reply(http: Any) -> str:
 
 def _shaping(request: JSONObject) -> JSONObject:
     """Keep the keywords of a request that shape the verdict; no tools at all are tools not recorded."""
-    kept = {name: request[name] for name in ("tools", *SHAPING, "functions") if request.get(name) is not None}
+    kept = {
+        name: request[name]
+        for name in ("tools", *SHAPING, "functions")
+        if request.get(name) is not None
+    }
     if not isinstance(kept.get("tools"), list) or not kept["tools"]:
         kept.pop("tools", None)
     return kept

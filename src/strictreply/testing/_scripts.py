@@ -20,8 +20,20 @@ from strictreply.schema._vocabulary import plural
 from strictreply.testing._event_streams import as_response, assembled, is_of_responses
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._steps import Fault, ReplyPlace, Step, Target
-from strictreply.testing._wire import CallIds, HTTPReply, Served, error_reply, is_whole_stream, render
-from strictreply.testing.mounting import AsyncScriptedClient, ScriptedClient, async_openai_client, openai_client
+from strictreply.testing._wire import (
+    CallIds,
+    HTTPReply,
+    Served,
+    error_reply,
+    is_whole_stream,
+    render,
+)
+from strictreply.testing.mounting import (
+    AsyncScriptedClient,
+    ScriptedClient,
+    async_openai_client,
+    openai_client,
+)
 from strictreply.values._issues import printable
 from strictreply.values._limits import JSON, Dialects, JSONObject
 from strictreply.values._replies import Invalid
@@ -48,7 +60,9 @@ class Demand:
 
     request: JSONObject = field(repr=False)
     hints: DemandHints = field(default=DemandHints(), repr=False)
-    dialects: Dialects = "known"  # with "known" the known ways of servers to write a reply are good replies
+    dialects: Dialects = (
+        "known"  # with "known" the known ways of servers to write a reply are good replies
+    )
 
     @cached_property
     def contract(self) -> Contract:
@@ -72,7 +86,10 @@ class Demand:
         """The good replies that fit: a call of each callable tool, or an answer; ValueError where none can be made."""
         place: ReplyPlace = "union" if self.contract.channel == "text" else "call"
         given = [self.hints.args]  # what the user said is for the first
-        calls = [Target.of(tool, place=place, args=given.pop() if given else None) for tool in self.callable_tools]
+        calls = [
+            Target.of(tool, place=place, args=given.pop() if given else None)
+            for tool in self.callable_tools
+        ]
         args = given.pop() if given else None
         if self.answer_schema is not None and self.contract.choice in _FREE:
             answer = self.answer_schema if self.hints.answer is None else self.hints.answer
@@ -81,8 +98,15 @@ class Demand:
 
     def missing(self, needs: Mapping[str, JSON]) -> dict[str, JSON]:
         """Return the keywords that the request lacks for a fault, without those that :meth:`refuses` judges."""
-        said = {**_API_DEFAULTS, **{name: value for name, value in self.request.items() if value is not None}}
-        return {name: value for name, value in needs.items() if name not in SHAPING and said.get(name) != value}
+        said = {
+            **_API_DEFAULTS,
+            **{name: value for name, value in self.request.items() if value is not None},
+        }
+        return {
+            name: value
+            for name, value in needs.items()
+            if name not in SHAPING and said.get(name) != value
+        }
 
     def refuses(self, fault: Fault) -> bool:
         """Report whether the request's own gate refuses a fault; of HTTP responses only a whole stream is judged."""
@@ -91,12 +115,16 @@ class Demand:
             return not self.admits(served)
         if not (is_whole_stream(served) and self.request.get("stream")):
             return True
-        return not self.admits(assembled(render(served, self.request, of_responses=is_of_responses(self.request)).body))
+        return not self.admits(
+            assembled(render(served, self.request, of_responses=is_of_responses(self.request)).body)
+        )
 
     def admits(self, served: Served) -> bool:
         """Report whether a completion is a good reply to this very request, by the API that it came by."""
         if is_of_responses(self.request) and not isinstance(served, HTTPReply):
-            return not isinstance(self.contract.check(as_response(served, self.request), api="responses"), Invalid)
+            return not isinstance(
+                self.contract.check(as_response(served, self.request), api="responses"), Invalid
+            )
         return not isinstance(self.contract.check(served, api="chat"), Invalid)
 
     def good(self, *, again: bool = False) -> Served:
@@ -112,8 +140,14 @@ class Demand:
         gate = Contract(tools=self.contract.tools, parallel=True)  # whatever the choice is by now
         calls = [call for turn in turns for call in objects(turn.get("tool_calls"))]
         reply: JSONObject = {"role": "assistant", "content": None}
-        bad = [call.get("id") for call in calls if isinstance(gate.check({**reply, "tool_calls": [call]}), Invalid)]
-        results = [turn.get("tool_call_id") not in bad for turn in turns if turn.get("role") == "tool"]
+        bad = [
+            call.get("id")
+            for call in calls
+            if isinstance(gate.check({**reply, "tool_calls": [call]}), Invalid)
+        ]
+        results = [
+            turn.get("tool_call_id") not in bad for turn in turns if turn.get("role") == "tool"
+        ]
         left = self.targets[sum(results) :] or self.targets[-1:]
         if not all(results[-len(last) :]):
             return left[0].clean
@@ -125,8 +159,13 @@ class Demand:
     def words(self) -> str:
         """What the request asks for, in words."""
         names = ", ".join(target.name for target in self.targets if target.tool is not None)
-        calls = {"call": f"native calls of {names}", "union": f"calls of {names} as JSON in the text"}
-        words = (calls | {"json": "a structured answer", "prose": "plain text"})[self.targets[0].place]
+        calls = {
+            "call": f"native calls of {names}",
+            "union": f"calls of {names} as JSON in the text",
+        }
+        words = (calls | {"json": "a structured answer", "prose": "plain text"})[
+            self.targets[0].place
+        ]
         return f"{words}, streamed" if self.request.get("stream") else words
 
     @property
@@ -196,11 +235,15 @@ class ScriptedModel:
     model; ``looped`` is true from then on. The ids of calls are new in every reply.
     """
 
-    def __init__(self, *steps: Step, then: Step | None = None, max_requests: int = MAX_REQUESTS) -> None:
+    def __init__(
+        self, *steps: Step, then: Step | None = None, max_requests: int = MAX_REQUESTS
+    ) -> None:
         self._lock = threading.Lock()
         self.script(*steps, then=then, max_requests=max_requests)
 
-    def script(self, *steps: Step, then: Step | None = None, max_requests: int = MAX_REQUESTS) -> None:
+    def script(
+        self, *steps: Step, then: Step | None = None, max_requests: int = MAX_REQUESTS
+    ) -> None:
         """Begin a new script, and forget what was asked before.
 
         Raises TypeError for what is no step, ValueError when ``max_requests`` is less than 1.
@@ -209,7 +252,11 @@ class ScriptedModel:
         for step in given:
             if not isinstance(step, Step):
                 name = getattr(step, "name", None)
-                meant = f"call it: faults.{name}(…)" if callable(step) and name else "take it from ok or faults"
+                meant = (
+                    f"call it: faults.{name}(…)"
+                    if callable(step) and name
+                    else "take it from ok or faults"
+                )
                 raise TypeError(f"a script takes steps, not {type(step).__name__}; {meant}")
         if max_requests < 1:
             raise ValueError("max_requests must be at least 1")
@@ -229,7 +276,12 @@ class ScriptedModel:
             loops = beyond > 0 and again >= self._max_requests
             self.looped |= loops
             step = None if loops else self._steps[number - 1] if beyond <= 0 else self._then
-            if step and step.after and last_results(request) and any(one.step is step for one in self._requests):
+            if (
+                step
+                and step.after
+                and last_results(request)
+                and any(one.step is step for one in self._requests)
+            ):
                 asked = {"choices": [{"message": [{}, *turns][-1]}]}
                 step = step.after if _called(step.served) == _called(asked) else step
             first = next(iter(self._requests), None)
@@ -293,7 +345,9 @@ class ScriptedModel:
 
         The message never quotes the text. A text that stood in a prompt before it was served is the app's own.
         """
-        if leaks := [f"request {number}, {role} turn: {name}" for number, role, name in self.echoes()]:
+        if leaks := [
+            f"request {number}, {role} turn: {name}" for number, role, name in self.echoes()
+        ]:
             raise AssertionError(f"what the model wrote came back in a prompt: {'; '.join(leaks)}")
 
     def echoes(self) -> Iterator[tuple[int, str, str]]:
@@ -307,19 +361,28 @@ class ScriptedModel:
                         yield request.number, role, name
             own += [text for _, text in request.prompts]
             if request.step is not None:
-                words = [word for word in request.step.invented if word and not any(word in text for text in own)]
+                words = [
+                    word
+                    for word in request.step.invented
+                    if word and not any(word in text for text in own)
+                ]
                 served.append((request.step.name, _spellings(words)))
 
     def story(self) -> str:
         """Report the script and what was asked; what an app quotes of a reply is abridged and escaped."""
         lines = [f"script: {plural(len(self._steps), 'step')}"]
-        steps = [*enumerate(self._steps, 1), *([("then, for ever", self._then)] if self._then else [])]
+        steps = [
+            *enumerate(self._steps, 1),
+            *([("then, for ever", self._then)] if self._then else []),
+        ]
         for place, step in steps:
             says = f": a strict gate says {step.code}" if isinstance(step, Fault) else ""
             lines.append(f"  {place}{'.' if isinstance(place, int) else ':'} {step.source}{says}")
         for request in self.requests:
             served = request.step.name if request.step else "HTTP 400, as the script was over"
-            lines.append(f"request {request.number}: {plural(len(request.messages), 'message')} -> {served}")
+            lines.append(
+                f"request {request.number}: {plural(len(request.messages), 'message')} -> {served}"
+            )
             said = abridged(request.correction, 2_000).splitlines()
             quoted = "\n".join(map(printable, said))  # an app may quote a hostile reply
             lines += [f"  correction: {quoted}"] if said else []
@@ -328,15 +391,21 @@ class ScriptedModel:
     @property
     def source(self) -> str:
         """The Python line that makes this script again."""
-        words = [step.source for step in self._steps] + ([f"then={self._then.source}"] if self._then else [])
+        words = [step.source for step in self._steps] + (
+            [f"then={self._then.source}"] if self._then else []
+        )
         return f"llm.script({', '.join(words)})"
 
 
 def script_over(number: int, steps: int, most: int = 0) -> HTTPReply:
     """Make the 400 for a request with this number: past the last step, or where one was served ``most`` times."""
-    looped = f"an endless loop: {most} times the same reply was served, and this is request {number}"
+    looped = (
+        f"an endless loop: {most} times the same reply was served, and this is request {number}"
+    )
     spent = f"the script has {plural(steps, 'step')}, and this is request {number}"
-    return error_reply(400, looped if most else spent, code="script_looped" if most else "script_spent")
+    return error_reply(
+        400, looped if most else spent, code="script_looped" if most else "script_spent"
+    )
 
 
 def as_served(step: Step, request: JSONObject, ids: CallIds) -> Served:
@@ -348,14 +417,20 @@ def as_served(step: Step, request: JSONObject, ids: CallIds) -> Served:
 
 def last_results(request: JSONObject) -> list[JSONObject]:
     """Return the tool turns that a conversation ends with, the last one first."""
-    return list(takewhile(lambda turn: turn.get("role") == "tool", reversed(objects(request.get("messages")))))
+    return list(
+        takewhile(
+            lambda turn: turn.get("role") == "tool", reversed(objects(request.get("messages")))
+        )
+    )
 
 
 def _called(served: Any) -> list[tuple[object, object]]:
     """Return the names and the arguments of a completion's calls; none of what is no completion, or no JSON."""
     try:
         calls = served["choices"][0]["message"]["tool_calls"]
-        return [(call["function"]["name"], json.loads(call["function"]["arguments"])) for call in calls]
+        return [
+            (call["function"]["name"], json.loads(call["function"]["arguments"])) for call in calls
+        ]
     except (KeyError, IndexError, TypeError, ValueError):
         return []
 
@@ -368,7 +443,9 @@ def turns_of_model(request: JSONObject) -> list[JSONObject]:
 def text_of(turn: JSONObject) -> str:
     """Return the text of a turn, its parts joined; empty when it has none."""
     content: Any = turn.get("content")
-    parts: list[Any] = content if isinstance(content, list) else [content] * isinstance(content, str)
+    parts: list[Any] = (
+        content if isinstance(content, list) else [content] * isinstance(content, str)
+    )
     texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
     return "\n".join(text for text in texts if isinstance(text, str))
 
@@ -394,7 +471,9 @@ def abridged(text: str, limit: int, good: str = "") -> str:
     if len(text) <= limit:
         return text
 
-    def in_common(one: str, other: str) -> int:  # but for 20 characters, which are shown beside what differs
+    def in_common(
+        one: str, other: str
+    ) -> int:  # but for 20 characters, which are shown beside what differs
         return max(0, len(commonprefix([one, other])) - 20)  # noqa: RUF071 - characters are what is compared
 
     total = f"({len(text):,} characters)"

@@ -15,7 +15,16 @@ from ipaddress import ip_address
 from socketserver import ThreadingTCPServer
 from typing import Any, Self, cast
 
-from strictreply.testing._wire import Control, HTTPReply, Responder, WireEnding, ending_of, error_reply, respond, wire
+from strictreply.testing._wire import (
+    Control,
+    HTTPReply,
+    Responder,
+    WireEnding,
+    ending_of,
+    error_reply,
+    respond,
+    wire,
+)
 
 MAX_BODY_BYTES = 8_000_000
 POLL_SECONDS = 0.05
@@ -47,7 +56,9 @@ class LoopbackServer:
         if not is_loopback(host):
             raise ValueError(f"the server binds to loopback only, such as 127.0.0.1; got {host!r}")
         address = "127.0.0.1" if host == "localhost" else host
-        self._server = _Server((address, port), partial(control or respond, responder), log, patience)
+        self._server = _Server(
+            (address, port), partial(control or respond, responder), log, patience
+        )
         self._thread: threading.Thread | None = None
 
     @property
@@ -187,7 +198,9 @@ class _Handler(BaseHTTPRequestHandler):
         """Send a response until the client leaves or patience ends; only a whole one without pauses keeps it open."""
         self.log_request(reply.status)
         ending = ending_of(reply)
-        if ending is not WireEnding.WHOLE or not all(isinstance(part, bytes) for part in reply.parts):
+        if ending is not WireEnding.WHOLE or not all(
+            isinstance(part, bytes) for part in reply.parts
+        ):
             self.close_connection = True
         until = time.monotonic() + self._owner.patience
         for part in wire(reply, close=self.close_connection, bodiless=self.command == "HEAD"):
@@ -213,6 +226,8 @@ class _Handler(BaseHTTPRequestHandler):
         while (left := until - time.monotonic()) > 0:
             self.connection.settimeout(left)
             with suppress(TimeoutError):
-                if not self.connection.recv(_READ_BYTES):  # what else it sends is for a connection that will close
+                if not self.connection.recv(
+                    _READ_BYTES
+                ):  # what else it sends is for a connection that will close
                     return False
         return True

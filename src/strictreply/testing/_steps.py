@@ -43,7 +43,9 @@ class Target:
     schema: Schema | None = None  # holds for the value; None for plain text
     tool: Tool | None = None
     declared: object = field(default=str, repr=False)
-    given: bool = field(default=False, repr=False)  # whether the value is the user's, and no example
+    given: bool = field(
+        default=False, repr=False
+    )  # whether the value is the user's, and no example
 
     @classmethod
     def of(cls, declared: object = None, *, place: ReplyPlace = "call", args: Any = None) -> Self:
@@ -54,9 +56,13 @@ class Target:
         ValueError when ``args`` do not fit, or no example can be made or written.
         """
         if place not in get_args(ReplyPlace):
-            raise ValueError(f"place must be one of {', '.join(get_args(ReplyPlace))}; got {place!r}")
+            raise ValueError(
+                f"place must be one of {', '.join(get_args(ReplyPlace))}; got {place!r}"
+            )
         if declared is None and place in {"union", "json"}:
-            what = "a tool" if place == "union" else "what the answer must be, a type or a JSON Schema"
+            what = (
+                "a tool" if place == "union" else "what the answer must be, a type or a JSON Schema"
+            )
             raise ValueError(f"place={place!r} needs {what}; without one a reply is plain text")
         given = None if args is None else to_jsonable_python(args)
         if declared is None or place == "prose":
@@ -67,8 +73,17 @@ class Target:
         if place == "json":
             schema = _of(Answer.of, declared).schema
             if schema is None:
-                raise ValueError("a plain-text answer is not JSON: pass neither its type nor place='json'")
-            return cls(_fitting(schema, given, "the answer"), place, schema, None, declared, given is not None)
+                raise ValueError(
+                    "a plain-text answer is not JSON: pass neither its type nor place='json'"
+                )
+            return cls(
+                _fitting(schema, given, "the answer"),
+                place,
+                schema,
+                None,
+                declared,
+                given is not None,
+            )
         tool = replace(_of(Tool.of, declared), check=None)
         value = _fitting(tool.parameters, given, tool.name)
         return cls(value, place, tool.parameters, tool, declared, given is not None)
@@ -77,7 +92,11 @@ class Target:
     def contract(self) -> Contract:
         """The strict gate for replies in this place."""
         if self.tool is not None:
-            return Contract(tools=[self.tool], channel="text" if self.place == "union" else "native", dialects="strict")
+            return Contract(
+                tools=[self.tool],
+                channel="text" if self.place == "union" else "native",
+                dialects="strict",
+            )
         return Contract(answer=self.declared if self.place == "json" else str, dialects="strict")
 
     @property
@@ -100,7 +119,11 @@ class Target:
 
     def text(self, value: JSON) -> str:
         """Write arguments or an answer as the model would: the JSON text, or the plain one."""
-        return str(value) if self.place == "prose" else json.dumps(self.around(value), ensure_ascii=False)
+        return (
+            str(value)
+            if self.place == "prose"
+            else json.dumps(self.around(value), ensure_ascii=False)
+        )
 
     def completion(self, text: JSON) -> JSONObject:
         """Put a text where this reply is written: in the arguments of a call, or in the content."""
@@ -142,7 +165,9 @@ def _fitting(schema: Schema, given: JSON, name: str) -> JSON:
 
 def spelled(declared: object, *, tool: bool = True) -> str:
     """Write a tool or the kind of an answer as a program names it: by a name in a module, or as a definition."""
-    if isinstance(declared, type) or (isinstance(declared, FunctionType) and declared.__name__.isidentifier()):
+    if isinstance(declared, type) or (
+        isinstance(declared, FunctionType) and declared.__name__.isidentifier()
+    ):
         return declared.__name__ if "<locals>" in declared.__qualname__ else declared.__qualname__
     if variable := _variable(_Same(declared)):
         return variable
@@ -150,7 +175,11 @@ def spelled(declared: object, *, tool: bool = True) -> str:
         return repr(declared)
     known = Tool.of(declared)
     options = {"extra": known.extra, "formats": known.formats}
-    said = "".join(f", {word}={value!r}" for word, value in options.items() if value not in {"forbid", "assert"})
+    said = "".join(
+        f", {word}={value!r}"
+        for word, value in options.items()
+        if value not in {"forbid", "assert"}
+    )
     written = known.held_to("schema", known.formats).definition  # without what the contract adds
     return f"Tool.from_openai({written!r}{said})" if said else repr(written)
 
@@ -177,9 +206,13 @@ def _variable(declared: _Same) -> str:
                 return str(name)
             # Of a stranger only the type is asked: isinstance() would wake what loads itself when it is looked at.
             kind: object = type(value)
-            if name.startswith("_") or (kind is not dict and kind is not list and kind is not tuple):
+            if name.startswith("_") or (
+                kind is not dict and kind is not list and kind is not tuple
+            ):
                 continue
-            members = [*cast("dict[object, object]", value).items()] if kind is dict else enumerate(value)
+            members = (
+                [*cast("dict[object, object]", value).items()] if kind is dict else enumerate(value)
+            )
             for key, member in members:
                 if member is declared.held:
                     return f"{name}[{key!r}]"
@@ -188,7 +221,9 @@ def _variable(declared: _Same) -> str:
 
 def keywords(args: Mapping[str, JSON]) -> str:
     """Write keyword arguments as they follow another one; names that Python does not take come as a mapping."""
-    named = {name: value for name, value in args.items() if name.isidentifier() and not iskeyword(name)}
+    named = {
+        name: value for name, value in args.items() if name.isidentifier() and not iskeyword(name)
+    }
     others = {name: value for name, value in args.items() if name not in named}
     words = "".join(f", {name}={value!r}" for name, value in named.items())
     return f"{words}, **{others!r}" if others else words
@@ -288,13 +323,19 @@ class Harm(StrEnum):
     def accepting(cls, code: str, kind: Kind | None = None) -> Harm:
         """Return what an app does that accepts a reply of this code; ``kind`` is None of a reply nobody made."""
         is_name = kind is Kind.TOOL and code.startswith("shape.")  # the call around the arguments
-        return cls.ACCEPTS if kind in _FORMAL_KINDS or is_name or code.startswith(_FORMAL) else cls.ACTS
+        return (
+            cls.ACCEPTS
+            if kind in _FORMAL_KINDS or is_name or code.startswith(_FORMAL)
+            else cls.ACTS
+        )
 
 
 def named(kind: type[BaseException]) -> str:
     """Return an exception's class as it is imported; built-in ones by their name alone."""
     known = {builtins.__name__, "json.decoder"}
-    return kind.__qualname__ if kind.__module__ in known else f"{kind.__module__}.{kind.__qualname__}"
+    return (
+        kind.__qualname__ if kind.__module__ in known else f"{kind.__module__}.{kind.__qualname__}"
+    )
 
 
 class Place(NamedTuple):
@@ -322,5 +363,7 @@ def place_of(trace: TracebackType | None, passed_over: str = "") -> Place:
             function = code.co_qualname
             frames.clear()
         elif str(path) != passed_over:
-            frames[module.partition(".")[0] in sys.stdlib_module_names] = f"{module}:{code.co_qualname}:{line}"
+            frames[module.partition(".")[0] in sys.stdlib_module_names] = (
+                f"{module}:{code.co_qualname}:{line}"
+            )
     return Place(own, function, frames.get(False) or frames.get(True, ""))

@@ -14,15 +14,30 @@ from itertools import chain, count, repeat
 from threading import Lock
 from typing import Any, Literal, TypeAlias, cast
 
-from strictreply.testing._event_streams import as_chat_request, as_response, events, response_events, retold
+from strictreply.testing._event_streams import (
+    as_chat_request,
+    as_response,
+    events,
+    response_events,
+    retold,
+)
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires._opening import ids_in, peek
 
 MAX_ENDLESS_BYTES = 64_000_000  # of an endless body, should the client never leave
 EVENT_STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
-_BODILESS = {*range(HTTPStatus.OK), HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}  # RFC 9110 section 6.4.1
-ROUTES: Mapping[str, str] = {"/chat/completions": "POST", "/responses": "POST", "/models": "GET", "/health": "GET"}
+_BODILESS = {
+    *range(HTTPStatus.OK),
+    HTTPStatus.NO_CONTENT,
+    HTTPStatus.NOT_MODIFIED,
+}  # RFC 9110 section 6.4.1
+ROUTES: Mapping[str, str] = {
+    "/chat/completions": "POST",
+    "/responses": "POST",
+    "/models": "GET",
+    "/health": "GET",
+}
 """The end of each path that is served, and its method."""
 
 
@@ -61,7 +76,11 @@ class HTTPReply:
     @classmethod
     def json(cls, status: int, body: JSON, headers: Mapping[str, str] | None = None) -> HTTPReply:
         """Make a response with a JSON body."""
-        return cls(status, {"Content-Type": "application/json", **(headers or {})}, (json.dumps(body).encode(),))
+        return cls(
+            status,
+            {"Content-Type": "application/json", **(headers or {})},
+            (json.dumps(body).encode(),),
+        )
 
     @property
     def body(self) -> bytes:
@@ -87,7 +106,9 @@ def error_reply(
     headers: Mapping[str, str] | None = None,
 ) -> HTTPReply:
     """Make an error in OpenAI's shape; ``param`` names the member at fault, ``code`` the fault, None when neither."""
-    return HTTPReply.json(status, {"error": {"message": message, "type": kind, "param": param, "code": code}}, headers)
+    return HTTPReply.json(
+        status, {"error": {"message": message, "type": kind, "param": param, "code": code}}, headers
+    )
 
 
 def completion(
@@ -107,7 +128,11 @@ def completion(
         "created": 1_767_225_600,  # of every completion: what is scripted has no clock
         "model": model,
         "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": reason}],
-        "usage": {"prompt_tokens": prompt, "completion_tokens": answer, "total_tokens": prompt + answer},
+        "usage": {
+            "prompt_tokens": prompt,
+            "completion_tokens": answer,
+            "total_tokens": prompt + answer,
+        },
     }
 
 
@@ -125,7 +150,11 @@ def assistant(content: JSON = None, calls: list[JSON] | None = None, **more: JSO
 def render(served: Served, request: JSONObject, *, of_responses: bool = False) -> HTTPReply:
     """Make the response to a request: a completion goes out plain or as events, as ``stream`` and the API say."""
     if isinstance(served, HTTPReply):
-        return replace(served, parts=retold(served.parts, request, endless=served.endless)) if of_responses else served
+        return (
+            replace(served, parts=retold(served.parts, request, endless=served.endless))
+            if of_responses
+            else served
+        )
     told = as_response(served, request) if of_responses else served
     if not request.get("stream"):
         return HTTPReply.json(HTTPStatus.OK, told)
@@ -190,7 +219,11 @@ def is_whole_stream(reply: HTTPReply) -> bool:
 
 
 def respond(
-    responder: Responder, method: str, target: str, body: bytes, _headers: Mapping[str, str] | None = None
+    responder: Responder,
+    method: str,
+    target: str,
+    body: bytes,
+    _headers: Mapping[str, str] | None = None,
 ) -> HTTPReply:
     """Answer one request, under any prefix of the path, as a :data:`Control` may; a responder that raises is a 500."""
     route = routed(method, target, ROUTES)
@@ -224,7 +257,9 @@ def routed(method: str, target: str, routes: Mapping[str, str]) -> str | HTTPRep
         return error_reply(404, f"unknown path; what is served: {served}", code="unknown_url")
     if method != routes[route]:
         allowed = {"Allow": routes[route]}
-        return error_reply(405, f"use {routes[route]} here", code="method_not_allowed", headers=allowed)
+        return error_reply(
+            405, f"use {routes[route]} here", code="method_not_allowed", headers=allowed
+        )
     return route
 
 
@@ -265,12 +300,18 @@ class CallIds:
         copied: Served = served if isinstance(served, HTTPReply) else deepcopy(served)
         calls = list(_calls(copied))
         written = _WRITTEN_ID.findall(served.body) if isinstance(served, HTTPReply) else []
-        ids = [id_.decode() for id_ in written] + [call["id"] for call in calls if isinstance(call.get("id"), str)]
+        ids = [id_.decode() for id_ in written] + [
+            call["id"] for call in calls if isinstance(call.get("id"), str)
+        ]
         own = dict.fromkeys(filter(None, ids))
         messages: Any = request.get("messages")
         with self._lock:
             taken = self._given.union(ids_in(messages if isinstance(messages, list) else ()))
-            free = (id_ for number in count(1) if (id_ := f"call_{number}") not in taken and id_ not in own)
+            free = (
+                id_
+                for number in count(1)
+                if (id_ := f"call_{number}") not in taken and id_ not in own
+            )
             renamed = {id_: next(free) for id_ in own if id_ in taken}
             self._given.update(own, renamed.values())
         for call in calls:
@@ -283,7 +324,9 @@ def _rewritten(reply: HTTPReply, renamed: Mapping[str, str]) -> HTTPReply:
     def other(found: re.Match[bytes]) -> bytes:
         return renamed.get(found[0].decode(), found[0].decode()).encode()
 
-    parts = (_WRITTEN_ID.sub(other, part) if isinstance(part, bytes) else part for part in reply.parts)
+    parts = (
+        _WRITTEN_ID.sub(other, part) if isinstance(part, bytes) else part for part in reply.parts
+    )
     return replace(reply, parts=tuple(parts))
 
 
@@ -292,4 +335,8 @@ def _calls(served: Served) -> Iterator[JSONObject]:
     choices = peek(served, "choices")
     for choice in choices if isinstance(choices, list) else ():
         calls = peek(peek(choice, "message"), "tool_calls")
-        yield from (call for call in (calls if isinstance(calls, list) else [calls]) if isinstance(call, dict))
+        yield from (
+            call
+            for call in (calls if isinstance(calls, list) else [calls])
+            if isinstance(call, dict)
+        )

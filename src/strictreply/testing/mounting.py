@@ -27,7 +27,11 @@ from strictreply.wires._opening import as_json
 if TYPE_CHECKING:
     from respx import MockRouter
 
-_CONNECTS = {"socket.connect", "socket.sendto", "socket.sendmsg"}  # the address is the second argument
+_CONNECTS = {
+    "socket.connect",
+    "socket.sendto",
+    "socket.sendmsg",
+}  # the address is the second argument
 _LOOKS_UP = {"socket.getaddrinfo", "socket.gethostbyname"}  # the name is the first
 _guards: list[ConnectionGuard] = []
 _lock = Lock()
@@ -87,7 +91,9 @@ def _audited(event: str, args: tuple[Any, ...]) -> None:
 
 BASE_URL = "http://model.invalid/v1"  # known to no name server (RFC 2606): what is not mounted cannot get out
 _DEFAULTS: dict[str, Any] = {"api_key": "made-up", "base_url": BASE_URL, "max_retries": 0}
-MAX_ENDLESS_BYTES = 20_000_000  # more than the gate reads, less than over a socket, as no clock ends it before
+MAX_ENDLESS_BYTES = (
+    20_000_000  # more than the gate reads, less than over a socket, as no clock ends it before
+)
 _SIGNATURE = signature(Completions.create)
 
 
@@ -114,7 +120,9 @@ def transport(responder: Responder, *, library: ModuleType | None = None) -> Any
     return http.MockTransport(partial(_response, http, responder))
 
 
-def respx_router(responder: Responder, *, base_url: str = BASE_URL, allowed_hosts: Collection[str] = ()) -> MockRouter:
+def respx_router(
+    responder: Responder, *, base_url: str = BASE_URL, allowed_hosts: Collection[str] = ()
+) -> MockRouter:
     """Make a respx router that answers every request below ``base_url``; a context manager and a decorator.
 
     respx patches httpx only: give openai 3 ``http_client=httpx.Client()``. While the router is on, a connection of this
@@ -155,10 +163,14 @@ def library_of(client: object) -> ModuleType:
 
 def _response(http: Any, responder: Responder, request: Any) -> Any:
     reply = respond(responder, request.method, request.url.raw_path.decode("ascii"), request.read())
-    stream = type("MountedBody", (_Inbound, http.SyncByteStream, http.AsyncByteStream), {})(http, request, reply)
+    stream = type("MountedBody", (_Inbound, http.SyncByteStream, http.AsyncByteStream), {})(
+        http, request, reply
+    )
     while not isinstance(head := stream.next(), h11.Response):
         pass  # interim responses
-    return http.Response(head.status_code, headers=head.headers.raw_items(), stream=stream, request=request)
+    return http.Response(
+        head.status_code, headers=head.headers.raw_items(), stream=stream, request=request
+    )
 
 
 class _Inbound:
@@ -168,8 +180,12 @@ class _Inbound:
         self._http, self._request, self._reply = http, request, reply
         self._wire = wire(reply, bodiless=request.method == "HEAD", most=MAX_ENDLESS_BYTES)
         self._read_timeout = request.extensions.get("timeout", {}).get("read")
-        self._connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=100 * 1024)  # as in httpcore
-        self._connection.send(h11.Request(method=request.method, target="/", headers=[("Host", "model.invalid")]))
+        self._connection = h11.Connection(
+            h11.CLIENT, max_incomplete_event_size=100 * 1024
+        )  # as in httpcore
+        self._connection.send(
+            h11.Request(method=request.method, target="/", headers=[("Host", "model.invalid")])
+        )
         self._connection.send(h11.EndOfMessage())
 
     def __iter__(self) -> Iterator[bytes]:
@@ -219,7 +235,9 @@ class _ClientOfResponder:
 
     def __init__(self, responder: Responder) -> None:
         self._responder = responder
-        self.chat: SimpleNamespace = SimpleNamespace(completions=SimpleNamespace(create=self._create))
+        self.chat: SimpleNamespace = SimpleNamespace(
+            completions=SimpleNamespace(create=self._create)
+        )
         self.responses: SimpleNamespace = SimpleNamespace(create=self._create_response)
 
     def with_options(self, **options: object) -> Self:  # noqa: ARG002 - the SDK's signature
@@ -231,9 +249,15 @@ class _ClientOfResponder:
 
     def _answered(self, keywords: JSONObject) -> Any:
         """Return what the SDK's ``create`` returns; only what takes HTTP to say passes through a client."""
-        _SIGNATURE.bind(None, **keywords)  # TypeError for a keyword that the SDK's method does not take
+        _SIGNATURE.bind(
+            None, **keywords
+        )  # TypeError for a keyword that the SDK's method does not take
         # The body that the SDK would send; TypeError when a value of it is no JSON.
-        given = {name: value for name, value in keywords.items() if not isinstance(value, NotGiven | Omit)}
+        given = {
+            name: value
+            for name, value in keywords.items()
+            if not isinstance(value, NotGiven | Omit)
+        }
         beside = {"extra_headers", "extra_query", "extra_body", "timeout"}
         body = {name: as_json(value) for name, value in given.items() if name not in beside}
         served = self._responder(body | dict(keywords.get("extra_body") or {}))

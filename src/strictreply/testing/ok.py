@@ -13,7 +13,9 @@ from strictreply.values._limits import JSON
 from strictreply.values._replies import Invalid
 
 
-def reply(tool: object = None, *, place: ReplyPlace = "call", args: Any = None, after: Step | None = None) -> Step:
+def reply(
+    tool: object = None, *, place: ReplyPlace = "call", args: Any = None, after: Step | None = None
+) -> Step:
     """Return the good reply that faults of the same arguments are made on; see :class:`Target` for the arguments.
 
     ``after`` is what is served in its place once the result of the call is there, so that a loop over tools comes to an
@@ -23,7 +25,9 @@ def reply(tool: object = None, *, place: ReplyPlace = "call", args: Any = None, 
     """
     target = Target.of(tool, place=place, args=args)
     words = [] if after is None else [f"after={after.source}"]
-    return replace(_proved("reply", target, target.call(*words, place=place != "call")), after=after)
+    return replace(
+        _proved("reply", target, target.call(*words, place=place != "call")), after=after
+    )
 
 
 def call(tool: object, /, **args: Any) -> Step:
@@ -43,8 +47,14 @@ def calls(*steps: Step) -> Step:
                 raise ValueError(f"ok.calls() takes steps made by ok.call, not {step.name}")
     if not made:
         raise ValueError("ok.calls() takes at least one step made by ok.call")
-    joined: list[JSON] = [native_call(name, text, f"call_{number}") for number, (name, text) in enumerate(made, 1)]
-    return Step("ok.calls", completion(assistant(None, joined)), f"ok.calls({', '.join(s.source for s in steps)})")
+    joined: list[JSON] = [
+        native_call(name, text, f"call_{number}") for number, (name, text) in enumerate(made, 1)
+    ]
+    return Step(
+        "ok.calls",
+        completion(assistant(None, joined)),
+        f"ok.calls({', '.join(s.source for s in steps)})",
+    )
 
 
 def answer(value: Any = PROSE) -> Step:
@@ -53,7 +63,9 @@ def answer(value: Any = PROSE) -> Step:
     Raises ValueError for a blank text, and for what JSON cannot say.
     """
     given = to_jsonable_python(value)
-    target = Target(given, "prose") if isinstance(given, str) else Target(given, "json", declared={})
+    target = (
+        Target(given, "prose") if isinstance(given, str) else Target(given, "json", declared={})
+    )
     return _proved("answer", target, "" if given == PROSE else repr(given))
 
 
@@ -88,6 +100,10 @@ def _proved(name: str, target: Target, words: str) -> Step:
     """Make the step of a reply that passes the strict gate; ValueError where it does not."""
     verdict = target.contract.check(target.clean)
     if isinstance(verdict, Invalid):
-        source = "these arguments" if target.given or target.schema is None else "the example; give args="
+        source = (
+            "these arguments"
+            if target.given or target.schema is None
+            else "the example; give args="
+        )
         raise ValueError(f"the gate refuses {source}: {verdict.issues[0].dotted}")  # noqa: TRY004 - a value's content
     return Step(f"ok.{name}", target.clean, f"ok.{name}({words})")

@@ -59,10 +59,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     try:
         everything = metafunc.config.getoption("malformed") == "all"
-        scripts = [script for mark in marks for script in scripts_of(**mark.kwargs, everything=everything)]
+        scripts = [
+            script for mark in marks for script in scripts_of(**mark.kwargs, everything=everything)
+        ]
     except (OSError, TypeError, ValueError) as error:
         pytest.fail(f"{marked}: {error}", False)
-    metafunc.parametrize(_SCRIPT, [pytest.param(script, id=script.id) for script in scripts], indirect=True)
+    metafunc.parametrize(
+        _SCRIPT, [pytest.param(script, id=script.id) for script in scripts], indirect=True
+    )
 
 
 @pytest.fixture
@@ -111,7 +115,9 @@ def pytest_runtest_makereport(
     model = item.stash.get(_USED, None)
     if model is not None and report.passed and call.when == "call" and model.looped:
         report.outcome = "failed"
-        report.longrepr = f"an endless loop: the app asked {len(model.requests)} times, until it got HTTP 400"
+        report.longrepr = (
+            f"an endless loop: the app asked {len(model.requests)} times, until it got HTTP 400"
+        )
     if model is not None and report.failed and call.when == "call":
         from strictreply.testing._malformed import Cause, retold  # noqa: PLC0415
 
@@ -141,13 +147,19 @@ class _Causes:
             if len(replies) > 1:
                 path, line, _ = report.location
                 report.outcome = "skipped"
-                report.longrepr = (path, (line or 0) + 1, f"the same cause as for {replies[0][2]}: it {harm}")
+                report.longrepr = (
+                    path,
+                    (line or 0) + 1,
+                    f"the same cause as for {replies[0][2]}: it {harm}",
+                )
                 report.sections.clear()
         return (yield)
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """Count such a test apart."""
-        return ("same cause", "=", "SAME CAUSE") if report.skipped and _FOUND in vars(report) else None
+        return (
+            ("same cause", "=", "SAME CAUSE") if report.skipped and _FOUND in vars(report) else None
+        )
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """List the causes, the worst first, and by code the replies that each lets through."""
@@ -156,13 +168,17 @@ class _Causes:
         from strictreply.testing._steps import Harm  # noqa: PLC0415
 
         terminalreporter.section("malformed replies, by cause")
-        for (harm, _, test), replies in sorted(self.found.items(), key=lambda one: Harm(one[0][0]).rank):
+        for (harm, _, test), replies in sorted(
+            self.found.items(), key=lambda one: Harm(one[0][0]).rank
+        ):
             terminalreporter.line(f"{harm}: {replies[0][0]}; {len(replies)} of {test}")
             codes: dict[str, dict[str, None]] = {}
             for _, code, spoiled in replies:
                 codes.setdefault(code, {})[spoiled] = None
             for code, all_spoiled in [*codes.items()][:MAX_LISTED]:
-                more = f" and {len(all_spoiled) - MAX_LISTED} more" * (len(all_spoiled) > MAX_LISTED)
+                more = f" and {len(all_spoiled) - MAX_LISTED} more" * (
+                    len(all_spoiled) > MAX_LISTED
+                )
                 terminalreporter.line(f"    {code}: {', '.join([*all_spoiled][:MAX_LISTED])}{more}")
             if len(codes) > MAX_LISTED:
                 terminalreporter.line(f"    and {len(codes) - MAX_LISTED} more codes")

@@ -39,11 +39,15 @@ def search_products(query: str, limit: Annotated[int, Field(ge=1, le=20)] = 5) -
     """
     words = query.lower().split()
     shelves = (shelf for kind, shelf in _SHELVES.items() if any(word in kind for word in words))
-    return [f"{name}, {price:.2f} EUR" for shelf in shelves for name, price in shelf.items()][:limit]
+    return [f"{name}, {price:.2f} EUR" for shelf in shelves for name, price in shelf.items()][
+        :limit
+    ]
 
 
 def get_weather(
-    city: str, unit: Literal["celsius", "fahrenheit"] = "celsius", days: Annotated[int, Field(ge=1, le=14)] = 1
+    city: str,
+    unit: Literal["celsius", "fahrenheit"] = "celsius",
+    days: Annotated[int, Field(ge=1, le=14)] = 1,
 ) -> str:
     """Forecast the weather of a city.
 
@@ -59,7 +63,9 @@ def get_weather(
 
 
 def create_refund(
-    order: int, reason: Literal["late", "broken", "wrong_item"], amount: Annotated[float, Field(gt=0)]
+    order: int,
+    reason: Literal["late", "broken", "wrong_item"],
+    amount: Annotated[float, Field(gt=0)],
 ) -> str:
     """Refund an order.
 
@@ -109,7 +115,9 @@ class Scenario:
 
     def question(self, text: str) -> Question | None:
         """Find a question by its text, None when it is not one of these."""
-        return next((question for question in self.questions if question.text == text.strip()), None)
+        return next(
+            (question for question in self.questions if question.text == text.strip()), None
+        )
 
 
 _OSLO = ToolCall("get_weather", {"city": "Oslo", "unit": "celsius", "days": 3})
@@ -135,9 +143,14 @@ SCENARIO = Scenario(
         Question("What will the weather be in Oslo over the next 3 days, in celsius?", (_OSLO,)),
         Question("Find running shoes, at most 2.", (_SHOES,)),
         Question("Order 1042 arrived broken: refund 29.90 EUR.", (_BROKEN,)),
-        Question("Schedule a 30 minute kick-off with Ada and Linus on 2 March 2026 at 10:00 UTC.", (_MEETING,)),
+        Question(
+            "Schedule a 30 minute kick-off with Ada and Linus on 2 March 2026 at 10:00 UTC.",
+            (_MEETING,),
+        ),
         Question("Is it warmer in Paris or in Tokyo today?", (_PARIS, _TOKYO)),
-        Question("Which rain jacket do you have, and how is the weather in Bergen?", (_JACKET, _BERGEN)),
+        Question(
+            "Which rain jacket do you have, and how is the weather in Bergen?", (_JACKET, _BERGEN)
+        ),
         Question("How hot is Phoenix today, in fahrenheit?", (_PHOENIX,)),
         Question("Order 1077 came late: give 12.50 EUR back.", (_LATE,)),
         Question("Show me up to 5 water bottles.", (_BOTTLES,)),

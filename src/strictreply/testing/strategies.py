@@ -56,7 +56,9 @@ def valid_arguments(tool: object, *, place: ReplyPlace = "call") -> st.SearchStr
 def valid_replies(tool: object, *, place: ReplyPlace = "call") -> st.SearchStrategy[Step]:
     """Make good replies with all sorts of arguments: steps of a script, each a whole completion as ``served``."""
     declared = _declared(tool, place)
-    return _arguments(Target.of(declared, place=place)).map(lambda args: ok.reply(declared, place=place, args=args))
+    return _arguments(Target.of(declared, place=place)).map(
+        lambda args: ok.reply(declared, place=place, args=args)
+    )
 
 
 def invalid_replies(
@@ -69,23 +71,35 @@ def invalid_replies(
     """
     declared = _declared(tool, place)
     target, order = Target.of(declared, place=place), [*REPLY_KINDS, *Kind]
-    fitting = (one for one in faults.CATALOGUE.values() if one.kind in kinds and place in one.places and not one.needs)
+    fitting = (
+        one
+        for one in faults.CATALOGUE.values()
+        if one.kind in kinds and place in one.places and not one.needs
+    )
     entries = sorted(fitting, key=lambda entry: order.index(entry.kind))
     makeable = [entry for entry in entries if next(entry.all_for(declared, place=place), None)]
     if not makeable:
-        raise ValueError(f"no fault of {target.name or 'this answer'} is of the kinds {', '.join(kinds)}")
+        raise ValueError(
+            f"no fault of {target.name or 'this answer'} is of the kinds {', '.join(kinds)}"
+        )
     return _spoiled(declared, place, makeable, _arguments(target))
 
 
 @st.composite
 def _spoiled(
-    draw: st.DrawFn, declared: object, place: ReplyPlace, entries: list[Entry], arguments: st.SearchStrategy[JSON]
+    draw: st.DrawFn,
+    declared: object,
+    place: ReplyPlace,
+    entries: list[Entry],
+    arguments: st.SearchStrategy[JSON],
 ) -> Fault:
     """Draw a code, an entry with it, arguments, and a place that it can spoil: a property is often one of the code."""
     code = draw(st.sampled_from(list(dict.fromkeys(entry.code for entry in entries))))
     entry = draw(st.sampled_from([entry for entry in entries if entry.code == code]))
     args = draw(arguments)
-    made = list(entry.all_for(declared, place=place, args=args)) or list(entry.all_for(declared, place=place))
+    made = list(entry.all_for(declared, place=place, args=args)) or list(
+        entry.all_for(declared, place=place)
+    )
     return draw(st.sampled_from(made))
 
 
@@ -101,7 +115,12 @@ def _arguments(target: Target) -> st.SearchStrategy[JSON]:
 
 
 @st.composite
-def _made(draw: st.DrawFn, values: st.SearchStrategy[JSON], examples: st.SearchStrategy[JSON], target: Target) -> JSON:
+def _made(
+    draw: st.DrawFn,
+    values: st.SearchStrategy[JSON],
+    examples: st.SearchStrategy[JSON],
+    target: Target,
+) -> JSON:
     """Draw a value; when the gate refuses it an example instead, so that none is drawn in vain."""
     value = draw(values)
     return value if _is_taken(target, value) else draw(examples)
@@ -122,7 +141,11 @@ def _is_taken(target: Target, value: JSON) -> bool:
 
 def _declared(tool: object, place: ReplyPlace) -> Any:
     """Return a tool of the JSON Schema of arguments; other declarations as they are."""
-    if place == "json" or not isinstance(tool, Mapping) or {"function", "inputSchema", "name"} & tool.keys():
+    if (
+        place == "json"
+        or not isinstance(tool, Mapping)
+        or {"function", "inputSchema", "name"} & tool.keys()
+    ):
         return tool
     return Tool.from_json_schema("tool", tool)
 
@@ -141,18 +164,26 @@ class _Generating:
             return _one_of(map(st.just, self._parts.examples(node)))
         nodes = joined([node], lambda edge: edge.keyword in {"$ref", "allOf"})
         rules, inside = _merged(nodes), above.union(nodes)
-        unions = (edge.target for one in nodes for edge in one.edges if edge.keyword in {"anyOf", "oneOf"})
+        unions = (
+            edge.target for one in nodes for edge in one.edges if edge.keyword in {"anyOf", "oneOf"}
+        )
         branches = [self.values(branch, inside) for branch in unions]
         if branches and "properties" not in rules:
             return st.one_of(branches)
         own = _one_of(self._of_kind(kind, rules, nodes, inside) for kind in _kinds(rules))
         return st.tuples(own, st.one_of(branches)).map(_joined) if branches else own
 
-    def _of_kind(self, kind: str, rules: JSONObject, nodes: list[Node], above: frozenset[Node]) -> _Values:
+    def _of_kind(
+        self, kind: str, rules: JSONObject, nodes: list[Node], above: frozenset[Node]
+    ) -> _Values:
         if "const" in rules or "enum" in rules:
             return _one_of(map(st.just, [rules["const"]] if "const" in rules else rules["enum"]))
-        below: dict[str, dict[Any, _Values]] = defaultdict(dict)  # of members and items, by keyword and token
-        for edge in (edge for one in nodes for edge in one.edges if edge.keyword in _HOLDING.get(kind, ())):
+        below: dict[str, dict[Any, _Values]] = defaultdict(
+            dict
+        )  # of members and items, by keyword and token
+        for edge in (
+            edge for one in nodes for edge in one.edges if edge.keyword in _HOLDING.get(kind, ())
+        ):
             if edge.token not in below[edge.keyword]:  # the first that speaks of one says it
                 below[edge.keyword][edge.token] = self.values(edge.target, above)
         if kind in _HOLDING:
@@ -160,7 +191,11 @@ class _Generating:
         if not kind:
             return _ANYTHING
         textual = next((group for group in _TEXTUAL if not group.isdisjoint(rules)), set[str]())
-        easy = {keyword: rule for keyword, rule in rules.items() if keyword in textual or keyword in _NUMERIC}
+        easy = {
+            keyword: rule
+            for keyword, rule in rules.items()
+            if keyword in textual or keyword in _NUMERIC
+        }
         return from_schema({"type": kind, **easy}, custom_formats=_FORMATS)
 
 
@@ -176,14 +211,20 @@ def _objects(rules: JSONObject, below: dict[str, dict[Any, _Values]]) -> _Values
     required = {name: named.get(name, _ANYTHING) for name in rules.get("required", ())}
     optional = {name: values for name, values in named.items() if name not in required}
     least = max(0, int(rules.get("minProperties", 0)) - len(required))
-    most = max(least, min(least + MAX_SIZE, int(rules.get("maxProperties", MAX_SIZE)) - len(required)))
+    most = max(
+        least, min(least + MAX_SIZE, int(rules.get("maxProperties", MAX_SIZE)) - len(required))
+    )
     made: _Values = st.fixed_dictionaries(required, optional=optional if most else {})
     for pattern, values in below["patternProperties"].items():
         names: _Values = from_schema({"type": "string", "pattern": pattern})
         made = st.tuples(st.dictionaries(names, values, max_size=most), made).map(_joined)
     for values in below["additionalProperties"].values():
-        names = below["propertyNames"].get(None, st.text()).filter(lambda name: isinstance(name, str))
-        made = st.tuples(st.dictionaries(names, values, min_size=least, max_size=most), made).map(_joined)
+        names = (
+            below["propertyNames"].get(None, st.text()).filter(lambda name: isinstance(name, str))
+        )
+        made = st.tuples(st.dictionaries(names, values, min_size=least, max_size=most), made).map(
+            _joined
+        )
     return made
 
 
@@ -193,9 +234,17 @@ def _arrays(rules: JSONObject, below: dict[str, dict[Any, _Values]]) -> _Values:
     if rules.get("items") is False:
         return first
     least = max(0, int(rules.get("minItems", 0)) - len(below["prefixItems"]))
-    most = max(least, min(int(rules.get("maxItems", least + MAX_SIZE)) - len(below["prefixItems"]), least + MAX_SIZE))
+    most = max(
+        least,
+        min(
+            int(rules.get("maxItems", least + MAX_SIZE)) - len(below["prefixItems"]),
+            least + MAX_SIZE,
+        ),
+    )
     unique = json.dumps if rules.get("uniqueItems") else None
-    behind = st.lists(below["items"].get(None, _ANYTHING), min_size=least, max_size=most, unique_by=unique)
+    behind = st.lists(
+        below["items"].get(None, _ANYTHING), min_size=least, max_size=most, unique_by=unique
+    )
     return st.tuples(first, behind).map(lambda both: [*both[0], *both[1]])
 
 
@@ -213,7 +262,9 @@ def _kinds(rules: JSONObject) -> list[str]:
     declared = rules.get("type")
     if declared is not None:
         return [declared] if isinstance(declared, str) else list(declared)
-    spoken = dict.fromkeys(KIND_OF[keyword] for keyword, rule in rules.items() if keyword in KIND_OF and rule != [])
+    spoken = dict.fromkeys(
+        KIND_OF[keyword] for keyword, rule in rules.items() if keyword in KIND_OF and rule != []
+    )
     return list(spoken) or ["object" if "additionalProperties" in rules else ""]
 
 

@@ -17,7 +17,15 @@ from typing import Any, cast
 from strictreply.contract._contract import SHAPING
 from strictreply.contract._tool import Tool
 from strictreply.testing import _mending as mending
-from strictreply.testing._mending import ConversationState, Draft, clean_draft, fields, first_ask, is_met_by, items
+from strictreply.testing._mending import (
+    ConversationState,
+    Draft,
+    clean_draft,
+    fields,
+    first_ask,
+    is_met_by,
+    items,
+)
 from strictreply.testing._scripts import Demand, text_of
 from strictreply.testing._steps import Kind, ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply, assistant, completion, error_reply, native_call
@@ -34,11 +42,28 @@ MAX_QUOTED_RESULT = 500
 MAX_REMEMBERED = 512
 FINAL_ANSWER = "final_answer"
 CUT = "cut_at_length"
-_IN_CALLS: dict[str, float] = {"commentary_key": 24, "number_as_text": 15, "boolean_as_text": 2, "missing_required": 14}
-_IN_CALLS.update({"null_for_optional": 10, "array_for_scalar": 8, "array_as_comma_list": 1, "enum_in_other_case": 5})
+_IN_CALLS: dict[str, float] = {
+    "commentary_key": 24,
+    "number_as_text": 15,
+    "boolean_as_text": 2,
+    "missing_required": 14,
+}
+_IN_CALLS.update(
+    {
+        "null_for_optional": 10,
+        "array_for_scalar": 8,
+        "array_as_comma_list": 1,
+        "enum_in_other_case": 5,
+    }
+)
 _IN_CALLS.update({"tool_in_other_case": 5.2, "near_miss_tool": 5.2, "leaked_token_in_tool": 2.6})
 _IN_CALLS.update({"python_repr": 2.5, "extra_closing_bracket": 1, CUT: 3.5})
-_IN_CONTENT: dict[str, float] = {"number_as_text": 50, "boolean_as_text": 2, "fenced": 20, "prose_before": 14}
+_IN_CONTENT: dict[str, float] = {
+    "number_as_text": 50,
+    "boolean_as_text": 2,
+    "fenced": 20,
+    "prose_before": 14,
+}
 _IN_CONTENT.update({"python_repr": 4.5, "extra_closing_bracket": 1.5, CUT: 4.5})
 SHARES: Mapping[str, Mapping[str, float]] = {"call": _IN_CALLS, "content": _IN_CONTENT}
 """Weights of the catalogue's faults in native calls, and in JSON written as content; what cannot be made is left out.
@@ -49,7 +74,9 @@ a fence or prose around good JSON, 6 % are not JSON, 4.5 % cut.
 """
 
 _UNKNOWN_QUESTION = "I know only the demo's questions; this is a plain answer to another."
-_PAYLOAD = re.compile(r"only the arguments of (?P<tool>\S+), one JSON object.*\n(?P<schema>\{.*\})$", re.MULTILINE)
+_PAYLOAD = re.compile(
+    r"only the arguments of (?P<tool>\S+), one JSON object.*\n(?P<schema>\{.*\})$", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +100,9 @@ class UnreliableModel:
     Raises ValueError when ``failure_rate`` is not between 0 (never, not even a hopeless one) and 1.
     """
 
-    def __init__(self, scenario: Scenario, *, seed: int = 0, failure_rate: float = DEFAULT_FAILURE_RATE) -> None:
+    def __init__(
+        self, scenario: Scenario, *, seed: int = 0, failure_rate: float = DEFAULT_FAILURE_RATE
+    ) -> None:
         if not 0 <= failure_rate <= 1:
             raise ValueError("failure_rate must be between 0 and 1")
         self._scenario, self._seed, self._failure_rate = scenario, seed, failure_rate
@@ -87,21 +116,29 @@ class UnreliableModel:
             return error_reply(400, str(error))
         dice = self._dice("ids", json.dumps(request["messages"]))
         id_ = f"chatcmpl-{dice.getrandbits(96):024x}"
-        calls: list[JSON] = [native_call(one.tool, one.text, f"call_{dice.getrandbits(96):024x}") for one in drafts]
+        calls: list[JSON] = [
+            native_call(one.tool, one.text, f"call_{dice.getrandbits(96):024x}") for one in drafts
+        ]
         message = assistant(None, calls) if drafts[0].tool else assistant(drafts[0].text)
         cut = any(draft.cut for draft in drafts)
         asked = json.dumps([request["messages"], request.get("tools", [])])
-        tokens, written = (max(1, len(text) // CHARS_PER_TOKEN) for text in (asked, json.dumps(message)))
+        tokens, written = (
+            max(1, len(text) // CHARS_PER_TOKEN) for text in (asked, json.dumps(message))
+        )
         usage = tokens, (token_limit(request) or DEFAULT_MAX_TOKENS) if cut else written
         reason = "length" if cut else None
-        return completion(message, id=id_, model=str(request.get("model", "")), finish_reason=reason, usage=usage)
+        return completion(
+            message, id=id_, model=str(request.get("model", "")), finish_reason=reason, usage=usage
+        )
 
     def _reply(self, turns: Sequence[JSONObject], demands: ReplyDemands, limit: int) -> list[Draft]:
         back = mending.answered_reply(turns)
         if back is None or self._scenario.question(text_of(turns[-1])) is not None:
             return self._first_drafts(first_ask(turns), demands, limit)
         targets = self._targets(back, demands)
-        wrong = {draft for draft in back.prior if not any(is_met_by(target, draft) for target in targets)}
+        wrong = {
+            draft for draft in back.prior if not any(is_met_by(target, draft) for target in targets)
+        }
         own = (draft for target in targets for draft in self._mistakes(back, target))
         # A remark on a wrong reply is a correction when it names a place, or the reply was a mistake of our own.
         if wrong and (mending.names_a_place(back.said) or not wrong.isdisjoint(own)):
@@ -112,26 +149,36 @@ class UnreliableModel:
             state = replace(back, key=back.said, results=(*back.results, back.said))
         return self._first_drafts(state, demands, limit)
 
-    def _first_drafts(self, state: ConversationState, demands: ReplyDemands, limit: int) -> list[Draft]:
+    def _first_drafts(
+        self, state: ConversationState, demands: ReplyDemands, limit: int
+    ) -> list[Draft]:
         """Write a first reply: faulty in one of its calls, or as it should be."""
         targets = self._targets(state, demands)[: None if demands.parallel else 1]
         drafts = [clean_draft(target) for target in targets]
         dice = self._dice("fails", state.key)
-        failing = dice.random() < self._failure_rate or (self._failure_rate > 0 and self._is_hopeless(state))
+        failing = dice.random() < self._failure_rate or (
+            self._failure_rate > 0 and self._is_hopeless(state)
+        )
         victim = dice.randrange(len(targets))
         mistakes = self._mistakes(state, targets[victim]) if failing else []
         if not mistakes or (mistakes[0].cut and limit > DEFAULT_MAX_TOKENS):
             return drafts
         return [*drafts[:victim], mistakes[0], *([] if mistakes[0].cut else drafts[victim + 1 :])]
 
-    def _mended_drafts(self, back: ConversationState, targets: Sequence[Target], demands: ReplyDemands) -> list[Draft]:
+    def _mended_drafts(
+        self, back: ConversationState, targets: Sequence[Target], demands: ReplyDemands
+    ) -> list[Draft]:
         """Write the reply again, mended as corrected; only the faulty call when one tool is demanded."""
         drafts: list[Draft] = []
         chosen = 0
         hopeless = self._failure_rate > 0 and self._is_hopeless(back)
         relapses = self._dice("relapses", back.key).random() < RELAPSE_RATE
         for index, (draft, remark) in enumerate(zip(back.prior, back.remarks, strict=True)):
-            target = targets[index] if len(back.prior) == len(targets) else mending.nearest(draft, targets)
+            target = (
+                targets[index]
+                if len(back.prior) == len(targets)
+                else mending.nearest(draft, targets)
+            )
             if draft.tool == demands.choice and not is_met_by(target, draft):
                 chosen = index
             mended = draft if hopeless else mending.mend(draft, target, remark, index)
@@ -155,7 +202,9 @@ class UnreliableModel:
             calls = [ToolCall(next(iter(demands.tools)), {})]
         if not calls:
             return [_answer(state, question, demands)]
-        return [_target(demands.tools[call.tool], demands.place, call.args or None) for call in calls]
+        return [
+            _target(demands.tools[call.tool], demands.place, call.args or None) for call in calls
+        ]
 
     def _is_hopeless(self, state: ConversationState) -> bool:
         question = self._scenario.question(state.question)
@@ -196,19 +245,28 @@ def _spoiled(fault: str, declared: str, place: ReplyPlace, value: str) -> tuple[
     """Make faults once: each is proved to be refused, and the same questions come again and again."""
     made = CATALOGUE[fault].all_for(json.loads(declared), place=place, args=json.loads(value))
     choices = [cast("Any", one.served)["choices"][0] for one in made]
-    drafts = ((mending.drafts_of(choice["message"])[0], choice["finish_reason"] == "length") for choice in choices)
+    drafts = (
+        (mending.drafts_of(choice["message"])[0], choice["finish_reason"] == "length")
+        for choice in choices
+    )
     return tuple(replace(draft, cut=cut) for draft, cut in drafts)
 
 
 def read_demands(request: JSONObject, known: Sequence[Callable[..., Any]] = ()) -> ReplyDemands:
     """Read what a request demands, ValueError for what is none; ``known`` are the tools of a text without schemas."""
     if not request.get("tools"):
-        text = "\n".join(text_of(turn) for turn in request["messages"] if turn.get("role") in {"system", "developer"})
+        text = "\n".join(
+            text_of(turn)
+            for turn in request["messages"]
+            if turn.get("role") in {"system", "developer"}
+        )
         if in_text := _demands_in(text, known):
             return in_text
     if not isinstance(request.get("tools"), list | None):
         raise ValueError("'tools' must be a list")  # noqa: TRY004 - an API error
-    asked = Demand({name: request[name] for name in ("messages", "tools", *SHAPING) if name in request})
+    asked = Demand(
+        {name: request[name] for name in ("messages", "tools", *SHAPING) if name in request}
+    )
     choice = asked.contract.choice
     described = fields(fields(request.get("response_format")).get("json_schema"))
     return ReplyDemands(
@@ -222,7 +280,9 @@ def read_demands(request: JSONObject, known: Sequence[Callable[..., Any]] = ()) 
 
 def _demands_in(text: str, known: Sequence[Callable[..., Any]]) -> ReplyDemands | None:
     """Read instructions for the text channel; None when they do not ask for the JSON union."""
-    if alone := _PAYLOAD.search(text):  # one call's arguments; written as the union they are taken as well
+    if alone := _PAYLOAD.search(
+        text
+    ):  # one call's arguments; written as the union they are taken as well
         tool = Tool.from_json_schema(alone["tool"], json.loads(alone["schema"]))
         return ReplyDemands({tool.name: tool}, "required", place="union")
     if spelled := next(filter(None, map(_union_in, text.splitlines())), None):
@@ -240,7 +300,11 @@ def _union_in(line: str) -> ReplyDemands | None:
     except (ValueError, RecursionError):
         return None
     forms = [fields(fields(form).get("properties")) for form in items(fields(schema).get("anyOf"))]
-    calls = [(fields(form["tool"]).get("const", ""), form["args"]) for form in forms if {"tool", "args"} <= form.keys()]
+    calls = [
+        (fields(form["tool"]).get("const", ""), form["args"])
+        for form in forms
+        if {"tool", "args"} <= form.keys()
+    ]
     answers = [fields(form["answer"]) for form in forms if "answer" in form]
     if not calls and not answers:
         return None
@@ -253,7 +317,9 @@ def _union_in(line: str) -> ReplyDemands | None:
 def _must_call(state: ConversationState, question: Question | None, demands: ReplyDemands) -> bool:
     if not demands.tools or FINAL_ANSWER in demands.tools:
         return demands.choice in demands.tools and demands.choice != FINAL_ANSWER
-    stranger = question is None or (question.calls and not any(call.tool in demands.tools for call in question.calls))
+    stranger = question is None or (
+        question.calls and not any(call.tool in demands.tools for call in question.calls)
+    )
     return demands.choice != "auto" or (bool(stranger) and not state.results)
 
 
@@ -264,9 +330,17 @@ def _answer(state: ConversationState, question: Question | None, demands: ReplyD
         text = f"Here is what I found: {'; '.join(state.results)[:MAX_QUOTED_RESULT]}"
     if FINAL_ANSWER in demands.tools and demands.choice != "none":
         return _target(demands.tools[FINAL_ANSWER], demands.place, {"answer": text})
-    known = question.structured.get(demands.answer_name) if question and demands.answer is not None else None
+    known = (
+        question.structured.get(demands.answer_name)
+        if question and demands.answer is not None
+        else None
+    )
     if demands.place != "union":
-        return Target.of(args=text) if demands.answer is None else _target(demands.answer, "json", known)
+        return (
+            Target.of(args=text)
+            if demands.answer is None
+            else _target(demands.answer, "json", known)
+        )
     # An answer in the union is a JSON answer of this form.
     properties: JSON = {"answer": {"type": "string"} if demands.answer is None else demands.answer}
     form: JSON = {"type": "object", "properties": properties, "required": ["answer"]}

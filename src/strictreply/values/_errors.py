@@ -29,7 +29,14 @@ from dataclasses import replace
 from typing import Any
 
 from strictreply.values._issues import Issue, Remedy, printable, printable_json
-from strictreply.values._replies import Attempt, Usage, plain, plain_request, total_usage, without_credentials
+from strictreply.values._replies import (
+    Attempt,
+    Usage,
+    plain,
+    plain_request,
+    total_usage,
+    without_credentials,
+)
 
 MAX_MESSAGE_BYTES, MAX_RAW_CHARS, MAX_LISTED_ISSUES = 3_500, 2_000, 8
 ADVICE: dict[Remedy, str] = {
@@ -127,7 +134,10 @@ class CallFailed(StrictReplyError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # of requests and replies only what JSON can hold: a caller, or its client, may have put anything into them
-        attempts = [replace(each, request=plain_request(each.request), raw=plain(each.raw)) for each in self.attempts]
+        attempts = [
+            replace(each, request=plain_request(each.request), raw=plain(each.raw))
+            for each in self.attempts
+        ]
         rebuilt, (kind, args, fields) = super().__reduce__()
         return rebuilt, (kind, args, fields | {"attempts": tuple(attempts)})
 
@@ -153,7 +163,10 @@ class CallFailed(StrictReplyError):
 
     def _fault_lines(self) -> list[str]:
         issues = self.issues
-        lines = [f"  {issue.code} at {issue.place}: {issue.message}" for issue in issues[:MAX_LISTED_ISSUES]]
+        lines = [
+            f"  {issue.code} at {issue.place}: {issue.message}"
+            for issue in issues[:MAX_LISTED_ISSUES]
+        ]
         lines += [f"  and {len(issues) - len(lines)} more"] if len(issues) > len(lines) else []
         return [*lines, *(_reason_lines(self.reason) or remedy_lines(issues))]
 
@@ -169,7 +182,9 @@ class ReplyRejected(CallFailed):
 class ToolArgumentsError(ReplyRejected):
     """The retries were spent on the arguments of one declared tool, whose name is ``tool`` (requirement T30)."""
 
-    def __init__(self, message: str, *, reason: str, attempts: tuple[Attempt, ...], tool: str) -> None:
+    def __init__(
+        self, message: str, *, reason: str, attempts: tuple[Attempt, ...], tool: str
+    ) -> None:
         self.tool = tool
         super().__init__(message, reason=reason, attempts=attempts)
 
@@ -232,7 +247,11 @@ class ToolExecutionError(StrictReplyError):
     code = "TOOL_ERROR"
 
     def __init__(self, tool: str, *, call_id: str | None = None, kind: str = "") -> None:
-        super().__init__(printable(f"tool {tool!r} raised {kind or 'an exception'}; see __cause__ for its message"))
+        super().__init__(
+            printable(
+                f"tool {tool!r} raised {kind or 'an exception'}; see __cause__ for its message"
+            )
+        )
         self.tool = tool
         self.call_id = call_id
 
@@ -248,7 +267,10 @@ class ToolError(StrictReplyError):
 
 def remedy_lines(issues: tuple[Issue, ...]) -> list[str]:
     """Return what to do about some faults, once for each remedy."""
-    return [f"  What to do: {ADVICE[remedy]}" for remedy in dict.fromkeys(issue.remedy for issue in issues)]
+    return [
+        f"  What to do: {ADVICE[remedy]}"
+        for remedy in dict.fromkeys(issue.remedy for issue in issues)
+    ]
 
 
 def without_exception(words: str) -> str:
@@ -265,7 +287,9 @@ def explained(headline: str, attempts: tuple[Attempt, ...]) -> str:
     return "\n".join([headline, total, *lines, *(line.strip() for line in remedy_lines(issues))])
 
 
-def _reason_lines(reason: str) -> list[str]:  # none for the reasons that the faults themselves explain
+def _reason_lines(
+    reason: str,
+) -> list[str]:  # none for the reasons that the faults themselves explain
     return [f"  What to do: {REASON_ADVICE[reason]}"] if reason in REASON_ADVICE else []
 
 
@@ -277,7 +301,10 @@ def _attempt_lines(attempt: Attempt) -> list[str]:
     lines += [f"  failed: {attempt.failure}"] if attempt.failure else []
     lines += [] if attempt.raw is None else ["  came:", *_indented(_reply_text(attempt))]
     lines += [f"  lenient step: {step}" for step in attempt.leniency]
-    lines += [f"  the endpoint refused {name}, which strictreply added; now omitted" for name in attempt.refused]
+    lines += [
+        f"  the endpoint refused {name}, which strictreply added; now omitted"
+        for name in attempt.refused
+    ]
     for issue in attempt.issues:
         lines.append(f"  wrong: {issue.code} at {issue.place}: {issue.message}")
         lines += [f"         found {printable(issue.found)}"] if issue.found else []
@@ -286,16 +313,24 @@ def _attempt_lines(attempt: Attempt) -> list[str]:
 
 
 def _reply_text(attempt: Attempt) -> str:
-    shown = attempt.raw  # the message of a completion, the items of a response, or the whole when it has none
+    shown = (
+        attempt.raw
+    )  # the message of a completion, the items of a response, or the whole when it has none
     if isinstance(shown, dict):
         choices = shown.get("choices")
         first = choices[0] if isinstance(choices, list) and choices else None
-        shown = first.get("message", shown) if isinstance(first, dict) else shown.get("output") or shown
+        shown = (
+            first.get("message", shown) if isinstance(first, dict) else shown.get("output") or shown
+        )
     return printable_json(_excerpt(json.dumps(plain(shown))))
 
 
 def _excerpt(text: str) -> str:
-    return text if len(text) <= MAX_RAW_CHARS else f"{text[:MAX_RAW_CHARS]} … ({len(text)} characters in total)"
+    return (
+        text
+        if len(text) <= MAX_RAW_CHARS
+        else f"{text[:MAX_RAW_CHARS]} … ({len(text)} characters in total)"
+    )
 
 
 def _indented(text: str) -> list[str]:
@@ -308,7 +343,9 @@ def _message(text: str) -> str:
     return text.encode(errors="replace")[:MAX_MESSAGE_BYTES].decode(errors="ignore")
 
 
-def _rebuilt(kind: type[StrictReplyError], args: tuple[Any, ...], fields: dict[str, Any]) -> StrictReplyError:
+def _rebuilt(
+    kind: type[StrictReplyError], args: tuple[Any, ...], fields: dict[str, Any]
+) -> StrictReplyError:
     error = kind.__new__(kind, *args)
     vars(error).update(fields)
     error.args = args

@@ -15,7 +15,9 @@ FOUND_CHARS, PLACE_TOKENS, TOKEN_CHARS = 120, 6, 64
 _LONG_INTEGER_BITS = 400  # some 120 digits
 _BARE = re.compile(r"[\w$@-]+|\*")
 # an escape is matched whole or not at all, those of a surrogate pair together
-_WHOLE_CHARS = re.compile(r"(?:[^\\]|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|\\u(?!d[89ab])[0-9a-f]{4}|\\[^u])*+")
+_WHOLE_CHARS = re.compile(
+    r"(?:[^\\]|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|\\u(?!d[89ab])[0-9a-f]{4}|\\[^u])*+"
+)
 
 
 class Category(StrEnum):
@@ -50,7 +52,11 @@ class Worded(StrEnum):
     remedy: Remedy
 
     def __new__(
-        cls, value: str, template: str, category: Category = Category.FORMAT_ERROR, remedy: Remedy = Remedy.CORRECT
+        cls,
+        value: str,
+        template: str,
+        category: Category = Category.FORMAT_ERROR,
+        remedy: Remedy = Remedy.CORRECT,
     ) -> Self:
         """Attach words, category and remedy to the code."""
         member = str.__new__(cls, value)
@@ -75,7 +81,10 @@ class Code(Worded):
     JSON_ENCODING = "json.encoding", "the text is not valid UTF-8"
     JSON_SYNTAX = "json.syntax", "not valid JSON at line {line} column {column}{expected}"
     JSON_INCOMPLETE = "json.incomplete", "the JSON ends before it is complete{expected}"
-    JSON_TRAILING_DATA = "json.trailing_data", "text follows the JSON value at line {line} column {column}"
+    JSON_TRAILING_DATA = (
+        "json.trailing_data",
+        "text follows the JSON value at line {line} column {column}",
+    )
     JSON_SEVERAL_VALUES = "json.several_values", "several JSON values; exactly one is expected"
     JSON_DUPLICATE_KEY = "json.duplicate_key", "an object has the same key twice"
     JSON_NOT_FINITE = "json.not_finite", "NaN, Infinity and numbers beyond a double are not JSON"
@@ -83,7 +92,10 @@ class Code(Worded):
     JSON_TOO_LARGE = "json.too_large", "more than {limit} bytes"
     JSON_TOO_DEEP = "json.too_deep", "nested deeper than {limit} levels"
     JSON_TOO_MANY_NODES = "json.too_many_nodes", "more than {limit} values"
-    JSON_UNEXAMINED = "json.unexamined", "may have more faults: it is too large to examine all of it"
+    JSON_UNEXAMINED = (
+        "json.unexamined",
+        "may have more faults: it is too large to examine all of it",
+    )
     JSON_NUMBER_TOO_LONG = "json.number_too_long", "a number of more than {limit} digits"
 
     SHAPE_NOT_OBJECT = "shape.not_object", "must be a JSON object"
@@ -96,15 +108,26 @@ class Code(Worded):
     TOOL_UNKNOWN = "tool.unknown", "no such tool; the tools are: {names}", Category.ACTION_ERROR
     TOOL_REQUIRED = "tool.required", "a tool must be called: {names}", Category.ACTION_ERROR
     TOOL_FORCED = "tool.forced", "the tool must be {name}", Category.PERMISSION_ERROR
-    TOOL_FORBIDDEN = "tool.forbidden", "no tool may be called here; answer instead", Category.PERMISSION_ERROR
-    TOOL_SWITCHED = "tool.switched", "call {name} again with corrected arguments, nothing else", Category.ACTION_ERROR
+    TOOL_FORBIDDEN = (
+        "tool.forbidden",
+        "no tool may be called here; answer instead",
+        Category.PERMISSION_ERROR,
+    )
+    TOOL_SWITCHED = (
+        "tool.switched",
+        "call {name} again with corrected arguments, nothing else",
+        Category.ACTION_ERROR,
+    )
     TOOL_SEVERAL = "tool.several", "exactly one tool call is expected", Category.ACTION_ERROR
     TOOL_TOO_MANY = "tool.too_many", "more than {limit} tool calls", Category.ACTION_ERROR
 
     CALL_MALFORMED = "call.malformed", "a tool call must be {expected}"
     CALL_ID_MISSING = "call.id_missing", "a tool call must have a non-empty id"
     CALL_ID_DUPLICATE = "call.id_duplicate", "another tool call has the same id"
-    CALL_AS_TEXT = "call.as_text", "the tool call is written as text; call the tool through tool_calls"
+    CALL_AS_TEXT = (
+        "call.as_text",
+        "the tool call is written as text; call the tool through tool_calls",
+    )
     CALL_MISSING = "call.missing", "the reply announced a tool call, but contains none"
     CALL_UNREADABLE = (
         "call.unreadable",
@@ -116,15 +139,30 @@ class Code(Worded):
     REPLY_ROLE = "reply.role", "the role must be assistant"
     REPLY_CONTENT = "reply.content", "content must be text or null"
     REPLY_TOO_LARGE = "reply.too_large", "the content has more than {limit} bytes"
-    REPLY_UNREADABLE = "reply.unreadable", "the provider could not read the reply; it must have the form asked for"
+    REPLY_UNREADABLE = (
+        "reply.unreadable",
+        "the provider could not read the reply; it must have the form asked for",
+    )
     REPLY_TRUNCATED = "reply.truncated", "the reply was cut off at the token limit", *_CUT
     REPLY_BROKEN_OFF = "reply.broken_off", "the server ended the reply early", *_BROKEN_RESPONSE
     REPLY_REFUSAL = "reply.refusal", "the model refused", *_DECLINED
-    REPLY_CONTENT_FILTER = "reply.content_filter", "the provider's content filter stopped the reply", *_DECLINED
+    REPLY_CONTENT_FILTER = (
+        "reply.content_filter",
+        "the provider's content filter stopped the reply",
+        *_DECLINED,
+    )
 
     ENVELOPE_MALFORMED = "envelope.malformed", "the response must be {expected}", *_BROKEN_RESPONSE
-    ENVELOPE_CHOICES = "envelope.choices", "the response must hold exactly one choice", *_BROKEN_RESPONSE
-    ENVELOPE_ERROR = "envelope.error", "the response holds an error beside or instead of a reply", *_BROKEN_RESPONSE
+    ENVELOPE_CHOICES = (
+        "envelope.choices",
+        "the response must hold exactly one choice",
+        *_BROKEN_RESPONSE,
+    )
+    ENVELOPE_ERROR = (
+        "envelope.error",
+        "the response holds an error beside or instead of a reply",
+        *_BROKEN_RESPONSE,
+    )
 
 
 CODES = {code.value: code for code in Code}
@@ -158,7 +196,9 @@ class Issue:
                 object.__setattr__(self, name, printable(text))
 
     @classmethod
-    def of(cls, code: Worded, path: str = "", *, hint: str = "", found: str = "", **words: object) -> Issue:
+    def of(
+        cls, code: Worded, path: str = "", *, hint: str = "", found: str = "", **words: object
+    ) -> Issue:
         """Report ``code`` at ``path``; ``words`` fill its template and must not come from the reply."""
         return cls(code.value, code.category, path, code.template.format(**words), hint, found)
 
@@ -188,7 +228,9 @@ def printable(text: str) -> str:
     """Escape what is not printable, so that no control sequence or line break acts on whatever shows the text."""
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
 
 
 def printable_lines(text: str) -> str:
@@ -201,9 +243,14 @@ def printable_json(text: str) -> str:
     if text.isprintable():
         return text
     # by UTF-16 code units; json.dumps would leave DEL as it is
-    units = ["" if char.isprintable() else char.encode("utf-16-be", "surrogatepass").hex() for char in text]
+    units = [
+        "" if char.isprintable() else char.encode("utf-16-be", "surrogatepass").hex()
+        for char in text
+    ]
     pairs = zip(text, units, strict=True)
-    return "".join(f"\\u{unit[:4]}" + (unit[4:] and f"\\u{unit[4:]}") if unit else char for char, unit in pairs)
+    return "".join(
+        f"\\u{unit[:4]}" + (unit[4:] and f"\\u{unit[4:]}") if unit else char for char, unit in pairs
+    )
 
 
 def quote(value: Any) -> str:
@@ -224,7 +271,11 @@ def quote(value: Any) -> str:
 
 def came_words(value: object, place: str = "args") -> str:
     """Return what came by kind and emptiness: ``the arguments were an object without keys``, ``the <place> was …``."""
-    return f"the arguments were {kind_words(value)}" if place == "args" else f"the {place} was {kind_words(value)}"
+    return (
+        f"the arguments were {kind_words(value)}"
+        if place == "args"
+        else f"the {place} was {kind_words(value)}"
+    )
 
 
 def kind_words(value: object) -> str:
@@ -254,7 +305,9 @@ def shown_place(path: str) -> str:
     start.
     """
     tokens = pointer_tokens(path)
-    shown = [token if _BARE.fullmatch(token) else json_words(token) for token in tokens[-PLACE_TOKENS:]]
+    shown = [
+        token if _BARE.fullmatch(token) else json_words(token) for token in tokens[-PLACE_TOKENS:]
+    ]
     above = "…" if len(tokens) > PLACE_TOKENS else ""
     return above + "".join(f"/{capped(token, TOKEN_CHARS)}" for token in shown)
 

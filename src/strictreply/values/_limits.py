@@ -10,16 +10,32 @@ from pydantic import JsonValue
 
 JSON: TypeAlias = JsonValue
 JSONObject: TypeAlias = dict[str, Any]  # its members are read by name
-Message: TypeAlias = Mapping[str, Any]  # one turn of a conversation, in the form of the Chat Completions API
-Channel: TypeAlias = Literal["native", "text"]  # calls stand in ``tool_calls``, or as a JSON union in ``content``
-Extra: TypeAlias = Literal["forbid", "schema"]  # objects silent about other members are closed, or taken as written
+Message: TypeAlias = Mapping[
+    str, Any
+]  # one turn of a conversation, in the form of the Chat Completions API
+Channel: TypeAlias = Literal[
+    "native", "text"
+]  # calls stand in ``tool_calls``, or as a JSON union in ``content``
+Extra: TypeAlias = Literal[
+    "forbid", "schema"
+]  # objects silent about other members are closed, or taken as written
 Formats: TypeAlias = Literal["assert", "annotate"]  # whether ``format`` is enforced
-Extraction: TypeAlias = Literal["strict", "fenced", "first_object", "after_think"]  # the text tolerated around JSON
-Dialects: TypeAlias = Literal["known", "strict"]  # whether known deviations of servers from the API's form are read
-AnswerStyle: TypeAlias = Literal["union", "tool"]  # ``{"answer": …}``, or a call of ``final_answer`` (requirement T14)
-CallsAsText: TypeAlias = Literal["refuse", "answer"]  # for a text answer that is, as a whole, a call of a declared tool
+Extraction: TypeAlias = Literal[
+    "strict", "fenced", "first_object", "after_think"
+]  # the text tolerated around JSON
+Dialects: TypeAlias = Literal[
+    "known", "strict"
+]  # whether known deviations of servers from the API's form are read
+AnswerStyle: TypeAlias = Literal[
+    "union", "tool"
+]  # ``{"answer": …}``, or a call of ``final_answer`` (requirement T14)
+CallsAsText: TypeAlias = Literal[
+    "refuse", "answer"
+]  # for a text answer that is, as a whole, a call of a declared tool
 
-MAX_JSON_DEPTH = 200  # the nesting that the parser underneath can follow; ``Limits.depth`` may not exceed it
+MAX_JSON_DEPTH = (
+    200  # the nesting that the parser underneath can follow; ``Limits.depth`` may not exceed it
+)
 MAX_NUMBER_DIGITS = 4300  # of one integer that CPython converts in bounded time (``sys.int_info``)
 
 
@@ -59,7 +75,9 @@ def utf8_size(text: object) -> int:
     """Return the bytes of a text in UTF-8, of a lone surrogate three; 0 for what is no text."""
     if not isinstance(text, str):
         return 0
-    return str.__len__(text) if str.isascii(text) else len(str.encode(text, "utf-8", "surrogatepass"))
+    return (
+        str.__len__(text) if str.isascii(text) else len(str.encode(text, "utf-8", "surrogatepass"))
+    )
 
 
 DEFAULT_LIMITS = Limits()

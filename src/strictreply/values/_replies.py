@@ -21,9 +21,13 @@ A_co = TypeVar("A_co", covariant=True, default=Any)
 
 REDACTED = "[redacted]"  # what replaces a credential in a text
 NOT_KEPT = "[not kept]"  # what replaces the value of a keyword that may hold a credential
-MIN_CREDENTIAL_CHARS = 8  # a shorter one is a placeholder (``none``, ``EMPTY``), and its letters may occur anywhere
+MIN_CREDENTIAL_CHARS = (
+    8  # a shorter one is a placeholder (``none``, ``EMPTY``), and its letters may occur anywhere
+)
 _MIN_UNNAMED_CHARS = 12
-_TRANSPORT_KEYWORDS = frozenset({"extra_headers", "extra_query", "extra_body"}).union(  # the openai SDK's own
+_TRANSPORT_KEYWORDS = frozenset(
+    {"extra_headers", "extra_query", "extra_body"}
+).union(  # the openai SDK's own
     ("headers", "default_headers", "default_query", "query", "params", "cookies"),  # other clients'
     ("auth", "proxy", "proxies", "base_url", "api_base", "client", "http_client"),
 )
@@ -121,9 +125,15 @@ class Invalid:
 Verdict: TypeAlias = Valid[A_co] | Invalid
 
 
-MAX_DEPTH = 200  # of a copy of a request: far beyond any that can be sent, and short of Python's own limit
-_ENDLESS: int = 10**MAX_NUMBER_DIGITS  # the least integer that ``str`` and ``json.dumps`` refuse to print
-MAX_TOKENS = 2**53 - 1  # the largest count that is believed: JSON has no larger exact integer (RFC 7493 section 2.2)
+MAX_DEPTH = (
+    200  # of a copy of a request: far beyond any that can be sent, and short of Python's own limit
+)
+_ENDLESS: int = (
+    10**MAX_NUMBER_DIGITS
+)  # the least integer that ``str`` and ``json.dumps`` refuse to print
+MAX_TOKENS = (
+    2**53 - 1
+)  # the largest count that is believed: JSON has no larger exact integer (RFC 7493 section 2.2)
 UsageNames: TypeAlias = tuple[str, str, str]
 OUR_NAMES: UsageNames = ("prompt_tokens", "completion_tokens", "total_tokens")
 _COUNTS = operator.attrgetter(*OUR_NAMES)
@@ -152,7 +162,11 @@ class Usage:
 
 
 def _count(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_TOKENS else 0
+    return (
+        value
+        if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_TOKENS
+        else 0
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,11 +224,25 @@ class Attempt:
 
     def to_dict(self, *, raw: bool = False) -> dict[str, Any]:
         """Return the attempt as JSON-safe values; the request and the raw reply only when ``raw`` is true."""
-        record: dict[str, Any] = {"number": self.number, "issues": [issue.to_dict() for issue in self.issues]}
-        record |= {name: getattr(self, name) for name in ("failure", "correction", "tier", "scope", "escalation")}
+        record: dict[str, Any] = {
+            "number": self.number,
+            "issues": [issue.to_dict() for issue in self.issues],
+        }
+        record |= {
+            name: getattr(self, name)
+            for name in ("failure", "correction", "tier", "scope", "escalation")
+        }
         record |= {"leniency": list(self.leniency), "refused": list(self.refused)}
-        record |= {"vetoed": self.vetoed and asdict(self.vetoed), "usage": asdict(self.usage), "seconds": self.seconds}
-        return record | {"request": plain_request(self.request), "raw": plain(self.raw)} if raw else record
+        record |= {
+            "vetoed": self.vetoed and asdict(self.vetoed),
+            "usage": asdict(self.usage),
+            "seconds": self.seconds,
+        }
+        return (
+            record | {"request": plain_request(self.request), "raw": plain(self.raw)}
+            if raw
+            else record
+        )
 
 
 def plain_request(request: Mapping[str, Any]) -> dict[str, JSON]:
@@ -227,7 +255,9 @@ def type_name(value: object) -> str:
     return f"<{type(value).__name__}>"
 
 
-def plain(value: object, *, other: Callable[[object], str] = type_name, above: tuple[int, ...] = ()) -> JSON:
+def plain(
+    value: object, *, other: Callable[[object], str] = type_name, above: tuple[int, ...] = ()
+) -> JSON:
     """Copy mappings and sequences into dicts and lists, and scalars as exactly str, int and float.
 
     ``other`` writes what JSON cannot hold. A value inside itself, or more than 200 levels deep, becomes the name of its
@@ -248,12 +278,16 @@ def plain(value: object, *, other: Callable[[object], str] = type_name, above: t
         return type_name(value)
     inside = (*above, id(value))
     if isinstance(value, Mapping):
-        return {_key(name): plain(member, other=other, above=inside) for name, member in value.items()}
+        return {
+            _key(name): plain(member, other=other, above=inside) for name, member in value.items()
+        }
     return [plain(member, other=other, above=inside) for member in value]
 
 
 def _key(name: object) -> str:
-    return str(plain(name) if isinstance(name, str | int | float) or name is None else type_name(name))
+    return str(
+        plain(name) if isinstance(name, str | int | float) or name is None else type_name(name)
+    )
 
 
 def total_usage(attempts: tuple[Attempt, ...]) -> Usage:
@@ -270,21 +304,29 @@ def _added(one: Any, other: Any) -> Any:
 
 
 def _is_amount(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_TOKENS
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_TOKENS
+    )
 
 
 def summed_usage(attempts: tuple[Attempt, ...], names: UsageNames = OUR_NAMES) -> JSONObject:
     """Return what providers wrote as ``usage`` of all attempts, added up, details and costs too, else the last."""
     written: JSONObject = {}
     for attempt in attempts:
-        written = _added(written, attempt.raw.get("usage") if isinstance(attempt.raw, dict) else None)
+        written = _added(
+            written, attempt.raw.get("usage") if isinstance(attempt.raw, dict) else None
+        )
     return written | dict(zip(names, astuple(total_usage(attempts)), strict=True))
 
 
 def without_transport(request: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a request with ``"[not kept]"`` for keywords of the transport and those named like a credential."""
     hidden = {name for name in request if _may_be_credential(name)}
-    return {name: NOT_KEPT if name in hidden else request[name] for name in request} if hidden else request
+    return (
+        {name: NOT_KEPT if name in hidden else request[name] for name in request}
+        if hidden
+        else request
+    )
 
 
 @lru_cache
@@ -310,14 +352,26 @@ def credentials_of(request: Any) -> tuple[str, ...]:
     least twelve characters with letters and digits, and no blank.
     """
     headers = getattr(request, "headers", None)
-    named = [(str(name), str(headers[name])) for name in headers] if isinstance(headers, Mapping) else []
+    named = (
+        [(str(name), str(headers[name])) for name in headers]
+        if isinstance(headers, Mapping)
+        else []
+    )
     address = _ADDRESS.match(str(getattr(request, "url", "")))
     if address is not None:
         named += [("password", unquote(address["user"] or "")), *parse_qsl(address["query"] or "")]
     found: set[str] = set()
     for name, value in named:
         if _CREDENTIAL_NAME.search(name):
-            found |= {part for part in (*value.split(), *_SEPARATORS.split(value)) if len(part) >= MIN_CREDENTIAL_CHARS}
-        elif len(value) >= _MIN_UNNAMED_CHARS and _UNGUESSABLE.fullmatch(value) and not _PLAIN_HEADER.fullmatch(name):
+            found |= {
+                part
+                for part in (*value.split(), *_SEPARATORS.split(value))
+                if len(part) >= MIN_CREDENTIAL_CHARS
+            }
+        elif (
+            len(value) >= _MIN_UNNAMED_CHARS
+            and _UNGUESSABLE.fullmatch(value)
+            and not _PLAIN_HEADER.fullmatch(name)
+        ):
             found.add(value)
     return tuple(sorted(found, key=lambda secret: (-len(secret), secret)))

@@ -10,7 +10,16 @@ from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
 from strictreply.wires._chat_stream import ChatAssembly, ChatSent
 from strictreply.wires._dialects import NeedsNothing, in_api_form
-from strictreply.wires._opening import Opened, Wire, error_code, peek, reason_code, refused, word_of, worst_of
+from strictreply.wires._opening import (
+    Opened,
+    Wire,
+    error_code,
+    peek,
+    reason_code,
+    refused,
+    word_of,
+    worst_of,
+)
 
 PROMISING = frozenset({"tool_calls", "function_call", "tool_use"})
 """The reasons that promise a call (OpenAI; Anthropic and Bedrock)."""
@@ -33,7 +42,9 @@ def _message_in(response: JSON) -> JSONObject | None:
 def _with_message(response: JSONObject, message: JSONObject) -> JSONObject:
     choices: Any = response["choices"]
     choice = {"index": 0, **choices[0], "message": message}
-    choice["finish_reason"] = "tool_calls" if message.get("tool_calls") else choice.get("finish_reason") or "stop"
+    choice["finish_reason"] = (
+        "tool_calls" if message.get("tool_calls") else choice.get("finish_reason") or "stop"
+    )
     return {**response, "choices": [choice]}
 
 
@@ -53,7 +64,11 @@ def open_envelope(response: object, needs_nothing: NeedsNothing | None = None) -
     if isinstance(choices, list | tuple) and len(choices) == 1:
         return _open_message(response, choices[0], peek(choices[0], "message"), needs_nothing)
     ending = _bad_ending(response, None, None)
-    return Invalid((ending,)) if ending else refused(Code.ENVELOPE_CHOICES, "/choices", found=quote(choices))
+    return (
+        Invalid((ending,))
+        if ending
+        else refused(Code.ENVELOPE_CHOICES, "/choices", found=quote(choices))
+    )
 
 
 def is_message(value: object) -> bool:
@@ -61,7 +76,11 @@ def is_message(value: object) -> bool:
     if value is None or isinstance(value, str | bytes | int | float | list | tuple):
         return False
     if type(value) is dict or isinstance(value, Mapping):  # the first alone is fast
-        return "choices" not in value and "error" not in value and not value.keys().isdisjoint(_MESSAGE_KEYS)
+        return (
+            "choices" not in value
+            and "error" not in value
+            and not value.keys().isdisjoint(_MESSAGE_KEYS)
+        )
     return not hasattr(value, "choices") and any(hasattr(value, name) for name in _MESSAGE_KEYS)
 
 
@@ -75,19 +94,34 @@ def _open_message(
         return Invalid((ending,))
     if not is_message(message):
         expected = "an object with an assistant message"
-        return refused(Code.ENVELOPE_MALFORMED, "/choices/0/message", expected=expected, found=quote(message))
+        return refused(
+            Code.ENVELOPE_MALFORMED, "/choices/0/message", expected=expected, found=quote(message)
+        )
     reasons = [peek(choice, "finish_reason")]
     if not isinstance(reasons[0], str | None):
-        return refused(Code.ENVELOPE_MALFORMED, "/choices/0/finish_reason", expected="one with a finish_reason of text")
+        return refused(
+            Code.ENVELOPE_MALFORMED,
+            "/choices/0/finish_reason",
+            expected="one with a finish_reason of text",
+        )
     is_bare = choice is None
-    read, leniency = (message, ()) if needs_nothing is None else in_api_form(message, needs_nothing, bare=is_bare)
+    read, leniency = (
+        (message, ())
+        if needs_nothing is None
+        else in_api_form(message, needs_nothing, bare=is_bare)
+    )
     role = peek(read, "role")
-    if role != "assistant" and not (role is None and is_bare):  # whoever passes a bare message need not say whose
+    if role != "assistant" and not (
+        role is None and is_bare
+    ):  # whoever passes a bare message need not say whose
         return refused(Code.REPLY_ROLE, "/role", found=quote(role))
     if not plainly:
         reasons = [said for _, said in _reasons(choice, message)]
     words = {word_of(said) for said in reasons if isinstance(said, str)}
-    came, medium = message if isinstance(message, dict) else None, "audio" if peek(message, "audio") else ""
+    came, medium = (
+        message if isinstance(message, dict) else None,
+        "audio" if peek(message, "audio") else "",
+    )
     return Opened(read, not PROMISING.isdisjoint(words), leniency, came, medium=medium)
 
 
@@ -104,10 +138,16 @@ def ends_plainly(response: Any, choice: Any, message: Any) -> bool:
 def _bad_ending(response: object, choice: object, message: object) -> Issue | None:
     refusal = peek(message, "refusal")
     errors = [("/error", peek(response, "error")), ("/choices/0/error", peek(choice, "error"))]
-    errors += [(f"{at}/error", peek(fields, "error")) for at, fields in _vendor_fields(choice, message)]
+    errors += [
+        (f"{at}/error", peek(fields, "error")) for at, fields in _vendor_fields(choice, message)
+    ]
     found = [(Code.REPLY_REFUSAL, "/refusal", refusal)] if refusal else []
     found += [(error_code(error), at, error) for at, error in errors if error]
-    found += [(code, at, reason) for at, reason in _reasons(choice, message) if (code := reason_code(reason))]
+    found += [
+        (code, at, reason)
+        for at, reason in _reasons(choice, message)
+        if (code := reason_code(reason))
+    ]
     return worst_of(found)
 
 
@@ -115,7 +155,10 @@ def _reasons(choice: object, message: object) -> Iterator[tuple[str, object]]:
     """Yield each place where a reason stands, as a pointer, and what stands there."""
     # not vLLM's ``stop_reason``: the caller's own stop text (vllm-project/vllm#2976)
     yield "/choices/0/finish_reason", peek(choice, "finish_reason")
-    yield "/choices/0/native_finish_reason", peek(choice, "native_finish_reason")  # OpenRouter's; LiteLLM's as well
+    yield (
+        "/choices/0/native_finish_reason",
+        peek(choice, "native_finish_reason"),
+    )  # OpenRouter's; LiteLLM's as well
     for at, fields in _vendor_fields(choice, message):
         yield f"{at}/native_finish_reason", peek(fields, "native_finish_reason")
 

@@ -42,10 +42,19 @@ class ChatAssembly(Assembly):
         parts: Any = chunk.get("choices") if type(chunk) is dict and "error" not in chunk else None
         part = parts[0] if type(parts) is list and len(parts) == 1 else None
         first = self._choices.get(0)
-        if first is None or first.reason is not None or type(part) is not dict or part.get("index") != 0:
+        if (
+            first is None
+            or first.reason is not None
+            or type(part) is not dict
+            or part.get("index") != 0
+        ):
             return False
         delta = part.get("delta")
-        if part.get("finish_reason") is not None or part.get("logprobs") is not None or type(delta) is not dict:
+        if (
+            part.get("finish_reason") is not None
+            or part.get("logprobs") is not None
+            or type(delta) is not dict
+        ):
             return False
         if size := first.goes_on(delta):
             self.delta, self.is_text_alone = delta, "content" in delta
@@ -55,7 +64,12 @@ class ChatAssembly(Assembly):
     def _add(self, chunk: JSON) -> None:
         self.delta, self.is_text_alone = {}, False
         if not isinstance(chunk, dict):
-            self.refuse(Code.ENVELOPE_MALFORMED, "", expected="a chunk of a stream, an object", found=quote(chunk))
+            self.refuse(
+                Code.ENVELOPE_MALFORMED,
+                "",
+                expected="a chunk of a stream, an object",
+                found=quote(chunk),
+            )
             return
         self.is_over = bool(chunk.get("error"))
         _keep(self._around, chunk)
@@ -65,7 +79,12 @@ class ChatAssembly(Assembly):
         for part in parts if isinstance(parts, list) else ():
             index = _index_in({"index": 0} | part) if isinstance(part, dict) else None
             if index is None:
-                self.refuse(Code.ENVELOPE_MALFORMED, "/choices", expected="a choice with its index", found=quote(part))
+                self.refuse(
+                    Code.ENVELOPE_MALFORMED,
+                    "/choices",
+                    expected="a choice with its index",
+                    found=quote(part),
+                )
                 return
             fault = self._choices.setdefault(index, _Choice()).add(part)
             self.fault = self.fault or fault
@@ -83,7 +102,9 @@ class ChatAssembly(Assembly):
     def response(self, *, is_whole: bool = True) -> JSONObject:
         """Return the completion that the chunks make; without its end, or not ``is_whole``, as one broken off."""
         sound = is_whole and self.is_done
-        choices: list[JSON] = [self._choices[index].whole(index, sound=sound) for index in sorted(self._choices)]
+        choices: list[JSON] = [
+            self._choices[index].whole(index, sound=sound) for index in sorted(self._choices)
+        ]
         around = {name: value for name, value in self._around.items() if name != "choices"}
         return {**around, "object": "chat.completion", "choices": choices}
 
@@ -104,7 +125,9 @@ def _texts(delta: JSONObject) -> Iterator[str]:
 
 def _keep(around: JSONObject, given: JSONObject) -> None:
     """Keep the last word on what every chunk repeats; null overwrites nothing."""
-    around |= {name: value for name, value in given.items() if value is not None or name not in around}
+    around |= {
+        name: value for name, value in given.items() if value is not None or name not in around
+    }
 
 
 @dataclass(slots=True)
@@ -166,9 +189,15 @@ class _Call:
         if not isinstance(function, dict):
             return False
         named = self.function.said.get("name")
-        agrees = self.around.add({name: part[name] for name in part if name not in {"index", "function"}}, part)
+        agrees = self.around.add(
+            {name: part[name] for name in part if name not in {"index", "function"}}, part
+        )
         self.function.add(function, ("name",))
-        fits = "name" not in function if named else bool(function.get("name") or not function.get("arguments"))
+        fits = (
+            "name" not in function
+            if named
+            else bool(function.get("name") or not function.get("arguments"))
+        )
         return agrees and fits
 
     @property
@@ -200,7 +229,11 @@ class _Choice:
         if type(function) is not dict or type(index) is not int or not 0 <= index < len(self.calls):
             return 0
         arguments = function.get("arguments")
-        if len(function) != 1 or type(arguments) is not str or "name" not in self.calls[index].function.said:
+        if (
+            len(function) != 1
+            or type(arguments) is not str
+            or "name" not in self.calls[index].function.said
+        ):
             return 0
         self.calls[index].function.pieces["arguments"].add(arguments)
         return len(arguments)
@@ -212,22 +245,39 @@ class _Choice:
         if isinstance(part.get("logprobs"), dict):
             self.logprobs.add(part["logprobs"], ())
         if not isinstance(delta, dict):
-            return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected="an object as delta", found=quote(delta))
+            return Issue.of(
+                Code.ENVELOPE_MALFORMED,
+                "/choices/0",
+                expected="an object as delta",
+                found=quote(delta),
+            )
         more = reason is not None or any(delta[name] for name in delta if name != "role")
         late = self.reason is not None and more  # nothing may come behind a finish reason
         self.reason = self.reason if reason is None else reason
-        agrees = self.message.add({name: delta[name] for name in delta if name != "tool_calls"}, ("role",))
+        agrees = self.message.add(
+            {name: delta[name] for name in delta if name != "tool_calls"}, ("role",)
+        )
         if late:
-            return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected="nothing after its finish_reason")
-        return self._add_delta(delta) if agrees else Issue.of(Code.REPLY_ROLE, "/role", found=quote(delta["role"]))
+            return Issue.of(
+                Code.ENVELOPE_MALFORMED, "/choices/0", expected="nothing after its finish_reason"
+            )
+        return (
+            self._add_delta(delta)
+            if agrees
+            else Issue.of(Code.REPLY_ROLE, "/role", found=quote(delta["role"]))
+        )
 
     def _add_delta(self, delta: JSONObject) -> Issue | None:
-        strange = next((delta[name] for name in _TEXTS if not isinstance(delta.get(name), str | None)), None)
+        strange = next(
+            (delta[name] for name in _TEXTS if not isinstance(delta.get(name), str | None)), None
+        )
         if strange is not None:
             return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(strange))
         parts: Any = delta.get("tool_calls") or []
         if not isinstance(parts, list):
-            return Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="in an array", found=quote(parts))
+            return Issue.of(
+                Code.CALL_MALFORMED, "/tool_calls", expected="in an array", found=quote(parts)
+            )
         return next((fault for one in parts if (fault := self._add_call(one)) is not None), None)
 
     def _add_call(self, part: Any) -> Issue | None:
@@ -237,14 +287,21 @@ class _Choice:
         if index is not None and index < len(self.calls) and self.calls[index].add(part):
             return None
         at = pointer("/tool_calls", len(self.calls) if index is None else index)
-        return Issue.of(Code.CALL_MALFORMED, at, expected="pieces of one call under one index", found=quote(part))
+        return Issue.of(
+            Code.CALL_MALFORMED,
+            at,
+            expected="pieces of one call under one index",
+            found=quote(part),
+        )
 
     def whole(self, index: int, *, sound: bool) -> JSONObject:
         message: JSONObject = {"role": "assistant", "content": None} | self.message.whole
         if self.calls:
             message["tool_calls"] = [call.whole for call in self.calls]
         reason = self.reason if sound and self.reason else BROKEN_OFF
-        around = {name: value for name, value in self.around.items() if name not in {"index", "delta"}}
+        around = {
+            name: value for name, value in self.around.items() if name not in {"index", "delta"}
+        }
         around["logprobs"] = self.logprobs.whole or None
         return {**around, "index": index, "message": message, "finish_reason": reason}
 
@@ -269,7 +326,9 @@ class ChatSent:
         if text:
             self._text.write(text)
         if not self._around:
-            self._around = {name: chunk[name] for name in ("id", "created", "model") if name in chunk}
+            self._around = {
+                name: chunk[name] for name in ("id", "created", "model") if name in chunk
+            }
 
     def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:
         """Yield the chunks left of an accepted completion; see :class:`~strictreply.wires._opening.SentSoFar`."""
@@ -290,17 +349,23 @@ def _behind(sent: str, message: JSONObject, whole: Any) -> str:
     return sent if message.get("tool_calls") else f"{sent}{BETWEEN_TEXTS}{text}"
 
 
-def chunks_of(completion: JSONObject, *, sent: str = "", usage: bool = False) -> Iterator[JSONObject]:
+def chunks_of(
+    completion: JSONObject, *, sent: str = "", usage: bool = False
+) -> Iterator[JSONObject]:
     """Take a valid completion apart into chunks, behind a text of it that was ``sent``; ``usage`` adds that chunk."""
     choice = completion["choices"][0]
     message: JSONObject = choice["message"]
     around = {name: value for name, value in completion.items() if name not in {"choices", "usage"}}
     around["object"] = "chat.completion.chunk"
-    said = {"message", "finish_reason", "index"} | ({"logprobs"} if sent else set())  # they came with the text
+    said = {"message", "finish_reason", "index"} | (
+        {"logprobs"} if sent else set()
+    )  # they came with the text
     beside = {name: value for name, value in choice.items() if name not in said}
     for delta in _deltas(message, sent):
         yield around | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
-    yield around | {"choices": [{**beside, "index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}
+    yield around | {
+        "choices": [{**beside, "index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]
+    }
     if usage:
         yield around | {"choices": [], "usage": completion.get("usage")}
 
@@ -308,7 +373,9 @@ def chunks_of(completion: JSONObject, *, sent: str = "", usage: bool = False) ->
 def _deltas(message: JSONObject, sent: str) -> Iterator[JSONObject]:
     content = message.get("content")
     left = content[len(sent) :] if isinstance(content, str) else content
-    first = {name: value for name, value in message.items() if name != "tool_calls"} | {"content": left}
+    first = {name: value for name, value in message.items() if name != "tool_calls"} | {
+        "content": left
+    }
     if not sent:
         yield first
     elif left:
@@ -316,4 +383,8 @@ def _deltas(message: JSONObject, sent: str) -> Iterator[JSONObject]:
     for index, call in enumerate(message.get("tool_calls") or ()):
         opening = {**call, "index": index, "function": {**call["function"], "arguments": ""}}
         yield {"tool_calls": [opening]}
-        yield {"tool_calls": [{"index": index, "function": {"arguments": call["function"]["arguments"]}}]}
+        yield {
+            "tool_calls": [
+                {"index": index, "function": {"arguments": call["function"]["arguments"]}}
+            ]
+        }

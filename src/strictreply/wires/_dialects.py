@@ -21,8 +21,18 @@ NeedsNothing: TypeAlias = Callable[[str], bool]
 
 _LONGEST_NUMBER = 10**40
 _STR_OR_NONE = (str, type(None))
-_THOUGHTS = ("thinking", "reasoning", "redacted_thinking")  # Mistral; Databricks; Anthropic behind gateways
-_OTHER_NAMES = ("parameters", "args", "params", "input", "kwargs")  # under which servers send arguments, too
+_THOUGHTS = (
+    "thinking",
+    "reasoning",
+    "redacted_thinking",
+)  # Mistral; Databricks; Anthropic behind gateways
+_OTHER_NAMES = (
+    "parameters",
+    "args",
+    "params",
+    "input",
+    "kwargs",
+)  # under which servers send arguments, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +45,19 @@ class Dialect:
     read: Callable[[JSONObject, NeedsNothing], JSONObject]
 
 
-def in_api_form(message: object, needs_nothing: NeedsNothing, *, bare: bool = False) -> tuple[object, tuple[str, ...]]:
+def in_api_form(
+    message: object, needs_nothing: NeedsNothing, *, bare: bool = False
+) -> tuple[object, tuple[str, ...]]:
     """Return a message as the API would have it, and the rows needed for that; a ``bare`` one need not have a role."""
     original = None if type(message) is dict and _is_in_api_form(message) else object_in(message)
     if original is None:
         return message, ()
     read, applied = original, list[str]()
     for name, dialect in DIALECTS.items():
-        before, read = read, read if bare and name == "role_missing" else dialect.read(read, needs_nothing)
+        before, read = (
+            read,
+            read if bare and name == "role_missing" else dialect.read(read, needs_nothing),
+        )
         applied += [] if read is before else [name]
     return (read if applied else message), tuple(applied)
 
@@ -52,14 +67,21 @@ def _is_in_api_form(message: JSONObject) -> bool:
     if message.get("role") != "assistant" or message.get("function_call"):
         return False
     calls = message.get("tool_calls")
-    if type(message.get("content")) not in _STR_OR_NONE or not (calls is None or type(calls) is list):
+    if type(message.get("content")) not in _STR_OR_NONE or not (
+        calls is None or type(calls) is list
+    ):
         return False
     for call in calls or ():
         function = call.get("function") if type(call) is dict else None
         if type(function) is not dict or call.get("type") != "function":
             return False
         id_, arguments = call.get("id"), function.get("arguments")
-        if type(id_) is not str or type(arguments) is not str or not id_.strip() or not arguments.strip():
+        if (
+            type(id_) is not str
+            or type(arguments) is not str
+            or not id_.strip()
+            or not arguments.strip()
+        ):
             return False
     return True
 
@@ -83,7 +105,11 @@ def thoughts_in(content: object) -> list[JSONObject]:
     """Return the chunks of a content that hold what the model thought: providers want them back as they were."""
     if not isinstance(content, list | tuple):
         return []
-    return [chunk for chunk in map(object_in, content) if chunk is not None and chunk.get("type") in _THOUGHTS]
+    return [
+        chunk
+        for chunk in map(object_in, content)
+        if chunk is not None and chunk.get("type") in _THOUGHTS
+    ]
 
 
 def object_in(value: object) -> JSONObject | None:
@@ -95,7 +121,11 @@ def object_in(value: object) -> JSONObject | None:
         return None
     try:
         dumped = dump(mode="json", exclude_unset=True, warnings=False)
-    except (TypeError, ValueError, RecursionError):  # an object that holds what is no JSON is judged as it is
+    except (
+        TypeError,
+        ValueError,
+        RecursionError,
+    ):  # an object that holds what is no JSON is judged as it is
         return None
     return cast("JSONObject", dumped) if isinstance(dumped, dict) else None
 
@@ -115,7 +145,9 @@ def _calls(message: JSONObject) -> list[object]:
     return list(calls) if isinstance(calls, list | tuple) else []
 
 
-def _each_call(change: Callable[[JSONObject, NeedsNothing], JSONObject]) -> Callable[..., JSONObject]:
+def _each_call(
+    change: Callable[[JSONObject, NeedsNothing], JSONObject],
+) -> Callable[..., JSONObject]:
     def read(message: JSONObject, needs_nothing: NeedsNothing) -> JSONObject:
         calls, changed = _calls(message), False
         for index, call in enumerate(calls):
@@ -139,7 +171,9 @@ def _written(arguments: object) -> str | None:
     if not isinstance(arguments, dict):
         return None
     try:
-        return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))  # NaN is written, and refused when read
+        return json.dumps(
+            arguments, ensure_ascii=False, separators=(",", ":")
+        )  # NaN is written, and refused when read
     except (TypeError, ValueError, RecursionError):
         return None
 
@@ -150,8 +184,15 @@ def _arguments_empty(call: JSONObject, needs_nothing: NeedsNothing) -> JSONObjec
         return call
     name, arguments = function.get("name"), function.get("arguments")
     # arguments under another name, or in another place, would be lost
-    says_more = call.get("arguments") or any(function.get(name) or call.get(name) for name in _OTHER_NAMES)
-    if not _is_blank(arguments) or not isinstance(name, str) or not needs_nothing(name) or says_more:
+    says_more = call.get("arguments") or any(
+        function.get(name) or call.get(name) for name in _OTHER_NAMES
+    )
+    if (
+        not _is_blank(arguments)
+        or not isinstance(name, str)
+        or not needs_nothing(name)
+        or says_more
+    ):
         return call
     return {**call, "function": {**function, "arguments": "{}"}}
 
@@ -176,8 +217,15 @@ def _id_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject
     # made of the reply, so that the same reply is read the same whenever it is read again, as durable steps are
     seed = json.dumps(message, default=lambda value: type(value).__name__, skipkeys=True)
     # nine letters and digits, as the strictest servers take (Mistral's templates)
-    made = (sha256(f"{number} {seed}".encode(errors="surrogatepass")).hexdigest()[:9] for number in count())
-    taken = {call.get("id") for index, call in told.items() if index not in lacking and isinstance(call.get("id"), str)}
+    made = (
+        sha256(f"{number} {seed}".encode(errors="surrogatepass")).hexdigest()[:9]
+        for number in count()
+    )
+    taken = {
+        call.get("id")
+        for index, call in told.items()
+        if index not in lacking and isinstance(call.get("id"), str)
+    }
     for index, call in lacking.items():
         id_ = next(one for one in made if one not in taken)
         taken.add(id_)
@@ -191,9 +239,14 @@ def _is_blank(value: object) -> bool:
 
 def _function_call(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     legacy = object_in(message.get("function_call"))
-    functions = [object_in((object_in(call) or {}).get("function")) or {} for call in _calls(message)]
+    functions = [
+        object_in((object_in(call) or {}).get("function")) or {} for call in _calls(message)
+    ]
     names = ("name", "arguments")
-    own, *others = ([_written(one.get(name)) or one.get(name) for name in names] for one in (legacy or {}, *functions))
+    own, *others = (
+        [_written(one.get(name)) or one.get(name) for name in names]
+        for one in (legacy or {}, *functions)
+    )
     if own not in others or not all(isinstance(part, str) for part in own):
         return message
     return {name: value for name, value in message.items() if name != "function_call"}
@@ -206,8 +259,12 @@ DIALECTS: Mapping[str, Dialect] = {
         "MeetKai/functionary#156 (llama-cpp-python)",
         _function_call,
     ),
-    "role_model": Dialect("the role `model`", "`assistant`", "stanfordnlp/dspy#1824 (Gemini)", partial(_role, "model")),
-    "role_missing": Dialect("no role", "`assistant`", "danny-avila/LibreChat#1221", partial(_role, None)),
+    "role_model": Dialect(
+        "the role `model`", "`assistant`", "stanfordnlp/dspy#1824 (Gemini)", partial(_role, "model")
+    ),
+    "role_missing": Dialect(
+        "no role", "`assistant`", "danny-avila/LibreChat#1221", partial(_role, None)
+    ),
     "content_chunks": Dialect(
         "the content as a list of text chunks, also beside chunks of thinking",
         "the joined text; the thinking is no content, and goes back to the server",
@@ -215,7 +272,10 @@ DIALECTS: Mapping[str, Dialect] = {
         _content,
     ),
     "call_type_missing": Dialect(
-        "a call without a type, or with null", "`function`", "EricLBuehler/mistral.rs#687", _each_call(_call_type)
+        "a call without a type, or with null",
+        "`function`",
+        "EricLBuehler/mistral.rs#687",
+        _each_call(_call_type),
     ),
     "arguments_object": Dialect(
         "the arguments as an object, not as its JSON text",

@@ -67,7 +67,9 @@ REASONS: Mapping[str, Code] = {
     "queued": _BROKEN,
     "max_messages": _BROKEN,  # incomplete_details.reason
     "steered": _BROKEN,
-    **dict.fromkeys(("failed", "aborted", "cancelled", "canceled", "timeout"), _BROKEN),  # gateways' own words
+    **dict.fromkeys(
+        ("failed", "aborted", "cancelled", "canceled", "timeout"), _BROKEN
+    ),  # gateways' own words
 }
 """What the reason of an end means; a word that is not here says nothing against the reply."""
 
@@ -131,7 +133,12 @@ class EventReader:
 
     def feed(self, piece: bytes) -> Iterator[Event]:
         """Yield the events that are complete with these bytes."""
-        if self.began and not self._rest.endswith(b"\r") and b"\n" not in piece and b"\r" not in piece:
+        if (
+            self.began
+            and not self._rest.endswith(b"\r")
+            and b"\n" not in piece
+            and b"\r" not in piece
+        ):
             self._pending.append(piece)  # a long line is joined and searched once, however it comes
             return
         rest = self._joined() + piece
@@ -141,7 +148,9 @@ class EventReader:
                 return
             self.began, rest = True, rest.removeprefix(_BOM)
         at = 0
-        while not self._raw and (plain := _PLAIN.match(rest, at)):  # how servers write all but a few
+        while not self._raw and (
+            plain := _PLAIN.match(rest, at)
+        ):  # how servers write all but a few
             at, self._has_feeds = plain.end(), True
             yield Event((plain[1] or b"").decode(), plain[2], plain[0])
         while end := _LINE_END.search(rest, at):
@@ -320,7 +329,9 @@ def error_code(error: object) -> Code:
     start = message.lstrip().lower() if isinstance(message, str) else ""
     # what holds the model's words is the model's fault, whatever it is called (langchain-ai/langchain#31459)
     written = Code.REPLY_UNREADABLE if peek(error, "failed_generation") else Code.ENVELOPE_ERROR
-    return next((code for opening, code in ERROR_OPENINGS.items() if start.startswith(opening)), written)
+    return next(
+        (code for opening, code in ERROR_OPENINGS.items() if start.startswith(opening)), written
+    )
 
 
 def word_of(text: str) -> str:
@@ -331,7 +342,11 @@ def word_of(text: str) -> str:
 def worst_of(found: Iterable[tuple[Code, str, object]]) -> Issue | None:
     """Report the worst of the bad endings that were told, each with its place and what stands there; None of none."""
     told = min(found, key=lambda one: WORST_FIRST.index(one[0]), default=None)
-    return None if told is None else Issue.of(told[0], told[1], found=quote(peek(told[2], "message") or told[2]))
+    return (
+        None
+        if told is None
+        else Issue.of(told[0], told[1], found=quote(peek(told[2], "message") or told[2]))
+    )
 
 
 def ids_in(messages: Iterable[object]) -> list[str]:
@@ -343,7 +358,9 @@ def ids_in(messages: Iterable[object]) -> list[str]:
         calls = peek(message, "tool_calls")
         several = calls if isinstance(calls, list | tuple) else ()
         alone = str(peek(message, "type")).endswith("_call") and peek(message, "call_id")
-        ids += [id_ for id_ in (*(peek(one, "id") for one in several), alone) if isinstance(id_, str)]
+        ids += [
+            id_ for id_ in (*(peek(one, "id") for one in several), alone) if isinstance(id_, str)
+        ]
     return ids
 
 
@@ -370,7 +387,9 @@ def _finite(value: JSON) -> JSON:
         case dict():
             finite = {name: _finite(member) for name, member in value.items()}
             if "arguments" in finite and finite["arguments"] != value["arguments"]:
-                finite["arguments"] = json.dumps(value["arguments"])  # of a call: null would be another value
+                finite["arguments"] = json.dumps(
+                    value["arguments"]
+                )  # of a call: null would be another value
             return finite
         case list():
             return [_finite(member) for member in value]

@@ -8,7 +8,15 @@ from strictreply.values._issues import Code, Issue, pointer, quote
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid, ToolCall
 from strictreply.wires._dialects import NeedsNothing, in_api_form, object_in
-from strictreply.wires._opening import Opened, Wire, error_code, peek, reason_code, refused, worst_of
+from strictreply.wires._opening import (
+    Opened,
+    Wire,
+    error_code,
+    peek,
+    reason_code,
+    refused,
+    worst_of,
+)
 from strictreply.wires._responses_requests import (
     AWAITED,
     CALLS,
@@ -26,7 +34,11 @@ def is_response(value: object) -> bool:
     """Return whether a value is a response of this API rather than a chat completion or a message."""
     if peek(value, "object") == "response":
         return True
-    return isinstance(peek(value, "output"), list) and peek(value, "choices") is None and peek(value, "role") is None
+    return (
+        isinstance(peek(value, "output"), list)
+        and peek(value, "choices") is None
+        and peek(value, "role") is None
+    )
 
 
 def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | Invalid:
@@ -38,7 +50,9 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
         return Invalid((ending,))
     status = plain.get("status")
     if status is not None and not isinstance(status, str):
-        return refused(Code.ENVELOPE_MALFORMED, "/status", expected="a status, a text", found=quote(status))
+        return refused(
+            Code.ENVELOPE_MALFORMED, "/status", expected="a status, a text", found=quote(status)
+        )
     fault = next(_misshapen(plain.get("output")), None)
     if fault is not None:
         return Invalid((fault,))
@@ -57,8 +71,12 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
 def _server_calls(items: list[JSONObject]) -> tuple[ToolCall, ...]:
     """Return the calls of the API's own tools that the program still has to answer."""
     answered = {item.get("call_id") for item in items if item["type"].endswith("_output")}
-    calls = [item for item in items if item["type"] in AWAITED and item.get("call_id") not in answered]
-    return tuple(ToolCall(item["type"], item, item.get("call_id") or item.get("id")) for item in calls)
+    calls = [
+        item for item in items if item["type"] in AWAITED and item.get("call_id") not in answered
+    ]
+    return tuple(
+        ToolCall(item["type"], item, item.get("call_id") or item.get("id")) for item in calls
+    )
 
 
 def _message_in(response: JSON) -> JSONObject | None:
@@ -68,7 +86,10 @@ def _message_in(response: JSON) -> JSONObject | None:
     items = [item for item in output if isinstance(item, dict)]
     calls = [_call(item) for item in items if item.get("type") in CALLS]
     refusals = [text for item in items for text in parts_in(item, ("refusal",))]
-    message: JSONObject = {"role": "assistant", "content": text_of(output, beside_calls=bool(calls))}
+    message: JSONObject = {
+        "role": "assistant",
+        "content": text_of(output, beside_calls=bool(calls)),
+    }
     message |= {"refusal": "".join(refusals)} if refusals else {}
     message |= {"tool_calls": calls} if calls else {}
     return message | {"response": {"id": peek(response, "id"), "output": output}}
@@ -87,7 +108,12 @@ def _with_message(response: JSONObject, message: JSONObject) -> JSONObject:
     kept = message["response"]
     output = rewritten(message, kept["output"])
     # under the id of the response whose items the message has, a server has stored the same calls
-    whole = {**response, "id": kept["id"] or response.get("id"), "output": output, "status": "completed"}
+    whole = {
+        **response,
+        "id": kept["id"] or response.get("id"),
+        "output": output,
+        "status": "completed",
+    }
     whole |= {"output_text": text_of(output)} if "output_text" in response else {}
     return whole | {"error": None, "incomplete_details": None}
 
@@ -103,7 +129,11 @@ def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
         yield error_code(error or "failed"), "/error", error or status
     if status == "incomplete":
         reason = peek(response.get("incomplete_details"), "reason")
-        yield reason_code(reason) or Code.REPLY_TRUNCATED, "/incomplete_details/reason", reason or status
+        yield (
+            reason_code(reason) or Code.REPLY_TRUNCATED,
+            "/incomplete_details/reason",
+            reason or status,
+        )
     elif status != "failed" and (code := reason_code(status)):
         yield code, "/status", status
     output = response.get("output")
@@ -112,7 +142,9 @@ def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
         refusal = next(parts_in(item, ("refusal",)), None)
         if refusal is not None:
             yield Code.REPLY_REFUSAL, at, refusal
-        code = reason_code(peek(item, "status")) if peek(item, "type") in {"message", *CALLS} else None
+        code = (
+            reason_code(peek(item, "status")) if peek(item, "type") in {"message", *CALLS} else None
+        )
         if code is not None:
             yield code, pointer(at, "status"), peek(item, "status")
 
@@ -125,7 +157,9 @@ def _misshapen(output: object) -> Iterator[Issue]:
     for index, item in enumerate(output):
         at, kind = pointer("/output", index), peek(item, "type")
         if not isinstance(item, dict) or not isinstance(kind, str):
-            yield Issue.of(Code.ENVELOPE_MALFORMED, at, expected="an item with its type", found=quote(item))
+            yield Issue.of(
+                Code.ENVELOPE_MALFORMED, at, expected="an item with its type", found=quote(item)
+            )
         elif kind == "message":
             yield from _misshapen_message(item, at)
 

@@ -21,16 +21,28 @@ TEXTS = ("output_text", "text")
 _DECLARED = frozenset({"function", "custom"})
 _LIMIT, _OUR_LIMITS = "max_output_tokens", ("max_completion_tokens", "max_tokens")
 _TRANSLATED = ("input", "tools", "tool_choice", "text", _LIMIT)
-_ELSEWHERE = (*_TRANSLATED, "model", "stream", "parallel_tool_calls", "background", "store", "conversation")
+_ELSEWHERE = (
+    *_TRANSLATED,
+    "model",
+    "stream",
+    "parallel_tool_calls",
+    "background",
+    "store",
+    "conversation",
+)
 """What is read of a request, also in its ``extra_body``."""
 
 _OURS = frozenset({"messages", "response_format", "server_tools", "server_choice", *_OUR_LIMITS})
-_PARTS = frozenset({"text", "image_url", "file"})  # of a content, which chat completions write otherwise
+_PARTS = frozenset(
+    {"text", "image_url", "file"}
+)  # of a content, which chat completions write otherwise
 
 
 def _kind_of(call: object) -> str:
     """Return the type of the item that a call of a message is."""
-    return next((kind for kind, name in CALLS.items() if name == peek(call, "type")), "function_call")
+    return next(
+        (kind for kind, name in CALLS.items() if name == peek(call, "type")), "function_call"
+    )
 
 
 def parts_in(item: object, kinds: tuple[str, ...]) -> Iterator[str]:
@@ -63,8 +75,14 @@ def rewritten(message: Message, output: list[Any]) -> list[Any]:
         if kind in CALLS and (call := next(calls, None)) is not None:
             done = {"status": "completed"} if "status" in item else {}
             items.append({**item, "call_id": call["id"], **call[CALLS[kind]], **done})
-        elif text is not None and kind == "message" and (has_calls or item.get("phase") in {None, "final_answer"}):
-            items.append({**item, "content": [{"type": "output_text", "text": text, "annotations": []}]})
+        elif (
+            text is not None
+            and kind == "message"
+            and (has_calls or item.get("phase") in {None, "final_answer"})
+        ):
+            items.append(
+                {**item, "content": [{"type": "output_text", "text": text, "annotations": []}]}
+            )
             text = ""  # what stood in several items stands in the first
         else:
             items.append(item)
@@ -80,9 +98,15 @@ def read_request(request: JSONObject) -> JSONObject:
     extra = request.get("extra_body")
     if isinstance(extra, Mapping) and not extra.keys().isdisjoint(_ELSEWHERE):
         said = {name: value for name, value in extra.items() if name in _ELSEWHERE}
-        request = request | said | {"extra_body": {name: extra[name] for name in extra if name not in said}}
+        request = (
+            request
+            | said
+            | {"extra_body": {name: extra[name] for name in extra if name not in said}}
+        )
     if request.get("background"):
-        raise ContractError("background=True brings no reply that could be judged; make the call without it")
+        raise ContractError(
+            "background=True brings no reply that could be judged; make the call without it"
+        )
     if request.get("input") is not None and request.get("messages"):
         raise ContractError("give the conversation as input or as messages, not both")
     read = {name: value for name, value in request.items() if name not in _TRANSLATED}
@@ -90,7 +114,9 @@ def read_request(request: JSONObject) -> JSONObject:
     if isinstance(given, str):
         read |= {"input": given, "messages": [{"role": "user", "content": given}]}
     elif given is not None or "messages" not in request:
-        read["messages"] = [] if given is None else _listed(given, "input must be a text, or a list of items")
+        read["messages"] = (
+            [] if given is None else _listed(given, "input must be a text, or a list of items")
+        )
     if request.get(_LIMIT) is not None:
         read[_OUR_LIMITS[0]] = request[_LIMIT]
     return _with_tools(_with_format(read, request.get("text")), request)
@@ -112,7 +138,9 @@ def _with_format(read: JSONObject, text: Any) -> JSONObject:
     if isinstance(wanted, Mapping):
         kind = wanted.get("type")
         described = {name: wanted[name] for name in wanted if name != "type"}
-        read["response_format"] = {"type": kind, kind: described} if kind == "json_schema" else dict(wanted)
+        read["response_format"] = (
+            {"type": kind, kind: described} if kind == "json_schema" else dict(wanted)
+        )
     elif wanted is not None:
         read["response_format"] = wanted
     return read
@@ -123,7 +151,9 @@ def _with_tools(read: JSONObject, request: JSONObject) -> JSONObject:
     if tools is not None:
         several = _listed(tools, "tools must be a list of tools")
         read["tools"] = [_nested(tool) for tool in several if not _is_server_tool(tool)]
-        read["server_tools"] = [(at, tool) for at, tool in enumerate(several) if _is_server_tool(tool)]
+        read["server_tools"] = [
+            (at, tool) for at, tool in enumerate(several) if _is_server_tool(tool)
+        ]
     told = peek(choice, "type")
     kind = told if isinstance(told, str) else None
     if kind == "allowed_tools":
@@ -160,7 +190,11 @@ def _nested(tool: Any) -> Any:
     kind = tool.get("type") if isinstance(tool, Mapping) else None
     if not isinstance(kind, str) or kind not in _DECLARED or kind in tool:
         return tool
-    within = {name: tool[name] for name in tool if name != "type" and (name, tool[name]) != ("strict", None)}
+    within = {
+        name: tool[name]
+        for name in tool
+        if name != "type" and (name, tool[name]) != ("strict", None)
+    }
     return {"type": kind, kind: within}
 
 
@@ -169,7 +203,10 @@ def written_request(request: JSONObject) -> JSONObject:
     written = {name: value for name, value in request.items() if name not in _OURS}
     messages = request.get("messages", [])
     if not (isinstance(request.get("input"), str) and len(messages) == 1):
-        is_stored, is_kept = request.get("store") is not False, request.get("conversation") is not None
+        is_stored, is_kept = (
+            request.get("store") is not False,
+            request.get("conversation") is not None,
+        )
         written["input"] = list(_items(messages, is_stored=is_stored, is_kept=is_kept))
     if "tools" in request or request.get("server_tools"):
         written["tools"] = _flat_tools(request.get("tools") or [], request.get("server_tools"))
@@ -180,7 +217,9 @@ def written_request(request: JSONObject) -> JSONObject:
         written["text"] = {**(request.get("text") or {}), "format": format_}
     limits = [(_LIMIT, request.get(name)) for name in reversed(_OUR_LIMITS)]  # the first one counts
     choice = _whole_choice(request.get("tool_choice"), request.get("server_choice"))
-    return written | {name: value for name, value in (*limits, ("tool_choice", choice)) if value is not None}
+    return written | {
+        name: value for name, value in (*limits, ("tool_choice", choice)) if value is not None
+    }
 
 
 def _flat_tools(tools: list[Any], server_tools: list[tuple[int, Any]] | None) -> list[Any]:
@@ -206,7 +245,9 @@ def _whole_choice(choice: Any, server_choice: Any) -> Any:
     flat: Any = choice
     if kind in {"allowed_tools", *_DECLARED} and isinstance(inner, Mapping):
         listed: Any = inner.get("tools")
-        flat = {"type": kind, **inner} | ({} if listed is None else {"tools": [_flat(entry) for entry in listed]})
+        flat = {"type": kind, **inner} | (
+            {} if listed is None else {"tools": [_flat(entry) for entry in listed]}
+        )
     if kind != "allowed_tools" or server_choice is None:
         return flat
     return flat | {"tools": [*flat["tools"], *filter(_is_server_tool, server_choice["tools"])]}
@@ -217,28 +258,47 @@ def _items(messages: list[Any], *, is_stored: bool, is_kept: bool) -> Iterator[A
     listed: list[Any] = [peek(one, "tool_calls") or () for one in messages]
     kinds = {peek(call, "id"): _kind_of(call) for calls in listed for call in calls}
     answered = {peek(one, "tool_call_id") for one in messages if peek(one, "role") == "tool"}
-    answered |= {peek(one, "call_id") for one in messages if str(peek(one, "type")).endswith("_output")}
+    answered |= {
+        peek(one, "call_id") for one in messages if str(peek(one, "type")).endswith("_output")
+    }
     if is_kept:
-        last = max((at for at, one in enumerate(messages) if peek(one, "response") is not None), default=-1)
+        last = max(
+            (at for at, one in enumerate(messages) if peek(one, "response") is not None), default=-1
+        )
         for item in messages[last]["response"]["output"] if last >= 0 else ():
-            if peek(item, "type") in CALLS and item.get("call_id") not in answered:  # its calls want an answer
-                yield {"type": f"{item['type']}_output", "call_id": item.get("call_id"), "output": "Not run."}
+            if (
+                peek(item, "type") in CALLS and item.get("call_id") not in answered
+            ):  # its calls want an answer
+                yield {
+                    "type": f"{item['type']}_output",
+                    "call_id": item.get("call_id"),
+                    "output": "Not run.",
+                }
         messages = messages[last + 1 :]
     for message in messages:
         yield from _items_of(message, kinds, answered, is_stored=is_stored)
 
 
-def _items_of(message: Any, kinds: Mapping[Any, str], answered: set[object], *, is_stored: bool) -> Iterable[Any]:
+def _items_of(
+    message: Any, kinds: Mapping[Any, str], answered: set[object], *, is_stored: bool
+) -> Iterable[Any]:
     role = message.get("role") if isinstance(message, Mapping) else None
     content: Any = None if role is None else message.get("content")
     if role == "tool":
-        kind, id_ = kinds.get(message.get("tool_call_id"), "function_call"), message.get("tool_call_id")
+        kind, id_ = (
+            kinds.get(message.get("tool_call_id"), "function_call"),
+            message.get("tool_call_id"),
+        )
         return [{"type": f"{kind}_output", "call_id": id_, "output": _content(content, "input")}]
     if role == "assistant" and message.keys() & {"tool_calls", "response"}:
         kept: Any = peek(message.get("response"), "output")
         has_calls = isinstance(kept, list) and any(peek(item, "type") in CALLS for item in kept)
         is_whole = isinstance(kept, list) and (bool(message.get("tool_calls")) or not has_calls)
-        return _sendable(rewritten(message, kept), answered, is_stored=is_stored) if is_whole else _made(message)
+        return (
+            _sendable(rewritten(message, kept), answered, is_stored=is_stored)
+            if is_whole
+            else _made(message)
+        )
     if isinstance(content, list):
         parts = _content(content, "output" if role == "assistant" else "input")
         return [message if parts is content else {**message, "content": parts}]
@@ -275,7 +335,11 @@ def _sendable(items: list[Any], answered: set[object], *, is_stored: bool) -> It
             waiting, is_cut = [], True
             continue
         yield from waiting
-        yield {name: item[name] for name in item if name != "id"} if is_cut and kind in {"message", *CALLS} else item
+        yield (
+            {name: item[name] for name in item if name != "id"}
+            if is_cut and kind in {"message", *CALLS}
+            else item
+        )
         waiting, is_cut = [], False
 
 
@@ -292,7 +356,11 @@ def _part(part: Any, direction: str) -> Any:
     if kind == "image_url":
         image = part["image_url"]
         told = dict(image) if isinstance(image, Mapping) else {"url": image}
-        return {"type": "input_image", "image_url": told["url"], "detail": told.get("detail", "auto")}
+        return {
+            "type": "input_image",
+            "image_url": told["url"],
+            "detail": told.get("detail", "auto"),
+        }
     if kind == "file" and isinstance(part.get("file"), Mapping):
         return {"type": "input_file", **part["file"]}
     return part

@@ -35,7 +35,10 @@ class _Item:
     @property
     def is_answer(self) -> bool:
         """Whether its text answers: commentary does not."""
-        return self.item.get("type") == "message" and self.item.get("phase") in {None, "final_answer"}
+        return self.item.get("type") == "message" and self.item.get("phase") in {
+            None,
+            "final_answer",
+        }
 
     def text(self, index: int) -> str:
         return "".join(self.texts.get(index, ()))
@@ -47,8 +50,14 @@ class _Item:
             return self.item
         if kind in _WRITTEN:
             return self.item | {_WRITTEN[kind]: "".join(self.written), "status": "in_progress"}
-        parts = [{"type": "output_text", "text": self.text(index), "annotations": []} for index in sorted(self.texts)]
-        return self.item | {"content": parts or self.item.get("content") or [], "status": "in_progress"}
+        parts = [
+            {"type": "output_text", "text": self.text(index), "annotations": []}
+            for index in sorted(self.texts)
+        ]
+        return self.item | {
+            "content": parts or self.item.get("content") or [],
+            "status": "in_progress",
+        }
 
 
 class ResponsesAssembly(Assembly):
@@ -71,7 +80,9 @@ class ResponsesAssembly(Assembly):
         elif self._is_in_order(chunk):
             handle = self._handlers.get(str(kind).removeprefix("response."))
             if kind == "error" or (chunk.get("error") and not kind):
-                told = chunk.get("error") or {name: chunk[name] for name in chunk if name != "sequence_number"}
+                told = chunk.get("error") or {
+                    name: chunk[name] for name in chunk if name != "sequence_number"
+                }
                 self.around, self.is_over = self.around | {"error": told}, True
             elif handle is not None:
                 handle(self, chunk)
@@ -107,7 +118,12 @@ class ResponsesAssembly(Assembly):
         index, item = event.get("output_index"), event.get("item")
         if item is None:
             return
-        if not isinstance(item, dict) or not isinstance(index, int) or index < 0 or index in self.items:
+        if (
+            not isinstance(item, dict)
+            or not isinstance(index, int)
+            or index < 0
+            or index in self.items
+        ):
             self._refuse("an item under an index of its own", event)
             return
         held = self.items[index] = _Item(item)
@@ -130,7 +146,11 @@ class ResponsesAssembly(Assembly):
         index = event.get("output_index")
         held = self.items.get(index) if isinstance(index, int) else None
         own = None if held is None else held.item.get("id")
-        if held is None or held.is_done or (event.get("item_id", own) not in {own, None} and own is not None):
+        if (
+            held is None
+            or held.is_done
+            or (event.get("item_id", own) not in {own, None} and own is not None)
+        ):
             self._refuse("an event of an item that was added and is not done", event)
             return None
         return held
@@ -139,7 +159,11 @@ class ResponsesAssembly(Assembly):
         held, piece, index = self._held(event), event.get("delta"), event.get("content_index", 0)
         if held is None:
             return
-        if not isinstance(piece, str) or not isinstance(index, int) or held.item.get("type") != "message":
+        if (
+            not isinstance(piece, str)
+            or not isinstance(index, int)
+            or held.item.get("type") != "message"
+        ):
             self._refuse("a piece of a message's text", event)
             return
         held.texts.setdefault(index, []).append(piece)
@@ -206,8 +230,12 @@ class ResponsesAssembly(Assembly):
 
     def _is_same(self, output: Any) -> bool:
         last = [item for item in output if _is_spoken(item)] if isinstance(output, list) else []
-        came = [self.items[index] for index in sorted(self.items) if _is_spoken(self.items[index].item)]
-        return len(last) == len(came) and all(_agrees(held, item) for held, item in zip(came, last, strict=True))
+        came = [
+            self.items[index] for index in sorted(self.items) if _is_spoken(self.items[index].item)
+        ]
+        return len(last) == len(came) and all(
+            _agrees(held, item) for held, item in zip(came, last, strict=True)
+        )
 
     def response(self, *, is_whole: bool = True) -> JSONObject:
         """Return the response that the events make; without its end, or not ``is_whole``, as one broken off."""
@@ -241,7 +269,9 @@ def _agrees(held: _Item, item: JSONObject) -> bool:
     """Return whether a later word on an item says the same as what came of it."""
     own, content = held.item, item.get("content")
     kind = str(own.get("type"))
-    if any(item.get(name) != own[name] for name in ("type", "id", "call_id", "name") if own.get(name)):
+    if any(
+        item.get(name) != own[name] for name in ("type", "id", "call_id", "name") if own.get(name)
+    ):
         return False
     if kind in _WRITTEN:
         came = own.get(_WRITTEN[kind]) if held.is_done else "".join(held.written)
@@ -250,7 +280,9 @@ def _agrees(held: _Item, item: JSONObject) -> bool:
         return True
     if held.is_done:
         return text_of([item | {"phase": None}]) == text_of([own | {"phase": None}])
-    texts = dict(enumerate(peek(part, "text") for part in content)) if isinstance(content, list) else {}
+    texts = (
+        dict(enumerate(peek(part, "text") for part in content)) if isinstance(content, list) else {}
+    )
     return all(texts.get(index, ...) == held.text(index) for index in held.texts)
 
 
@@ -294,11 +326,18 @@ class ResponsesSent:
         if not self.text or around.get("id") == response.get("id"):
             return response
         sent = self._came.response(is_whole=False)["output"]
-        closed = [item | {"status": "completed"} if item.get("type") == "message" else item for item in sent]
+        closed = [
+            item | {"status": "completed"} if item.get("type") == "message" else item
+            for item in sent
+        ]
         behind = list(response["output"])
         if any(item.get("type") in CALLS for item in behind):
             behind = [item for item in behind if item.get("type") != "message"]
-        return response | {"id": around.get("id"), "created_at": around.get("created_at"), "output": [*closed, *behind]}
+        return response | {
+            "id": around.get("id"),
+            "created_at": around.get("created_at"),
+            "output": [*closed, *behind],
+        }
 
     def _events(self, response: JSONObject) -> Iterator[JSONObject]:
         if self._number < 0:
@@ -316,12 +355,18 @@ class ResponsesSent:
             return
         kind = str(item.get("type"))
         if sent is None:
-            begun = item | _BEGUN.get(kind, {}) | ({"status": "in_progress"} if item.get("status") else {})
+            begun = (
+                item
+                | _BEGUN.get(kind, {})
+                | ({"status": "in_progress"} if item.get("status") else {})
+            )
             yield {"type": "response.output_item.added", "output_index": index, "item": begun}
         place = {"output_index": index, "item_id": item.get("id")}
         if kind == "message":
             for at, part in enumerate(item["content"]):
-                yield from self._part_events(place | {"content_index": at}, part, "" if sent is None else sent.text(at))
+                yield from self._part_events(
+                    place | {"content_index": at}, part, "" if sent is None else sent.text(at)
+                )
         elif kind == "reasoning":
             for at, part in enumerate(item.get("summary") or ()):
                 yield from _summary_events(place | {"summary_index": at}, part)
@@ -345,7 +390,9 @@ class ResponsesSent:
         yield {"type": "response.content_part.done", **place, "part": part}
 
 
-def _written_events(place: JSONObject, item: JSONObject, kind: str, member: str) -> Iterator[JSONObject]:
+def _written_events(
+    place: JSONObject, item: JSONObject, kind: str, member: str
+) -> Iterator[JSONObject]:
     event = f"response.{kind}_{member}"
     yield {"type": f"{event}.delta", **place, "delta": item[member]}
     named = {"name": item["name"]} if kind == "function_call" and "name" in item else {}

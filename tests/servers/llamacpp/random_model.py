@@ -35,7 +35,10 @@ def write_model(path: Path) -> None:
 
 def vocabulary() -> tuple[list[bytes], list[int]]:
     """Return the tokens and their types: three special ones, the marks, every byte, the printable characters."""
-    printable = [b"\xe2\x96\x81", *(bytes([byte]) for byte in range(ord("!"), 127))]  # U+2581 stands for a space
+    printable = [
+        b"\xe2\x96\x81",
+        *(bytes([byte]) for byte in range(ord("!"), 127)),
+    ]  # U+2581 stands for a space
     parts = [
         (list(SPECIAL[:1]), gguf.TokenType.UNKNOWN),
         (list(SPECIAL[1:]), gguf.TokenType.CONTROL),
@@ -43,7 +46,9 @@ def vocabulary() -> tuple[list[bytes], list[int]]:
         ([b"<0x%02X>" % byte for byte in range(256)], gguf.TokenType.BYTE),
         (printable, gguf.TokenType.NORMAL),
     ]
-    return [token for tokens, _ in parts for token in tokens], [kind for tokens, kind in parts for _ in tokens]
+    return [token for tokens, _ in parts for token in tokens], [
+        kind for tokens, kind in parts for _ in tokens
+    ]
 
 
 def _describe(writer: gguf.GGUFWriter) -> None:
@@ -94,7 +99,9 @@ def _matrices() -> dict[str, np.ndarray]:
     for block in (f"blk.{layer}" for layer in range(LAYERS)):
         shapes |= {f"{block}.attn_{part}": square for part in ("q", "k", "v", "output")}
         shapes |= {f"{block}.ffn_gate": up, f"{block}.ffn_up": up, f"{block}.ffn_down": down}
-    drawn = {name: dice.standard_normal(shape) * shape[-1] ** -0.5 for name, shape in shapes.items()}
+    drawn = {
+        name: dice.standard_normal(shape) * shape[-1] ** -0.5 for name, shape in shapes.items()
+    }
     embeddings = dice.standard_normal((size, WIDTH))
     # The first channel is on for every token, and speaks for the end alone.
     embeddings[:, 0], drawn["output"][:, 0], drawn["output"][END, 0] = 2.0, 0.0, ENDING

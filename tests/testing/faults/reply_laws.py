@@ -52,7 +52,11 @@ class Refund(BaseModel):
 TRIP = {
     "type": "object",
     "properties": {
-        "guest": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+        "guest": {
+            "type": "object",
+            "properties": {"name": {"type": "string"}},
+            "required": ["name"],
+        },
         "nights": {"type": "array", "items": {"type": "integer"}, "minItems": 1},
         "note": {"type": ["string", "null"]},
     },
@@ -63,13 +67,20 @@ TOOLS = {
     "search": (Tool.of(search), {"query": "tea", "limit": 3}),
     "ping": (Tool.of(ping), None),
     "Refund": (Tool.of(Refund), None),
-    "book.trip": (Tool.from_json_schema("book.trip", TRIP), {"guest": {"name": "Ада"}, "nights": [1], "note": None}),
+    "book.trip": (
+        Tool.from_json_schema("book.trip", TRIP),
+        {"guest": {"name": "Ада"}, "nights": [1], "note": None},
+    ),
 }
 ANSWERS = {"Refund": (Refund, None), "trip": (TRIP, None), "numbers": (NUMBERS, None)}
 
 
 NOT_MADE = {
-    ("answer_in_object", "json", "numbers"),  # the type is wrong before there could be a key too many
+    (
+        "answer_in_object",
+        "json",
+        "numbers",
+    ),  # the type is wrong before there could be a key too many
 }
 """What cannot be made, by entry, place and tool or answer; everything else can."""
 
@@ -88,7 +99,9 @@ def targets(entry: Entry) -> Iterator[tuple[str, Target]]:
 def _targets_in(place: ReplyPlace) -> list[tuple[str, Target]]:
     """Aim at every tool, or answer, in one place."""
     declared: Any = {"prose": {"text": (None, None)}, "json": ANSWERS}.get(place, TOOLS)
-    return [(name, Target.of(one, place=place, args=args)) for name, (one, args) in declared.items()]
+    return [
+        (name, Target.of(one, place=place, args=args)) for name, (one, args) in declared.items()
+    ]
 
 
 def faults(entry: Entry) -> Iterator[tuple[Target, Fault]]:
@@ -100,7 +113,9 @@ def faults(entry: Entry) -> Iterator[tuple[Target, Fault]]:
 
 def made_of(entry: Entry, target: Target) -> Iterator[Fault]:
     """Make every fault of an entry that is proved, of one good reply."""
-    return entry.all_for(target.declared if target.schema else None, place=target.place, args=target.value)
+    return entry.all_for(
+        target.declared if target.schema else None, place=target.place, args=target.value
+    )
 
 
 def first_fault(entry: Entry) -> tuple[Target, Fault]:
@@ -162,7 +177,9 @@ def assert_made(entry: Entry) -> None:
             assert not proved, f"{entry.name} can be made of {name} in {target.place}"
         else:
             assert made, f"{entry.name} cannot be made of {name} in {target.place}"
-            assert len(proved) == len(made), f"{entry.name} of {name} in {target.place} is not what it promises"
+            assert len(proved) == len(made), (
+                f"{entry.name} of {name} in {target.place} is not what it promises"
+            )
 
 
 def assert_told(entry: Entry) -> None:

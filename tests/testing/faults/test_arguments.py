@@ -65,16 +65,61 @@ MADE: list[tuple[str, str, str, dict[str, Any]]] = [
     ("time_of_twelve_hours", "addresses", "/clock", {"day": "2025-01-31", "clock": "3:30 PM"}),
     ("duration_in_words", "addresses", "/length", {"day": "2025-01-31", "length": "2 days"}),
     ("duration_as_clock", "addresses", "/length", {"day": "2025-01-31", "length": "01:30:00"}),
-    ("email_with_name", "addresses", "/mail", {"day": "2025-01-31", "mail": "Ann <zq7x@example.com>"}),
-    ("email_in_brackets", "addresses", "/mail", {"day": "2025-01-31", "mail": "<zq7x@example.com>"}),
+    (
+        "email_with_name",
+        "addresses",
+        "/mail",
+        {"day": "2025-01-31", "mail": "Ann <zq7x@example.com>"},
+    ),
+    (
+        "email_in_brackets",
+        "addresses",
+        "/mail",
+        {"day": "2025-01-31", "mail": "<zq7x@example.com>"},
+    ),
     ("email_without_domain", "addresses", "/mail", {"day": "2025-01-31", "mail": "zq7x@"}),
-    ("uuid_without_hyphens", "addresses", "/id", {"day": "2025-01-31", "id": "9b2d7c1e5a464f0d8e37c1a4d2b6f853"}),
-    ("uuid_in_braces", "addresses", "/id", {"day": "2025-01-31", "id": "{9b2d7c1e-5a46-4f0d-8e37-c1a4d2b6f853}"}),
-    ("uuid_too_short", "addresses", "/id", {"day": "2025-01-31", "id": "9b2d7c1e-5a46-4f0d-8e37-c1a4d2b6f85"}),
-    ("uri_without_scheme", "addresses", "/page", {"day": "2025-01-31", "page": "www.example.com/zq7x"}),
-    ("uri_with_space", "addresses", "/page", {"day": "2025-01-31", "page": "https://example.com/zq7x zq7x"}),
-    ("uri_in_markdown", "addresses", "/page", {"day": "2025-01-31", "page": "[zq7x](https://example.com/)"}),
-    ("host_with_scheme", "addresses", "/host", {"day": "2025-01-31", "host": "https://zq7x.example.com/"}),
+    (
+        "uuid_without_hyphens",
+        "addresses",
+        "/id",
+        {"day": "2025-01-31", "id": "9b2d7c1e5a464f0d8e37c1a4d2b6f853"},
+    ),
+    (
+        "uuid_in_braces",
+        "addresses",
+        "/id",
+        {"day": "2025-01-31", "id": "{9b2d7c1e-5a46-4f0d-8e37-c1a4d2b6f853}"},
+    ),
+    (
+        "uuid_too_short",
+        "addresses",
+        "/id",
+        {"day": "2025-01-31", "id": "9b2d7c1e-5a46-4f0d-8e37-c1a4d2b6f85"},
+    ),
+    (
+        "uri_without_scheme",
+        "addresses",
+        "/page",
+        {"day": "2025-01-31", "page": "www.example.com/zq7x"},
+    ),
+    (
+        "uri_with_space",
+        "addresses",
+        "/page",
+        {"day": "2025-01-31", "page": "https://example.com/zq7x zq7x"},
+    ),
+    (
+        "uri_in_markdown",
+        "addresses",
+        "/page",
+        {"day": "2025-01-31", "page": "[zq7x](https://example.com/)"},
+    ),
+    (
+        "host_with_scheme",
+        "addresses",
+        "/host",
+        {"day": "2025-01-31", "host": "https://zq7x.example.com/"},
+    ),
     ("ipv4_out_of_range", "addresses", "/v4", {"day": "2025-01-31", "v4": "192.0.2.256"}),
     ("ipv4_with_port", "addresses", "/v4", {"day": "2025-01-31", "v4": "198.51.100.7:8080"}),
     ("ipv6_for_ipv4", "addresses", "/v4", {"day": "2025-01-31", "v4": "2001:db8::1"}),
@@ -120,7 +165,12 @@ MADE: list[tuple[str, str, str, dict[str, Any]]] = [
     ("empty_object", "search", "", {}),
     ("dependent_key_missing", "read_file", "/head", {"path": "text", "tail": 1}),
     ("extra_key", "Message", "", {"zq7x_key": "zq7x"}),
-    ("nested_extra_key", "filter", "/range", {"field": "text", "range": {"from": 1, "zq7x_key": "zq7x"}}),
+    (
+        "nested_extra_key",
+        "filter",
+        "/range",
+        {"field": "text", "range": {"from": 1, "zq7x_key": "zq7x"}},
+    ),
     ("key_where_none_allowed", "now", "", {"zq7x_key": "zq7x"}),
     ("commentary_key", "Message", "", {"explanation": "because zq7x"}),
     ("misspelled_key", "Message", "/to", {"tos": []}),
@@ -134,7 +184,10 @@ MADE: list[tuple[str, str, str, dict[str, Any]]] = [
         "",
         {
             "type": "object",
-            "properties": {"country": {"type": "string", "enum": ["DE", "FR", "US"]}, "zip": {"type": "string"}},
+            "properties": {
+                "country": {"type": "string", "enum": ["DE", "FR", "US"]},
+                "zip": {"type": "string"},
+            },
             "required": ["country"],
         },
     ),
@@ -179,12 +232,25 @@ def stated(spot: Spot) -> Iterator[str]:
         for keyword in KEYWORDS.keys() & governing.schema.keys():
             rule = governing.schema[keyword]
             closing = KEYWORDS[keyword] in (SchemaRule.EXTRA_KEY, SchemaRule.EXTRA_ITEMS)
-            empty = rule in (0, [], {}) and keyword not in ("const", "minimum", "maximum", "exclusiveMinimum")
-            asserted = KEYWORDS[keyword] is not SchemaRule.CONTENT  # in draft-07 taken as written: in the table
-            root_type = keyword == "type" and not spot.path  # arguments that are no object: a fault of the shape
+            empty = rule in (0, [], {}) and keyword not in (
+                "const",
+                "minimum",
+                "maximum",
+                "exclusiveMinimum",
+            )
+            asserted = (
+                KEYWORDS[keyword] is not SchemaRule.CONTENT
+            )  # in draft-07 taken as written: in the table
+            root_type = (
+                keyword == "type" and not spot.path
+            )  # arguments that are no object: a fault of the shape
             huge = keyword in ("maxLength", "maxItems", "maxProperties") and rule > 10**6
             open_ = rule is False and not closing
-            if (rule is False if closing else not empty) and asserted and not (root_type or huge or open_):
+            if (
+                (rule is False if closing else not empty)
+                and asserted
+                and not (root_type or huge or open_)
+            ):
                 yield keyword
 
 
@@ -206,7 +272,12 @@ def uncovered(tool: Tool) -> list[tuple[str, str]]:
     """List the rules, by keyword and place, of which no fault is made."""
     said = {(fault.code.partition(".")[2], fault.at) for fault in made_of(tool)}
     spots = spots_of(tool.parameters, Target.of(tool).value)
-    return [(word, spot.at) for spot in spots for word in stated(spot) if not is_covered(spot, word, said)]
+    return [
+        (word, spot.at)
+        for spot in spots
+        for word in stated(spot)
+        if not is_covered(spot, word, said)
+    ]
 
 
 @pytest.mark.parametrize(("name", "tool", "at", "args"), MADE, ids=[row[0] for row in MADE])
@@ -224,9 +295,16 @@ def test_every_entry_is_in_the_table() -> None:
 
 def test_every_rule_has_a_fault() -> None:
     """Every rule that a schema can state is broken by some entry; the rest are no rules of a value."""
-    no_rules = {SchemaRule.TOO_COMPLEX, SchemaRule.INVALID, SchemaRule.UNREADABLE, SchemaRule.UNEXAMINED}
+    no_rules = {
+        SchemaRule.TOO_COMPLEX,
+        SchemaRule.INVALID,
+        SchemaRule.UNREADABLE,
+        SchemaRule.UNEXAMINED,
+    }
     unmade = no_rules | {SchemaRule.CONTENT}  # content is a remark in 2020-12
-    assert {entry.code for entry in ENTRIES.values()} == {f"args.{rule}" for rule in SchemaRule if rule not in unmade}
+    assert {entry.code for entry in ENTRIES.values()} == {
+        f"args.{rule}" for rule in SchemaRule if rule not in unmade
+    }
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS.keys())
@@ -242,9 +320,18 @@ def test_made_up_schemas_are_covered_too(schema: Any) -> None:
     tool = Tool.from_json_schema("t", {"type": "object", "properties": {"value": schema}})
     assert uncovered(tool) == []
     for fault in made_of(tool):
-        said = [issue.path.split("/") for issue in tool.parameters.check(args_of(fault)) if issue.code == fault.code]
-        above = fault.at.split("/")[:-1]  # of a key, its object is at fault; names that only the value has are masked
-        assert any(all(one in (token, "*") for one, token in zip(path, above, strict=False)) for path in said)
+        said = [
+            issue.path.split("/")
+            for issue in tool.parameters.check(args_of(fault))
+            if issue.code == fault.code
+        ]
+        above = fault.at.split("/")[
+            :-1
+        ]  # of a key, its object is at fault; names that only the value has are masked
+        assert any(
+            all(one in (token, "*") for one, token in zip(path, above, strict=False))
+            for path in said
+        )
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS.keys())
@@ -268,7 +355,9 @@ def test_optional_members_are_put_in_first() -> None:
     assert args_of(misspelled_key(TOOLS["search"], "limit")) == {"query": "text", "lmiit": 5}
 
 
-@pytest.mark.parametrize(("at", "of"), [("/guests/0/full_name", "Booking"), ("/children/0/label", "tree")])
+@pytest.mark.parametrize(
+    ("at", "of"), [("/guests/0/full_name", "Booking"), ("/children/0/label", "tree")]
+)
 def test_nested_places_are_reached_by_their_pointer(at: str, of: str) -> None:
     """``at`` may be a JSON Pointer, also into items that the example does not have."""
     fault = wrong_type(TOOLS[of], at)
@@ -282,7 +371,10 @@ def test_own_arguments_are_spoiled_where_they_are_given() -> None:
     """``args=`` is the ground: what is spoiled stands in it, however deep, and the rest is as given."""
     args: JSON = {"label": "a", "children": [{"label": "b", "children": [{"label": "c"}]}]}
     fault = wrong_type(TOOLS["tree"], "/children/0/children/0/label", args=args)
-    assert args_of(fault) == {"label": "a", "children": [{"label": "b", "children": [{"label": 7}]}]}
+    assert args_of(fault) == {
+        "label": "a",
+        "children": [{"label": "b", "children": [{"label": 7}]}],
+    }
 
 
 def test_a_recurring_schema_is_spoiled_once() -> None:
@@ -308,12 +400,18 @@ def test_the_largest_bound_that_is_passed() -> None:
     """A bound of ``MAX_SIZE`` characters is left alone, and the one below it is passed by one."""
     most, below = (
         Tool.from_json_schema(
-            "t", {"properties": {"value": {"type": "string", "maxLength": bound}}, "required": ["value"]}
+            "t",
+            {
+                "properties": {"value": {"type": "string", "maxLength": bound}},
+                "required": ["value"],
+            },
         )
         for bound in (MAX_SIZE, MAX_SIZE - 1)
     )
     assert list(ENTRIES["too_long"].all_for(most)) == []
-    assert {len(args_of(fault)["value"]) for fault in ENTRIES["too_long"].all_for(below)} == {MAX_SIZE}
+    assert {len(args_of(fault)["value"]) for fault in ENTRIES["too_long"].all_for(below)} == {
+        MAX_SIZE
+    }
 
 
 def test_an_exploding_schema_is_walked_only_so_far() -> None:
@@ -384,7 +482,10 @@ TYPED: list[tuple[str, dict[str, Any], Any]] = [
     *((kind, {"type": kind}, value) for kind, value in (("boolean", True), ("boolean", False))),
     *(("integer", {"type": "integer"}, value) for value in (0, 1, 5, 7, -1)),
     *(("number", {"type": "number"}, value) for value in (0.5, 7.5, 1)),
-    *(("array", {"type": "array", "items": {"type": "string"}}, value) for value in (["a"], ["tea", "milk"], [])),
+    *(
+        ("array", {"type": "array", "items": {"type": "string"}}, value)
+        for value in (["a"], ["tea", "milk"], [])
+    ),
     ("enum", {"enum": [1, 2]}, 1),
     ("enum", {"enum": [True]}, True),
     ("const", {"const": True}, True),
@@ -392,10 +493,14 @@ TYPED: list[tuple[str, dict[str, Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "good"), [row[1:] for row in TYPED], ids=[f"{row[0]}-{row[2]}" for row in TYPED])
+@pytest.mark.parametrize(
+    ("schema", "good"), [row[1:] for row in TYPED], ids=[f"{row[0]}-{row[2]}" for row in TYPED]
+)
 def test_a_careless_reader_never_reads_the_good_value(schema: dict[str, Any], good: Any) -> None:
     """Every fault of a value flips what a reader without care makes of it: some reader, or ``==``, sees another one."""
-    tool = Tool.from_json_schema("f", {"type": "object", "properties": {"x": schema}, "required": ["x"]})
+    tool = Tool.from_json_schema(
+        "f", {"type": "object", "properties": {"x": schema}, "required": ["x"]}
+    )
     for entry in ENTRIES.values():
         for fault in entry.all_for(tool, args={"x": good}):
             if fault.at == "/x" and "x" in args_of(fault):

@@ -12,18 +12,24 @@ from strictreply.testing._steps import CANARY
 from strictreply.testing.faults import _call_faults as call_faults
 from strictreply.testing.faults._catalogue import FaultNotMade
 
-SCHEMA: dict[str, Any] = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"q": {"type": "string"}},
+    "required": ["q"],
+}
 SEARCH = Tool.from_json_schema("search", SCHEMA)
 PING = Tool.from_json_schema("ping_all", {"type": "object", "properties": {}})
 ARGS = {"q": "tea"}
 GOOD = {"id": "call_1", "type": "function", "function": {"name": "ping_all", "arguments": "{}"}}
 
 
-def message_of(name: str, place: Any = "call", declared: Any = PING, args: Any = None) -> dict[str, Any]:
+def message_of(
+    name: str, place: Any = "call", declared: Any = PING, args: Any = None
+) -> dict[str, Any]:
     """Return the message that one fault writes."""
-    message: dict[str, Any] = getattr(call_faults, name)(declared, place=place, args=args).served["choices"][0][
-        "message"
-    ]
+    message: dict[str, Any] = getattr(call_faults, name)(declared, place=place, args=args).served[
+        "choices"
+    ][0]["message"]
     return message
 
 
@@ -54,14 +60,19 @@ def test_arguments_have_another_form_in_both_channels(name: str, args: Any) -> N
     ("name", "function"),
     [
         ("arguments_not_encoded", {"name": "search", "arguments": {"q": "tea"}}),
-        ("arguments_in_parts", {"name": "search", "arguments": [{"type": "text", "text": '{"q": "tea"}'}]}),
+        (
+            "arguments_in_parts",
+            {"name": "search", "arguments": [{"type": "text", "text": '{"q": "tea"}'}]},
+        ),
         ("arguments_member_null", {"name": "search", "arguments": None}),
         ("arguments_member_missing", {"name": "search"}),
     ],
 )
 def test_the_arguments_of_a_native_call_are_no_text(name: str, function: dict[str, Any]) -> None:
     """The member that should be text is something else, and the call is whole otherwise."""
-    assert searched(name, "call")["tool_calls"] == [{"id": "call_1", "type": "function", "function": function}]
+    assert searched(name, "call")["tool_calls"] == [
+        {"id": "call_1", "type": "function", "function": function}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +102,11 @@ def test_the_union_has_another_form(name: str, union: Any) -> None:
 
 @pytest.mark.parametrize(
     ("name", "answer"),
-    [("answer_in_object", {"answer": ARGS}), ("answer_in_array", [ARGS]), ("double_encoded_answer", '{"q": "tea"}')],
+    [
+        ("answer_in_object", {"answer": ARGS}),
+        ("answer_in_array", [ARGS]),
+        ("double_encoded_answer", '{"q": "tea"}'),
+    ],
 )
 def test_a_structured_answer_has_another_form(name: str, answer: Any) -> None:
     """The content is JSON, and holds the good answer elsewhere."""
@@ -151,16 +166,23 @@ def test_another_name_stands_for_the_tool_in_both_channels(name: str, tool: Any)
     assert json.loads(message_of(name, "union")["content"]) == {"tool": tool, "args": {}}
 
 
-@pytest.mark.parametrize(("name", "spelled"), [("ping", "PING"), ("Ping", "pING"), ("get_it_now", "getItNow")])
+@pytest.mark.parametrize(
+    ("name", "spelled"), [("ping", "PING"), ("Ping", "pING"), ("get_it_now", "getItNow")]
+)
 def test_a_name_in_other_case_is_another_name(name: str, spelled: str) -> None:
     """Names of several words are written as another language does, others in capitals or without."""
     tool = Tool.from_json_schema(name, {"type": "object"})
-    assert message_of("tool_in_other_case", declared=tool)["tool_calls"][0]["function"]["name"] == spelled
+    assert (
+        message_of("tool_in_other_case", declared=tool)["tool_calls"][0]["function"]["name"]
+        == spelled
+    )
 
 
 def test_a_name_without_letters_has_no_other_case() -> None:
     """A fault that would change nothing is not made."""
-    assert not list(call_faults.tool_in_other_case.all_for(Tool.from_json_schema("42", {"type": "object"})))
+    assert not list(
+        call_faults.tool_in_other_case.all_for(Tool.from_json_schema("42", {"type": "object"}))
+    )
 
 
 @pytest.mark.parametrize(
@@ -172,10 +194,19 @@ def test_a_name_without_letters_has_no_other_case() -> None:
         ("number_as_call_id", GOOD | {"id": 7}),
         ("missing_tool_name", GOOD | {"function": {"arguments": "{}"}}),
         ("unknown_call_type", GOOD | {"type": "tool_use"}),
-        ("custom_call", {"id": "call_1", "type": "custom", "custom": {"name": "ping_all", "input": "{}"}}),
+        (
+            "custom_call",
+            {"id": "call_1", "type": "custom", "custom": {"name": "ping_all", "input": "{}"}},
+        ),
         (
             "flat_call",
-            {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "ping_all", "arguments": "{}"},
+            {
+                "type": "function_call",
+                "id": "fc_1",
+                "call_id": "call_1",
+                "name": "ping_all",
+                "arguments": "{}",
+            },
         ),
         ("missing_function", {"id": "call_1", "type": "function"}),
         ("null_function", GOOD | {"function": None}),

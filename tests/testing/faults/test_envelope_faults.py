@@ -33,7 +33,10 @@ def choice_of(name: str, tool: Tool | None = None) -> dict[str, Any]:
         ("empty_choices", []),
         ("null_choices", None),
         ("null_choice", [None]),
-        ("choices_as_object", {"index": 0, "message": MESSAGE, "logprobs": None, "finish_reason": "stop"}),
+        (
+            "choices_as_object",
+            {"index": 0, "message": MESSAGE, "logprobs": None, "finish_reason": "stop"},
+        ),
     ],
 )
 def test_the_choices_are_something_else(name: str, choices: Any) -> None:
@@ -85,7 +88,13 @@ def test_a_response_may_be_the_text_of_the_completion() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["error_for_response", "error_as_text", "error_members_for_response", "error_beside_choices", "error_in_choice"],
+    [
+        "error_for_response",
+        "error_as_text",
+        "error_members_for_response",
+        "error_beside_choices",
+        "error_in_choice",
+    ],
 )
 def test_what_an_error_says_is_invented(name: str) -> None:
     """The words of a server may hold the model's, so they may not come back in a prompt either."""
@@ -126,7 +135,11 @@ def test_half_of_the_reply_came(name: str, reason: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("filtered", "content_filter"), ("blocked_for_safety", "SAFETY"), ("blocked_as_sensitive", "sensitive")],
+    [
+        ("filtered", "content_filter"),
+        ("blocked_for_safety", "SAFETY"),
+        ("blocked_as_sensitive", "sensitive"),
+    ],
 )
 def test_nothing_of_the_reply_came(name: str, reason: str) -> None:
     """The finish reason says why, and the content is empty."""
@@ -159,7 +172,12 @@ def test_a_refusal_stands_in_its_own_member(name: str, content: str | None) -> N
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("nothing_said", None), ("empty_content", ""), ("blank_content", " \n"), ("reasoning_alone", None)],
+    [
+        ("nothing_said", None),
+        ("empty_content", ""),
+        ("blank_content", " \n"),
+        ("reasoning_alone", None),
+    ],
 )
 def test_nothing_is_said(name: str, content: str | None) -> None:
     """The reply ended as any other, without a word."""

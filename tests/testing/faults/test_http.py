@@ -18,7 +18,14 @@ from strictreply.testing.faults import _transport_faults as http
 from strictreply.testing.faults._catalogue import Entry
 
 FINAL = {
-    *("bad_request", "context_length_exceeded", "unauthorized", "forbidden", "model_not_found", "content_too_large"),
+    *(
+        "bad_request",
+        "context_length_exceeded",
+        "unauthorized",
+        "forbidden",
+        "model_not_found",
+        "content_too_large",
+    ),
     *("unprocessable_content", "quota_spent", "rate_limited_hour", "redirect_without_location"),
     *("gzip_bomb", "endless_body"),
 }
@@ -96,7 +103,9 @@ def test_an_http_fault_needs_no_tool(entry: Entry) -> None:
         assert fault.needs == ({"stream": False} if entry is http.unasked_stream else {})
 
 
-@pytest.mark.parametrize(("tool", "place"), [(SEARCH, "call"), (SEARCH, "union"), (int, "json"), (None, "prose")])
+@pytest.mark.parametrize(
+    ("tool", "place"), [(SEARCH, "call"), (SEARCH, "union"), (int, "json"), (None, "prose")]
+)
 def test_the_bomb_is_bounded(tool: object, place: ReplyPlace) -> None:
     """Under 32 KB on the wire, in memory more than the gate's 16 MB and at most 32 MB of JSON."""
     served = http.gzip_bomb(tool, place=place).served

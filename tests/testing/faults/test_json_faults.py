@@ -17,16 +17,24 @@ from strictreply.testing.faults._json_faults import slots
 from strictreply.values._issues import pointer
 from strictreply.values._limits import DEFAULT_LIMITS
 
-SCHEMA: dict[str, Any] = {"properties": {"q": {"type": "string"}, "n": {"type": "integer"}, "b": {"type": "boolean"}}}
+SCHEMA: dict[str, Any] = {
+    "properties": {"q": {"type": "string"}, "n": {"type": "integer"}, "b": {"type": "boolean"}}
+}
 ORDER = Tool.from_json_schema("order", SCHEMA)
-SEARCH = Tool.from_json_schema("search", {"properties": {"query": {"type": "string"}}, "required": ["query"]})
+SEARCH = Tool.from_json_schema(
+    "search", {"properties": {"query": {"type": "string"}}, "required": ["query"]}
+)
 PING = Tool.from_json_schema("ping", {"type": "object", "properties": {}})
 HERE = Tool.from_json_schema("here", {"type": "object"})
 ARGS: dict[str, Any] = {"q": "tea", "n": 5, "b": True}
 TEA = {"query": "tea"}
 CLEAN = '{"query": "tea"}'
 SCALARS = st.none() | st.booleans() | st.integers() | st.text()
-VALUES = SCALARS | st.lists(SCALARS, max_size=4) | st.dictionaries(st.text(), SCALARS | st.lists(SCALARS), max_size=4)
+VALUES = (
+    SCALARS
+    | st.lists(SCALARS, max_size=4)
+    | st.dictionaries(st.text(), SCALARS | st.lists(SCALARS), max_size=4)
+)
 
 
 def text_of(name: str, at: str = "", *, tool: Tool = ORDER, args: Any = None) -> str:
@@ -50,7 +58,10 @@ def test_a_slot_is_where_its_pointer_says(value: dict[str, Any]) -> None:
     target = Target(value, "union", tool=HERE)
     for slot, key in zip(slots(target), value, strict=True):
         assert slot.at == pointer("", key)
-        assert json.loads(slot.before + '["new"]' + slot.after) == {"tool": "here", "args": value | {key: ["new"]}}
+        assert json.loads(slot.before + '["new"]' + slot.after) == {
+            "tool": "here",
+            "args": value | {key: ["new"]},
+        }
 
 
 @pytest.mark.parametrize("value", [{}, [], 5])
@@ -146,7 +157,10 @@ def test_a_text_breaks_off(name: str, text: str) -> None:
 def test_the_place_can_be_chosen() -> None:
     """``at`` names the member to spoil, and the fault tells its pointer."""
     assert json_faults.duplicate_key(ORDER, "n", args=ARGS).at == "/n"
-    assert text_of("duplicate_key", "n", args=ARGS) == f'{{"q": "tea", "n": 5, "n": "{CANARY}", "b": true}}'
+    assert (
+        text_of("duplicate_key", "n", args=ARGS)
+        == f'{{"q": "tea", "n": 5, "n": "{CANARY}", "b": true}}'
+    )
 
 
 def test_only_values_of_the_sort_are_spoiled() -> None:
@@ -156,14 +170,20 @@ def test_only_values_of_the_sort_are_spoiled() -> None:
         json_faults.nan(ORDER, "q", args=ARGS)
 
 
-@pytest.mark.parametrize(("args", "text"), [({"q": "tea"}, '{"q": NaN}'), ({"q": []}, '{"q": NaN}')])
-def test_another_value_gives_its_place_where_there_is_none_of_the_sort(args: Any, text: str) -> None:
+@pytest.mark.parametrize(
+    ("args", "text"), [({"q": "tea"}, '{"q": NaN}'), ({"q": []}, '{"q": NaN}')]
+)
+def test_another_value_gives_its_place_where_there_is_none_of_the_sort(
+    args: Any, text: str
+) -> None:
     """A reader refuses the literal before the schema is asked, so any place will do."""
     open_tool = Tool.from_json_schema("open", {"properties": {"q": {}}})
     assert text_of("nan", tool=open_tool, args=args) == text
 
 
-@pytest.mark.parametrize("name", ["nan", "single_quotes", "duplicate_key", "too_deep", "cut_in_string"])
+@pytest.mark.parametrize(
+    "name", ["nan", "single_quotes", "duplicate_key", "too_deep", "cut_in_string"]
+)
 def test_a_member_is_made_up_where_there_is_none(name: str) -> None:
     """Of a tool without parameters the fault is made of a member that the model invented."""
     assert text_of(name, tool=PING).startswith(f'{{"{CANARY}": ')

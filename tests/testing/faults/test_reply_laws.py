@@ -13,12 +13,27 @@ from strictreply.testing._steps import Target
 from strictreply.testing.faults import _call_faults as call_faults
 from strictreply.testing.faults import _envelope_faults as envelope_faults
 from strictreply.testing.faults import _json_faults as json_faults
-from testing.faults.reply_laws import as_json, assert_made, assert_recovers, assert_sent, assert_told, entries_of
+from testing.faults.reply_laws import (
+    as_json,
+    assert_made,
+    assert_recovers,
+    assert_sent,
+    assert_told,
+    entries_of,
+)
 
 MODULES = (json_faults, call_faults, envelope_faults)
 ENTRIES = {name: entry for module in MODULES for name, entry in entries_of(module).items()}
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
-VALUES = st.recursive(SCALARS, lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(), v, max_size=3))
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+)
+VALUES = st.recursive(
+    SCALARS, lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(), v, max_size=3)
+)
 
 
 def test_no_two_faults_have_the_same_name() -> None:

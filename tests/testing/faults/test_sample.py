@@ -30,7 +30,10 @@ BULKY = ("json.too_large", "json.too_many_nodes", "json.too_deep")
 """Neither is much in these, and each takes tens of milliseconds."""
 
 LEFT_OUT = {
-    ("answer_in_object", ""),  # where no keys are known, or the answer is no object, another rule breaks first
+    (
+        "answer_in_object",
+        "",
+    ),  # where no keys are known, or the answer is no object, another rule breaks first
 }
 """The entries that also make what would be no such fault, with the tool of which they do; the proof leaves it out."""
 

@@ -52,7 +52,10 @@ def test_on_a_real_socket_the_sdk_raises_in_time(entry: Entry) -> None:
     """The SDK alone raises what the code means; nothing but its own read timeout ends a silence."""
     fault = entry(SEARCH)
     timeout = IMPATIENT if fault.code == "timeout" else PATIENT
-    with LoopbackServer(ScriptedModel(fault), patience=PATIENT) as server, raw(server, timeout) as client:
+    with (
+        LoopbackServer(ScriptedModel(fault), patience=PATIENT) as server,
+        raw(server, timeout) as client,
+    ):
         with pytest.raises(RAISED[fault.code]) as caught:
             client.chat.completions.create(**ASKED)
         assert isinstance(caught.value, openai.APITimeoutError) == (fault.code == "timeout")
@@ -78,4 +81,6 @@ def test_a_socket_fault_needs_no_tool(entry: Entry) -> None:
 
 def raw(server: LoopbackServer, timeout: float) -> openai.OpenAI:
     """Make the SDK's own client for a server, without retries."""
-    return openai.OpenAI(api_key="made-up", base_url=server.base_url, timeout=timeout, max_retries=0)
+    return openai.OpenAI(
+        api_key="made-up", base_url=server.base_url, timeout=timeout, max_retries=0
+    )

@@ -43,7 +43,12 @@ NESTED = sr.Tool.from_json_schema(
     "nested",
     {
         "type": "object",
-        "properties": {"a": {"type": "object", "properties": {"é": {"type": "array", "items": {"type": "number"}}}}},
+        "properties": {
+            "a": {
+                "type": "object",
+                "properties": {"é": {"type": "array", "items": {"type": "number"}}},
+            }
+        },
         "required": ["a"],
     },
 )
@@ -123,7 +128,12 @@ THE_SDK = {
 comes, or what a contract says of what was put together, ``good`` when it notices nothing."""
 
 UNNOTICED_IN_PROSE = {
-    *("stream_ends_early", "stream_without_done", "stream_without_finish", "stream_goes_on_after_finish"),
+    *(
+        "stream_ends_early",
+        "stream_without_done",
+        "stream_without_finish",
+        "stream_goes_on_after_finish",
+    ),
     *("stream_finishes_twice", "stream_chunk_of_second_choice", "stream_delta_of_user"),
 }
 """What passes for a plain answer with the SDK alone."""
@@ -138,7 +148,8 @@ def put_together(chunks: Iterable[Any]) -> dict[str, Any]:
         content += delta.content or ""
         for part in delta.tool_calls or []:
             call = calls.setdefault(
-                part.index, {"id": None, "type": "function", "function": {"name": "", "arguments": ""}}
+                part.index,
+                {"id": None, "type": "function", "function": {"name": "", "arguments": ""}},
             )
             call["id"] = part.id or call["id"]
             call["function"]["name"] += part.function.name or ""
@@ -153,7 +164,11 @@ def outcome(fault: Fault, chunks: list[Any]) -> str:
     message = put_together(chunks)
     contract = sr.Contract(tools=[SEARCH] if fault.place == "call" else [], dialects="strict")
     verdict = contract.check(message)
-    return " ".join(issue.code for issue in verdict.issues) if isinstance(verdict, sr.Invalid) else GOOD
+    return (
+        " ".join(issue.code for issue in verdict.issues)
+        if isinstance(verdict, sr.Invalid)
+        else GOOD
+    )
 
 
 def told_by_the_sdk(fault: Fault, client: openai.OpenAI) -> str:
@@ -181,7 +196,9 @@ async def told_by_the_async_sdk(fault: Fault, client: openai.AsyncOpenAI) -> str
 
 def is_as_recorded(told: str, fault: Fault) -> bool:
     """Check the outcome against the table: one of its exceptions, or its code among those reported."""
-    recorded = GOOD if fault.place == "prose" and fault.name in UNNOTICED_IN_PROSE else THE_SDK[fault.name]
+    recorded = (
+        GOOD if fault.place == "prose" and fault.name in UNNOTICED_IN_PROSE else THE_SDK[fault.name]
+    )
     return not set(told.split()).isdisjoint(recorded.split())
 
 
@@ -195,10 +212,14 @@ def test_what_the_sdk_alone_does_with_a_call_is_as_recorded(entry: Entry) -> Non
     """Sync and async, openai 2 and 3: it raises or gives what the table says, and never hangs."""
     fault = next(entry.all_for(SEARCH))
     assert is_as_recorded(told_by_the_sdk(fault, openai_client(ScriptedModel(fault))), fault)
-    assert is_as_recorded(asyncio.run(told_by_the_async_sdk(fault, async_openai_client(ScriptedModel(fault)))), fault)
+    assert is_as_recorded(
+        asyncio.run(told_by_the_async_sdk(fault, async_openai_client(ScriptedModel(fault)))), fault
+    )
 
 
-@pytest.mark.parametrize("entry", [one for one in ENTRIES if "prose" in one.places], ids=lambda entry: entry.name)
+@pytest.mark.parametrize(
+    "entry", [one for one in ENTRIES if "prose" in one.places], ids=lambda entry: entry.name
+)
 def test_what_the_sdk_alone_does_with_an_answer_is_as_recorded(entry: Entry) -> None:
     """A plain answer has less to go wrong in: more passes unnoticed."""
     fault = entry()
@@ -207,7 +228,9 @@ def test_what_the_sdk_alone_does_with_an_answer_is_as_recorded(entry: Entry) -> 
 
 @targets
 @entries
-def test_a_strict_reader_says_the_promised_code(entry: Entry, tool: object, place: ReplyPlace) -> None:
+def test_a_strict_reader_says_the_promised_code(
+    entry: Entry, tool: object, place: ReplyPlace
+) -> None:
     """No fault is read as a good reply, and the promised code is among those reported."""
     target = Target.of(tool, place=place)
     for fault in entry.all_for(tool, place=place):
@@ -220,12 +243,17 @@ def test_a_strict_reader_takes_the_good_stream(tool: object, place: ReplyPlace) 
     """The stream that faults are made on is valid, as it is cut here and as a serving streams the same reply."""
     target = Target.of(tool, place=place)
     assert codes_of(streamed(*GoodStream(target).events), target.contract) == []
-    assert codes_of(render(ok.reply(tool, place=place).served, {"stream": True}), target.contract) == []
+    assert (
+        codes_of(render(ok.reply(tool, place=place).served, {"stream": True}), target.contract)
+        == []
+    )
 
 
 def test_a_fault_that_is_none_is_found() -> None:
     """An entry that streams the good reply is taken by the strict reader: the law above would fail."""
-    nothing_wrong = stream_fault("reply.broken_off", "Nothing is wrong.", lambda good: streamed(*good.events))
+    nothing_wrong = stream_fault(
+        "reply.broken_off", "Nothing is wrong.", lambda good: streamed(*good.events)
+    )
     served = nothing_wrong(SEARCH).served
     assert isinstance(served, HTTPReply)
     assert codes_of(served, Target.of(SEARCH).contract) == []
@@ -240,7 +268,9 @@ def test_a_fault_of_streams_needs_a_stream(entry: Entry) -> None:
     assert fault.source.startswith(f"faults.{entry.name}(")
 
 
-@pytest.mark.parametrize("entry", [stream_faults.stream_finish_before_end, stream_faults.stream_index_gap])
+@pytest.mark.parametrize(
+    "entry", [stream_faults.stream_finish_before_end, stream_faults.stream_index_gap]
+)
 def test_what_needs_a_bracket_or_a_call_is_not_made_of_prose(entry: Entry) -> None:
     """A plain answer has no JSON to break and no call."""
     with pytest.raises(FaultNotMade):
@@ -261,7 +291,11 @@ def test_a_name_of_one_letter_has_no_pieces() -> None:
             stream_faults.stream_hang,
             stream_faults.stream_comments_forever,
         ),
-        *(stream_faults.stream_ends_early, stream_faults.stream_endless_text, stream_faults.stream_html_page),
+        *(
+            stream_faults.stream_ends_early,
+            stream_faults.stream_endless_text,
+            stream_faults.stream_html_page,
+        ),
     ],
     ids=lambda entry: entry.name,
 )
@@ -271,6 +305,8 @@ def test_on_a_real_socket_the_same_happens(entry: Entry) -> None:
     timeout = 0.2 if THE_SDK[entry.name] == SILENT else 30.0
     with (
         LoopbackServer(ScriptedModel(fault)) as server,
-        openai.OpenAI(api_key="made-up", base_url=server.base_url, timeout=timeout, max_retries=0) as client,
+        openai.OpenAI(
+            api_key="made-up", base_url=server.base_url, timeout=timeout, max_retries=0
+        ) as client,
     ):
         assert is_as_recorded(told_by_the_sdk(fault, client), fault)

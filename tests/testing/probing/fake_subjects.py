@@ -27,7 +27,9 @@ class InProcess:
         except Exception as error:  # noqa: BLE001 - as a worker does
             outcome = ProbeOutcome.CLEAN if is_clean(error, ()) else ProbeOutcome.CRASHED
             return Behaviour(outcome, f"{type(error).__name__} at app.py:1", versions={"app": "1"})
-        return Behaviour(ProbeOutcome.ACCEPTED, type(value).__name__, digest(value), versions={"app": "1"})
+        return Behaviour(
+            ProbeOutcome.ACCEPTED, type(value).__name__, digest(value), versions={"app": "1"}
+        )
 
     async def close(self) -> None:
         """Remember that it is over."""
@@ -46,7 +48,9 @@ class Hanging(InProcess):
 
 
 def connecting(
-    function: Callable[[str], object], started: list[InProcess] | None = None, kind: type[InProcess] = InProcess
+    function: Callable[[str], object],
+    started: list[InProcess] | None = None,
+    kind: type[InProcess] = InProcess,
 ) -> Callable[[str], Awaitable[InProcess]]:
     """Connect an app to whatever server it is given; every start is added to ``started``."""
 

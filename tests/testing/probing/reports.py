@@ -34,7 +34,9 @@ def run(number: int, outcome: ProbeOutcome, kind: Kind) -> ProbeRun:
         code="args.type",
         outcome=outcome,
         detail=_DETAILS[outcome],
-        verdict=ClientVerdict.TOOL_RUN_ON_REFUSED_REPLY if outcome is ProbeOutcome.MISBEHAVED else None,
+        verdict=ClientVerdict.TOOL_RUN_ON_REFUSED_REPLY
+        if outcome is ProbeOutcome.MISBEHAVED
+        else None,
         at="/limit",
         summary="A value is of another type.",
         seconds=0.25,
@@ -48,10 +50,14 @@ def run(number: int, outcome: ProbeOutcome, kind: Kind) -> ProbeRun:
 def report(*outcomes: ProbeOutcome, complete: bool = True) -> Report:
     """Make a report with one run an outcome, in turn of every kind."""
     kinds = list(Kind)
-    runs = tuple(run(number, outcome, kinds[number % len(kinds)]) for number, outcome in enumerate(outcomes))
+    runs = tuple(
+        run(number, outcome, kinds[number % len(kinds)]) for number, outcome in enumerate(outcomes)
+    )
     versions = {"Python": "3.11.7", "openai": "3.54.0"}
     started = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    return Report(f"shop:app {HOSTILE}", "native calls of search", started, 12.5, versions, runs, complete)
+    return Report(
+        f"shop:app {HOSTILE}", "native calls of search", started, 12.5, versions, runs, complete
+    )
 
 
 FULL = report(*([*ProbeOutcome] * 7))

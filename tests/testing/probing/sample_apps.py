@@ -20,11 +20,17 @@ import strictreply as sr
 
 PARAMETERS: dict[str, Any] = {
     "type": "object",
-    "properties": {"order": {"type": "integer", "minimum": 1}, "reason": {"enum": ["late", "broken"]}},
+    "properties": {
+        "order": {"type": "integer", "minimum": 1},
+        "reason": {"enum": ["late", "broken"]},
+    },
     "required": ["order", "reason"],
     "additionalProperties": False,
 }
-REFUND: dict[str, Any] = {"type": "function", "function": {"name": "refund", "parameters": PARAMETERS}}
+REFUND: dict[str, Any] = {
+    "type": "function",
+    "function": {"name": "refund", "parameters": PARAMETERS},
+}
 CONTRACT = sr.Contract(tools=[REFUND], parallel=True, dialects="strict")
 TIMEOUT = 0.5
 QUESTION = {"role": "user", "content": "Refund order 7."}
@@ -91,7 +97,10 @@ def leaking(base_url: str) -> object:
     try:
         return arguments(json.loads(first))
     except (ValueError, TypeError, LookupError):
-        again = [QUESTION, {"role": "user", "content": f"This was wrong: {first.decode(errors='replace')}"}]
+        again = [
+            QUESTION,
+            {"role": "user", "content": f"This was wrong: {first.decode(errors='replace')}"},
+        ]
         return arguments(json.loads(ask(base_url, again)))
 
 
@@ -110,7 +119,10 @@ def looping(base_url: str) -> object:
         if isinstance(verdict, sr.Valid):
             return verdict.reply.to_dict()["args"]
         message = json.loads(content)["choices"][0]["message"]
-        results = [{"role": "tool", "tool_call_id": call["id"], "content": "no"} for call in message["tool_calls"]]
+        results = [
+            {"role": "tool", "tool_call_id": call["id"], "content": "no"}
+            for call in message["tool_calls"]
+        ]
         turns += [message, *results]
 
 

@@ -12,7 +12,13 @@ import pytest
 
 import strictreply
 from strictreply.testing import Asked, faults
-from strictreply.testing._probing.client_verdicts import STORM, ClientVerdict, Watch, question, verdict_on
+from strictreply.testing._probing.client_verdicts import (
+    STORM,
+    ClientVerdict,
+    Watch,
+    question,
+    verdict_on,
+)
 from strictreply.testing._probing.subjects import ProbeWorker
 from strictreply.testing._probing.survival_probe import Probe
 from strictreply.testing._probing.survival_report import ProbeRun
@@ -31,7 +37,13 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 BEHAVIOURS = [
     ("hasty", "number_as_text", "misbehaved", "tool_run_on_refused_reply", "acts on invalid data"),
-    ("hasty_and_stuck", "number_as_text", "misbehaved", "tool_run_on_refused_reply", "acts on invalid data"),
+    (
+        "hasty_and_stuck",
+        "number_as_text",
+        "misbehaved",
+        "tool_run_on_refused_reply",
+        "acts on invalid data",
+    ),
     ("hasty_and_leaking", "number_as_text", "leaked", "tool_run_on_refused_reply", "leaks"),
     ("strict", "number_as_text", "clean", None, None),
     ("looking_up", "number_as_text", "clean", None, None),
@@ -47,7 +59,13 @@ BEHAVIOURS = [
     ("obedient", "rate_limited_seconds", "clean", None, None),
     ("obedient", "rate_limited_milliseconds", "clean", None, None),
     ("obedient", "rate_limited_date", "clean", None, None),
-    ("trusting_stream", "stream_ends_early", "accepted", "truncated_stream_accepted", "acts on invalid data"),
+    (
+        "trusting_stream",
+        "stream_ends_early",
+        "accepted",
+        "truncated_stream_accepted",
+        "acts on invalid data",
+    ),
     ("hopeful", "number_as_text", "nothing", None, None),
 ]
 
@@ -56,7 +74,9 @@ BEHAVIOURS = [
 def probed(app: str) -> dict[str, ProbeRun]:
     """Probe a sample app in one process of its own with its faults of the table; gives the first run of each."""
     names = list(dict.fromkeys(row[1] for row in BEHAVIOURS if row[0] == app))
-    probe = Probe(app, lambda url: ProbeWorker.start(f"sample_apps:{app}", url, ()), names=names, jobs=1)
+    probe = Probe(
+        app, lambda url: ProbeWorker.start(f"sample_apps:{app}", url, ()), names=names, jobs=1
+    )
     probe.run(on_plan=lambda *_: None, on_run=lambda _: None)
     report = probe.report()
     assert report is not None
@@ -76,10 +96,15 @@ def test_a_probe_sees_what_a_client_does_on_the_way(
 
 def asked(times: int, seconds: float = 0.0, **more: object) -> list[Asked]:
     """Ask the same as often, so far apart."""
-    return [Asked(number + 1, {"messages": [], **more}, None, None, number * seconds) for number in range(times)]
+    return [
+        Asked(number + 1, {"messages": [], **more}, None, None, number * seconds)
+        for number in range(times)
+    ]
 
 
-def verdict(fault: Fault, requests: list[Asked], skipped: float | None = 0.0) -> ClientVerdict | None:
+def verdict(
+    fault: Fault, requests: list[Asked], skipped: float | None = 0.0
+) -> ClientVerdict | None:
     """Judge a client that refused."""
     found = verdict_on(fault, requests, skipped=skipped)
     return None if found is None else found[0]
@@ -87,9 +112,18 @@ def verdict(fault: Fault, requests: list[Asked], skipped: float | None = 0.0) ->
 
 @pytest.mark.parametrize(
     ("seconds", "skipped", "ignored"),
-    [(0.0, 0.0, True), (1.9, 0.0, True), (2.0, 0.0, False), (0.0, 4.0, False), (1.0, 2.0, False), (0.0, None, False)],
+    [
+        (0.0, 0.0, True),
+        (1.9, 0.0, True),
+        (2.0, 0.0, False),
+        (0.0, 4.0, False),
+        (1.0, 2.0, False),
+        (0.0, None, False),
+    ],
 )
-def test_retry_after_counts_for_each_repeat(seconds: float, skipped: float | None, ignored: bool) -> None:
+def test_retry_after_counts_for_each_repeat(
+    seconds: float, skipped: float | None, ignored: bool
+) -> None:
     """Two repeats after a Retry-After of two seconds take four seconds, of waits that took place or were skipped."""
     found = verdict(faults.rate_limited_seconds(), asked(3, seconds), skipped)
     assert (found is ClientVerdict.RETRY_AFTER_IGNORED) is ignored
@@ -102,7 +136,9 @@ def test_a_storm_is_many_repeats_without_a_pause() -> None:
     assert verdict(fault, asked(STORM)) is None
     assert verdict(fault, asked(STORM + 1, 1.0)) is None
     assert verdict(fault, asked(STORM + 1), 1.0) is None
-    grown = [Asked(number, {"messages": [{"role": "user"}] * number}, None) for number in range(1, 10)]
+    grown = [
+        Asked(number, {"messages": [{"role": "user"}] * number}, None) for number in range(1, 10)
+    ]
     assert verdict(fault, grown) is None
     marked = [replace(one, body={**one.body, "user": str(one.number)}) for one in asked(STORM + 1)]
     assert verdict(fault, marked) is ClientVerdict.RETRY_STORM

@@ -20,7 +20,14 @@ import httpx
 import pytest
 
 from strictreply.testing import ok
-from strictreply.testing._probing.probe_worker import App, Unusable, digest, is_clean, load, versions
+from strictreply.testing._probing.probe_worker import (
+    App,
+    Unusable,
+    digest,
+    is_clean,
+    load,
+    versions,
+)
 from strictreply.testing._probing.survival_report import Behaviour, ProbeOutcome, judged
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._server import LoopbackServer
@@ -62,7 +69,9 @@ def test_an_app_that_gives_nothing_for_a_bad_reply_is_seen() -> None:
     """None is judged as what it is, by the name that the worker gives it."""
     good, bad = behaviour(sample_apps.silent, GOOD), behaviour(sample_apps.silent, BAD)
     assert (
-        judged(Behaviour(ProbeOutcome(bad["outcome"]), bad["told"], bad["digest"]), (), good["digest"])[0]
+        judged(
+            Behaviour(ProbeOutcome(bad["outcome"]), bad["told"], bad["digest"]), (), good["digest"]
+        )[0]
         is ProbeOutcome.NOTHING
     )
 
@@ -71,7 +80,10 @@ def test_an_app_may_take_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A callable without parameters finds the server in the environment."""
     with LoopbackServer(ScriptedModel(then=GOOD)) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        assert App(sample_apps.from_environment, "unused", ()).behaviour(told=False)["outcome"] == "accepted"
+        assert (
+            App(sample_apps.from_environment, "unused", ()).behaviour(told=False)["outcome"]
+            == "accepted"
+        )
 
 
 def optional(base_url: str = "none") -> str:
@@ -99,10 +111,26 @@ def test_an_app_that_needs_more_is_unusable() -> None:
 @pytest.mark.parametrize(
     ("error", "clean"),
     [
-        *[(kind(), False) for kind in (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError)],
-        *[(kind(), False) for kind in (MemoryError, AssertionError, SystemExit, KeyboardInterrupt, RuntimeError)],
+        *[
+            (kind(), False)
+            for kind in (
+                KeyError,
+                TypeError,
+                AttributeError,
+                IndexError,
+                ValueError,
+                RecursionError,
+            )
+        ],
+        *[
+            (kind(), False)
+            for kind in (MemoryError, AssertionError, SystemExit, KeyboardInterrupt, RuntimeError)
+        ],
         (json.JSONDecodeError("", "", 0), False),
-        *[(kind(), False) for kind in (InvalidOperation, binascii.Error, struct.error, asyncio.CancelledError)],
+        *[
+            (kind(), False)
+            for kind in (InvalidOperation, binascii.Error, struct.error, asyncio.CancelledError)
+        ],
         *[(kind(), True) for kind in (http.client.HTTPException, ssl.SSLError)],
         (urllib.error.URLError(""), True),
         (UnicodeDecodeError("utf-8", b"", 0, 1, ""), False),
@@ -115,7 +143,9 @@ def test_an_app_that_needs_more_is_unusable() -> None:
         (BaseExceptionGroup("", [ExceptionGroup("", [Refused()])]), True),
     ],
 )
-def test_an_exception_is_clean_when_it_was_made_to_say_so(error: BaseException, clean: bool) -> None:
+def test_an_exception_is_clean_when_it_was_made_to_say_so(
+    error: BaseException, clean: bool
+) -> None:
     """Exceptions of Python's own are crashes; timeouts, connections and what no part of Python raises are clean."""
     assert is_clean(error, ()) is clean
 
@@ -192,7 +222,9 @@ def test_what_cannot_be_written_has_a_digest_too() -> None:
     assert digest(one) != digest([])
 
 
-@pytest.mark.parametrize("source", ["no_such_module:app", "testing.probing.sample_apps:nothing", "json:__name__"])
+@pytest.mark.parametrize(
+    "source", ["no_such_module:app", "testing.probing.sample_apps:nothing", "json:__name__"]
+)
 def test_what_cannot_be_loaded_is_said(source: str) -> None:
     """A module that is not there, a name that is not in it, and what cannot be called are unusable."""
     with pytest.raises(Unusable):

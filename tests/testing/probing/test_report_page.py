@@ -33,7 +33,10 @@ def test_every_finding_is_told_with_what_to_do() -> None:
     """Each finding has its fault, its code, its lines to look and reproduce; each outcome what it means."""
     text = Page(report_page(FULL)).text
     for run in FULL.findings:
-        assert all(word in text for word in (run.id, run.detail, f"llm.script({run.source})", f"--show {run.fault}"))
+        assert all(
+            word in text
+            for word in (run.id, run.detail, f"llm.script({run.source})", f"--show {run.fault}")
+        )
     assert {outcome for outcome, (_, remedy) in FINDINGS.items() if remedy in text} == set(FINDINGS)
     assert all(name in text for name in FULL.versions)
     assert FULL.verdict in text
@@ -44,7 +47,9 @@ def test_every_place_can_be_linked_to() -> None:
     page = Page(report_page(FULL))
     places = [value for name, value in page.attributes if name == "id"]
     assert len(places) == len(set(places)) >= len(FULL.findings) + len(FULL.causes)
-    assert {value for name, value in page.attributes if name == "href"} <= {f"#{place}" for place in places}
+    assert {value for name, value in page.attributes if name == "href"} <= {
+        f"#{place}" for place in places
+    }
 
 
 def test_causes_are_ranked_by_harm() -> None:
@@ -78,7 +83,9 @@ def test_what_is_new_against_a_baseline_is_marked() -> None:
 def test_a_browser_shows_the_counts(tmp_path: Path) -> None:
     """The rendered document holds the numbers of the report, no script ran, and a picture can be taken."""
     dom = opened(tmp_path, report_page(FULL), "--dump-dom").decode()
-    assert numbers(re.findall(r"<tfoot><tr>.*?</tr></tfoot>", dom, re.DOTALL)[0]) == ["7"] * (len(FINDINGS) + 2)
+    assert numbers(re.findall(r"<tfoot><tr>.*?</tr></tfoot>", dom, re.DOTALL)[0]) == ["7"] * (
+        len(FINDINGS) + 2
+    )
     assert "<title>Survival report" in dom
     assert "<script" not in dom
     assert picture(tmp_path, report_page(FULL)).startswith(b"\x89PNG")

@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 from strictreply.testing._event_streams import events
 from strictreply.testing._probing.specimens import excerpt, specimen
 from strictreply.testing._scripts import abridged
-from strictreply.testing._wire import HTTPReply, Pause, WireEnding, assistant, completion, native_call
+from strictreply.testing._wire import (
+    HTTPReply,
+    Pause,
+    WireEnding,
+    assistant,
+    completion,
+    native_call,
+)
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.shop_scenario import SCENARIO
 
@@ -30,11 +37,20 @@ def spoiled(**members: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("served", "lines"),
     [
-        (spoiled(function={"name": "search", "arguments": "{}"}), ["tool_calls[0].function.arguments reads {}"]),
-        (spoiled(function={"name": "search", "arguments": ""}), ["tool_calls[0].function.arguments is empty"]),
+        (
+            spoiled(function={"name": "search", "arguments": "{}"}),
+            ["tool_calls[0].function.arguments reads {}"],
+        ),
+        (
+            spoiled(function={"name": "search", "arguments": ""}),
+            ["tool_calls[0].function.arguments is empty"],
+        ),
         (spoiled(id=7), ["tool_calls[0].id = 7"]),
         (spoiled(more=1), ["tool_calls[0].more = 1"]),
-        (completion(CLEAN["choices"][0]["message"], finish_reason="length"), ["choices[0].finish_reason reads length"]),
+        (
+            completion(CLEAN["choices"][0]["message"], finish_reason="length"),
+            ["choices[0].finish_reason reads length"],
+        ),
         ({"error": "down"}, ['the response = {"error": "down"}']),
         ([], ["the response = []"]),
         (None, ["the response = null"]),
@@ -57,7 +73,9 @@ def test_what_does_not_differ_is_said_to_be_good() -> None:
 def test_many_places_are_counted() -> None:
     """When a reply differs in more places than can be read, the rest is a number."""
     calls = [native_call("search", "{}", f"call_{number}") for number in range(1, 130)]
-    lines = excerpt(completion(assistant(None, [*CLEAN["choices"][0]["message"]["tool_calls"], *calls])), CLEAN)
+    lines = excerpt(
+        completion(assistant(None, [*CLEAN["choices"][0]["message"]["tool_calls"], *calls])), CLEAN
+    )
     assert len(lines.splitlines()) < 10
     assert "123" in lines.splitlines()[-1]
 
@@ -66,11 +84,17 @@ def test_many_places_are_counted() -> None:
     ("reply", "words"),
     [
         (HTTPReply(429, {"Retry-After": "2"}, (b"{}",)), ["HTTP 429", "Retry-After: 2", "{}"]),
-        (HTTPReply(parts=(b"half",), ending=WireEnding.RESET), ["HTTP 200", "half", "[the connection is reset]"]),
+        (
+            HTTPReply(parts=(b"half",), ending=WireEnding.RESET),
+            ["HTTP 200", "half", "[the connection is reset]"],
+        ),
         (HTTPReply(ending=WireEnding.HANG), ["[nothing more comes]"]),
         (HTTPReply(parts=(b"no HTTP",), framing="raw"), ["no HTTP"]),
         (HTTPReply(parts=(b"a", Pause(1.5), b"b")), ["HTTP 200", "ab", "[1 pause, 1.5 s in all]"]),
-        (HTTPReply(parts=(b"x",), endless=True), ["HTTP 200", "x", "[the last part again and again, without end]"]),
+        (
+            HTTPReply(parts=(b"x",), endless=True),
+            ["HTTP 200", "x", "[the last part again and again, without end]"],
+        ),
         (HTTPReply(parts=(b"\xff",)), ["HTTP 200", r"\xff"]),
     ],
 )
@@ -82,7 +106,9 @@ def test_a_response_is_shown_with_how_it_ends(reply: HTTPReply, words: list[str]
 def test_of_a_stream_the_changed_lines_are_shown() -> None:
     """The lines of a good stream are counted, what is there besides is shown without what every chunk repeats."""
     good = events(CLEAN)
-    lines = excerpt(HTTPReply(parts=(*good[:2], b"data: {oops}\n\n", *good[2:-1])), CLEAN).splitlines()
+    lines = excerpt(
+        HTTPReply(parts=(*good[:2], b"data: {oops}\n\n", *good[2:-1])), CLEAN
+    ).splitlines()
     assert lines == [
         "HTTP 200",
         "[lines of a good stream: 2]",
@@ -123,7 +149,9 @@ def test_every_fault_of_the_catalogue_can_be_shown(name: str) -> None:
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "faults.md"
 
 
-in_a_checkout = pytest.mark.skipif(not PAGE.parent.exists(), reason="the documents are in a checkout only")
+in_a_checkout = pytest.mark.skipif(
+    not PAGE.parent.exists(), reason="the documents are in a checkout only"
+)
 
 
 def written() -> str:

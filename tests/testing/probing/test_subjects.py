@@ -128,7 +128,9 @@ def test_a_worker_that_hangs_can_be_killed() -> None:
 
 
 @pytest.mark.usefixtures("importable")
-@pytest.mark.parametrize(("name", "word"), [("nothing", "nothing"), ("two_needed", "other"), ("NOT_CALLABLE", "NOT")])
+@pytest.mark.parametrize(
+    ("name", "word"), [("nothing", "nothing"), ("two_needed", "other"), ("NOT_CALLABLE", "NOT")]
+)
 def test_an_app_that_cannot_be_called_is_unusable(name: str, word: str) -> None:
     """A wrong name or callable is reported before anything is called."""
 
@@ -194,7 +196,9 @@ def test_equal_answers_of_a_service_are_equal(served: str) -> None:
     assert one == same != other
 
 
-@pytest.mark.parametrize("url", ["https://127.0.0.1/", "http://example.com/", "127.0.0.1:80", "ftp://localhost/", ""])
+@pytest.mark.parametrize(
+    "url", ["https://127.0.0.1/", "http://example.com/", "127.0.0.1:80", "ftp://localhost/", ""]
+)
 def test_a_service_is_on_loopback(url: str) -> None:
     """A service on another machine is refused."""
     with pytest.raises(ValueError, match="loopback"):
@@ -267,7 +271,9 @@ def test_a_new_app_is_warmed_up() -> None:
 def test_an_app_that_died_is_started_anew() -> None:
     """The end of a process is the end of its server as well."""
     started: list[InProcess] = []
-    played(ProbeStage(connecting(strict, started, Dead), timeout=30), ScriptedModel(), ScriptedModel())
+    played(
+        ProbeStage(connecting(strict, started, Dead), timeout=30), ScriptedModel(), ScriptedModel()
+    )
     assert len(started) == 2
 
 
@@ -280,5 +286,7 @@ def test_a_port_may_be_chosen() -> None:
         with pytest.raises(Unusable, match=str(port)):
             played(ProbeStage(connecting(strict), timeout=5, port=port), ScriptedModel())
     started: list[InProcess] = []
-    played(ProbeStage(connecting(strict, started), timeout=5, port=port), ScriptedModel(then=GOOD_CALL))
+    played(
+        ProbeStage(connecting(strict, started), timeout=5, port=port), ScriptedModel(then=GOOD_CALL)
+    )
     assert f":{port}/" in started[0].base_url

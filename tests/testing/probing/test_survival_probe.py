@@ -30,8 +30,14 @@ from testing.probing.sample_apps import QUESTION, REFUND
 
 pytestmark = pytest.mark.one_lane
 
-PING: dict[str, Any] = {"type": "function", "function": {"name": "ping", "parameters": {"type": "object"}}}
-FORMAT = {"type": "json_schema", "json_schema": {"name": "Refund", "schema": REFUND["function"]["parameters"]}}
+PING: dict[str, Any] = {
+    "type": "function",
+    "function": {"name": "ping", "parameters": {"type": "object"}},
+}
+FORMAT = {
+    "type": "json_schema",
+    "json_schema": {"name": "Refund", "schema": REFUND["function"]["parameters"]},
+}
 
 
 def demand(hints: DemandHints = DemandHints(), **keywords: Any) -> Demand:  # noqa: B008 - a frozen value
@@ -42,7 +48,9 @@ def demand(hints: DemandHints = DemandHints(), **keywords: Any) -> Demand:  # no
 DEMANDS = {
     "call": demand(tools=[REFUND]),
     "several": demand(tools=[PING, REFUND], parallel_tool_calls=False),
-    "forced": demand(tools=[REFUND], tool_choice={"type": "function", "function": {"name": "refund"}}),
+    "forced": demand(
+        tools=[REFUND], tool_choice={"type": "function", "function": {"name": "refund"}}
+    ),
     "required": demand(tools=[REFUND], tool_choice="required"),
     "streamed": demand(tools=[REFUND], stream=True),
     "union": demand(DemandHints(tools=(REFUND,))),
@@ -55,10 +63,17 @@ DEMANDS = {
 def test_every_trial_is_refused_by_the_apps_own_contract(asked: Demand) -> None:
     """Each served fault is no completion, or one that the contract of that very request refuses."""
     trials, _ = planned(asked)
-    assert {trial.fault.kind for trial in trials} >= {Kind.ENVELOPE, Kind.FINISH, Kind.TRANSPORT, Kind.HTTP}
+    assert {trial.fault.kind for trial in trials} >= {
+        Kind.ENVELOPE,
+        Kind.FINISH,
+        Kind.TRANSPORT,
+        Kind.HTTP,
+    }
     for trial in trials:
         served = trial.fault.served
-        assert isinstance(served, HTTPReply) or isinstance(asked.contract.check(served, api="chat"), Invalid)
+        assert isinstance(served, HTTPReply) or isinstance(
+            asked.contract.check(served, api="chat"), Invalid
+        )
 
 
 @pytest.mark.parametrize("asked", DEMANDS.values(), ids=DEMANDS)
@@ -80,7 +95,10 @@ def test_what_needs_a_stream_is_for_apps_that_stream() -> None:
 
 def test_a_trial_is_spelled_as_python() -> None:
     """The name of a tool stands for its variable; what no variable can have in its name is an underscore."""
-    dashed: dict[str, Any] = {"type": "function", "function": {"name": "get-weather", "parameters": {"type": "object"}}}
+    dashed: dict[str, Any] = {
+        "type": "function",
+        "function": {"name": "get-weather", "parameters": {"type": "object"}},
+    }
     trials, _ = planned(demand(tools=[dashed]), names=("trailing_comma", "unknown_tool"))
     assert trials
     for trial in trials:
@@ -111,10 +129,21 @@ def test_a_plan_may_be_chosen() -> None:
 
 def test_a_trial_becomes_a_run() -> None:
     """A run carries what a person needs to see the fault again: its name, place, excerpt and source."""
-    trial = next(trial for trial in planned(DEMANDS["call"], names=["wrong_type"])[0] if trial.fault.at == "/order")
+    trial = next(
+        trial
+        for trial in planned(DEMANDS["call"], names=["wrong_type"])[0]
+        if trial.fault.at == "/order"
+    )
     run = trial.run
-    assert (run.fault, run.at, run.code, run.kind) == ("wrong_type", "/order", "args.type", Kind.ARGS)
-    tried = next(run for run in probed(sample_apps.retrying, names=["wrong_type"]).runs if run.at == "/order")
+    assert (run.fault, run.at, run.code, run.kind) == (
+        "wrong_type",
+        "/order",
+        "args.type",
+        Kind.ARGS,
+    )
+    tried = next(
+        run for run in probed(sample_apps.retrying, names=["wrong_type"]).runs if run.at == "/order"
+    )
     judged = replace(run, outcome=ProbeOutcome.CLEAN, detail=tried.detail)
     assert tried == replace(judged, seconds=tried.seconds, requests=3, recovered=True)
     assert run.source == "faults.wrong_type(refund, '/order')"
@@ -187,13 +216,23 @@ def test_what_does_not_work_is_not_probed(app: Callable[[str], object], words: s
 def test_good_arguments_are_served() -> None:
     """The user's good arguments are what the app gets; those that do not fit are refused."""
     order: JSONObject = {"order": 1042, "reason": "broken"}
-    assert rehearsed(sample_apps.strict, DemandHints(args=order)).good != rehearsed(sample_apps.strict).good
+    assert (
+        rehearsed(sample_apps.strict, DemandHints(args=order)).good
+        != rehearsed(sample_apps.strict).good
+    )
     with pytest.raises(Unusable, match="fit"):
         rehearsed(sample_apps.strict, DemandHints(args={"order": "many"}))
 
 
 BY_THE_MODEL = (Kind.JSON, Kind.SHAPE, Kind.TOOL, Kind.ARGS, Kind.ENVELOPE, Kind.FINISH)
-SOME = ("trailing_comma", "duplicate_key", "cut_at_length", "unknown_tool", "empty_choices", "wrong_type")
+SOME = (
+    "trailing_comma",
+    "duplicate_key",
+    "cut_at_length",
+    "unknown_tool",
+    "empty_choices",
+    "wrong_type",
+)
 
 
 def probed(
@@ -211,7 +250,9 @@ def probed(
     except (KeyboardInterrupt, SystemExit):
         pass
     else:
-        assert [runs for _, runs in planned] == [len(found.applicable) for found in [probe.report()] if found]
+        assert [runs for _, runs in planned] == [
+            len(found.applicable) for found in [probe.report()] if found
+        ]
     report = probe.report()
     assert report is not None
     return report
@@ -227,7 +268,9 @@ def test_a_strict_app_survives_whatever_a_model_writes() -> None:
     report = probed(sample_apps.strict, kinds=BY_THE_MODEL)
     assert report.survived
     assert outcomes(report).keys() == {ProbeOutcome.CLEAN}
-    assert {run.fault for run in report.runs} == {name for name, one in CATALOGUE.items() if one.kind in BY_THE_MODEL}
+    assert {run.fault for run in report.runs} == {
+        name for name, one in CATALOGUE.items() if one.kind in BY_THE_MODEL
+    }
     assert (len(report.applicable) > 150, report.recovered) == (True, 0)
 
 
@@ -250,9 +293,14 @@ def test_an_app_that_asks_again_is_seen_to_recover() -> None:
 
 def test_what_the_model_wrote_is_traced_into_the_next_prompt() -> None:
     """An app that tells the model its own words leaks, whatever else it does; words that are nobody's are no leak."""
-    report = probed(sample_apps.leaking, names=("unquoted_string", "unescaped_quotes", "empty_text"))
+    report = probed(
+        sample_apps.leaking, names=("unquoted_string", "unescaped_quotes", "empty_text")
+    )
     found = {run.fault: run.outcome for run in report.runs}
-    assert (found["unquoted_string"], found["empty_text"]) == (ProbeOutcome.LEAKED, ProbeOutcome.CRASHED)
+    assert (found["unquoted_string"], found["empty_text"]) == (
+        ProbeOutcome.LEAKED,
+        ProbeOutcome.CRASHED,
+    )
     assert all("request 2" in run.detail for run in report.of(ProbeOutcome.LEAKED))
 
 
@@ -268,7 +316,9 @@ def test_runs_are_in_the_catalogues_order(jobs: int) -> None:
     seen: list[ProbeRun] = []
     report = probed(sample_apps.strict, seen.append, names=SOME, jobs=jobs)
     order = list(CATALOGUE)
-    assert [run.fault for run in report.runs] == sorted((run.fault for run in report.runs), key=order.index)
+    assert [run.fault for run in report.runs] == sorted(
+        (run.fault for run in report.runs), key=order.index
+    )
     assert Counter(run.source for run in seen) == Counter(run.source for run in report.applicable)
     assert report.complete
 
@@ -290,14 +340,20 @@ def leave(_: ProbeRun) -> None:
 
 @pytest.mark.parametrize("interrupt", [ctrl_c(1), ctrl_c(2), leave], ids=["once", "twice", "exit"])
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_an_interrupted_probe_tells_what_it_has(interrupt: Callable[[ProbeRun], None], jobs: int) -> None:
+def test_an_interrupted_probe_tells_what_it_has(
+    interrupt: Callable[[ProbeRun], None], jobs: int
+) -> None:
     """After Ctrl-C the report holds what was tried, and says that it is not all; no Task is left with the exception."""
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         report = probed(sample_apps.strict, interrupt, names=SOME, jobs=jobs)
     finally:
         signal.signal(signal.SIGINT, handler)
-    assert (len(report.applicable) in {1, 2}, report.complete, report.survived) == (True, False, False)
+    assert (len(report.applicable) in {1, 2}, report.complete, report.survived) == (
+        True,
+        False,
+        False,
+    )
     assert unretrieved() == []
 
 
@@ -308,7 +364,13 @@ def only(names: Collection[str]) -> dict[str, Any]:
 
 def test_broken_connections_and_errors_are_served() -> None:
     """Faults of HTTP and of the connection reach the app as they are: its client says so."""
-    names = ("internal_server_error", "reset_before_response", "half_body", "html_page", "closed_before_response")
+    names = (
+        "internal_server_error",
+        "reset_before_response",
+        "half_body",
+        "html_page",
+        "closed_before_response",
+    )
     report = probed(sample_apps.strict, **only(names))
     assert (len(report.applicable), report.survived) == (len(names), True)
 
@@ -316,7 +378,11 @@ def test_broken_connections_and_errors_are_served() -> None:
 def test_a_report_names_what_was_probed() -> None:
     """The app, what it asks for, when, how long and with which versions."""
     report = probed(sample_apps.strict, names=("nan",))
-    assert (report.app, report.versions, report.started.tzinfo is not None) == ("sample:app", {"app": "1"}, True)
+    assert (report.app, report.versions, report.started.tzinfo is not None) == (
+        "sample:app",
+        {"app": "1"},
+        True,
+    )
     assert "refund" in report.asks
 
 
@@ -356,7 +422,8 @@ def test_a_correction_by_a_tool_turn_is_a_way_to_recover(name: str) -> None:
 def test_an_answer_without_the_tool_is_told_apart() -> None:
     """A value that is returned where no tool ran is no acceptance: neither without a call, nor with a bad one."""
     report = probed(
-        sample_apps.polite, names=("unknown_tool", "refusal", "nothing_said", "wrong_type", "duplicate_key")
+        sample_apps.polite,
+        names=("unknown_tool", "refusal", "nothing_said", "wrong_type", "duplicate_key"),
     )
     assert outcomes(report).keys() == {ProbeOutcome.ANSWERED_WITHOUT_TOOL}
     assert not report.survived
@@ -368,7 +435,9 @@ def test_a_tool_that_ran_is_an_acceptance() -> None:
     assert outcomes(report).keys() == {ProbeOutcome.ACCEPTED}
 
 
-@pytest.mark.parametrize(("name", "reason"), [("boolean_as_text", "cannot be made"), ("stream_reset", "stream=True")])
+@pytest.mark.parametrize(
+    ("name", "reason"), [("boolean_as_text", "cannot be made"), ("stream_reset", "stream=True")]
+)
 def test_a_fault_without_room_is_said(name: str, reason: str) -> None:
     """A fault that was asked for by name and cannot be served to the app fails the probe, with the reason."""
     with pytest.raises(Unusable, match=f"{name}.*{reason}"):

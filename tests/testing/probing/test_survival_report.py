@@ -27,14 +27,18 @@ from testing.probing import reports
 from testing.probing.reports import FULL, HOSTILE, SURVIVED
 
 
-def run(outcome: ProbeOutcome, detail: str = "it did", fault: str = "nan", *, recovered: bool = False) -> ProbeRun:
+def run(
+    outcome: ProbeOutcome, detail: str = "it did", fault: str = "nan", *, recovered: bool = False
+) -> ProbeRun:
     """Make a run."""
     return ProbeRun(fault, Kind.JSON, "json.syntax", outcome, detail, recovered=recovered)
 
 
 def report(*runs: ProbeRun, complete: bool = True) -> Report:
     """Make a report of runs."""
-    return Report("app:main", "plain text", datetime(2026, 1, 2, tzinfo=UTC), 1.0, {}, runs, complete)
+    return Report(
+        "app:main", "plain text", datetime(2026, 1, 2, tzinfo=UTC), 1.0, {}, runs, complete
+    )
 
 
 def returned(kind: str, digest: str) -> Behaviour:
@@ -62,14 +66,20 @@ def test_each_behaviour_has_one_outcome(behaviour: Behaviour, outcome: ProbeOutc
 
 def test_a_detail_tells_what_was_returned() -> None:
     """It tells a good result from another one, unless good results differ among themselves."""
-    same, other, unknown = (judged(returned("dict", one), [], good)[1] for one, good in ("aa", "ba", ("a", None)))
+    same, other, unknown = (
+        judged(returned("dict", one), [], good)[1] for one, good in ("aa", "ba", ("a", None))
+    )
     assert len({same, other, unknown}) == 3
 
 
 def test_a_detail_tells_the_place() -> None:
     """A crash names the app's line, a leak the turn and the request, and what the app did then."""
-    assert "shop.py:7" in judged(Behaviour(ProbeOutcome.CRASHED, "KeyError at shop.py:7"), [], None)[1]
-    detail = judged(Behaviour(ProbeOutcome.HUNG, "not within 2 s"), [(3, "tool"), (3, "tool")], None)[1]
+    assert (
+        "shop.py:7" in judged(Behaviour(ProbeOutcome.CRASHED, "KeyError at shop.py:7"), [], None)[1]
+    )
+    detail = judged(
+        Behaviour(ProbeOutcome.HUNG, "not within 2 s"), [(3, "tool"), (3, "tool")], None
+    )[1]
     assert ("tool turn of request 3" in detail, "2 s" in detail) == (True, True)
 
 
@@ -88,7 +98,11 @@ def test_a_report_counts_what_it_holds() -> None:
     harms = [one.harm for one in told.findings]
     assert {one.outcome for one in told.findings} == set(FINDINGS)
     assert harms == sorted(harms, key=lambda harm: harm.rank)
-    assert (len(told.applicable), told.recovered, told.survived) == (len(ProbeOutcome) - 1, 1, False)
+    assert (len(told.applicable), told.recovered, told.survived) == (
+        len(ProbeOutcome) - 1,
+        1,
+        False,
+    )
 
 
 def test_causes_join_what_one_change_would_mend() -> None:
@@ -96,14 +110,20 @@ def test_causes_join_what_one_change_would_mend() -> None:
     rare, often = run(ProbeOutcome.CRASHED, "a"), run(ProbeOutcome.CRASHED, "b")
     other = replace(often, code="json.nested")
     again = replace(often, at="/other")
-    told = report(run(ProbeOutcome.HUNG, "e"), rare, often, again, run(ProbeOutcome.ACCEPTED, "c"), other)
+    told = report(
+        run(ProbeOutcome.HUNG, "e"), rare, often, again, run(ProbeOutcome.ACCEPTED, "c"), other
+    )
     assert [(cause.harm, cause.detail, len(runs)) for cause, runs in told.causes.items()] == [
         (Harm.ACTS, "c", 1),
         (Harm.CRASHES, "b", 3),
         (Harm.CRASHES, "a", 1),
         (Harm.DEGRADES, "e", 1),
     ]
-    assert [one.code for one in told.causes[often.cause]] == ["json.syntax", "json.nested", "json.syntax"]
+    assert [one.code for one in told.causes[often.cause]] == [
+        "json.syntax",
+        "json.nested",
+        "json.syntax",
+    ]
 
 
 def test_what_was_accepted_stands_by_what_was_not_looked_at() -> None:
@@ -111,7 +131,10 @@ def test_what_was_accepted_stands_by_what_was_not_looked_at() -> None:
     bad = replace(run(ProbeOutcome.ACCEPTED), kind=Kind.ARGS, code="args.type")
     formal = replace(run(ProbeOutcome.ACCEPTED), kind=Kind.ENVELOPE, code="envelope.malformed")
     told = report(formal, formal, bad)
-    assert [(cause.harm, len(runs)) for cause, runs in told.causes.items()] == [(Harm.ACTS, 1), (Harm.ACCEPTS, 2)]
+    assert [(cause.harm, len(runs)) for cause, runs in told.causes.items()] == [
+        (Harm.ACTS, 1),
+        (Harm.ACCEPTS, 2),
+    ]
 
 
 def from_source(outcome: ProbeOutcome, source: str) -> ProbeRun:
@@ -122,7 +145,10 @@ def from_source(outcome: ProbeOutcome, source: str) -> ProbeRun:
 def test_a_baseline_tells_what_is_new_and_what_is_gone(tmp_path: Path) -> None:
     """A finding is known when it was one before, and as bad; one that was tried and is none any more is gone."""
     path = tmp_path / "earlier.json"
-    before = [from_source(ProbeOutcome.CRASHED, source) for source in ("same", "worse", "mended", "skipped")]
+    before = [
+        from_source(ProbeOutcome.CRASHED, source)
+        for source in ("same", "worse", "mended", "skipped")
+    ]
     path.write_text(json.dumps(report_json(report(*before))), encoding="utf-8")
     now = replace(
         report(
@@ -140,7 +166,10 @@ def test_a_baseline_tells_what_is_new_and_what_is_gone(tmp_path: Path) -> None:
     assert (suite.get("failures"), suite.get("skipped")) == ("2", "2")
     assert len(suite.findall("testcase/failure")) == 2
     skipped = [str(case.get("message")) for case in suite.findall("testcase/skipped")]
-    assert ["baseline" in message for message in skipped] == [True, False]  # of "same" and of "skipped"
+    assert ["baseline" in message for message in skipped] == [
+        True,
+        False,
+    ]  # of "same" and of "skipped"
     assert not now.survived
 
 
@@ -170,9 +199,17 @@ def test_only_a_whole_probe_without_findings_is_survival(told: Report, survived:
 def test_the_verdict_counts() -> None:
     """The sentence has the number of findings, of runs, and of each outcome that was seen."""
     told = report(
-        run(ProbeOutcome.HUNG), run(ProbeOutcome.HUNG), run(ProbeOutcome.LEAKED), run(ProbeOutcome.CLEAN)
+        run(ProbeOutcome.HUNG),
+        run(ProbeOutcome.HUNG),
+        run(ProbeOutcome.LEAKED),
+        run(ProbeOutcome.CLEAN),
     ).verdict
-    assert ("3 of 4" in told, "2 hung" in told, "1 leaked" in told, "accepted" in told) == (True, True, True, False)
+    assert ("3 of 4" in told, "2 hung" in told, "1 leaked" in told, "accepted" in told) == (
+        True,
+        True,
+        True,
+        False,
+    )
 
 
 def test_a_run_is_named_with_its_place() -> None:
@@ -197,14 +234,18 @@ def test_a_loop_is_no_hang() -> None:
         (Behaviour(ProbeOutcome.CLEAN, "openai.APIError"), ProbeOutcome.CLEAN),
     ],
 )
-def test_a_value_without_the_tool_is_no_acceptance(behaviour: Behaviour, outcome: ProbeOutcome) -> None:
+def test_a_value_without_the_tool_is_no_acceptance(
+    behaviour: Behaviour, outcome: ProbeOutcome
+) -> None:
     """Where no tool can have run, a value other than the good one is an answer without it; None and errors stay."""
     assert judged(behaviour, [], "a", without_tool=True)[0] is outcome
 
 
 def test_a_crash_names_the_librarys_frame() -> None:
     """The detail has the app's line and the innermost frame of a library, and the run has the frame by itself."""
-    crash = Behaviour(ProbeOutcome.CRASHED, "KeyError at shop.py:7", frame="openai._base:Client.post:12")
+    crash = Behaviour(
+        ProbeOutcome.CRASHED, "KeyError at shop.py:7", frame="openai._base:Client.post:12"
+    )
     assert judged(crash, [], None)[1] == "KeyError at shop.py:7 in openai._base:Client.post:12"
     assert report_json(FULL)["runs"][0].keys() >= {"frame", "detail"}
 
@@ -232,9 +273,16 @@ def test_the_members_are_fixed() -> None:
         "not_applicable": 7,
     }
     assert {"app", "asks", "started", "seconds", "versions", "complete", "survived"} <= set(told)
-    assert Counter(run["outcome"] for run in told["runs"]) == {outcome.value: 7 for outcome in ProbeOutcome}
+    assert Counter(run["outcome"] for run in told["runs"]) == {
+        outcome.value: 7 for outcome in ProbeOutcome
+    }
     first = told["runs"][0]
-    assert (first["fault"], first["kind"], first["at"], first["seconds"]) == ("fault_0", "json", "/limit", 0.25)
+    assert (first["fault"], first["kind"], first["at"], first["seconds"]) == (
+        "fault_0",
+        "json",
+        "/limit",
+        0.25,
+    )
     assert {"code", "detail", "requests", "recovered", "source", "served"} <= set(first)
 
 
@@ -251,7 +299,9 @@ def test_a_finding_is_a_failure() -> None:
     assert (suite.get("failures"), suite.get("skipped")) == ("49", "7")
     assert len(suite.findall("testcase")) == 70
     failed = [case for case in suite if case.find("failure") is not None]
-    assert [case.get("name") for case in failed] == [run.id for run in FULL.runs if run.outcome in FINDINGS]
+    assert [case.get("name") for case in failed] == [
+        run.id for run in FULL.runs if run.outcome in FINDINGS
+    ]
     assert len(suite.findall("testcase/skipped")) == 7
 
 
@@ -261,7 +311,10 @@ def test_a_failure_says_how_to_see_it_again() -> None:
     assert failure is not None
     assert failure.get("type") == ProbeOutcome.ACCEPTED.value
     text = failure.text or ""
-    assert all(word in text for word in (HOSTILE, "args.type", "strictreply faults --show", "llm.script(faults."))
+    assert all(
+        word in text
+        for word in (HOSTILE, "args.type", "strictreply faults --show", "llm.script(faults.")
+    )
 
 
 def test_survival_has_no_failures() -> None:

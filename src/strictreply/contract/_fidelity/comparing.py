@@ -14,8 +14,12 @@ from strictreply.reading._decoding import decode
 from strictreply.values._limits import JSON, Work
 from strictreply.values._replies import Invalid
 
-Same: TypeAlias = Callable[[Any, JSON], bool]  # whether JSON spells a value; ValueError and ArithmeticError mean no
-Difference: TypeAlias = tuple[tuple[str | int, ...], str, JSON]  # where a value differs, our words, and its JSON there
+Same: TypeAlias = Callable[
+    [Any, JSON], bool
+]  # whether JSON spells a value; ValueError and ArithmeticError mean no
+Difference: TypeAlias = tuple[
+    tuple[str | int, ...], str, JSON
+]  # where a value differs, our words, and its JSON there
 MAX_FOUND = 32
 # What trying a branch of a union takes, and reading a text as JSON, where comparing one place takes 1.
 PER_BRANCH, PER_TEXT = 2, 20
@@ -39,7 +43,9 @@ class Comparison:
     floor: int
     work: Work  # what it may take (Spent beyond)
     found: list[Difference] = field(default_factory=list[Difference])
-    known: dict[tuple[int, int, int], list[Difference]] = field(default_factory=dict[Any, Any])  # by unions, see there
+    known: dict[tuple[int, int, int], list[Difference]] = field(
+        default_factory=dict[Any, Any]
+    )  # by unions, see there
 
     def report(self, words: str, judged: JSON, steps: tuple[str | int, ...] = ()) -> None:
         """Note a difference; more of them than a reply's faults are not needed."""
@@ -58,7 +64,9 @@ class Comparison:
         before = len(self.found)
         part(value, judged, self)
         if len(self.found) > before:  # the way there is put together only when it is reported
-            self.found[before:] = [((step, *steps), words, found) for steps, words, found in self.found[before:]]
+            self.found[before:] = [
+                ((step, *steps), words, found) for steps, words, found in self.found[before:]
+            ]
 
     def inside(self) -> Comparison:
         """Try a branch of a union, comparing every place: one that changes nothing by itself may be the wrong one."""
@@ -128,7 +136,9 @@ class Items(Part):
     distinct: bool = False
     spelled: type[Any] = list
 
-    def _compare(self, value: list[Any] | tuple[Any, ...], judged: list[JSON], run: Comparison) -> None:
+    def _compare(
+        self, value: list[Any] | tuple[Any, ...], judged: list[JSON], run: Comparison
+    ) -> None:
         if len(value) != len(judged):
             run.report(_OTHER_FORM, judged)
             return
@@ -169,7 +179,9 @@ class Keyed(Part):
             for item, (name, spelled) in zip(value.values(), judged.items(), strict=True):
                 run.below(self.values, item, spelled, name)
 
-    def _report_merged(self, keys: Part, value: dict[Any, Any], judged: dict[str, JSON], run: Comparison) -> None:
+    def _report_merged(
+        self, keys: Part, value: dict[Any, Any], judged: dict[str, JSON], run: Comparison
+    ) -> None:
         before, left = len(run.found), iter(value)
         key = next(left, None)
         for name in judged:
@@ -198,7 +210,11 @@ class NamedMembers(Part):
             if part.risk > run.floor and name in judged and attribute in held:
                 run.below(part, held[attribute], judged[name], name)
         if run.needs(self.extras):
-            others = held if isinstance(value, dict) else getattr(value, "__pydantic_extra__", None) or {}
+            others = (
+                held
+                if isinstance(value, dict)
+                else getattr(value, "__pydantic_extra__", None) or {}
+            )
             for name in others.keys() & judged.keys() - self.known:
                 run.below(self.extras, others[name], judged[name], name)
 

@@ -36,9 +36,15 @@ from strictreply.schema._vocabulary import SchemaRule
 from strictreply.values._issues import Category, Issue, quote
 from strictreply.values._limits import JSON, Spent, Work
 
-CoreSchema: TypeAlias = Any  # pydantic's; its TypedDicts differ between the versions of pydantic that we take
-NOT_REPRESENTABLE = "not_representable"  # the last part of an issue's code, behind ``args.`` or ``answer.``
-COMPARED_PER_STEP = 12  # how many places are compared, or branches tried, in one step of a reply's work
+CoreSchema: TypeAlias = (
+    Any  # pydantic's; its TypedDicts differ between the versions of pydantic that we take
+)
+NOT_REPRESENTABLE = (
+    "not_representable"  # the last part of an issue's code, behind ``args.`` or ``answer.``
+)
+COMPARED_PER_STEP = (
+    12  # how many places are compared, or branches tried, in one step of a reply's work
+)
 
 # With all digits made alike, one search finds whether there are as many in a row as 2**53 + 1 has: below it every
 # integer is a float.
@@ -55,7 +61,14 @@ class Fidelity:
     risk: Risk
 
     def issues(
-        self, judged: JSON, text: bytes, *, at: str, names: Collection[str], place: str, work: Work | None = None
+        self,
+        judged: JSON,
+        text: bytes,
+        *,
+        at: str,
+        names: Collection[str],
+        place: str,
+        work: Work | None = None,
     ) -> tuple[Issue, ...]:
         """Report where the value made of ``judged``, which ``text`` spells as JSON, would not say the same."""
         if self.part is None or self.probe is None:
@@ -65,7 +78,9 @@ class Fidelity:
             return ()
         try:
             value = self.probe.validate_json(text)
-        except ValidationError:  # the user's code made something of it that its type alone would refuse
+        except (
+            ValidationError
+        ):  # the user's code made something of it that its type alone would refuse
             return ()
         work = Work() if work is None else work
         run = Comparison(floor, Work((work.limit - work.taken) * COMPARED_PER_STEP))
@@ -76,7 +91,10 @@ class Fidelity:
         finally:
             work.afford(run.work.taken // COMPARED_PER_STEP)
         report = partial(Issue, f"{place}.{NOT_REPRESENTABLE}", Category.FORMAT_ERROR)
-        told = [(masked_pointer(at, steps, names), words, quote(found)) for steps, words, found in run.found]
+        told = [
+            (masked_pointer(at, steps, names), words, quote(found))
+            for steps, words, found in run.found
+        ]
         return tuple(report(path, words, "", found) for path, words, found in told)
 
 
@@ -99,7 +117,12 @@ def fidelity_of(adapter: TypeAdapter[Any]) -> Fidelity:
 class _Made:
     """What the probe makes of a model or a dataclass: its members, and no code."""
 
-    __slots__ = ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__", "__pydantic_private__")
+    __slots__ = (
+        "__dict__",
+        "__pydantic_extra__",
+        "__pydantic_fields_set__",
+        "__pydantic_private__",
+    )
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
@@ -130,7 +153,10 @@ class Reader:
         if "ref" in schema:
             self._parts[schema["ref"]] = part
             if probe.get("ref") != schema["ref"]:
-                probe = {**({"type": "chain", "steps": [probe]} if "ref" in probe else probe), "ref": schema["ref"]}
+                probe = {
+                    **({"type": "chain", "steps": [probe]} if "ref" in probe else probe),
+                    "ref": schema["ref"],
+                }
         return probe, part
 
     def _scalar(self, schema: CoreSchema) -> Read:
@@ -140,7 +166,9 @@ class Reader:
             spelling = text_of_bytes(self._config.get("val_json_bytes", "utf8"))
         elif kind == "literal":
             spelling = one_of(schema["expected"])
-        elif kind == "enum":  # one with a method of its own for what is no member's value is the user's own
+        elif (
+            kind == "enum"
+        ):  # one with a method of its own for what is no member's value is the user's own
             spelling = None if "missing" in schema else one_of(schema["members"])
         else:
             names = ("strip_whitespace", "to_lower", "to_upper")
@@ -167,7 +195,10 @@ class Reader:
         return schema, Reference(risk=Risk.ALWAYS, name=schema["schema_ref"], parts=self._parts)
 
     def _after(self, schema: CoreSchema) -> Read:
-        unchanged: dict[str, str | Callable[[Any], Any]] = {"type": "no-info", "function": lambda value: value}
+        unchanged: dict[str, str | Callable[[Any], Any]] = {
+            "type": "no-info",
+            "function": lambda value: value,
+        }
         probe, part = self._inside(schema, type="function-after", function=unchanged)
         codec = encoded(schema["function"]["function"])
         return probe, self._held(codec) if codec else part
@@ -176,7 +207,9 @@ class Reader:
         """Read what hands on to an inner schema, where no code of the user's comes between."""
         match schema["type"]:
             case "function-wrap" if _is_own(schema):
-                return self._inside(schema, type="function-wrap", function={"type": "no-info", "function": _handled})
+                return self._inside(
+                    schema, type="function-wrap", function={"type": "no-info", "function": _handled}
+                )
             case "function-plain" if _is_own(schema):
                 return schema, self._held(SPELLINGS["opaque"])
             case "default" if schema.get("on_error", "raise") == "raise":
@@ -186,7 +219,9 @@ class Reader:
                 return {"type": "chain", "steps": [probe]}, part
             case "lax-or-strict":
                 lax = schema["lax_schema"]
-                return self.read(schema["strict_schema"] if lax["type"] == "function-plain" else lax)
+                return self.read(
+                    schema["strict_schema"] if lax["type"] == "function-plain" else lax
+                )
             case "json-or-python":
                 return self.read(schema["json_schema"])
             case "typed-dict":
@@ -203,15 +238,24 @@ class Reader:
         """Read a union: what a tag or the types of JSON tell apart is chosen rightly, all else is compared."""
         listed = schema["choices"]
         if schema["type"] == "tagged-union":  # what is no schema there names another tag
-            read = {tag: self.read(choice) for tag, choice in listed.items() if isinstance(choice, Mapping)}
-            probe = {**schema, "choices": {**listed, **{tag: inner for tag, (inner, _) in read.items()}}}
+            read = {
+                tag: self.read(choice)
+                for tag, choice in listed.items()
+                if isinstance(choice, Mapping)
+            }
+            probe = {
+                **schema,
+                "choices": {**listed, **{tag: inner for tag, (inner, _) in read.items()}},
+            }
             clear = not callable(schema["discriminator"])
         else:
             choices = [choice[0] if isinstance(choice, tuple) else choice for choice in listed]
             read = dict(enumerate(map(self.read, choices)))
             probe = {**schema, "choices": [inner for inner, _ in read.values()]}
             kinds = {choice["type"] for choice in choices}
-            clear = schema.get("mode", "smart") == "smart" and any(kinds <= apart for apart in _APART)
+            clear = schema.get("mode", "smart") == "smart" and any(
+                kinds <= apart for apart in _APART
+            )
         branches = tuple(part for _, part in read.values() if part is not None)
         if len(branches) < len(read):
             return probe, None
@@ -224,7 +268,9 @@ class Reader:
         probe, part = self.read(schema.get("items_schema", core_schema.any_schema()))
         bounds = {name: schema[name] for name in ("min_length", "max_length") if name in schema}
         distinct, risk = schema["type"] in ("set", "frozenset"), _risk(part)
-        if distinct and not isinstance(part, Scalar) and probe is not _THEIRS[0]:  # it may merge items
+        if (
+            distinct and not isinstance(part, Scalar) and probe is not _THEIRS[0]
+        ):  # it may merge items
             self.risk = risk = Risk.ALWAYS
         made = {"type": "list", "items_schema": probe, **bounds}
         return made, Items(risk=risk, kind=list, rest=part, distinct=distinct)
@@ -232,7 +278,9 @@ class Reader:
     def _tuple(self, schema: CoreSchema) -> Read:
         read = [self.read(item) for item in schema["items_schema"]]
         parts, variadic = tuple(part for _, part in read), schema.get("variadic_item_index")
-        if variadic is not None and variadic + 1 < len(parts):  # *args between others: no annotation makes it
+        if variadic is not None and variadic + 1 < len(
+            parts
+        ):  # *args between others: no annotation makes it
             return _THEIRS
         rest = None if variadic is None else parts[variadic]
         probe = {**schema, "items_schema": [probe for probe, _ in read]}
@@ -240,7 +288,9 @@ class Reader:
 
     def _named_tuple(self, schema: CoreSchema) -> Read:
         """Read a named tuple: pydantic before 2.14 calls its class with arguments."""
-        told = schema.get("fields") or schema.get("arguments_schema", {}).get("arguments_schema", ())
+        told = schema.get("fields") or schema.get("arguments_schema", {}).get(
+            "arguments_schema", ()
+        )
         return self._tuple({"type": "tuple", "items_schema": [part["schema"] for part in told]})
 
     def _dict(self, schema: CoreSchema) -> Read:
@@ -248,26 +298,45 @@ class Reader:
         keys, key = self.read(schema.get("keys_schema", core_schema.any_schema()))
         self._key = outer
         values, part = self.read(schema.get("values_schema", core_schema.any_schema()))
-        return core_schema.dict_schema(keys, values), Keyed(risk=_risk(key, part), keys=key, values=part)
+        return core_schema.dict_schema(keys, values), Keyed(
+            risk=_risk(key, part), keys=key, values=part
+        )
 
     def _model(self, schema: CoreSchema) -> Read:
         made = type("_Made", (_Made,), {"__slots__": ()})
-        bare: CoreSchema = {"type": schema["type"], "cls": made, "config": schema.get("config") or {}}
+        bare: CoreSchema = {
+            "type": schema["type"],
+            "cls": made,
+            "config": schema.get("config") or {},
+        }
         if schema.get("root_model"):
             probe, part = self.read(schema["schema"])
-            return bare | {"schema": probe, "root_model": True}, part and Root(risk=part.risk, kind=made, inner=part)
+            return bare | {"schema": probe, "root_model": True}, part and Root(
+                risk=part.risk, kind=made, inner=part
+            )
         inner = schema["schema"]
-        if inner["type"] not in ("model-fields", "dataclass-args"):  # a validator around all members is the user's own
+        if inner["type"] not in (
+            "model-fields",
+            "dataclass-args",
+        ):  # a validator around all members is the user's own
             return _THEIRS
         probe, part = self._object(inner, made)
-        own = {"fields": schema["fields"], "post_init": False} if schema["type"] == "dataclass" else {}
+        own = (
+            {"fields": schema["fields"], "post_init": False}
+            if schema["type"] == "dataclass"
+            else {}
+        )
         return bare | own | {"schema": probe}, part
 
     def _object(self, schema: CoreSchema, made: type) -> Read:
         listed = schema["fields"]
-        fields: dict[str, CoreSchema] = listed if type(listed) is dict else {each["name"]: each for each in listed}
+        fields: dict[str, CoreSchema] = (
+            listed if type(listed) is dict else {each["name"]: each for each in listed}
+        )
         read: dict[str, CoreSchema] = {}
-        own: dict[str, tuple[str, Part | None]] = {}  # by key of an object: the attribute it makes, and its part
+        own: dict[
+            str, tuple[str, Part | None]
+        ] = {}  # by key of an object: the attribute it makes, and its part
         aliased = own.copy()  # an alias of one member may be the name of another
         for name, declared in fields.items():
             inner, part = self.read(declared["schema"])
@@ -283,9 +352,13 @@ class Reader:
         if "extras_schema" in schema:
             probe["extras_schema"], extras = self.read(schema["extras_schema"])
         named = own | aliased
-        parts = tuple((name, attribute, part) for name, (attribute, part) in named.items() if part is not None)
+        parts = tuple(
+            (name, attribute, part) for name, (attribute, part) in named.items() if part is not None
+        )
         risk = _risk(extras, *(part for _, _, part in parts))
-        return probe, NamedMembers(risk=risk, kind=made, parts=parts, known=frozenset(named), extras=extras)
+        return probe, NamedMembers(
+            risk=risk, kind=made, parts=parts, known=frozenset(named), extras=extras
+        )
 
     _METHODS: ClassVar[Mapping[str, Callable[..., Read]]] = {
         "definitions": _definitions,
@@ -293,7 +366,9 @@ class Reader:
         "function-after": _after,
         "function-before": lambda *_: _THEIRS,
         **dict.fromkeys(("nullable", "custom-error"), _inside),
-        **dict.fromkeys(("function-wrap", "function-plain", "default", "chain", "typed-dict"), _delegated),
+        **dict.fromkeys(
+            ("function-wrap", "function-plain", "default", "chain", "typed-dict"), _delegated
+        ),
         **dict.fromkeys(("lax-or-strict", "json-or-python"), _delegated),
         "json": _json,
         **dict.fromkeys(("union", "tagged-union"), _union),
@@ -306,7 +381,9 @@ class Reader:
 
 
 def _is_own(schema: CoreSchema) -> bool:
-    return str(getattr(schema["function"]["function"], "__module__", "")).startswith(("pydantic.", "strictreply."))
+    return str(getattr(schema["function"]["function"], "__module__", "")).startswith(
+        ("pydantic.", "strictreply.")
+    )
 
 
 def _handled(value: Any, handler: Callable[[Any], Any]) -> Any:

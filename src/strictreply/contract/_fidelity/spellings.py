@@ -67,15 +67,23 @@ def _is_fraction(value: Any, judged: JSON) -> bool:
     if isinstance(judged, int | float):
         return value in (Fraction(judged), Fraction(str(judged)))
     text = _str(judged)
-    return (_FRACTION.fullmatch(text) or _DECIMAL.fullmatch(text)) is not None and Fraction(text) == value
+    return (_FRACTION.fullmatch(text) or _DECIMAL.fullmatch(text)) is not None and Fraction(
+        text
+    ) == value
 
 
-def _as_read(kind: type, pattern: str, read: Callable[[str], Any], agree: Callable[..., object] = operator.eq) -> Same:
+def _as_read(
+    kind: type, pattern: str, read: Callable[[str], Any], agree: Callable[..., object] = operator.eq
+) -> Same:
     whole = re.compile(pattern, re.ASCII)
 
     def same(value: Any, judged: JSON) -> bool:
         found = whole.fullmatch(_str(judged))
-        if type(value) is not kind or not found or (found.groupdict().get("fraction") or "")[_MICROSECONDS:].strip("0"):
+        if (
+            type(value) is not kind
+            or not found
+            or (found.groupdict().get("fraction") or "")[_MICROSECONDS:].strip("0")
+        ):
             return False
         return bool(agree(value, read(found[0].upper())))
 
@@ -83,7 +91,10 @@ def _as_read(kind: type, pattern: str, read: Callable[[str], Any], agree: Callab
 
 
 def _on_clock(value: Any, read: Any) -> bool:
-    return bool(value.replace(tzinfo=None) == read.replace(tzinfo=None) and value.utcoffset() == read.utcoffset())
+    return bool(
+        value.replace(tzinfo=None) == read.replace(tzinfo=None)
+        and value.utcoffset() == read.utcoffset()
+    )
 
 
 def _duration(text: str) -> timedelta:
@@ -145,7 +156,9 @@ def text_of_bytes(encoding: str) -> Scalar:
             return spelled == _str(judged).replace("-", "+").replace("_", "/").rstrip("=")
         return value == _str(judged).encode()
 
-    return Scalar(same, f"must be bytes in {encoding}", risk=Risk.NONE if encoding == "utf8" else Risk.ALWAYS)
+    return Scalar(
+        same, f"must be bytes in {encoding}", risk=Risk.NONE if encoding == "utf8" else Risk.ALWAYS
+    )
 
 
 def encoded(function: object) -> Scalar | None:
@@ -174,7 +187,10 @@ SPELLINGS = {  # how the scalars that pydantic calls by these names are spelled
     "bool": Scalar(equal, "must be true or false", risk=Risk.NONE, text=False),
     "int": Scalar(_exactly(int), "must be an integer in digits", risk=Risk.NONE, text=False),
     "float": Scalar(
-        _is_float, "must be a number that a 64-bit float holds exactly", risk=Risk.LONG_NUMBERS, text=False
+        _is_float,
+        "must be a number that a 64-bit float holds exactly",
+        risk=Risk.LONG_NUMBERS,
+        text=False,
     ),
     "str": Scalar(_exactly(str), "must be a string", risk=Risk.NONE),
     "own-str": Scalar(lambda value, _: type(value) is str, "must be a string", risk=Risk.NONE),
@@ -182,14 +198,23 @@ SPELLINGS = {  # how the scalars that pydantic calls by these names are spelled
     "decimal": Scalar(_is_decimal, "must be a decimal number in plain digits"),
     "fraction": Scalar(_is_fraction, "must be a fraction in plain digits"),
     "date": Scalar(_as_read(date, _DATE, date.fromisoformat), "must be a date, YYYY-MM-DD"),
-    "time": Scalar(_as_read(time, _CLOCK, time.fromisoformat, _on_clock), f"must be a time as in RFC 3339, {_FINEST}"),
+    "time": Scalar(
+        _as_read(time, _CLOCK, time.fromisoformat, _on_clock),
+        f"must be a time as in RFC 3339, {_FINEST}",
+    ),
     "datetime": Scalar(
         _as_read(datetime, rf"{_DATE}[Tt ]{_CLOCK}", datetime.fromisoformat, _on_clock),
         f"must be a date and time as in RFC 3339, {_FINEST}",
     ),
-    "timedelta": Scalar(_as_read(timedelta, _DURATION, _duration), f"must be a duration without months, {_FINEST}"),
+    "timedelta": Scalar(
+        _as_read(timedelta, _DURATION, _duration), f"must be a duration without months, {_FINEST}"
+    ),
     "uuid": Scalar(_as_read(UUID, r"(?s:.*)", UUID), "must be a UUID"),  # UUID refuses all others
     "url": Scalar(_is_url, "must be a URL in its normal form"),
-    "multi-host-url": Scalar(lambda value, judged: str(value) == judged, "must be a URL in its normal form"),
-    "complex": Scalar(_as_read(complex, r"[0-9.eE+j()\-]+", complex), "must be a complex number in plain digits"),
+    "multi-host-url": Scalar(
+        lambda value, judged: str(value) == judged, "must be a URL in its normal form"
+    ),
+    "complex": Scalar(
+        _as_read(complex, r"[0-9.eE+j()\-]+", complex), "must be a complex number in plain digits"
+    ),
 }

@@ -21,7 +21,14 @@ from strictreply.pipeline._invoke_result import InvokeCode
 from strictreply.pipeline._line import EffectRaised
 from strictreply.pipeline._sessions import MemorySessionStore, SessionStore, SessionStoreFailed
 from strictreply.pipeline._turn_effects import Asked
-from strictreply.pipeline._values import AgentResponse, Envelope, Session, ToolCallManifest, Turn, Value
+from strictreply.pipeline._values import (
+    AgentResponse,
+    Envelope,
+    Session,
+    ToolCallManifest,
+    Turn,
+    Value,
+)
 from strictreply.running._sqlite_sessions import make_private, reason_of
 from strictreply.values._issues import printable, printable_lines
 from strictreply.values._limits import JSONObject
@@ -43,7 +50,9 @@ class DurableFailure(Value):
         if isinstance(error, DurableRunFailed):
             return error.failure
         if not isinstance(error, StrictReplyError):
-            return cls(kind=kind, message=f"{kind} was raised; its message is only in the worker's log")
+            return cls(
+                kind=kind, message=f"{kind} was raised; its message is only in the worker's log"
+            )
         details = error.to_dict()
         if isinstance(error, InvokeFailed):
             details |= {"errors": [one.to_dict() for one in error.errors], "step": error.step}
@@ -59,7 +68,9 @@ class DurableRunFailed(StrictReplyError):
     """
 
     def __init__(self, failure: DurableFailure) -> None:
-        super().__init__(printable_lines(f"the run failed with {printable(failure.kind)}: {failure.message}"))
+        super().__init__(
+            printable_lines(f"the run failed with {printable(failure.kind)}: {failure.message}")
+        )
         self.failure = failure
         self.kind: str = failure.kind
         self.code: str = failure.code
@@ -108,7 +119,11 @@ def asked_record(asked: Asked | EffectRaised) -> JSONObject:
 
 def failure_of(record: object) -> DurableFailure | None:
     """Return the failure that a record describes, None for any other record."""
-    return DurableFailure(**record["failure"]) if isinstance(record, dict) and "failure" in record else None
+    return (
+        DurableFailure(**record["failure"])
+        if isinstance(record, dict) and "failure" in record
+        else None
+    )
 
 
 def asked_from(record: JSONObject, contract: Contract) -> Asked | EffectRaised:
@@ -117,7 +132,9 @@ def asked_from(record: JSONObject, contract: Contract) -> Asked | EffectRaised:
         return EffectRaised(DurableRunFailed(failure))
     verdict = judge(contract, record["message"])
     if isinstance(verdict, Invalid):
-        message = "a recorded reply does not fit these tools; pass those that the run was started with"
+        message = (
+            "a recorded reply does not fit these tools; pass those that the run was started with"
+        )
         error = InvokeCode.TOOLS_CHANGED.error("loop.same_tools", message, issues=verdict.issues)
         return EffectRaised(InvokeFailed((error,)))
     return Asked(record["message"], verdict.reply, Usage(**record["usage"]))
@@ -126,14 +143,23 @@ def asked_from(record: JSONObject, contract: Contract) -> Asked | EffectRaised:
 @contextmanager
 def store_errors(url: str) -> Generator[None]:
     """Raise what the database of durable runs fails with as SessionStoreFailed: its own words quote conversations."""
-    kinds: list[type[Exception]] = [load("sqlalchemy").exc.SQLAlchemyError, sqlite3.Error, ValidationError]
+    kinds: list[type[Exception]] = [
+        load("sqlalchemy").exc.SQLAlchemyError,
+        sqlite3.Error,
+        ValidationError,
+    ]
     with suppress(ImportError):
         kinds.append(load("psycopg").Error)  # of our locks
     try:
         yield
     except tuple(kinds) as error:
-        reasons = {"ValidationError": "unreadable", "OperationalError": "unreachable"}  # of a record, of a server
-        reason = reason_of(getattr(error, "orig", error)) or reasons.get(type(error).__name__, "failed")
+        reasons = {
+            "ValidationError": "unreadable",
+            "OperationalError": "unreachable",
+        }  # of a record, of a server
+        reason = reason_of(getattr(error, "orig", error)) or reasons.get(
+            type(error).__name__, "failed"
+        )
         raise SessionStoreFailed(_place_of(url), reason, cause=error) from None
 
 
@@ -141,9 +167,16 @@ def read_url(url: str) -> Any:
     """Parse the address of a database; ContractError when it is none that runs can be kept in."""
     try:
         read = load("sqlalchemy").make_url(url)
-    except (load("sqlalchemy").exc.ArgumentError, ValueError):  # SQLAlchemy's words may repeat a password
+    except (
+        load("sqlalchemy").exc.ArgumentError,
+        ValueError,
+    ):  # SQLAlchemy's words may repeat a password
         read = None
-    of_file = read is not None and read.get_backend_name() == "sqlite" and read.database not in {None, "", ":memory:"}
+    of_file = (
+        read is not None
+        and read.get_backend_name() == "sqlite"
+        and read.database not in {None, "", ":memory:"}
+    )
     if not of_file and (read is None or read.get_backend_name() != "postgresql"):
         raise ContractError("url= must be sqlite:///FILE or postgresql://…")
     return read
@@ -163,4 +196,8 @@ def make_tables(url: str) -> None:
 
 def _place_of(url: str) -> str:
     read = read_url(url)
-    return str(load("sqlalchemy").URL.create(read.drivername, host=read.host, port=read.port, database=read.database))
+    return str(
+        load("sqlalchemy").URL.create(
+            read.drivername, host=read.host, port=read.port, database=read.database
+        )
+    )

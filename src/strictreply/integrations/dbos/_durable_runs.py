@@ -14,7 +14,14 @@ from uuid import uuid4
 
 import anyio
 
-from strictreply import AsyncStrictClient, ContractError, InvokeFailed, LoopPolicy, Run, StrictClient
+from strictreply import (
+    AsyncStrictClient,
+    ContractError,
+    InvokeFailed,
+    LoopPolicy,
+    Run,
+    StrictClient,
+)
 from strictreply.contract._driving import apause, pause
 from strictreply.integrations import load
 from strictreply.integrations.dbos._durable_records import (
@@ -65,7 +72,9 @@ class DurableRuns:
         **keywords: Any,
     ) -> None:
         if not re.fullmatch(r"[a-z0-9_-]{1,64}", name):
-            raise ContractError("name= must be 1 to 64 lower-case letters, digits, _ and -", path="/name")
+            raise ContractError(
+                "name= must be 1 to 64 lower-case letters, digits, _ and -", path="/name"
+            )
         read_url(url)
         self.name = name
         self.url = url
@@ -80,8 +89,14 @@ class DurableRuns:
         library = load("dbos")
         portable = library.WorkflowSerializationFormat.PORTABLE
         # DBOS itself gives up no run: TurnTrial does, since not every run in hand is to blame for a worker's death.
-        declared = library.DBOS.workflow(name=self.workflow, serialization_type=portable, max_recovery_attempts=None)
-        declared(workflow_of(TurnSettings(client, numbering(client, keywords), self._contract, loop, agent)))
+        declared = library.DBOS.workflow(
+            name=self.workflow, serialization_type=portable, max_recovery_attempts=None
+        )
+        declared(
+            workflow_of(
+                TurnSettings(client, numbering(client, keywords), self._contract, loop, agent)
+            )
+        )
 
     @property
     def workflow(self) -> str:
@@ -89,7 +104,12 @@ class DurableRuns:
         return f"strictreply-{self.name}"
 
     def worker(
-        self, *, concurrency: int = 8, poll_seconds: float = 0.5, drain_seconds: int = 0, launch: bool = True
+        self,
+        *,
+        concurrency: int = 8,
+        poll_seconds: float = 0.5,
+        drain_seconds: int = 0,
+        launch: bool = True,
     ) -> AbstractContextManager[None]:
         """Work on these runs in this process, until the end of the ``with`` block.
 
@@ -98,7 +118,9 @@ class DurableRuns:
         ``launch=False`` serves the runs on the DBOS that the app has launched, on the same database. Raises
         ContractError when another process works on the same SQLite file, or this one has a DBOS already.
         """
-        return DurableWorker(self.workflow, self.url, concurrency, poll_seconds, drain_seconds, launch).serving()
+        return DurableWorker(
+            self.workflow, self.url, concurrency, poll_seconds, drain_seconds, launch
+        ).serving()
 
     def start(
         self,
@@ -115,7 +137,11 @@ class DurableRuns:
         run = self.find(uuid4().hex if id is None else id)
         before = None if after is None else after.end()
         earlier = None if before is None else self.told(before)
-        self.enqueue(run.turn_id(0), envelope_of(messages, after=earlier, org=self.org, user=self.user), before)
+        self.enqueue(
+            run.turn_id(0),
+            envelope_of(messages, after=earlier, org=self.org, user=self.user),
+            before,
+        )
         return run
 
     def find(self, id: str) -> DurableRun:  # noqa: A002 - its name everywhere
@@ -142,7 +168,9 @@ class DurableRuns:
         with self._connecting:
             if self._database is None:
                 make_tables(self.url)
-                self._database = load("dbos").DBOSClient(system_database_url=self.url, retry_connection_errors=False)
+                self._database = load("dbos").DBOSClient(
+                    system_database_url=self.url, retry_connection_errors=False
+                )
             return self._database
 
     def close(self) -> None:
@@ -158,13 +186,23 @@ class DurableRuns:
     def __exit__(self, *raised: object) -> None:
         self.close()
 
-    def enqueue(self, workflow_id: str, envelope: Envelope, before: TurnEnd | None, **options: Any) -> None:
+    def enqueue(
+        self, workflow_id: str, envelope: Envelope, before: TurnEnd | None, **options: Any
+    ) -> None:
         """Put one turn into the queue, with options of DBOS beside ours; ContractError when it cannot be encoded."""
         try:
-            text = TurnRequest(envelope=envelope, time_stamp=datetime.now(UTC).isoformat(), before=before).to_json()
+            text = TurnRequest(
+                envelope=envelope, time_stamp=datetime.now(UTC).isoformat(), before=before
+            ).to_json()
         except ValueError:  # pydantic's words would repeat the text
-            raise ContractError("a message holds text that UTF-8 cannot encode, such as a lone surrogate") from None
-        ours = {"queue_name": self.workflow, "workflow_name": self.workflow, "workflow_id": workflow_id}
+            raise ContractError(
+                "a message holds text that UTF-8 cannot encode, such as a lone surrogate"
+            ) from None
+        ours = {
+            "queue_name": self.workflow,
+            "workflow_name": self.workflow,
+            "workflow_id": workflow_id,
+        }
         ours["serialization_type"] = load("dbos").WorkflowSerializationFormat.PORTABLE
         with store_errors(self.url):
             self.database.enqueue(ours | options, text)
@@ -208,11 +246,23 @@ class DurableRun:
         """
         number, end = self._paused()
         if end is None:
-            raise InvokeFailed((InvokeCode.NOT_FOUND.error("sessions.waiting", "no calls of this run are pending"),))
+            raise InvokeFailed(
+                (
+                    InvokeCode.NOT_FOUND.error(
+                        "sessions.waiting", "no calls of this run are pending"
+                    ),
+                )
+            )
         org, user = self.runs.org, self.runs.user
         envelope = envelope_of(continuation=end.response, results=results, org=org, user=user)
         if (end.session.org, end.session.user) != (org, user):
-            raise InvokeFailed((InvokeCode.NOT_FOUND.error("loop.session", "this run belongs to another org or user"),))
+            raise InvokeFailed(
+                (
+                    InvokeCode.NOT_FOUND.error(
+                        "loop.session", "this run belongs to another org or user"
+                    ),
+                )
+            )
         answered_manifest(end.waiting or ToolCallManifest(), envelope, end.turn)
         if not self._gone_on(number + 1, envelope, end):
             raise InvokeFailed((InvokeCode.ALREADY_CONSUMED.error("sessions.single_use"),))
@@ -224,8 +274,12 @@ class DurableRun:
             # A request in the place of an answer: none can be given any more, unless somebody's came first. It is
             # cancelled before anybody begins it: an hour is longer than the two writes are apart.
             org, user, response = self.runs.org, self.runs.user, end.response
-            envelope = Envelope(org=org, user=user, session_id=response.session_id, turn_id=response.turn_id)
-            self._gone_on(number + 1, envelope, end, delay_seconds=3600.0, attributes={_WITHDRAWN: True})
+            envelope = Envelope(
+                org=org, user=user, session_id=response.session_id, turn_id=response.turn_id
+            )
+            self._gone_on(
+                number + 1, envelope, end, delay_seconds=3600.0, attributes={_WITHDRAWN: True}
+            )
             number += 1
         with store_errors(self.runs.url):
             self.runs.database.cancel_workflow(self.turn_id(number))
@@ -241,7 +295,10 @@ class DurableRun:
         database, turn_id = self.runs.database, self.turn_id(number)
         try:
             with store_errors(self.runs.url):
-                done = [(step["function_id"], _is_failed(step)) for step in database.list_workflow_steps(turn_id)]
+                done = [
+                    (step["function_id"], _is_failed(step))
+                    for step in database.list_workflow_steps(turn_id)
+                ]
                 behind = max((number for number, _ in done), default=0) + 1
                 first = min((number for number, failed in done if failed), default=behind)
                 database.update_workflow_attributes(turn_id, {}, merge=False)
@@ -272,7 +329,10 @@ class DurableRun:
             case "CANCELLED":
                 raise _over("RunCancelled", "it was cancelled; retry() resumes it")
             case _:  # given up by DBOS itself: an earlier version of this library asked it to
-                raise _over("RunGivenUp", "too many worker processes died while executing it; retry() tries it again")
+                raise _over(
+                    "RunGivenUp",
+                    "too many worker processes died while executing it; retry() tries it again",
+                )
 
     def _paused(self) -> tuple[int, TurnEnd | None]:
         number, status = self._last()
@@ -286,8 +346,12 @@ class DurableRun:
     def _last(self) -> tuple[int, Any]:
         database, first = self.runs.database, self.turn_id(0)
         with store_errors(self.runs.url):
-            listed = database.list_workflows(workflow_id_prefix=f"{first}/", load_input=False, load_output=False)
-            later = sum(turn.workflow_id.startswith(f"{first}/") for turn in listed)  # SQLite's LIKE takes A for a
+            listed = database.list_workflows(
+                workflow_id_prefix=f"{first}/", load_input=False, load_output=False
+            )
+            later = sum(
+                turn.workflow_id.startswith(f"{first}/") for turn in listed
+            )  # SQLite's LIKE takes A for a
             found = database.list_workflows(workflow_ids=[self.turn_id(later)], load_input=False)
         if not found:
             raise _over("RunNotFound", "no run has this id")
@@ -296,7 +360,9 @@ class DurableRun:
     def _gone_on(self, number: int, envelope: Envelope, before: TurnEnd, **options: Any) -> bool:
         """Begin another turn; False when somebody else has begun it: of two with the same id DBOS accepts the first."""
         try:
-            self.runs.enqueue(self.turn_id(number), envelope, before, workflow_id_reuse_policy="reject", **options)
+            self.runs.enqueue(
+                self.turn_id(number), envelope, before, workflow_id_reuse_policy="reject", **options
+            )
         except load("dbos").error.DBOSWorkflowIDInUseError:
             return False
         return True
@@ -309,7 +375,9 @@ class DurableRun:
 
 def _is_failed(step: Any) -> bool:
     output = step["output"]
-    return step["error"] is not None or (isinstance(output, str) and failure_of(json.loads(output)) is not None)
+    return step["error"] is not None or (
+        isinstance(output, str) and failure_of(json.loads(output)) is not None
+    )
 
 
 def _over(kind: str, message: str) -> DurableRunFailed:

@@ -17,7 +17,14 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    closing,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final, TypeVar
@@ -35,13 +42,19 @@ from strictreply.running._sqlite_sessions import reason_of
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
 
-JOURNAL: Final = 1  # the version of the records: workers of one version go on with each other's runs
+JOURNAL: Final = (
+    1  # the version of the records: workers of one version go on with each other's runs
+)
 
-_KEEPALIVE: Final = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
+_KEEPALIVE: Final = (
+    "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
+)
 
 logger = logging.getLogger("strictreply")
 
-MAX_DROPS: Final = 5  # a run is given up when so many workers died of it in a row, and it got no step further
+MAX_DROPS: Final = (
+    5  # a run is given up when so many workers died of it in a row, and it got no step further
+)
 
 _TRIAL_SECONDS: Final = 60.0
 _TRIAL_GROWTH: Final = 4
@@ -85,7 +98,10 @@ class Trials:
             while (patience := self._patience(ticket)) > 0:
                 self._changed.wait(patience)
             self._waiting.remove(ticket)
-            self._holder, self._until = ticket, self._clock() + _TRIAL_SECONDS * _TRIAL_GROWTH**deaths
+            self._holder, self._until = (
+                ticket,
+                self._clock() + _TRIAL_SECONDS * _TRIAL_GROWTH**deaths,
+            )
             return ticket
 
     def leave(self, ticket: Ticket | None = None) -> None:
@@ -104,7 +120,9 @@ class Trials:
         return min(max(held, gathering, behind), threading.TIMEOUT_MAX)
 
 
-TRIALS: Final = Trials()  # of this process, for all kinds of runs that it works on: they die together
+TRIALS: Final = (
+    Trials()
+)  # of this process, for all kinds of runs that it works on: they die together
 
 
 @dataclass(slots=True)
@@ -123,9 +141,13 @@ class TurnTrial:
         # DBOS counts dispatches, and a run that was taken over has the attribute: all others are no suspects.
         if status.recovery_attempts <= 1 and "drops" not in (status.attributes or {}):
             return
-        recorded = len(_outside(load("dbos").DBOS.list_workflow_steps, self.workflow_id, load_output=False))
+        recorded = len(
+            _outside(load("dbos").DBOS.list_workflow_steps, self.workflow_id, load_output=False)
+        )
         counted: JSONObject = status.attributes or {}
-        drops = int(counted.get("drops", 0)) if counted.get("recorded", 0) == recorded else 0  # since its last step
+        drops = (
+            int(counted.get("drops", 0)) if counted.get("recorded", 0) == recorded else 0
+        )  # since its last step
         if drops + 1 >= MAX_DROPS:  # the first death is none of a trial
             message = f"{MAX_DROPS} worker processes in a row died while executing it; retry() tries it again"
             raise DurableRunFailed(DurableFailure(kind="RunGivenUp", message=message))
@@ -194,23 +216,37 @@ class PostgresPresence:
         self._connection = load("psycopg").connect(self._url, autocommit=True, options=_KEEPALIVE)
         if not self._locked(self.executor_id):
             self._connection.close()
-            raise ContractError(f"another process has the executor_id {self.executor_id!r}; give each its own")
+            raise ContractError(
+                f"another process has the executor_id {self.executor_id!r}; give each its own"
+            )
 
     def take_over(self) -> None:
         """Put the runs of dead workers back into the queue."""
-        if self._connection.closed:  # the lock went with the session: others may take this worker for dead by now
+        if (
+            self._connection.closed
+        ):  # the lock went with the session: others may take this worker for dead by now
             self.hold()
         others = {status.executor_id for status in self._pending()} - {self.executor_id}
         dbos, free = load("dbos").DBOS, set()
         for executor_id in filter(self._locked, others):
             free.add(executor_id)
             try:  # with the lock held, so that of several workers that find it free only one puts the runs back
-                for status in self._pending(executor_id=executor_id) if executor_id in self._free_before else ():
-                    drops = (status.attributes or {}).get("drops", 0)  # makes it a suspect (see :class:`TurnTrial`)
-                    dbos.update_workflow_attributes(status.workflow_id, {"drops": drops}, merge=True)
+                for status in (
+                    self._pending(executor_id=executor_id)
+                    if executor_id in self._free_before
+                    else ()
+                ):
+                    drops = (status.attributes or {}).get(
+                        "drops", 0
+                    )  # makes it a suspect (see :class:`TurnTrial`)
+                    dbos.update_workflow_attributes(
+                        status.workflow_id, {"drops": drops}, merge=True
+                    )
                     dbos.resume_workflow(status.workflow_id, queue_name=status.queue_name)
             finally:
-                self._connection.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", [executor_id])
+                self._connection.execute(
+                    "SELECT pg_advisory_unlock(hashtextextended(%s, 0))", [executor_id]
+                )
         self._free_before = free
 
     def close(self) -> None:
@@ -219,11 +255,18 @@ class PostgresPresence:
             self._connection.close()
 
     def _pending(self, **of: Any) -> list[Any]:
-        of |= {"status": "PENDING", "queue_name": self._queue, "load_input": False, "load_output": False}
+        of |= {
+            "status": "PENDING",
+            "queue_name": self._queue,
+            "load_input": False,
+            "load_output": False,
+        }
         return list(load("dbos").DBOS.list_workflows(**of))
 
     def _locked(self, executor_id: str) -> bool:
-        asked = self._connection.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [executor_id])
+        asked = self._connection.execute(
+            "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [executor_id]
+        )
         return bool(asked.fetchone()[0])
 
 
@@ -245,12 +288,16 @@ class DurableWorker:
         make_tables(self.url)
         watched: AbstractContextManager[None] = nullcontext()
         with ExitStack() as held:
-            if read.get_backend_name() == "sqlite":  # the next process goes on with what this one left, as DBOS does
+            if (
+                read.get_backend_name() == "sqlite"
+            ):  # the next process goes on with what this one left, as DBOS does
                 own_id = "embedded"
                 with store_errors(self.url):
                     held.enter_context(closing(sole_owner(read.database, self.queue)))
             else:
-                own_id = f"{self.queue}-{uuid4().hex}" if self.launch else load("dbos").DBOS.executor_id
+                own_id = (
+                    f"{self.queue}-{uuid4().hex}" if self.launch else load("dbos").DBOS.executor_id
+                )
                 plain = read.set(drivername="postgresql").render_as_string(hide_password=False)
                 presence = held.enter_context(closing(PostgresPresence(plain, self.queue, own_id)))
                 with store_errors(self.url):
@@ -277,14 +324,18 @@ class DurableWorker:
             }
         )
         if dbos.executor_id != executor_id:
-            raise ContractError("this process has a DBOS of its own: use worker(launch=False) after its launch")
+            raise ContractError(
+                "this process has a DBOS of its own: use worker(launch=False) after its launch"
+            )
         try:
             self._register_queue(application_name=self.queue)
             dbos.launch()
             try:
                 yield
             finally:
-                with suppress(Exception):  # a regular stop is no death; without a database the count stays
+                with suppress(
+                    Exception
+                ):  # a regular stop is no death; without a database the count stays
                     for workflow_id, counted in list(TRIALS.counted.items()):
                         dbos.update_workflow_attributes(workflow_id, counted, merge=True)
         finally:
@@ -297,13 +348,17 @@ class DurableWorker:
         try:
             library.DBOS.list_workflows(queue_name=self.queue, limit=1)
         except library.error.DBOSException as error:
-            raise ContractError("worker(launch=False) needs the app's own DBOS: launch it first") from error
+            raise ContractError(
+                "worker(launch=False) needs the app's own DBOS: launch it first"
+            ) from error
         self._register_queue(application_name=None)  # which serves queues without a name only
         yield
 
     def _register_queue(self, application_name: str | None) -> None:
         """Register how the queue is served; to be done before DBOS looks for queues."""
-        client = load("dbos").DBOSClient(system_database_url=self.url, application_name=application_name)
+        client = load("dbos").DBOSClient(
+            system_database_url=self.url, application_name=application_name
+        )
         served = {"worker_concurrency": self.concurrency, "polling_interval_sec": self.poll_seconds}
         try:
             client.register_queue(self.queue, on_conflict="always_update", **served)
@@ -319,7 +374,9 @@ class DurableWorker:
                 try:
                     take_over()
                 except Exception:  # a database that cannot be reached is tried again
-                    logger.warning("cannot check for runs of dead workers; trying again", exc_info=True)
+                    logger.warning(
+                        "cannot check for runs of dead workers; trying again", exc_info=True
+                    )
 
         thread = threading.Thread(target=watch, name="strictreply-takeover", daemon=True)
         thread.start()

@@ -26,7 +26,14 @@ from strictreply.integrations.dbos._durable_records import (
 from strictreply.integrations.dbos._durable_worker import TurnTrial
 from strictreply.pipeline import AgentContext, AgentToolCallResult, MemorySessionStore
 from strictreply.pipeline._line import EffectRaised, LineResult, LineStatus
-from strictreply.pipeline._turn_effects import Asked, AskModel, RunTool, RunTools, ToolOutcome, TurnEffect
+from strictreply.pipeline._turn_effects import (
+    Asked,
+    AskModel,
+    RunTool,
+    RunTools,
+    ToolOutcome,
+    TurnEffect,
+)
 from strictreply.pipeline._turn_steps import TurnSteps, turn_flow
 from strictreply.running._turn_performing import ToolRunner, aperform, in_thread, perform
 from strictreply.values._limits import JSONObject
@@ -51,7 +58,9 @@ class _DurableTurn:
         request, numbers = TurnRequest.from_json(text), count()
         own_id = str(load("dbos").DBOS.workflow_id)
         self.contract, self.trial = settings.contract, TurnTrial(own_id)
-        self.tools = ToolRunner(settings.loop, lambda _: None)  # whoever wants to know of events may have died
+        self.tools = ToolRunner(
+            settings.loop, lambda _: None
+        )  # whoever wants to know of events may have died
         self.store = MemorySessionStore() if request.before is None else request.before.store()
         self.steps = TurnSteps(
             contract=settings.contract,
@@ -61,20 +70,31 @@ class _DurableTurn:
             new_id=lambda: uuid5(NAMESPACE_OID, f"{own_id}/{next(numbers)}").hex,
         )
         self.flow: Generator[TurnEffect, Any, LineResult] = turn_flow(  # DBOS cancels it, at a step
-            request.envelope, self.steps, time_stamp=request.time_stamp, correlation_id=own_id, cancelled=lambda: False
+            request.envelope,
+            self.steps,
+            time_stamp=request.time_stamp,
+            correlation_id=own_id,
+            cancelled=lambda: False,
         )
 
     def ended(self, line: LineResult) -> str:
         """Return the record of what the turn came to; DurableRunFailed when it failed."""
         built = line.context.built
         if line.status is not LineStatus.COMPLETED or built is None:
-            raise DurableRunFailed(DurableFailure.of(line.cause or InvokeFailed(line.errors, step=line.step.name)))
+            raise DurableRunFailed(
+                DurableFailure.of(line.cause or InvokeFailed(line.errors, step=line.step.name))
+            )
         response = built.response
-        session, turn = self.store.session(response.session_id), self.store.turn(response.session_id, response.turn_id)
+        session, turn = (
+            self.store.session(response.session_id),
+            self.store.turn(response.session_id, response.turn_id),
+        )
         if session is None or turn is None:
             raise LookupError("a completed turn is kept")
         waiting, asked = line.context.outgoing_manifest, tuple(map(asked_record, self.steps.asked))
-        return TurnEnd(response=response, session=session, turn=turn, waiting=waiting, asked=asked).to_json()
+        return TurnEnd(
+            response=response, session=session, turn=turn, waiting=waiting, asked=asked
+        ).to_json()
 
     def perform(self, inner: Callable[[TurnEffect], Any], effect: TurnEffect) -> Any:
         """Perform an effect with a sync client, or read its record."""
@@ -89,10 +109,15 @@ class _DurableTurn:
 
         match effect:
             case AskModel():
-                told: Any = self._asked(dbos.run_step(_ASK, lambda: self._record(asked_record(inner(effect)))))
+                told: Any = self._asked(
+                    dbos.run_step(_ASK, lambda: self._record(asked_record(inner(effect))))
+                )
             case RunTools(runs=runs):
                 steps = [dbos.reserve_step() for _ in runs]  # numbered in the order of the calls
-                work = [partial(step.run, _step_of(run), run_tool, run) for step, run in zip(steps, runs, strict=True)]
+                work = [
+                    partial(step.run, _step_of(run), run_tool, run)
+                    for step, run in zip(steps, runs, strict=True)
+                ]
                 if len(work) == 1:
                     done = [work[0]()]
                 else:
@@ -105,7 +130,9 @@ class _DurableTurn:
         self.trial.settle()
         return told
 
-    async def aperform(self, inner: Callable[[TurnEffect], Awaitable[Any]], effect: TurnEffect) -> Any:
+    async def aperform(
+        self, inner: Callable[[TurnEffect], Awaitable[Any]], effect: TurnEffect
+    ) -> Any:
         """Perform an effect with an async client, or read its record."""
         dbos, limit = load("dbos").DBOS, asyncio.Semaphore(self.tools.policy.concurrency)
 
@@ -175,7 +202,9 @@ def call_key() -> str | None:
 
 
 def _step_of(run: RunTool) -> dict[str, str]:
-    return {"name": f"tool {run.call.tool}"}  # DBOS compares names: a step that is played again must have the same
+    return {
+        "name": f"tool {run.call.tool}"
+    }  # DBOS compares names: a step that is played again must have the same
 
 
 def _outcome_from(text: str) -> ToolOutcome:

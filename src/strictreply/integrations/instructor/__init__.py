@@ -6,7 +6,19 @@ reaches instructor's providers with ``response_model``, reads each raw reply str
 
 from __future__ import annotations
 
-from strictreply.integrations.instructor._engine import AsyncInstructorEngine, Extracted, InstructorEngine, wrap
+from strictreply.integrations.instructor._engine import (
+    AsyncInstructorEngine,
+    Extracted,
+    InstructorEngine,
+    wrap,
+)
 from strictreply.integrations.instructor._provider_seam import from_instructor, to_instructor
 
-__all__ = ["AsyncInstructorEngine", "Extracted", "InstructorEngine", "from_instructor", "to_instructor", "wrap"]
+__all__ = [
+    "AsyncInstructorEngine",
+    "Extracted",
+    "InstructorEngine",
+    "from_instructor",
+    "to_instructor",
+    "wrap",
+]

@@ -11,21 +11,41 @@ from typing import Annotated, Any, Final, Generic, Protocol, TypedDict, TypeVar,
 from pydantic import BaseModel, TypeAdapter, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import to_json
 
-from strictreply import Attempt, Contract, ContractError, DirectAnswer, Exchange, RetryPolicy, Steering, Tool, Usage
+from strictreply import (
+    Attempt,
+    Contract,
+    ContractError,
+    DirectAnswer,
+    Exchange,
+    RetryPolicy,
+    Steering,
+    Tool,
+    Usage,
+)
 from strictreply.client._client import wrap as wrap_client
 from strictreply.client._sending import RetryBucket
 from strictreply.client._wrapped import OnAttempt, Redact
 from strictreply.contract._contract import ContractKeywords
 from strictreply.integrations import load
 from strictreply.integrations.instructor._provider_seam import MADE_BY_INSTRUCTOR, Seam, dialect_of
-from strictreply.values._limits import DEFAULT_LIMITS, Extra, Extraction, Formats, JSONObject, Limits, Message
+from strictreply.values._limits import (
+    DEFAULT_LIMITS,
+    Extra,
+    Extraction,
+    Formats,
+    JSONObject,
+    Limits,
+    Message,
+)
 from strictreply.values._replies import total_usage
 
 T = TypeVar("T")
 
 MAX_REMEMBERED: Final = 256  # compiled response models of an engine, the last used ones
 
-_MODES: Final[Mapping[str, Extraction]] = {  # what is forgiven; TOOLS is one forced call, the others are content
+_MODES: Final[
+    Mapping[str, Extraction]
+] = {  # what is forgiven; TOOLS is one forced call, the others are content
     **dict.fromkeys(("TOOLS", "JSON", "JSON_SCHEMA"), "strict"),
     "MD_JSON": "fenced",
 }
@@ -68,18 +88,32 @@ class EngineOptions(TypedDict, total=False):
 
 class _EngineBase:
     def __init__(
-        self, client: Any, declared: ContractKeywords, policy: RetryPolicy, on_attempt: OnAttempt | None, **loop: Any
+        self,
+        client: Any,
+        declared: ContractKeywords,
+        policy: RetryPolicy,
+        on_attempt: OnAttempt | None,
+        **loop: Any,
     ) -> None:
         """Raise ContractError for an instructor client of a mode or a provider that is not supported."""
         if (mode := client.mode.name) not in _MODES:
-            raise ContractError(f"instructor's mode {mode} is not supported; use one of {', '.join(_MODES)}")
+            raise ContractError(
+                f"instructor's mode {mode} is not supported; use one of {', '.join(_MODES)}"
+            )
         dialect_of(client)
         self.client = client
-        self._declared, self._policy, self._on_attempt, self._loop = declared, policy, on_attempt, loop
+        self._declared, self._policy, self._on_attempt, self._loop = (
+            declared,
+            policy,
+            on_attempt,
+            loop,
+        )
         self._bucket = RetryBucket()  # bounds the repeats of all calls together
         self._remembered = lru_cache(MAX_REMEMBERED)(self._compiled)
 
-    def _compiled(self, kind: Any, context: dict[str, Any] | None = None) -> tuple[Contract, JSONObject]:
+    def _compiled(
+        self, kind: Any, context: dict[str, Any] | None = None
+    ) -> tuple[Contract, JSONObject]:
         """Return the contract of a type, whose validators read ``context``, and what a request adds to it."""
         shown = load("instructor.utils").prepare_response_model(kind)
         if not isinstance(shown, type) or not issubclass(shown, BaseModel):
@@ -99,27 +133,41 @@ class _EngineBase:
         told = load("instructor").generate_openai_schema(shown)
         tool = Tool.from_model(own, name=told["name"], description=told["description"])
         keywords["tools"] = [tool]
-        return Contract(**keywords), {"tool_choice": {"type": "function", "function": {"name": tool.name}}}
+        return Contract(**keywords), {
+            "tool_choice": {"type": "function", "function": {"name": tool.name}}
+        }
 
-    def _call(self, kind: Any, messages: Sequence[Message], given: JSONObject) -> tuple[Seam, Callable[[], Any]]:
+    def _call(
+        self, kind: Any, messages: Sequence[Message], given: JSONObject
+    ) -> tuple[Seam, Callable[[], Any]]:
         defaults = (name for name in self.client.kwargs if name in MADE_BY_INSTRUCTOR)
         refused = next((name for name in (*defaults, *given) if name in _ADVICE), None)
         if refused is not None:
             raise ContractError(f"{refused!r} is not accepted here: {_ADVICE[refused]}")
-        own = {name: given[name] for name in ("context", "hooks") if name in given} | {"response_model": kind}
+        own = {name: given[name] for name in ("context", "hooks") if name in given} | {
+            "response_model": kind
+        }
         context = own.get("context")
-        contract, demands = self._remembered(kind) if context is None else self._compiled(kind, context)
-        keywords = self.client.kwargs | {name: value for name, value in given.items() if name not in own}
+        contract, demands = (
+            self._remembered(kind) if context is None else self._compiled(kind, context)
+        )
+        keywords = self.client.kwargs | {
+            name: value for name, value in given.items() if name not in own
+        }
         keywords |= demands | {"messages": (asked := list(messages))}
         retries = (keywords.get("policy") or self._policy).max_retries
         seam = Seam(self.client, asked, own, max_retries=retries, watcher=self._on_attempt)
-        client: Any = wrap_client(seam, contract=contract, policy=self._policy, on_attempt=seam.note, **self._loop)
+        client: Any = wrap_client(
+            seam, contract=contract, policy=self._policy, on_attempt=seam.note, **self._loop
+        )
         return seam, partial(client.counting_in(self._bucket).exchange, **keywords)
 
 
 def _extracted(seam: Seam, exchange: Exchange) -> Extracted[Any]:
     reply = exchange.reply
-    value = reply.answer if isinstance(reply, DirectAnswer) else reply.calls[0].args  # one call was demanded
+    value = (
+        reply.answer if isinstance(reply, DirectAnswer) else reply.calls[0].args
+    )  # one call was demanded
     if isinstance(value, load("instructor.v2.dsl.simple_type").AdapterBase):
         value = value.content
     elif isinstance(value, load("instructor.v2.dsl.iterable").IterableBase):
@@ -139,7 +187,9 @@ class InstructorEngine(_EngineBase):
         """
         return self.extract(response_model=response_model, messages=messages, **keywords).value
 
-    def extract(self, *, response_model: type[T], messages: Sequence[Message], **keywords: Any) -> Extracted[T]:
+    def extract(
+        self, *, response_model: type[T], messages: Sequence[Message], **keywords: Any
+    ) -> Extracted[T]:
         """Ask like :meth:`create`, and return the value with its story."""
         seam, ask = self._call(response_model, messages, keywords)
         with seam.reported():
@@ -149,11 +199,17 @@ class InstructorEngine(_EngineBase):
 class AsyncInstructorEngine(_EngineBase):
     """The async twin of :class:`InstructorEngine`."""
 
-    async def create(self, *, response_model: type[T], messages: Sequence[Message], **keywords: Any) -> T:
+    async def create(
+        self, *, response_model: type[T], messages: Sequence[Message], **keywords: Any
+    ) -> T:
         """Ask for a value of ``response_model``; see :meth:`InstructorEngine.create`."""
-        return (await self.extract(response_model=response_model, messages=messages, **keywords)).value
+        return (
+            await self.extract(response_model=response_model, messages=messages, **keywords)
+        ).value
 
-    async def extract(self, *, response_model: type[T], messages: Sequence[Message], **keywords: Any) -> Extracted[T]:
+    async def extract(
+        self, *, response_model: type[T], messages: Sequence[Message], **keywords: Any
+    ) -> Extracted[T]:
         """Ask like :meth:`create`, and return the value with its story."""
         seam, ask = self._call(response_model, messages, keywords)
         with seam.reported():
@@ -167,7 +223,9 @@ class AsyncInstructorLike(Protocol):
 
 
 @overload
-def wrap(client: AsyncInstructorLike, **keywords: Unpack[EngineOptions]) -> AsyncInstructorEngine: ...  # pyright: ignore[reportOverlappingOverload] - the first that fits counts
+def wrap(
+    client: AsyncInstructorLike, **keywords: Unpack[EngineOptions]
+) -> AsyncInstructorEngine: ...  # pyright: ignore[reportOverlappingOverload] - the first that fits counts
 @overload
 def wrap(client: Any, **keywords: Unpack[EngineOptions]) -> InstructorEngine: ...
 def wrap(
@@ -194,7 +252,9 @@ def wrap(
     """
     library = load("instructor")
     if not isinstance(client, library.Instructor):
-        raise TypeError("wrap() needs an instructor client, such as instructor.from_provider('openai/…')")
+        raise TypeError(
+            "wrap() needs an instructor client, such as instructor.from_provider('openai/…')"
+        )
     is_async = isinstance(client, library.AsyncInstructor)
     if not is_async and inspect.iscoroutinefunction(on_attempt):
         raise ContractError("on_attempt must be a sync function, or client an AsyncInstructor")

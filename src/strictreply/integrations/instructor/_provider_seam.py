@@ -14,7 +14,15 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final, TypeAlias, cast
 
-from strictreply import CallFailed, Code, ContractError, Issue, ReplyHalted, ReplyRejected, TransportFailed
+from strictreply import (
+    CallFailed,
+    Code,
+    ContractError,
+    Issue,
+    ReplyHalted,
+    ReplyRejected,
+    TransportFailed,
+)
 from strictreply.client._wrapped import OnAttempt
 from strictreply.contract._contract import Contract, shape
 from strictreply.contract._judge import judge
@@ -52,7 +60,13 @@ class Seam:
     """The client of one call: ``sent`` is the last request as instructor sent it, ``came`` the provider's raw reply."""
 
     def __init__(
-        self, client: Any, messages: list[Message], own: JSONObject, *, max_retries: int, watcher: OnAttempt | None
+        self,
+        client: Any,
+        messages: list[Message],
+        own: JSONObject,
+        *,
+        max_retries: int,
+        watcher: OnAttempt | None,
     ) -> None:
         """Take the caller's ``messages``, and as ``own`` the keywords that are instructor's."""
         self.sent: JSONObject = {}
@@ -61,7 +75,11 @@ class Seam:
         self._client, self._messages, self._own = client, messages, own
         self._max_retries, self._watcher = max_retries, watcher
         self._completion, self._turns = dialect_of(client)
-        create = self._acreate if isinstance(client, load("instructor").AsyncInstructor) else self._create
+        create = (
+            self._acreate
+            if isinstance(client, load("instructor").AsyncInstructor)
+            else self._create
+        )
         self.chat = SimpleNamespace(completions=SimpleNamespace(create=create))
 
     def _create(self, **request: Any) -> Any:
@@ -91,9 +109,17 @@ class Seam:
         self.came = None
         before.on("completion:kwargs", extend)
         after.on("completion:response", stop)
-        kept = {name: value for name, value in request.items() if name not in (*MADE_BY_INSTRUCTOR, "messages")}
+        kept = {
+            name: value
+            for name, value in request.items()
+            if name not in (*MADE_BY_INSTRUCTOR, "messages")
+        }
         told = before + self._client.hooks + (self._own.get("hooks") or hooks()) + after
-        return kept | self._own | {"messages": self._messages, "max_retries": 0, "cache": None, "hooks": told}
+        return (
+            kept
+            | self._own
+            | {"messages": self._messages, "max_retries": 0, "cache": None, "hooks": told}
+        )
 
     @contextmanager
     def _one_attempt(self) -> Generator[None]:
@@ -105,7 +131,9 @@ class Seam:
             pass
         except load("instructor.core").InstructorRetryException as error:
             failed = error.__cause__ or error
-        if failed is not None and not isinstance(failed, _UNREADABLE):  # an unreadable body counts as a reply
+        if failed is not None and not isinstance(
+            failed, _UNREADABLE
+        ):  # an unreadable body counts as a reply
             raise failed from failed.__cause__  # without the exception around it, which says the same
 
     def note(self, attempt: Attempt) -> Awaitable[None] | None:
@@ -138,7 +166,10 @@ def usage_of(counted: object) -> JSON:
         return cast("JSON", counted)
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     total = sum(count for name in names if isinstance(count := peek(counted, name), int))
-    return {"prompt_tokens": total, "completion_tokens": cast("JSON", peek(counted, "output_tokens"))}
+    return {
+        "prompt_tokens": total,
+        "completion_tokens": cast("JSON", peek(counted, "output_tokens")),
+    }
 
 
 def _anthropic_completion(raw: Any) -> JSONObject | None:
@@ -158,7 +189,9 @@ def _anthropic_completion(raw: Any) -> JSONObject | None:
         elif kind in _THOUGHTS:
             thoughts.append({"type": kind} | {name: peek(block, name) for name in _THOUGHTS[kind]})
     optional = {"tool_calls": calls, "reasoning_details": thoughts}
-    message = {"role": "assistant", "content": text or None} | {name: some for name, some in optional.items() if some}
+    message = {"role": "assistant", "content": text or None} | {
+        name: some for name, some in optional.items() if some
+    }
     reason = _ENDINGS.get(ending, ending) if isinstance(ending, str) else ending
     choice = {"index": 0, "finish_reason": reason, "message": message}
     told = {name: peek(raw, name) for name in ("id", "model")}
@@ -170,7 +203,9 @@ def _anthropic_turns(turns: Sequence[Message]) -> list[Message]:
     for turn in turns:
         if turn["role"] == "tool":
             id_, content = turn["tool_call_id"], turn["content"]
-            results.append({"type": "tool_result", "tool_use_id": id_, "content": content, "is_error": True})
+            results.append(
+                {"type": "tool_result", "tool_use_id": id_, "content": content, "is_error": True}
+            )
         elif "tool_calls" not in turn:
             said.append(turn)
         else:
@@ -178,7 +213,10 @@ def _anthropic_turns(turns: Sequence[Message]) -> list[Message]:
             if turn["content"]:
                 content.append({"type": "text", "text": turn["content"]})
             for call in turn["tool_calls"]:  # only calls that read as an object are replayed
-                use = {"name": call["function"]["name"], "input": json.loads(call["function"]["arguments"])}
+                use = {
+                    "name": call["function"]["name"],
+                    "input": json.loads(call["function"]["arguments"]),
+                }
                 content.append({"type": "tool_use", "id": call["id"], **use})
             said.append({"role": "assistant", "content": content})
     return [*said, {"role": "user", "content": results}] if results else said
@@ -217,7 +255,9 @@ def to_instructor(error: CallFailed) -> Any:
     for attempt in error.attempts:
         caught: Exception = ConnectionError(attempt.failure)
         if attempt.issues:
-            caught = core.ResponseParsingError(Invalid(attempt.issues).summary, raw_response=attempt.raw)
+            caught = core.ResponseParsingError(
+                Invalid(attempt.issues).summary, raw_response=attempt.raw
+            )
         elif isinstance(error, TransportFailed):
             caught = error.cause or caught
         if not attempt.accepted:
@@ -225,7 +265,9 @@ def to_instructor(error: CallFailed) -> Any:
     last = plain_request(error.attempts[-1].request) if error.attempts else {}
     told = core.InstructorRetryException(
         str(error),
-        last_completion=next((one.raw for one in reversed(error.attempts) if one.raw is not None), None),
+        last_completion=next(
+            (one.raw for one in reversed(error.attempts) if one.raw is not None), None
+        ),
         messages=last.get("messages"),
         n_attempts=len(error.attempts),
         total_usage=error.usage,
@@ -250,13 +292,20 @@ def from_instructor(error: Exception) -> CallFailed:
         return error.__cause__
     core = load("instructor.core")
     if not isinstance(error, core.InstructorRetryException | core.IncompleteOutputException):
-        raise TypeError(f"from_instructor takes an InstructorRetryException, not {type(error).__name__}")
+        raise TypeError(
+            f"from_instructor takes an InstructorRetryException, not {type(error).__name__}"
+        )
     attempts = tuple(_attempts(error))
     told = f"instructor gave up after {len(attempts)} attempt{'s' if len(attempts) > 1 else ''}"
     failure = classify(error.__cause__) if isinstance(error.__cause__, Exception) else None
     if failure is not None:
         after, code = failure.retry_after, failure.status_code
-        kept: dict[str, Any] = {"attempts": attempts, "cause": failure.cause, "retry_after": after, "status_code": code}
+        kept: dict[str, Any] = {
+            "attempts": attempts,
+            "cause": failure.cause,
+            "retry_after": after,
+            "status_code": code,
+        }
         return TransportFailed(f"{told}: {failure}", reason=failure.kind, **kept)
     if isinstance(error, core.TokenBudgetError):
         return ReplyHalted(f"{told}: tokens", reason="tokens", attempts=attempts)
@@ -274,13 +323,21 @@ def _attempts(error: Any) -> Iterator[Attempt]:
         contract: Contract | None = shape(Contract(), request)[0]
     except ContractError:  # a request of another shape than Chat Completions'
         contract = None
-    total = getattr(error, "total_usage", None)  # instructor writes it into the last completion, too
+    total = getattr(
+        error, "total_usage", None
+    )  # instructor writes it into the last completion, too
     for number, (exception, raw) in enumerate(kept, start=1):
         failure = classify(exception)
         issues = () if failure is not None else _issues(exception, raw, contract)
-        usage = Usage.of({"usage": usage_of(_plain(total or peek(raw, "usage")))}) if number == len(kept) else Usage()
+        usage = (
+            Usage.of({"usage": usage_of(_plain(total or peek(raw, "usage")))})
+            if number == len(kept)
+            else Usage()
+        )
         told = None if failure is None else str(failure)
-        yield Attempt(number=number, request=request, raw=raw, issues=issues, failure=told, usage=usage)
+        yield Attempt(
+            number=number, request=request, raw=raw, issues=issues, failure=told, usage=usage
+        )
 
 
 def _issues(exception: Exception, raw: JSON, contract: Contract | None) -> tuple[Issue, ...]:
@@ -290,7 +347,9 @@ def _issues(exception: Exception, raw: JSON, contract: Contract | None) -> tuple
     verdict = None if contract is None or raw is None else judge(contract, raw)
     if isinstance(verdict, Invalid):
         return verdict.issues
-    if raw is None or not isinstance(exception, ValueError):  # its words may be the model's, there is no knowing
+    if raw is None or not isinstance(
+        exception, ValueError
+    ):  # its words may be the model's, there is no knowing
         exception = ValueError(f"instructor raised {type(exception).__name__}")
     return check_issues(exception, raw, names=() if contract is None else contract.names)
 

@@ -16,10 +16,32 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import Annotated, Any, Final, cast
 
-from strictreply import AsyncStrictClient, Attempt, ContractError, Invalid, Issue, Steering, StrictClient
+from strictreply import (
+    AsyncStrictClient,
+    Attempt,
+    ContractError,
+    Invalid,
+    Issue,
+    Steering,
+    StrictClient,
+)
 from strictreply.contract._channels import compact
-from strictreply.coordination import ActionSteering, ContentLoopGuard, ContentStreak, HumanKind, RunMetrics, Topology
-from strictreply.coordination._actions import ActionType, Branch, BranchType, CoordinationCode, Permitted, StateError
+from strictreply.coordination import (
+    ActionSteering,
+    ContentLoopGuard,
+    ContentStreak,
+    HumanKind,
+    RunMetrics,
+    Topology,
+)
+from strictreply.coordination._actions import (
+    ActionType,
+    Branch,
+    BranchType,
+    CoordinationCode,
+    Permitted,
+    StateError,
+)
 from strictreply.coordination._next_node import RouteReason
 from strictreply.coordination._permissions import Declared, not_allowed, refusal_of
 from strictreply.coordination._run_parts import (
@@ -32,7 +54,13 @@ from strictreply.coordination._run_parts import (
     optional,
     record,
 )
-from strictreply.coordination._run_state import END, HUMAN_INPUT, AgentState, changed, pending_requests
+from strictreply.coordination._run_state import (
+    END,
+    HUMAN_INPUT,
+    AgentState,
+    changed,
+    pending_requests,
+)
 from strictreply.coordination.formats import AgentContext, CoordinationContext, SystemPromptBuilder
 from strictreply.coordination.routing import Router
 from strictreply.coordination.validation import ActionAnswer, ValidationProcessor
@@ -45,9 +73,17 @@ from strictreply.wires._opening import peek
 TOOLS: Final = "tools"  # the node that runs the calls of a reply
 BRANCH: Final = "branch"  # the node in which a parallel branch runs
 JOIN: Final = "join"  # the node where parallel branches come together
-_PREPARED: Final = {TOOLS: "calling", BRANCH: "spawned", JOIN: "spawned"}  # the fields that a node needs, by its name
-_RESERVED = str.maketrans({"%": "%25", "|": "%7C", ":": "%3A"})  # the last two have a meaning in LangGraph's names
-_SET_BY_THE_RUN: Final = frozenset({"messages", "contract", "policy", "steering", "tools", "n", "stream"})
+_PREPARED: Final = {
+    TOOLS: "calling",
+    BRANCH: "spawned",
+    JOIN: "spawned",
+}  # the fields that a node needs, by its name
+_RESERVED = str.maketrans(
+    {"%": "%25", "|": "%7C", ":": "%3A"}
+)  # the last two have a meaning in LangGraph's names
+_SET_BY_THE_RUN: Final = frozenset(
+    {"messages", "contract", "policy", "steering", "tools", "n", "stream"}
+)
 _INSTANCE_ID = re.compile(r'"instance_id":"(?:[^"\\]|\\.)*",?')
 
 
@@ -106,25 +142,39 @@ def at_node(topology: Topology, state: RunState) -> RunState:
     return state if agent is None else changed(state, next_agent=node_of(agent))
 
 
-def state_at_start(state: AgentState, agent: str, branch: Branch, **record_fields: JSON) -> RunState:
+def state_at_start(
+    state: AgentState, agent: str, branch: Branch, **record_fields: JSON
+) -> RunState:
     """Return the state in which a run or a branch starts; ``record_fields`` go into the record of the branch."""
-    kept = dict[str, Any](max_loop_count=None, ending=None, reply_formats={}, threads={}, content_streaks={})
+    kept = dict[str, Any](
+        max_loop_count=None, ending=None, reply_formats={}, threads={}, content_streaks={}
+    )
     known: JSONObject = {"spawner": None, "meets": [], "opening": None, "leads_to": None}
     known["home"] = branch.type.value  # its type whenever no two agents talk in turns
-    begun: JSONObject = {"next_agent": node_of(agent), "branch": branch_record(branch) | known | record_fields}
+    begun: JSONObject = {
+        "next_agent": node_of(agent),
+        "branch": branch_record(branch) | known | record_fields,
+    }
     begun |= {"calling": None, "spawned": None, "outcomes": {}, "outcome": None}
     return cast("RunState", {**kept, **state, **begun})
 
 
 def branch_record(branch: Branch) -> JSONObject:
     """Return what a state stores of a branch's progress."""
-    return {"id": branch.id, "type": branch.type.value, "agents": list(branch.agents), "turns": branch.turns}
+    return {
+        "id": branch.id,
+        "type": branch.type.value,
+        "agents": list(branch.agents),
+        "turns": branch.turns,
+    }
 
 
 def branch_of(state: RunState, max_turns: int, agent: str | None = None) -> Branch:
     """Read the branch that a state is on; a conversation of two others is over when ``agent`` replies in it."""
     kept = state["branch"]
-    branch = Branch(kept["id"], BranchType(kept["type"]), tuple(kept["agents"]), kept["turns"], max_turns)
+    branch = Branch(
+        kept["id"], BranchType(kept["type"]), tuple(kept["agents"]), kept["turns"], max_turns
+    )
     outside = branch.type is BranchType.CONVERSATION and agent not in (None, *branch.agents)
     return replace(branch, type=BranchType(kept["home"]), agents=(), turns=0) if outside else branch
 
@@ -144,7 +194,9 @@ def branch_specs(state: RunState) -> list[JSONObject]:
 def with_turn(state: RunState, agent: str, *turns: str | Message) -> RunState:
     """Return the state with turns added to the thread of an agent; a text is the user's turn."""
     added = ({"role": "user", "content": turn} if isinstance(turn, str) else turn for turn in turns)
-    return changed(state, threads={**state["threads"], agent: [*state["threads"].get(agent, []), *added]})
+    return changed(
+        state, threads={**state["threads"], agent: [*state["threads"].get(agent, []), *added]}
+    )
 
 
 def as_text(value: JSON) -> str:
@@ -174,7 +226,10 @@ def outcome_of(state: RunState) -> JSONObject:
 def outcomes_of(state: RunState) -> dict[str, JSONObject]:
     """Return the outcomes of a run's branches by their ids, each as :func:`outcome_of` returns that of the run."""
     kept = state["outcomes"].items()
-    return {key: one | {"content": from_json(one["content"], pointer("/outcomes", key))} for key, one in kept}
+    return {
+        key: one | {"content": from_json(one["content"], pointer("/outcomes", key))}
+        for key, one in kept
+    }
 
 
 def stored_outcome(state: RunState) -> JSONObject:
@@ -183,15 +238,25 @@ def stored_outcome(state: RunState) -> JSONObject:
     if not kept:  # a bound ended the run before an agent did
         history = state.get("routing_history", [])
         reason = history[-1]["reason"] if history else RouteReason.NO_TARGET.value
-        kept = outcome_record("", RunStatus.FAILED, reason, error="the run ended before an agent finished")
-    return kept | {"pending_human_input": bool(pending_requests(state)) or state["requires_human_input"]}
+        kept = outcome_record(
+            "", RunStatus.FAILED, reason, error="the run ended before an agent finished"
+        )
+    return kept | {
+        "pending_human_input": bool(pending_requests(state)) or state["requires_human_input"]
+    }
 
 
 def outcome_record(
     agent: str, status: RunStatus, reason: str, *, content: JSON = None, error: str | None = None
 ) -> JSONObject:
     """Return an outcome as a state stores it."""
-    return {"agent": agent, "status": status.value, "reason": reason, "content": json.dumps(content), "error": error}
+    return {
+        "agent": agent,
+        "status": status.value,
+        "reason": reason,
+        "content": json.dumps(content),
+        "error": error,
+    }
 
 
 def streak_of(state: RunState, agent: str) -> ContentStreak:
@@ -223,9 +288,14 @@ def with_task(state: RunState) -> RunState:
     if target == TOOLS and calling is not None:
         work = _work_in(calling["turn"])
     elif target == BRANCH and spawned is not None:
-        work = [[one["agent"], from_json(one["request"], "/spawned/branches")] for one in spawned["branches"]]
+        work = [
+            [one["agent"], from_json(one["request"], "/spawned/branches")]
+            for one in spawned["branches"]
+        ]
     else:
-        thread = next((turns for name, turns in state["threads"].items() if node_of(name) == target), [])
+        thread = next(
+            (turns for name, turns in state["threads"].items() if node_of(name) == target), []
+        )
         # results count: a poll whose result changes is no loop
         results = [*takewhile(lambda turn: turn["role"] == "tool", reversed(thread))]
         if not (last := thread[len(thread) - len(results) - 1 :]):
@@ -242,7 +312,9 @@ def _work_in(turn: Message) -> JSON:
         arguments = decode(text)  # so that their spelling does not matter
         work.append([name, text if isinstance(arguments, Invalid) else arguments])
     content = turn.get("content")
-    return work or (_INSTANCE_ID.sub("", content) if isinstance(content, str) else cast("JSON", content))
+    return work or (
+        _INSTANCE_ID.sub("", content) if isinstance(content, str) else cast("JSON", content)
+    )
 
 
 @lru_cache(maxsize=64)
@@ -252,19 +324,46 @@ def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
     somebody: JSONObject = {"type": "array", "items": agent}
     kind: JSONObject = {"enum": [kind.value for kind in BranchType]}
     status: JSONObject = {"enum": [status.value for status in RunStatus]}
-    outcome = {"agent": TEXT, "status": status, "reason": TEXT, "content": TEXT, "error": optional(TEXT)}
+    outcome = {
+        "agent": TEXT,
+        "status": status,
+        "reason": TEXT,
+        "content": TEXT,
+        "error": optional(TEXT),
+    }
     spec = {"id": NAME, "agent": agent, "instance_id": TEXT, "request": TEXT, "met": somebody}
     specs: JSONObject = {"type": "array", "items": record(spec, optional=["met"])}
-    progress = {"id": NAME, "type": kind, "agents": {"type": "array", "items": TEXT}, "turns": COUNT, "home": kind}
+    progress = {
+        "id": NAME,
+        "type": kind,
+        "agents": {"type": "array", "items": TEXT},
+        "turns": COUNT,
+        "home": kind,
+    }
     later = {"meets": somebody, "opening": optional(TEXT), "leads_to": agent_or_none}
     spawned = {"agent": agent, "branches": specs, "waiting": specs}
     turns: JSONObject = {"type": "array", "items": record({"role": TEXT})}
     streak = record({"count": COUNT, "snippet": TEXT})
-    threads, streaks = (record(dict.fromkeys(agents, one), optional=agents) for one in (turns, streak))
-    calling, opened = record({"agent": agent, "turn": OBJECT}), record(spawned, optional=["waiting"])
+    threads, streaks = (
+        record(dict.fromkeys(agents, one), optional=agents) for one in (turns, streak)
+    )
+    calling, opened = (
+        record({"agent": agent, "turn": OBJECT}),
+        record(spawned, optional=["waiting"]),
+    )
     branch = record(progress | {"spawner": agent_or_none, "asked": TEXT} | later, optional=later)
-    fields = {"branch": branch, "threads": threads, "calling": optional(calling), "spawned": optional(opened)}
-    fields |= {"outcomes": OBJECT, "outcome": optional(record(outcome)), "loop_count": COUNT, "reply_formats": OBJECT}
+    fields = {
+        "branch": branch,
+        "threads": threads,
+        "calling": optional(calling),
+        "spawned": optional(opened),
+    }
+    fields |= {
+        "outcomes": OBJECT,
+        "outcome": optional(record(outcome)),
+        "loop_count": COUNT,
+        "reply_formats": OBJECT,
+    }
     fields |= {"messages": {"type": "array", "items": OBJECT}, "content_streaks": streaks}
     came_to = outcome | {"spent": COUNT, "reply_formats": OBJECT, "leads_to": agent_or_none}
     run = record(fields, optional=["content_streaks", "reply_formats"])
@@ -276,7 +375,9 @@ def run_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
     yield from _schemas(topology.agents)[0].issues(state)
     needed = _PREPARED.get(str(state.get("next_agent")))
     if needed is not None and not state.get(needed):
-        yield CoordinationCode.STATE_WRONG_TYPE.at(f"/{needed}", expected="an object, because the next agent needs one")
+        yield CoordinationCode.STATE_WRONG_TYPE.at(
+            f"/{needed}", expected="an object, because the next agent needs one"
+        )
 
 
 def spawn_issues(topology: Topology, spawned: JSONObject, allowed: Permitted) -> Iterator[Issue]:
@@ -285,12 +386,22 @@ def spawn_issues(topology: Topology, spawned: JSONObject, allowed: Permitted) ->
     if opened and ActionType.PARALLEL_INVOKE not in allowed.actions:
         yield refusal_of(ActionType.PARALLEL_INVOKE, allowed)
     for index, spec in enumerate(spawned["branches"]):
-        leading = [topology.allowed_targets(agent) for agent in spec["met"]] if "met" in spec else [allowed.agents]
+        leading = (
+            [topology.allowed_targets(agent) for agent in spec["met"]]
+            if "met" in spec
+            else [allowed.agents]
+        )
         at = pointer("/spawned/branches", index, "agent")
-        yield from (not_allowed(spec["agent"], at, agents) for agents in leading if spec["agent"] not in agents)
+        yield from (
+            not_allowed(spec["agent"], at, agents)
+            for agents in leading
+            if spec["agent"] not in agents
+        )
 
 
-def join_issues(topology: Topology, state: RunState, specs: Iterable[JSONObject]) -> Iterator[Issue]:
+def join_issues(
+    topology: Topology, state: RunState, specs: Iterable[JSONObject]
+) -> Iterator[Issue]:
     """Yield what is missing, mistyped or not permitted in the outcomes of branches."""
     for spec in specs:
         kept: Any = state["outcomes"].get(spec["id"])
@@ -298,7 +409,9 @@ def join_issues(topology: Topology, state: RunState, specs: Iterable[JSONObject]
         if issues := _schemas(topology.agents)[1].issues(kept, at):
             yield from issues
         elif (target := kept.get("leads_to")) is not None:
-            agents = topology.allowed_targets(kept["agent"]) if kept["agent"] in topology.agents else ()
+            agents = (
+                topology.allowed_targets(kept["agent"]) if kept["agent"] in topology.agents else ()
+            )
             if target not in agents:
                 yield not_allowed(target, f"{at}/leads_to", agents)
 
@@ -328,13 +441,19 @@ class ChatAgent:
 
     def __post_init__(self) -> None:
         if not isinstance(cast("object", self.client), StrictClient | AsyncStrictClient):
-            raise ContractError(f"agent {self.name!r} needs a wrapped client: client=strictreply.wrap(…)")
+            raise ContractError(
+                f"agent {self.name!r} needs a wrapped client: client=strictreply.wrap(…)"
+            )
         if taken := sorted(_SET_BY_THE_RUN & set(self.request)):
-            raise ContractError(f"agent {self.name!r}: leave {', '.join(taken)} out of request=; the run sets it")
+            raise ContractError(
+                f"agent {self.name!r}: leave {', '.join(taken)} out of request=; the run sets it"
+            )
         wanted = self.request.get("response_format")
         if wanted is not None and peek(wanted, "type") not in ("text", "json_object"):
             remedy = 'leave response_format out of request=, or use one of type "json_object"'
-            raise ContractError(f"agent {self.name!r}: the schema of a reply is that of its actions; {remedy}")
+            raise ContractError(
+                f"agent {self.name!r}: the schema of a reply is that of its actions; {remedy}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,7 +469,9 @@ class GraphSettings:
     words: Words | None
     metrics: RunMetrics
     content_limit: ContentLoopGuard
-    _prompts: dict[Permitted, tuple[object, str]] = field(init=False, repr=False, default_factory=dict)
+    _prompts: dict[Permitted, tuple[object, str]] = field(
+        init=False, repr=False, default_factory=dict
+    )
 
     @property
     def topology(self) -> Topology:
@@ -358,14 +479,23 @@ class GraphSettings:
         return self.processor.topology
 
     def request(
-        self, agent: ChatAgent, answer: ActionAnswer, streak: ContentStreak, thread: list[Message], *, steer: bool
+        self,
+        agent: ChatAgent,
+        answer: ActionAnswer,
+        streak: ContentStreak,
+        thread: list[Message],
+        *,
+        steer: bool,
     ) -> JSONObject:
         """Return the keywords of one ask, which spends no more retries than the limit on text alone leaves."""
         terms, steering, budget = answer.terms, self.steering, self.router.policy.budget
         kept = self._prompts.get(terms.permitted)
         if kept is None or kept[0] is not terms.tools:  # a prompt is made once, not on every ask
             who = AgentContext(agent.name, agent.goal, agent.instruction)
-            kept = self._prompts[terms.permitted] = terms.tools, self.prompts.build(who, CoordinationContext.of(terms))
+            kept = self._prompts[terms.permitted] = (
+                terms.tools,
+                self.prompts.build(who, CoordinationContext.of(terms)),
+            )
         prompt, left = kept[1], self.content_limit.hard_limit - streak.count - 1
         if isinstance(steering, ActionSteering):  # an application's own only corrects
             opening = steering.opening(answer, streak=streak.count if steer else 0)
@@ -373,4 +503,8 @@ class GraphSettings:
             left = left if steering.corrects else 0
         policy = budget if budget.max_retries <= left else replace(budget, max_retries=left)
         asked = {"contract": answer.contract, "policy": policy, "steering": steering}
-        return {**agent.request, **asked, "messages": [{"role": "system", "content": prompt}, *thread]}
+        return {
+            **agent.request,
+            **asked,
+            "messages": [{"role": "system", "content": prompt}, *thread],
+        }

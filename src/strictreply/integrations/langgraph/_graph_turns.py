@@ -9,17 +9,55 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
-from strictreply import CallFailed, Category, ContractError, Exchange, Issue, ReplyRejected, ToolCall, ToolCalls
+from strictreply import (
+    CallFailed,
+    Category,
+    ContractError,
+    Exchange,
+    Issue,
+    ReplyRejected,
+    ToolCall,
+    ToolCalls,
+)
 from strictreply.contract._channels import compact
 from strictreply.contract._contract import Check
-from strictreply.coordination import HUMAN_INPUT, PendingHuman, create_initial_state, give_human_feedback, human_input
+from strictreply.coordination import (
+    HUMAN_INPUT,
+    PendingHuman,
+    create_initial_state,
+    give_human_feedback,
+    human_input,
+)
 from strictreply.coordination._action_rules import refused
-from strictreply.coordination._actions import Branch, BranchType, CoordinationCode, StateError, ValidationResult
+from strictreply.coordination._actions import (
+    Branch,
+    BranchType,
+    CoordinationCode,
+    StateError,
+    ValidationResult,
+)
 from strictreply.coordination._counting import Activity
-from strictreply.coordination._decisions import RoutingContext, RoutingReason, refuse, resume_after_error
+from strictreply.coordination._decisions import (
+    RoutingContext,
+    RoutingReason,
+    refuse,
+    resume_after_error,
+)
 from strictreply.coordination._error_policy import ApiError, ContentLoop
-from strictreply.coordination._run_parts import HumanDecision, HumanKind, SettledHuman, carry_over, read_ledger
-from strictreply.coordination._run_state import changed, ledger_of, pending_requests, require, start_run
+from strictreply.coordination._run_parts import (
+    HumanDecision,
+    HumanKind,
+    SettledHuman,
+    carry_over,
+    read_ledger,
+)
+from strictreply.coordination._run_state import (
+    changed,
+    ledger_of,
+    pending_requests,
+    require,
+    start_run,
+)
 from strictreply.coordination._topology import Topology
 from strictreply.coordination.validation import with_reply_format
 from strictreply.integrations.langgraph._graph_state import (
@@ -64,7 +102,12 @@ TurnFlow: TypeAlias = Generator[GraphEffect, Any, RunState]
 
 
 def begin(
-    topology: Topology, user_message: str, *, entry: str | None = None, state: RunState | None = None, **initial: Any
+    topology: Topology,
+    user_message: str,
+    *,
+    entry: str | None = None,
+    state: RunState | None = None,
+    **initial: Any,
 ) -> RunState:
     """Return the input of a run: ``user_message`` to ``entry``, which may be left out when there is one entry only.
 
@@ -79,20 +122,30 @@ def begin(
     """
     agent = entry or (topology.entries[0] if len(topology.entries) == 1 else None)
     if agent not in topology.agents:
-        raise ContractError(f"pass the agent that the run begins with: entry=one of {', '.join(topology.entries)}")
+        raise ContractError(
+            f"pass the agent that the run begins with: entry=one of {', '.join(topology.entries)}"
+        )
     if state is None:
         first = create_initial_state(user_message, **initial)
     else:
         if initial:
-            raise ContractError(f"begin: leave out {', '.join(sorted(initial))} beside state=, which has them already")
+            raise ContractError(
+                f"begin: leave out {', '.join(sorted(initial))} beside state=, which has them already"
+            )
         history = state.get("routing_history", [])
-        opened = any(request.resume_to == BRANCH for request in pending_requests(state))  # asked before branches go on
+        opened = any(
+            request.resume_to == BRANCH for request in pending_requests(state)
+        )  # asked before branches go on
         if opened or (history and history[-1]["to"] == BRANCH):
-            inside = "begin: the run of this state is inside parallel branches; answer their questions"
+            inside = (
+                "begin: the run of this state is inside parallel branches; answer their questions"
+            )
             resume = "(Command(resume=…)) or resume it (invoke(None, config)) until it ends, and go on from there"
             raise ContractError(f"{inside} {resume}")
         require(request_issues(topology, state))
-        stored = {key: value for key, value in state.items() if key != "__interrupt__"}  # added by ``invoke``
+        stored = {
+            key: value for key, value in state.items() if key != "__interrupt__"
+        }  # added by ``invoke``
         first = start_run(cast("RunState", stored), user_message, entry=node_of(agent))
     begun = state_at_start(first, agent, Branch(), asked=f"The user said: {user_message}")
     return with_turn(begun, agent, user_message)
@@ -100,14 +153,21 @@ def begin(
 
 def request_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
     """Yield the targets of pending questions that are no agent, and not the branches that the run waits for."""
-    known, hint = ", ".join(topology.agents), "clear_human_input_request cancels the first pending question"
+    known, hint = (
+        ", ".join(topology.agents),
+        "clear_human_input_request cancels the first pending question",
+    )
     for index, request in enumerate(read_ledger(ledger_of(state), "/human_requests")):
-        for member in ("resume_to", "skip_to", "tell_to") if isinstance(request, PendingHuman) else ():
+        for member in (
+            ("resume_to", "skip_to", "tell_to") if isinstance(request, PendingHuman) else ()
+        ):
             target = getattr(request, member)
             opens = target == BRANCH and state["spawned"] is not None and member != "tell_to"
             if target is not None and not opens and agent_at(topology, target) is None:
                 at = pointer("/human_requests", index, member)
-                yield CoordinationCode.STATE_UNKNOWN_WORD.at(at, expected=known, found=quote(target), hint=hint)
+                yield CoordinationCode.STATE_UNKNOWN_WORD.at(
+                    at, expected=known, found=quote(target), hint=hint
+                )
 
 
 def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> TurnFlow:
@@ -123,12 +183,16 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
     following = settings.content_limit.next(streak, actions=allowed.actions, tools=allowed.tools)
     if isinstance(following, ContentLoop):
         return _looped(settings, agent, state, following)
-    request = settings.request(agent, answer, streak, state["threads"][agent.name], steer=following.steer)
+    request = settings.request(
+        agent, answer, streak, state["threads"][agent.name], steer=following.steer
+    )
     asked: Exchange | CallFailed = yield AskAgent(agent, request)
     answer.count(asked.attempts, asked.reply if isinstance(asked, Exchange) else None)
     for attempt in asked.attempts:
         model = str(attempt.request.get("model", agent.name))
-        settings.metrics.done(Activity.LLM_CALLS, model, succeeded=attempt.accepted, seconds=attempt.seconds)
+        settings.metrics.done(
+            Activity.LLM_CALLS, model, succeeded=attempt.accepted, seconds=attempt.seconds
+        )
     state = with_streak(state, agent.name, asked.attempts)
     if isinstance(asked, CallFailed):
         return _failed(settings, agent, state, asked)
@@ -136,7 +200,9 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
     result = yield from settings.processor.judging(asked.transcript[-1], agent, branch, state)
     state = with_reply_format(state, agent.name, result)
     reply: JSONObject = {"role": "assistant", "content": asked.transcript[-1].get("content")}
-    if result.tool_calls:  # calls are replayed natively, however they were written, together with their results
+    if (
+        result.tool_calls
+    ):  # calls are replayed natively, however they were written, together with their results
         reply |= {"content": None, "tool_calls": result.tool_calls}
     else:
         state = with_turn(state, agent.name, reply)
@@ -162,11 +228,15 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> Tu
     for run in runs:
         (outcome,) = yield RunTools((run,))
         done, seconds = outcome.error is None, outcome.result.execution_ms / 1000
-        settings.metrics.done(Activity.TOOL_EXECUTIONS, run.call.tool, succeeded=done, seconds=seconds)
+        settings.metrics.done(
+            Activity.TOOL_EXECUTIONS, run.call.tool, succeeded=done, seconds=seconds
+        )
         if outcome.is_broken:
             issue = Issue("tool.raised", Category.TOOL_ERROR, "", "the code of a tool raised")
             return _routed(settings, agent, state, refused((issue,), terms))
-        manifest = replace(manifest, tool_call_results=(*manifest.tool_call_results, outcome.result))
+        manifest = replace(
+            manifest, tool_call_results=(*manifest.tool_call_results, outcome.result)
+        )
     state = with_turn(state, agent.name, calling["turn"], *result_turns(manifest, "native"))
     return changed(state, next_agent=node_of(agent.name))
 
@@ -174,41 +244,65 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> Tu
 def executable_calls(result: ValidationResult) -> tuple[ToolCall, ...]:
     """Return the calls of a verdict, to run them; StateError when it is not valid, or calls nothing (M118)."""
     if not result.is_valid or not result.calls:
-        nothing = Issue("state.not_executable", Category.FORMAT_ERROR, "/calling", "holds no reply that calls a tool")
+        nothing = Issue(
+            "state.not_executable",
+            Category.FORMAT_ERROR,
+            "/calling",
+            "holds no reply that calls a tool",
+        )
         raise StateError(result.issues or (nothing,))
     return result.calls
 
 
 def _routed(
-    settings: GraphSettings, agent: ChatAgent, state: RunState, result: ValidationResult, reply: Message | None = None
+    settings: GraphSettings,
+    agent: ChatAgent,
+    state: RunState,
+    result: ValidationResult,
+    reply: Message | None = None,
 ) -> RunState:
     branch, budget = branch_of(state, settings.max_turns, agent.name), settings.router.policy.budget
     if (target := result.next_agent) is not None:
         if not settings.topology.in_conversation(agent.name, target):
             branch = replace(branch, type=BranchType(state["branch"]["home"]), agents=(), turns=0)
-        elif branch.type is not BranchType.CONVERSATION or {agent.name, target} != set(branch.agents):
-            branch = replace(branch, type=BranchType.CONVERSATION, agents=(agent.name, target), turns=0)
-    spent: dict[str, Any] = {"retry_count": budget.max_retries, "transport_retries": budget.repeats}  # by the client
+        elif branch.type is not BranchType.CONVERSATION or {agent.name, target} != set(
+            branch.agents
+        ):
+            branch = replace(
+                branch, type=BranchType.CONVERSATION, agents=(agent.name, target), turns=0
+            )
+    spent: dict[str, Any] = {
+        "retry_count": budget.max_retries,
+        "transport_retries": budget.repeats,
+    }  # by the client
     context = RoutingContext(current_agent=agent.name, current_branch_id=branch.id, **spent)
     return follow(state, agent, branch, settings.router.decide(result, branch, context), reply)
 
 
-def _failed(settings: GraphSettings, agent: ChatAgent, state: RunState, error: CallFailed) -> RunState:
+def _failed(
+    settings: GraphSettings, agent: ChatAgent, state: RunState, error: CallFailed
+) -> RunState:
     """Follow a call that gave no action; where text alone spent what may be asked again, that is the reason."""
     branch = branch_of(state, settings.max_turns, agent.name)
     if not isinstance(error, ReplyRejected):
         read = ApiError.of_exception(error) or ApiError()
-        return _routed(settings, agent, state, read.to_result(agent=agent.name, branch_id=branch.id))
+        return _routed(
+            settings, agent, state, read.to_result(agent=agent.name, branch_id=branch.id)
+        )
     terms, limit = settings.processor.terms(agent, branch), settings.content_limit
     streak = streak_of(state, agent.name)
     after = _routed(settings, agent, state, refused(error.issues, terms))
-    if (after["outcome"] or {}).get("reason") != RoutingReason.RETRIES_SPENT or not limit.talks_on(streak):
+    if (after["outcome"] or {}).get("reason") != RoutingReason.RETRIES_SPENT or not limit.talks_on(
+        streak
+    ):
         return after
     loop = limit.loop(streak, actions=terms.permitted.actions, tools=terms.permitted.tools)
     return _looped(settings, agent, state, loop)
 
 
-def _looped(settings: GraphSettings, agent: ChatAgent, state: RunState, loop: ContentLoop) -> RunState:
+def _looped(
+    settings: GraphSettings, agent: ChatAgent, state: RunState, loop: ContentLoop
+) -> RunState:
     branch = branch_of(state, settings.max_turns, agent.name)
     state = follow(state, agent, branch, refuse(RoutingReason.CONTENT_LOOP, str(loop)))
     return changed(state, outcome={**(state["outcome"] or {}), "content_loop": loop.to_dict()})
@@ -227,13 +321,21 @@ def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
         state = changed(state, human_requests=pending)
     require(request_issues(topology, state))
     brought = state["human_feedback"]  # without a checkpointer the state brings an answer along
-    state = human_input(changed(state, human_feedback=None))  # the question is put among the messages
+    state = human_input(
+        changed(state, human_feedback=None)
+    )  # the question is put among the messages
     request, settled, refusal = pending_requests(state)[0], None, None
     decisions = request.kind.decisions
-    question: JSONObject = {"id": request.id, "kind": request.kind.value, "question": request.question}
+    question: JSONObject = {
+        "id": request.id,
+        "kind": request.kind.value,
+        "question": request.question,
+    }
     question["decisions"] = sorted(decision.value for decision in decisions)
     home = node_of(agent_at(topology, request.interrupted) or topology.entries[0])
-    words = {word: decision for word, decision in (settings.words or {}).items() if decision in decisions}
+    words = {
+        word: decision for word, decision in (settings.words or {}).items() if decision in decisions
+    }
     while settled is None:
         answer = brought or (yield AskHuman(question, refusal))
         brought = None
@@ -260,6 +362,10 @@ def _answered(settings: GraphSettings, state: RunState, settled: SettledHuman) -
         return follow(state, settings.agents[told], branch_of(state, settings.max_turns), decision)
     words = f"The user's decision is {settled.decision}. Their words: {settled.answer}"
     if request.tell_to is not None:
-        about = "How to go on after an error" if request.kind is HumanKind.ERROR else compact(request.question)
+        about = (
+            "How to go on after an error"
+            if request.kind is HumanKind.ERROR
+            else compact(request.question)
+        )
         words = f"An earlier question was answered: {about}. {words}"
     return with_turn(state, told, words)

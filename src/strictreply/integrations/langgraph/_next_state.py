@@ -14,8 +14,21 @@ from dataclasses import replace
 from typing import Final, TypeAlias, cast
 
 from strictreply.contract._channels import compact
-from strictreply.coordination import USER, Branch, BranchType, Topology, create_initial_state, mark_complete
-from strictreply.coordination._decisions import RoutingDecision, RoutingReason, StepType, question_of, stop
+from strictreply.coordination import (
+    USER,
+    Branch,
+    BranchType,
+    Topology,
+    create_initial_state,
+    mark_complete,
+)
+from strictreply.coordination._decisions import (
+    RoutingDecision,
+    RoutingReason,
+    StepType,
+    question_of,
+    stop,
+)
 from strictreply.coordination._next_node import RouteReason
 from strictreply.coordination._run_parts import HumanKind, merge_ledgers
 from strictreply.coordination._run_state import (
@@ -60,11 +73,17 @@ _Ended: TypeAlias = tuple[JSONObject, JSONObject]  # a branch as it was opened, 
 
 
 def follow(
-    state: RunState, agent: ChatAgent, branch: Branch, decision: RoutingDecision, turn: Message | None = None
+    state: RunState,
+    agent: ChatAgent,
+    branch: Branch,
+    decision: RoutingDecision,
+    turn: Message | None = None,
 ) -> RunState:
     """Return the state that follows from a decision about ``agent``; ``turn`` is its reply, None for none."""
     turns = decision.metadata.get("conversation_turns", branch.turns)
-    state = changed(state, branch={**state["branch"], **branch_record(replace(branch, turns=turns))})
+    state = changed(
+        state, branch={**state["branch"], **branch_record(replace(branch, turns=turns))}
+    )
     step = next(iter(decision.next_steps), None)  # its type is that of all steps
     if decision.has_child_branches():
         branches = [
@@ -72,21 +91,31 @@ def follow(
             | {"id": f"{branch.id}/{state['loop_count']}.{index}"}
             for index, one in enumerate(decision.branch_specs)
         ]
-        return changed(state, spawned={"agent": agent.name, "branches": branches}, next_agent=BRANCH)
+        return changed(
+            state, spawned={"agent": agent.name, "branches": branches}, next_agent=BRANCH
+        )
     if step is None or not decision.should_continue:
         return _ended(state, agent.name, decision, _content(state, agent.name, decision))
-    if step.step_type is StepType.TOOL_EXECUTION:  # the reply joins the thread together with the results
+    if (
+        step.step_type is StepType.TOOL_EXECUTION
+    ):  # the reply joins the thread together with the results
         return changed(state, calling={"agent": agent.name, "turn": turn}, next_agent=TOOLS)
-    if step.step_type is StepType.ERROR_RECOVERY:  # the user is asked how to go on: retry, skip or abort
+    if (
+        step.step_type is StepType.ERROR_RECOVERY
+    ):  # the user is asked how to go on: retry, skip or abort
         words = f"{agent.name}: {step.data.get('error', {}).get('message') or ''}\n{HumanKind.ERROR.prompt}"
         node, skip = node_of(agent.name), agent.skip_to and node_of(agent.skip_to)
         now = utc_now().isoformat()
-        question = question_of(step, request_id=new_id(), prompt=words, skip_to=skip, requested_at=now)
+        question = question_of(
+            step, request_id=new_id(), prompt=words, skip_to=skip, requested_at=now
+        )
         return put_question(state, replace(question, resume_to=node, interrupted=node))
     # What is left is to invoke an agent: a router is told that no retries are left, so it decides on none.
     request = step.data.get("request")
     if step.target == USER:
-        return request_human_input(state, as_text(request), kind=agent.asks, resume_to=node_of(agent.name))
+        return request_human_input(
+            state, as_text(request), kind=agent.asks, resume_to=node_of(agent.name)
+        )
     following = changed(state, next_agent=node_of(step.target))
     if decision.reason is RoutingReason.HUMAN_RETRY:
         return following
@@ -96,12 +125,23 @@ def follow(
 
 
 def _ended(
-    state: RunState, agent: str, decision: RoutingDecision, content: JSON = None, *, leads_to: str | None = None
+    state: RunState,
+    agent: str,
+    decision: RoutingDecision,
+    content: JSON = None,
+    *,
+    leads_to: str | None = None,
 ) -> RunState:
     """Return the state of a run or branch that is over; ``leads_to`` is the agent that a branch leads to."""
     reason = decision.reason or RoutingReason.BROKEN_RESULT
-    status = _STATUS.get(reason, RunStatus.COMPLETED if decision.error_action is None else RunStatus.FAILED)
-    error = None if status is RunStatus.COMPLETED else decision.error_message or decision.completion_reason
+    status = _STATUS.get(
+        reason, RunStatus.COMPLETED if decision.error_action is None else RunStatus.FAILED
+    )
+    error = (
+        None
+        if status is RunStatus.COMPLETED
+        else decision.error_message or decision.completion_reason
+    )
     outcome = outcome_record(agent, status, reason.value, content=content, error=error)
     if content is not None:
         state = changed(state, messages=[*state["messages"], said("assistant", as_text(content))])
@@ -119,7 +159,9 @@ def _content(state: RunState, agent: str, decision: RoutingDecision) -> JSON:
     if not silent or branch["spawner"] is None:
         return None
     # All that its agent received beside its request: hand-overs, results of tools and branches, the user's words.
-    received = [turn for turn in state["threads"].get(agent, []) if turn["role"] in ("user", "tool")]
+    received = [
+        turn for turn in state["threads"].get(agent, []) if turn["role"] in ("user", "tool")
+    ]
     texts = [turn["content"] for turn in received if turn["content"] != branch.get("opening")]
     return cast("JSON", texts[0] if len(texts) == 1 else texts or None)
 
@@ -133,7 +175,10 @@ def _handover_text(agent: str, request: JSON, state: RunState) -> str:
 def _reports_text(reports: JSON, asked: str, led: Iterable[str] = ()) -> str:
     """Return the turn for an agent after branches; ``led`` are the agents that handed over, some without a request."""
     handovers = [f"{agent} hands over to you." for agent in dict.fromkeys(led)]
-    silent = any(peek(one, "content") is None and peek(one, "reason") is None for one in cast("list[JSON]", reports))
+    silent = any(
+        peek(one, "content") is None and peek(one, "reason") is None
+        for one in cast("list[JSON]", reports)
+    )
     context = [asked] if handovers and silent else []
     return " ".join([*handovers, *context, f"The branches are done: {compact(reports)}"])
 
@@ -152,7 +197,9 @@ def branch_states(topology: Topology, state: RunState, limit: int) -> list[RunSt
         begun = changed(_branch_state(state, spec, meets), loop_count=limit + 1 - share)
         if not share:  # the branch is over before it begins
             words = "the loop limit left no executions for this branch"
-            outcome = outcome_record(spec["agent"], RunStatus.FAILED, RouteReason.LOOP_LIMIT.value, error=words)
+            outcome = outcome_record(
+                spec["agent"], RunStatus.FAILED, RouteReason.LOOP_LIMIT.value, error=words
+            )
             begun = changed(begun, outcome=outcome)
         opened.append(begun)
     return opened
@@ -180,9 +227,16 @@ def branch_outcome(state: RunState, last: RunState) -> JSONObject:
     """Return what a branch that ended in a ``last`` state changes in its run, where pending questions are put."""
     spent, formats = last["loop_count"] - state["loop_count"], last.get("reply_formats", {})
     leads_to = last["branch"].get("leads_to")
-    outcome = stored_outcome(last) | {"spent": spent, "reply_formats": formats, "leads_to": leads_to}
+    outcome = stored_outcome(last) | {
+        "spent": spent,
+        "reply_formats": formats,
+        "leads_to": leads_to,
+    }
     spawner = node_of(state["branch"]["spawner"])
-    orphans = [request.handed_over(spawner, tell_to=spawner).to_dict() for request in pending_requests(last)]
+    orphans = [
+        request.handed_over(spawner, tell_to=spawner).to_dict()
+        for request in pending_requests(last)
+    ]
     settled = [entry for entry in ledger_of(last) if "settled_at" in entry]
     return {"outcomes": {state["branch"]["id"]: outcome}, "human_requests": [*settled, *orphans]}
 
@@ -209,7 +263,9 @@ def join_branches(topology: Topology, state: RunState) -> RunState:
     specs = branch_specs(state)
     outcomes = [state["outcomes"][spec["id"]] for spec in specs]
     ended = list(zip(specs, outcomes, strict=True))
-    formats = ChainMap(state.get("reply_formats", {}), *(one["reply_formats"] for one in outcomes))  # the first holds
+    formats = ChainMap(
+        state.get("reply_formats", {}), *(one["reply_formats"] for one in outcomes)
+    )  # the first holds
     state = changed(state, spawned=None, reply_formats=dict(formats))
     if any(outcome["status"] == RunStatus.ABORTED for outcome in outcomes):
         return _ended(state, opener, stop(RoutingReason.ABORTED, "the user aborted the run"))
@@ -224,7 +280,9 @@ def join_branches(topology: Topology, state: RunState) -> RunState:
         return _opened_at(state, spawned, ended, _first(topology, here, opener))
     (target,) = led or {opener}
     leading = led[target] if onward else []
-    state = with_turn(state, target, _reports_text(_reports(ended), state["branch"]["asked"], leading))
+    state = with_turn(
+        state, target, _reports_text(_reports(ended), state["branch"]["asked"], leading)
+    )
     node = node_of(target)
     return _asked_before(changed(state, next_agent=node), node, told=node)
 
@@ -251,21 +309,34 @@ def _first(topology: Topology, targets: set[str], opener: str) -> list[str]:
     """Return the targets that no other one leads to; of those that lead to each other none has to wait."""
     ahead = {one: _reached(topology, one, opener) for one in targets}
     return sorted(
-        one for one in targets if not any(one in ahead[other] and other not in ahead[one] for other in targets)
+        one
+        for one in targets
+        if not any(one in ahead[other] and other not in ahead[one] for other in targets)
     )
 
 
-def _opened_at(state: RunState, spawned: JSONObject, ended: list[_Ended], agents: list[str]) -> RunState:
+def _opened_at(
+    state: RunState, spawned: JSONObject, ended: list[_Ended], agents: list[str]
+) -> RunState:
     opened = []
     for index, agent in enumerate(agents):
         brought = [(spec, outcome) for spec, outcome in ended if outcome.get("leads_to") == agent]
         branch_id = f"{state['branch']['id']}/{state['loop_count']}.{index}"
-        seed = json.dumps([*place_in(state), branch_id])  # as the ids of the branches that an agent opens (M32)
+        seed = json.dumps(
+            [*place_in(state), branch_id]
+        )  # as the ids of the branches that an agent opens (M32)
         instance = f"{agent}_{index}_{hashlib.blake2b(seed.encode(), digest_size=4).hexdigest()}"
-        spec = {"id": branch_id, "agent": agent, "instance_id": instance, "request": json.dumps(_reports(brought))}
+        spec = {
+            "id": branch_id,
+            "agent": agent,
+            "instance_id": instance,
+            "request": json.dumps(_reports(brought)),
+        }
         opened.append({**spec, "met": [outcome["agent"] for _, outcome in brought]})
     waiting = [spec for spec, outcome in ended if outcome.get("leads_to") not in agents]
-    state = changed(state, spawned={**spawned, "branches": opened, "waiting": waiting}, next_agent=BRANCH)
+    state = changed(
+        state, spawned={**spawned, "branches": opened, "waiting": waiting}, next_agent=BRANCH
+    )
     return _asked_before(state, BRANCH, told=node_of(spawned["agent"]))
 
 
@@ -279,12 +350,20 @@ def _reports(ended: Iterable[_Ended]) -> list[JSON]:
     """Return the reports on branches; on a failure its reason, without words of a model or a server."""
     reports: list[JSON] = []
     for spec, outcome in ended:
-        report = {"agent": spec["agent"], "instance_id": spec["instance_id"], "status": outcome["status"]}
+        report = {
+            "agent": spec["agent"],
+            "instance_id": spec["instance_id"],
+            "status": outcome["status"],
+        }
         if outcome["status"] == RunStatus.COMPLETED:
-            report["content"] = from_json(outcome["content"], pointer("/outcomes", spec["id"], "content"))
+            report["content"] = from_json(
+                outcome["content"], pointer("/outcomes", spec["id"], "content")
+            )
         else:
             report["reason"] = outcome["reason"]
-            if "met" in spec:  # the reports of other branches are not lost with an agent that failed
+            if (
+                "met" in spec
+            ):  # the reports of other branches are not lost with an agent that failed
                 report["brought"] = from_json(spec["request"], "/spawned/waiting")
         reports.append(report)
     return reports

@@ -12,11 +12,25 @@ import anyio
 from strictreply import AsyncStrictClient, CallFailed, ContractError, LoopPolicy, Steering
 from strictreply.contract._contract import Check, aperform_check, perform_check
 from strictreply.contract._driving import adrive, drive
-from strictreply.coordination import ActionSteering, AgentSteering, Router, RunMetrics, Topology, counted
+from strictreply.coordination import (
+    ActionSteering,
+    AgentSteering,
+    Router,
+    RunMetrics,
+    Topology,
+    counted,
+)
 from strictreply.coordination._error_policy import ContentLoopGuard, ErrorPolicy
 from strictreply.coordination._next_node import RouteRule, Routes, edge_map, explain_route
 from strictreply.coordination._run_parts import Words
-from strictreply.coordination._run_state import END, HUMAN_INPUT, AgentState, changed, pending_requests, require
+from strictreply.coordination._run_state import (
+    END,
+    HUMAN_INPUT,
+    AgentState,
+    changed,
+    pending_requests,
+    require,
+)
 from strictreply.coordination.formats import BaseResponseFormat, SystemPromptBuilder, format_of
 from strictreply.coordination.validation import ValidationProcessor
 from strictreply.integrations import load
@@ -44,7 +58,11 @@ from strictreply.integrations.langgraph._graph_turns import (
     human_turn,
     tools_turn,
 )
-from strictreply.integrations.langgraph._next_state import branch_outcome, branch_states, join_branches
+from strictreply.integrations.langgraph._next_state import (
+    branch_outcome,
+    branch_states,
+    join_branches,
+)
 from strictreply.pipeline._turn_effects import RunTools
 from strictreply.running._turn_performing import ToolRunner
 from strictreply.values._limits import JSONObject, is_count
@@ -90,7 +108,9 @@ def to_langgraph(
     if steering is None or isinstance(steering, AgentSteering):
         steering = ActionSteering(speaking=steering or AgentSteering())
     elif not callable(getattr(steering, "correction", None)):
-        raise ContractError("steering= must be an AgentSteering, or an object with correction(situation)")
+        raise ContractError(
+            "steering= must be an AgentSteering, or an object with correction(situation)"
+        )
     settings = GraphSettings(
         agents=_agents_of(topology, agents, processor),
         processor=processor,
@@ -106,26 +126,36 @@ def to_langgraph(
 
 
 def _processor_of(
-    topology: Topology, response_format: str | BaseResponseFormat | None, processor: ValidationProcessor | None
+    topology: Topology,
+    response_format: str | BaseResponseFormat | None,
+    processor: ValidationProcessor | None,
 ) -> ValidationProcessor:
     """Return the processor that judges a graph's replies; ContractError for one of another topology or format."""
     if processor is None:
         return ValidationProcessor(topology, response_format)
     if processor.topology.version != topology.version:
-        raise ContractError("the processor has another topology; make it with the topology of the graph")
+        raise ContractError(
+            "the processor has another topology; make it with the topology of the graph"
+        )
     if response_format is not None:
         given, own = format_of(response_format), processor.response_format
         if type(given) is not type(own) or given.extra != own.extra:
-            raise ContractError("the processor reads another format; leave response_format out to use the processor's")
+            raise ContractError(
+                "the processor reads another format; leave response_format out to use the processor's"
+            )
     return processor
 
 
-def _agents_of(topology: Topology, agents: Iterable[ChatAgent], processor: ValidationProcessor) -> dict[str, ChatAgent]:
+def _agents_of(
+    topology: Topology, agents: Iterable[ChatAgent], processor: ValidationProcessor
+) -> dict[str, ChatAgent]:
     """Return the agents by name; ContractError for other agents than the topology's, or one that cannot run."""
     given = list(agents)
     named = {agent.name: agent for agent in given}
     if len(named) != len(given) or set(named) != set(topology.agents):
-        raise ContractError(f"agents must have each agent of the topology once: {', '.join(topology.agents)}")
+        raise ContractError(
+            f"agents must have each agent of the topology once: {', '.join(topology.agents)}"
+        )
     for agent in given:
         targets = topology.allowed_targets(agent.name)
         if agent.skip_to is not None and agent.skip_to not in targets:
@@ -134,7 +164,9 @@ def _agents_of(topology: Topology, agents: Iterable[ChatAgent], processor: Valid
             )
         for tool in processor.terms(agent).tools.tools:
             if tool.needs_approval:
-                raise ContractError(f"the tool {tool.name!r} needs an approval: in a graph, let its agent ask the user")
+                raise ContractError(
+                    f"the tool {tool.name!r} needs an approval: in a graph, let its agent ask the user"
+                )
             tool.refuse_unrunnable(awaited=True)  # whether a run is awaited is not known yet
     return named
 
@@ -143,7 +175,9 @@ def _routes_of(topology: Topology, routes: Routes | None) -> Routes:
     """Return the routes with the graph's nodes, in which no rule can drop accepted calls, branches or questions."""
     given = Routes() if routes is None else routes
     if given.nodes != Routes().nodes:
-        raise ContractError("the nodes of a graph are those of its topology; leave nodes= out of routes=")
+        raise ContractError(
+            "the nodes of a graph are those of its topology; leave nodes= out of routes="
+        )
     agents = tuple(map(node_of, topology.agents))
 
     def bounded(rule: RouteRule) -> RouteRule:
@@ -152,16 +186,26 @@ def _routes_of(topology: Topology, routes: Routes | None) -> Routes:
             if chosen is None or chosen == END:
                 return chosen
             if chosen not in agents:
-                raise ContractError(f"the rule {rule.name!r} may choose an agent's node_of(…) or {END!r}")
-            if state["next_agent"] in (TOOLS, BRANCH) or pending_requests(cast("AgentState", state)):
-                raise ContractError(f"the rule {rule.name!r} may not choose an agent before tools, branches or a human")
+                raise ContractError(
+                    f"the rule {rule.name!r} may choose an agent's node_of(…) or {END!r}"
+                )
+            if state["next_agent"] in (TOOLS, BRANCH) or pending_requests(
+                cast("AgentState", state)
+            ):
+                raise ContractError(
+                    f"the rule {rule.name!r} may not choose an agent before tools, branches or a human"
+                )
             return chosen
 
         return replace(rule, decide=decide)
 
-    strategies = tuple(replace(one, rules=tuple(map(bounded, one.rules))) for one in given.strategies)
+    strategies = tuple(
+        replace(one, rules=tuple(map(bounded, one.rules))) for one in given.strategies
+    )
     nodes = (*agents, TOOLS, BRANCH, JOIN, HUMAN_INPUT, END)
-    return replace(given, nodes=nodes, rules=tuple(map(bounded, given.rules)), strategies=strategies)
+    return replace(
+        given, nodes=nodes, rules=tuple(map(bounded, given.rules)), strategies=strategies
+    )
 
 
 def _count_of(name: str, value: object, *, least: int) -> int:
@@ -197,13 +241,20 @@ class _GraphBuilder:
         for agent in settings.agents.values():
             self._add(node_of(agent.name), partial(agent_turn, settings, agent))
         self._add(HUMAN_INPUT, partial(human_turn, settings))
-        self._add(TOOLS, *(partial(tools_turn, settings, awaited=awaited) for awaited in (False, True)))
+        self._add(
+            TOOLS, *(partial(tools_turn, settings, awaited=awaited) for awaited in (False, True))
+        )
         self._add(JOIN, join)
-        self._graph.add_node(BRANCH, _node(run_branch, arun_branch))  # what runs in it is counted there
+        self._graph.add_node(
+            BRANCH, _node(run_branch, arun_branch)
+        )  # what runs in it is counted there
         self._graph.add_edge(BRANCH, JOIN)
         graph = load("langgraph.graph")
         targets = edge_map(self._routes, end_target=graph.END)
-        for name in (graph.START, *(node for node in self._routes.nodes if node not in (BRANCH, END))):
+        for name in (
+            graph.START,
+            *(node for node in self._routes.nodes if node not in (BRANCH, END)),
+        ):
             self._graph.add_conditional_edges(name, self._route, targets)
         return self._graph
 
@@ -219,7 +270,9 @@ class _GraphBuilder:
         async def arun(state: RunState) -> Any:
             return _changes(state, await adrive((awaited or flow)(state), self._aperform))
 
-        self._graph.add_node(name, _node(lambda state: run(checked(state)), lambda state: arun(checked(state))))
+        self._graph.add_node(
+            name, _node(lambda state: run(checked(state)), lambda state: arun(checked(state)))
+        )
 
     def _route(self, state: RunState) -> Any:
         decision = explain_route(self._checked(state), routes=self._routes)
@@ -228,11 +281,16 @@ class _GraphBuilder:
             return decision.target
         # Before branches are opened the topology is asked once more, whoever wrote them into the state.
         settings, spawned = self._settings, state["spawned"] or {}
-        terms = settings.processor.terms(settings.agents[spawned["agent"]], branch_of(state, settings.max_turns))
+        terms = settings.processor.terms(
+            settings.agents[spawned["agent"]], branch_of(state, settings.max_turns)
+        )
         require(spawn_issues(settings.topology, spawned, terms.permitted))
         require(join_issues(settings.topology, state, spawned.get("waiting", ())))
         send = load("langgraph.types").Send
-        return [send(BRANCH, one) for one in branch_states(settings.topology, state, decision.max_loop_count)]
+        return [
+            send(BRANCH, one)
+            for one in branch_states(settings.topology, state, decision.max_loop_count)
+        ]
 
     def _checked(self, state: RunState) -> RunState:
         topology = self._settings.topology
@@ -244,13 +302,18 @@ class _GraphBuilder:
         """Check branches that come together; what was executed in them counts before the limit is compared."""
         state = self._checked(state)
         require(join_issues(self._settings.topology, state, branch_specs(state)))
-        spent = sum(state["outcomes"][spec["id"]]["spent"] for spec in (state["spawned"] or {}).get("branches", ()))
+        spent = sum(
+            state["outcomes"][spec["id"]]["spent"]
+            for spec in (state["spawned"] or {}).get("branches", ())
+        )
         return changed(state, loop_count=state["loop_count"] + spent)
 
     def _perform(self, effect: GraphEffect) -> Any:
         match effect:
             case AskAgent(agent=agent) if isinstance(agent.client, AsyncStrictClient):
-                raise ContractError(f"agent {agent.name!r} has an async client: use ainvoke or astream")
+                raise ContractError(
+                    f"agent {agent.name!r} has an async client: use ainvoke or astream"
+                )
             case AskAgent(agent=agent, request=request):
                 try:
                     return agent.client.exchange(**request)
@@ -272,7 +335,9 @@ class _GraphBuilder:
 
     async def _aperform(self, effect: GraphEffect) -> Any:
         match effect:
-            case AskAgent(agent=agent, request=request) if isinstance(agent.client, AsyncStrictClient):
+            case AskAgent(agent=agent, request=request) if isinstance(
+                agent.client, AsyncStrictClient
+            ):
                 try:
                     return await agent.client.exchange(**request)
                 except CallFailed as error:
@@ -296,8 +361,14 @@ def _node(run: Callable[[RunState], Any], arun: Callable[[RunState], Any]) -> An
     def ainvoke(_: object, state: RunState, *__: object, **___: object) -> Any:
         return arun(state)
 
-    return type("GraphNode", (load("langchain_core.runnables").Runnable,), {"invoke": invoke, "ainvoke": ainvoke})()
+    return type(
+        "GraphNode",
+        (load("langchain_core.runnables").Runnable,),
+        {"invoke": invoke, "ainvoke": ainvoke},
+    )()
 
 
 def _changes(state: RunState, after: RunState) -> dict[str, Any]:
-    return {key: value for key, value in with_task(after).items() if state.get(key, ...) is not value}
+    return {
+        key: value for key, value in with_task(after).items() if state.get(key, ...) is not value
+    }

@@ -46,7 +46,9 @@ def no_backoff() -> Generator[Skipped, None, None]:
     It holds for the whole process while it is open, and yields what was skipped. Neither ``time.sleep`` nor an event
     loop is touched: an app that waits by itself waits. Raises RuntimeError where the installed SDK is not known.
     """
-    client: Any = import_module("openai._base_client").BaseClient  # late: a second of import, for tests that use it
+    client: Any = import_module(
+        "openai._base_client"
+    ).BaseClient  # late: a second of import, for tests that use it
     told = Skipped()
 
     class NoSleep(tenacity.DoSleep):
@@ -65,7 +67,9 @@ def no_backoff() -> Generator[Skipped, None, None]:
         waits: Callable[..., float] = getattr(client, _SDK_WAIT, float)
         for owner, name, value in ((tenacity, "DoSleep", NoSleep), (client, _SDK_WAIT, no_seconds)):
             if not hasattr(owner, name):
-                raise RuntimeError(f"no_backoff() cannot patch {owner.__name__}: it has no {name} as installed")
+                raise RuntimeError(
+                    f"no_backoff() cannot patch {owner.__name__}: it has no {name} as installed"
+                )
             stack.enter_context(mock.patch.object(owner, name, value))
         yield told
 
@@ -110,15 +114,24 @@ def verdict_on(
     """
     if accepted:
         cut = fault.kind is Kind.STREAM and fault.code == "reply.broken_off"
-        return (ClientVerdict.TRUNCATED_STREAM_ACCEPTED, "took a stream that was cut for a whole one") if cut else None
+        return (
+            (ClientVerdict.TRUNCATED_STREAM_ACCEPTED, "took a stream that was cut for a whole one")
+            if cut
+            else None
+        )
     if ran:
         tools = ", ".join(dict.fromkeys(ran))
-        return ClientVerdict.TOOL_RUN_ON_REFUSED_REPLY, f"ran {tools} with a reply that it refused later"
+        return (
+            ClientVerdict.TOOL_RUN_ON_REFUSED_REPLY,
+            f"ran {tools} with a reply that it refused later",
+        )
     same: dict[str, list[Asked]] = {}
     for one in asked:
         same.setdefault(question(one.body), []).append(one)
     counted = ((len(alike) - usual.get(key, 1), alike) for key, alike in same.items())
-    repeats, alike = max(counted, key=itemgetter(0), default=(0, asked))  # an app may fail before it asks
+    repeats, alike = max(
+        counted, key=itemgetter(0), default=(0, asked)
+    )  # an app may fail before it asks
     if skipped is None or repeats < 1:
         return None
     waited = alike[-1].at - alike[0].at + skipped
@@ -134,7 +147,12 @@ def verdict_on(
 def _wait_asked_for(served: Served) -> float:
     """Return the seconds of Retry-After, 0 for a date: a client reads it by its own clock, not by the server's."""
     headers = served.headers.items() if isinstance(served, HTTPReply) else ()
-    return retry_after({name.lower(): text for name, text in headers if text.replace(".", "", 1).isdigit()}) or 0.0
+    return (
+        retry_after(
+            {name.lower(): text for name, text in headers if text.replace(".", "", 1).isdigit()}
+        )
+        or 0.0
+    )
 
 
 class Watch:
@@ -163,5 +181,9 @@ class Watch:
                 threading.setprofile(cast("Any", None))
 
     def _look(self, frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and (name := frame.f_code.co_name) in self._names and not is_of_a_library(frame):
+        if (
+            event == "call"
+            and (name := frame.f_code.co_name) in self._names
+            and not is_of_a_library(frame)
+        ):
             self._tell(name, time.monotonic())

@@ -27,7 +27,14 @@ from strictreply.testing._steps import named, place_of
 
 # The distributions whose versions a report names, when the app has imported them.
 LIBRARIES = (
-    *("openai", "strictreply", "instructor", "pydantic-ai-slim", "langchain-core", "langchain-openai"),
+    *(
+        "openai",
+        "strictreply",
+        "instructor",
+        "pydantic-ai-slim",
+        "langchain-core",
+        "langchain-openai",
+    ),
     *("openai-agents", "litellm", "httpx", "httpx2", "pydantic"),
 )
 # Exceptions of Python's own that do say what happened between an app and a model.
@@ -43,7 +50,9 @@ class Unusable(Exception):
 class App:
     """A callable of the user's, sync or async, called again and again in one event loop."""
 
-    def __init__(self, function: Callable[..., Any], base_url: str, clean: tuple[type[BaseException], ...]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], base_url: str, clean: tuple[type[BaseException], ...]
+    ) -> None:
         """Call with the base URL when a parameter has no default, or is named for it; Unusable when it needs more."""
         self._clean = clean
         self._loop = asyncio.Runner()
@@ -55,7 +64,9 @@ class App:
         several = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
         needed = [one for one in parameters if one.default is one.empty and one.kind not in several]
         if len(needed) > 1 or any(one.kind is one.KEYWORD_ONLY for one in needed):
-            raise Unusable(f"it must take the base URL or no arguments, not {', '.join(one.name for one in needed)}")
+            raise Unusable(
+                f"it must take the base URL or no arguments, not {', '.join(one.name for one in needed)}"
+            )
         if not needed and not (parameters and parameters[0].name == "base_url"):
             self._call = function
 
@@ -75,7 +86,11 @@ class App:
             at, _, frame = place_of(error.__traceback__, str(Path(__file__).resolve()))
             words = f"{named(type(error))} at {at}" if at else named(type(error))
             clean = is_clean(error, self._clean)
-            seen = {"outcome": "clean", "frame": ""} if clean else {"outcome": "crashed", "frame": frame}
+            seen = (
+                {"outcome": "clean", "frame": ""}
+                if clean
+                else {"outcome": "crashed", "frame": frame}
+            )
             return seen | {"told": words, "traceback": _trace(error) if told else ""}
         word = "None" if value is None else type(value).__name__
         return {"outcome": "accepted", "told": word, "digest": digest(value)}
@@ -94,7 +109,10 @@ def is_clean(error: BaseException, clean: tuple[type[BaseException], ...]) -> bo
         return True
     if isinstance(error, BaseExceptionGroup):
         return all(is_clean(inner, clean) for inner in error.exceptions)
-    return isinstance(error, _TELLING) or type(error).__module__.partition(".")[0] not in sys.stdlib_module_names
+    return (
+        isinstance(error, _TELLING)
+        or type(error).__module__.partition(".")[0] not in sys.stdlib_module_names
+    )
 
 
 def digest(value: object) -> str:
@@ -108,7 +126,11 @@ def digest(value: object) -> str:
 
 def _trace(error: BaseException) -> str:
     trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename == __file__:
+    while (
+        trace is not None
+        and trace.tb_next is not None
+        and trace.tb_frame.f_code.co_filename == __file__
+    ):
         trace = trace.tb_next
     return "".join(traceback.format_exception(type(error), error, trace))[-4_000:]
 
@@ -129,13 +151,17 @@ def versions() -> dict[str, str]:
     """Return the versions of Python and of the known libraries that are imported by now."""
     found = {"Python": platform.python_version()}
     for name in LIBRARIES:
-        module = {"pydantic-ai-slim": "pydantic_ai", "openai-agents": "agents"}.get(name, name.replace("-", "_"))
+        module = {"pydantic-ai-slim": "pydantic_ai", "openai-agents": "agents"}.get(
+            name, name.replace("-", "_")
+        )
         if module in sys.modules:
             found[name] = importlib.metadata.version(name)
     return found
 
 
-def _answers(commands: TextIO, watch: Watch, source: str, base_url: str, clean: list[str]) -> Iterator[dict[str, Any]]:
+def _answers(
+    commands: TextIO, watch: Watch, source: str, base_url: str, clean: list[str]
+) -> Iterator[dict[str, Any]]:
     """Answer each command as it comes, first whether the app can be called; their end ends the process."""
     try:
         app = App(load(source), base_url, tuple(map(load, clean)))
@@ -155,12 +181,19 @@ def _answers(commands: TextIO, watch: Watch, source: str, base_url: str, clean: 
         command = json.loads(received.get())
         told = bool(command["told"])
         watch.begin(command["tools"])
-        yield app.behaviour(told=told) | {"skipped": watch.skipped.seconds} | ({"versions": versions()} if told else {})
+        yield (
+            app.behaviour(told=told)
+            | {"skipped": watch.skipped.seconds}
+            | ({"versions": versions()} if told else {})
+        )
 
 
 def main() -> None:
     """Serve until there is nobody left to serve; what the app prints must not be read as an answer."""
-    commands, answers = os.fdopen(os.dup(0), encoding="utf-8"), os.fdopen(os.dup(1), "w", encoding="utf-8")
+    commands, answers = (
+        os.fdopen(os.dup(0), encoding="utf-8"),
+        os.fdopen(os.dup(1), "w", encoding="utf-8"),
+    )
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)

@@ -10,7 +10,14 @@ from xml.etree import ElementTree as ET
 
 from strictreply.testing import _html as html
 from strictreply.testing._html import anchor, element, linked, numbers, row, slug
-from strictreply.testing._probing.survival_report import FINDINGS, KIND_WORDS, OUTCOMES, ProbeOutcome, ProbeRun, Report
+from strictreply.testing._probing.survival_report import (
+    FINDINGS,
+    KIND_WORDS,
+    OUTCOMES,
+    ProbeOutcome,
+    ProbeRun,
+    Report,
+)
 from strictreply.testing._steps import Harm, Kind
 from strictreply.values._issues import printable, printable_lines
 from strictreply.values._limits import JSONObject
@@ -27,7 +34,11 @@ def report_page(report: Report) -> str:
     filters = list(_filters(report))
     again = "where the app asked again, once more with good replies after it"
     new = len(report.new)
-    compared = f"{new} new, {len(report.findings) - new} known, {len(report.gone)} gone" if report.baseline else ""
+    compared = (
+        f"{new} new, {len(report.findings) - new} known, {len(report.gone)} gone"
+        if report.baseline
+        else ""
+    )
     return html.page(
         f"Survival report: {report.app}",
         element("p", report.verdict, kind="verdict good" if report.survived else "verdict bad"),
@@ -70,12 +81,17 @@ def _counts(report: Report) -> ET.Element:
         drawn = html.bar({outcome.value: number for outcome, number in seen.items()}, len(runs))
         return element("tr", element("td", name, *about), element("td", drawn), *cells)
 
-    titles = (element("th", html.dot(outcome), OUTCOMES[outcome].title, kind="number") for outcome in _RAN)
+    titles = (
+        element("th", html.dot(outcome), OUTCOMES[outcome].title, kind="number") for outcome in _RAN
+    )
     kinds = {kind: [run for run in report.applicable if run.kind is kind] for kind in Kind}
     return element(
         "table",
         element("thead", element("tr", element("th", "Kind of fault"), element("th"), *titles)),
-        element("tbody", *(counted(kind.value, KIND_WORDS[kind], runs) for kind, runs in kinds.items() if runs)),
+        element(
+            "tbody",
+            *(counted(kind.value, KIND_WORDS[kind], runs) for kind, runs in kinds.items() if runs),
+        ),
         element("tfoot", counted("all", "", report.applicable)),
         kind="counts",
     )
@@ -125,11 +141,17 @@ def _found(runs: Sequence[ProbeRun], new: Collection[str], taken: set[str]) -> E
     for run in runs:
         place = anchor(run.source, taken)
         classes = ["finding", slug(run.harm), slug(run.kind), *["new"] * (run.source in new)]
-        named = linked("div", place, element("span", run.id, kind="name"), *[" · new"] * (run.source in new))
+        named = linked(
+            "div", place, element("span", run.id, kind="name"), *[" · new"] * (run.source in new)
+        )
         told = element("p", "A strict gate says ", element("code", run.code), kind="soft")
         again = (f"llm.script({run.source})", f"strictreply faults --show {run.fault}")
         left = element("td", named, element("p", run.summary), told)
-        right = element("td", element("pre", run.served), *(element("code", line, kind="again") for line in again))
+        right = element(
+            "td",
+            element("pre", run.served),
+            *(element("code", line, kind="again") for line in again),
+        )
         rows.append(element("tr", left, right, kind=" ".join(classes), id=place))
     return html.findings(("Fault", "What was served"), rows)
 
@@ -154,8 +176,16 @@ def report_json(report: Report) -> JSONObject:
         "asks": report.asks,
         "started": report.started.isoformat(timespec="seconds"),
     }
-    about |= {"seconds": round(report.seconds, 3), "versions": dict(report.versions), "complete": report.complete}
-    about |= {"survived": report.survived, "outcomes": outcomes | {"recovered": report.recovered}, "runs": runs}
+    about |= {
+        "seconds": round(report.seconds, 3),
+        "versions": dict(report.versions),
+        "complete": report.complete,
+    }
+    about |= {
+        "survived": report.survived,
+        "outcomes": outcomes | {"recovered": report.recovered},
+        "runs": runs,
+    }
     return about | {"baseline": None if report.baseline is None else compared}
 
 
@@ -164,12 +194,28 @@ def junit_xml(report: Report) -> str:
     new = report.new
     root = ET.Element("testsuites", name="strictreply probe")
     skipped = len(report.of(ProbeOutcome.NOT_APPLICABLE)) + len(report.findings) - len(new)
-    about = {"name": f"strictreply probe {printable(report.app)}", "errors": "0", "failures": str(len(new))}
-    about |= {"skipped": str(skipped), "tests": str(len(report.runs)), "time": f"{report.seconds:.3f}"}
-    suite = ET.SubElement(root, "testsuite", about, timestamp=report.started.isoformat(timespec="seconds"))
+    about = {
+        "name": f"strictreply probe {printable(report.app)}",
+        "errors": "0",
+        "failures": str(len(new)),
+    }
+    about |= {
+        "skipped": str(skipped),
+        "tests": str(len(report.runs)),
+        "time": f"{report.seconds:.3f}",
+    }
+    suite = ET.SubElement(
+        root, "testsuite", about, timestamp=report.started.isoformat(timespec="seconds")
+    )
     for run in report.runs:
-        told = {"classname": f"{report.app}.{run.kind}", "name": run.id, "time": f"{run.seconds:.3f}"}
-        case = ET.SubElement(suite, "testcase", {name: printable(text) for name, text in told.items()})
+        told = {
+            "classname": f"{report.app}.{run.kind}",
+            "name": run.id,
+            "time": f"{run.seconds:.3f}",
+        }
+        case = ET.SubElement(
+            suite, "testcase", {name: printable(text) for name, text in told.items()}
+        )
         if run in new:
             message = printable(f"{run.harm}: {run.detail}")
             failure = ET.SubElement(case, "failure", type=run.outcome.value, message=message)

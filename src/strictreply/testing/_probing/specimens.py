@@ -58,7 +58,10 @@ def _differences(clean: object, served: object, path: str) -> Iterator[tuple[str
         return
     parts: list[tuple[str, object, object]] = []
     if isinstance(clean, dict) and isinstance(served, dict):
-        pairs = {name: (clean.get(name, _MISSING), served.get(name, _MISSING)) for name in {**clean, **served}}
+        pairs = {
+            name: (clean.get(name, _MISSING), served.get(name, _MISSING))
+            for name in {**clean, **served}
+        }
         if sum(not _equal(*pair) for pair in pairs.values()) <= MAX_MEMBERS:
             parts = [(f"{path}.{name}".lstrip("."), *pair) for name, pair in pairs.items()]
     elif isinstance(clean, list) and isinstance(served, list) and clean and served:
@@ -71,14 +74,20 @@ def _differences(clean: object, served: object, path: str) -> Iterator[tuple[str
 
 
 def _equal(clean: object, served: object) -> bool:
-    return clean is served or (_MISSING not in (clean, served) and json.dumps(clean) == json.dumps(served))
+    return clean is served or (
+        _MISSING not in (clean, served) and json.dumps(clean) == json.dumps(served)
+    )
 
 
 def _response(reply: HTTPReply, clean: JSON, limit: int) -> Iterator[str]:
     if reply.framing != "raw" and (reply.parts or reply.ending is WireEnding.WHOLE):
         yield f"HTTP {reply.status}"
         told = reply.headers.items() - EVENT_STREAM.items()
-        yield from (printable(f"{name}: {value}") for name, value in reply.headers.items() if (name, value) in told)
+        yield from (
+            printable(f"{name}: {value}")
+            for name, value in reply.headers.items()
+            if (name, value) in told
+        )
     body = reply.body.decode("ascii", "backslashreplace")
     streamed, lines = _compact(b"".join(events(clean)).decode()), _compact(body)
     if set(lines) & set(streamed):
@@ -95,12 +104,16 @@ def _response(reply: HTTPReply, clean: JSON, limit: int) -> Iterator[str]:
 
 
 def _compact(stream: str) -> list[str]:
-    return [_REPEATED.sub("", _AROUND.sub("… ", line)) for line in stream.splitlines() if line.strip()]
+    return [
+        _REPEATED.sub("", _AROUND.sub("… ", line)) for line in stream.splitlines() if line.strip()
+    ]
 
 
 def _changes(good: list[str], lines: list[str]) -> Iterator[str]:
     shown = 0
-    for change, begun, ended, first, last in SequenceMatcher(None, good, lines, autojunk=False).get_opcodes():
+    for change, begun, ended, first, last in SequenceMatcher(
+        None, good, lines, autojunk=False
+    ).get_opcodes():
         if change == "equal":
             yield f"[lines of a good stream: {last - first}]"
             continue
@@ -115,7 +128,10 @@ def _changes(good: list[str], lines: list[str]) -> Iterator[str]:
 _TEXT: JSONObject = {"type": "string"}
 _SIZE: JSONObject = {"type": "integer", "minimum": 1}
 _NAMES: JSONObject = {"propertyNames": {"pattern": "^[a-z]+$"}, "additionalProperties": _TEXT}
-_IF_WANTED: JSONObject = {"if": {"properties": {"wanted": {"const": True}}}, "then": {"required": ["name"]}}
+_IF_WANTED: JSONObject = {
+    "if": {"properties": {"wanted": {"const": True}}},
+    "then": {"required": ["name"]},
+}
 _INSURANCE_RULES: JSONObject = {"required": ["wanted", "name", "age"]} | _IF_WANTED
 
 
@@ -158,8 +174,12 @@ SAMPLES = (
         refund={"oneOf": [{"type": "boolean"}, {"type": "number", "minimum": 0}]},
         level={"oneOf": [{"type": "integer", "maximum": 10}, {"type": "integer", "minimum": 5}]},
         payment={"oneOf": [_kind("card", number=_TEXT), _kind("cash", amount=_SIZE)]},
-        insurance=_object({"wanted": {"type": "boolean"}, "name": _TEXT, "age": _SIZE}, **_INSURANCE_RULES),
-        driver=_object({"licence": _TEXT, "country": _TEXT}, dependentRequired={"licence": ["country"]}),
+        insurance=_object(
+            {"wanted": {"type": "boolean"}, "name": _TEXT, "age": _SIZE}, **_INSURANCE_RULES
+        ),
+        driver=_object(
+            {"licence": _TEXT, "country": _TEXT}, dependentRequired={"licence": ["country"]}
+        ),
         file={"type": "string", "contentEncoding": "base64"},
     ),
     _sample(

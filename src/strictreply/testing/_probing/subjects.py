@@ -41,7 +41,9 @@ class ProbeSubject(Protocol):
         """End what was started for it."""
 
 
-Connect: TypeAlias = Callable[[str], Awaitable[ProbeSubject]]  # starts an app whose model is at this base URL
+Connect: TypeAlias = Callable[
+    [str], Awaitable[ProbeSubject]
+]  # starts an app whose model is at this base URL
 
 
 class ProbeWorker:
@@ -71,7 +73,9 @@ class ProbeWorker:
             answer = {"unusable": f"importing it took longer than {START_SECONDS:g} s"}
         if "ready" not in answer:
             await started.close()
-            raise Unusable(str(answer.get("unusable") or f"the process that imported it {answer['died']}"))
+            raise Unusable(
+                str(answer.get("unusable") or f"the process that imported it {answer['died']}")
+            )
         return started
 
     async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
@@ -102,7 +106,11 @@ class ProbeWorker:
             name, at = answer["ran"]
             self.ran.append((name, at))
         status = await self.process.wait()
-        end = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+        end = (
+            f"was killed by {signal.Signals(-status).name}"
+            if status < 0
+            else f"ended with status {status}"
+        )
         return {"died": end}
 
 
@@ -114,7 +122,9 @@ class Service:
     def __init__(self, url: str, body: bytes, *, timeout: float) -> None:
         parts = urlsplit(url)
         if parts.scheme != "http" or not is_loopback(parts.hostname or ""):
-            raise ValueError(f"the service must be at http:// on loopback, as http://127.0.0.1:8000/ask; got {url}")
+            raise ValueError(
+                f"the service must be at http:// on loopback, as http://127.0.0.1:8000/ask; got {url}"
+            )
         self._address = parts.hostname or "", parts.port or http.client.HTTP_PORT
         self._path = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
         self._body, self._timeout = body, timeout
@@ -130,20 +140,29 @@ class Service:
         except TimeoutError:
             raise
         except (OSError, http.client.HTTPException):
-            return Behaviour(ProbeOutcome.CRASHED, "its connection broke, or nobody listens there", lost=True)
+            return Behaviour(
+                ProbeOutcome.CRASHED, "its connection broke, or nobody listens there", lost=True
+            )
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
-            return Behaviour(ProbeOutcome.ACCEPTED, f"HTTP {status}", digest(content.decode("utf-8", "replace")))
+            return Behaviour(
+                ProbeOutcome.ACCEPTED, f"HTTP {status}", digest(content.decode("utf-8", "replace"))
+            )
         said, clean = "without", HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
         with contextlib.suppress(ValueError, RecursionError):
             json.loads(content)
             said, clean = "with", True
-        return Behaviour(ProbeOutcome.CLEAN if clean else ProbeOutcome.CRASHED, f"HTTP {status} {said} a JSON body")
+        return Behaviour(
+            ProbeOutcome.CLEAN if clean else ProbeOutcome.CRASHED,
+            f"HTTP {status} {said} a JSON body",
+        )
 
     async def close(self) -> None:
         """Leave the service as it is."""
 
     def _posted(self) -> tuple[int, bytes]:
-        with contextlib.closing(http.client.HTTPConnection(*self._address, timeout=self._timeout)) as connection:
+        with contextlib.closing(
+            http.client.HTTPConnection(*self._address, timeout=self._timeout)
+        ) as connection:
             connection.request("POST", self._path, self._body, {"Content-Type": "application/json"})
             response = connection.getresponse()
             return response.status, response.read(MAX_BODY_BYTES)
@@ -154,11 +173,15 @@ class ProbeStage:
 
     def __init__(self, connect: Connect, *, timeout: float, port: int = 0) -> None:
         self._connect, self._timeout, self._port = connect, timeout, port
-        self.warm_up: Responder | None = None  # answers a first call of each app started: it may load half a framework
+        self.warm_up: Responder | None = (
+            None  # answers a first call of each app started: it may load half a framework
+        )
         self._server: LoopbackServer | None = None
         self._subject: ProbeSubject | None = None
 
-    async def play(self, responder: Responder, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
+    async def play(
+        self, responder: Responder, *, told: bool = False, tools: Collection[str] = ()
+    ) -> Behaviour:
         """Call the app once while ``responder`` answers; raises Unusable when the app cannot be started."""
         subject = await self._opened()
         self._responder = responder
@@ -167,15 +190,25 @@ class ProbeStage:
             async with asyncio.timeout(self._timeout):
                 behaviour = await subject.call(told=told, tools=tools)
         except TimeoutError:
-            behaviour = Behaviour(ProbeOutcome.HUNG, f"did not return within {self._timeout:g} s", lost=True)
+            behaviour = Behaviour(
+                ProbeOutcome.HUNG, f"did not return within {self._timeout:g} s", lost=True
+            )
         seconds, ran = time.monotonic() - begun, tuple(subject.ran)
         if behaviour.lost:
             await self.close()  # who is still asking must not ask the next run's server
-        return replace(behaviour, ran=ran, skipped=None if behaviour.lost else behaviour.skipped, seconds=seconds)
+        return replace(
+            behaviour,
+            ran=ran,
+            skipped=None if behaviour.lost else behaviour.skipped,
+            seconds=seconds,
+        )
 
     async def close(self) -> None:
         """End the app and the server; the next run starts them anew."""
-        (subject, self._subject), (server, self._server) = (self._subject, None), (self._server, None)
+        (subject, self._subject), (server, self._server) = (
+            (self._subject, None),
+            (self._server, None),
+        )
         if subject is not None:
             await subject.close()
         if server is not None:

@@ -19,7 +19,14 @@ from strictreply.testing._probing.client_verdicts import question, verdict_on
 from strictreply.testing._probing.probe_worker import Unusable
 from strictreply.testing._probing.specimens import excerpt
 from strictreply.testing._probing.subjects import Connect, ProbeStage
-from strictreply.testing._probing.survival_report import OUTCOMES, Behaviour, ProbeOutcome, ProbeRun, Report, judged
+from strictreply.testing._probing.survival_report import (
+    OUTCOMES,
+    Behaviour,
+    ProbeOutcome,
+    ProbeRun,
+    Report,
+    judged,
+)
 from strictreply.testing._scripts import MAX_REQUESTS, Demand, DemandHints, ScriptedModel
 from strictreply.testing._steps import Fault, Kind, Target
 from strictreply.testing._wire import CallIds, HTTPReply, Served
@@ -28,7 +35,9 @@ from strictreply.testing.faults._catalogue import Entry
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
 
-MIN_LOOP = 10  # so many requests of a run that ends by its timeout are no hang: the app went on asking
+MIN_LOOP = (
+    10  # so many requests of a run that ends by its timeout are no hang: the app went on asking
+)
 
 
 class ProbeTrial(NamedTuple):
@@ -50,8 +59,19 @@ def planned(
             continue
         missing = demand.missing(entry.needs)
         wanted = ", ".join(f"{name}={value!r}" for name, value in missing.items())
-        why = f"needs a request with {wanted}" if wanted else "fits the app's contract, or cannot be made from it"
-        run = ProbeRun(entry.name, entry.kind, entry.code, ProbeOutcome.NOT_APPLICABLE, why, summary=entry.summary)
+        why = (
+            f"needs a request with {wanted}"
+            if wanted
+            else "fits the app's contract, or cannot be made from it"
+        )
+        run = ProbeRun(
+            entry.name,
+            entry.kind,
+            entry.code,
+            ProbeOutcome.NOT_APPLICABLE,
+            why,
+            summary=entry.summary,
+        )
         found = [] if missing else list(_trials(entry, demand, run))
         trials += found
         others += [] if found else [run]
@@ -73,9 +93,17 @@ def _trials(entry: Entry, demand: Demand, run: ProbeRun) -> Iterator[ProbeTrial]
                 continue
             seen.add(fault.source)
             # The tool's name stands for its definition: the app has it in some variable.
-            source = fault.source.replace(target.source, names[target.name]) if target.source else fault.source
+            source = (
+                fault.source.replace(target.source, names[target.name])
+                if target.source
+                else fault.source
+            )
             served = excerpt(fault.served, target.clean)
-            yield ProbeTrial(fault, target, replace(run, code=fault.code, at=fault.at, source=source, served=served))
+            yield ProbeTrial(
+                fault,
+                target,
+                replace(run, code=fault.code, at=fault.at, source=source, served=served),
+            )
 
 
 def _faults(entry: Entry, target: Target) -> Iterator[Fault]:
@@ -83,16 +111,24 @@ def _faults(entry: Entry, target: Target) -> Iterator[Fault]:
     if target.place in entry.places and target.place != "prose":
         declared = target.tool if target.tool is not None else target.declared
         args = target.value if target.given else None
-        yield from entry.all_for(declared, place=None if target.place == entry.usual else target.place, args=args)
+        yield from entry.all_for(
+            declared, place=None if target.place == entry.usual else target.place, args=args
+        )
     elif "prose" in entry.places:
         yield from entry.all_for()
 
 
 def _calls_nothing(served: Served, demand: Demand) -> bool:
     """Report whether a job that needs a tool is served no call of any: none can run with good arguments."""
-    text = served.body.decode("latin-1") if isinstance(served, HTTPReply) else json.dumps(served, ensure_ascii=False)
+    text = (
+        served.body.decode("latin-1")
+        if isinstance(served, HTTPReply)
+        else json.dumps(served, ensure_ascii=False)
+    )
     quoted = text.replace("\\", "")
-    return demand.targets[0].tool is not None and not any(f'"{tool.name}"' in quoted for tool in demand.callable_tools)
+    return demand.targets[0].tool is not None and not any(
+        f'"{tool.name}"' in quoted for tool in demand.callable_tools
+    )
 
 
 class Rehearsal(NamedTuple):
@@ -138,11 +174,17 @@ async def _rehearsed(stage: ProbeStage, hints: DemandHints) -> tuple[GoodModel, 
     model = GoodModel(hints)  # each run has its own ids
     behaviour = await stage.play(model, told=True)
     if model.trouble is not None:
-        raise Unusable(f"no good reply to its request can be made: {model.trouble}; pass one with --good")
+        raise Unusable(
+            f"no good reply to its request can be made: {model.trouble}; pass one with --good"
+        )
     demand = model.demand
     if not behaviour.returned:
         when = "with good replies" if demand else "before it asked the model"
-        hint = f" (good was: {demand.words}; correct it with --good, --answer or --tools)" if demand else ""
+        hint = (
+            f" (good was: {demand.words}; correct it with --good, --answer or --tools)"
+            if demand
+            else ""
+        )
         trace = f"\n{behaviour.traceback}" if behaviour.traceback else ""
         raise Unusable(f"the app failed {when}: {behaviour.told}{hint}{trace}")
     if demand is None:
@@ -172,7 +214,9 @@ class Probe:
     _runs: list[ProbeRun] = field(default_factory=list[ProbeRun], init=False)
     _digests: dict[str, str] = field(default_factory=dict[str, str], init=False)
 
-    def run(self, *, on_plan: Callable[[Demand, int], None], on_run: Callable[[ProbeRun], None]) -> None:
+    def run(
+        self, *, on_plan: Callable[[Demand, int], None], on_run: Callable[[ProbeRun], None]
+    ) -> None:
         """Probe the app; raises Unusable when good replies do not work, or a fault of ``names`` does not apply."""
 
         async def probed() -> KeyboardInterrupt | SystemExit | None:
@@ -185,9 +229,14 @@ class Probe:
         if error := asyncio.run(probed()):
             raise error
 
-    async def _probed(self, on_plan: Callable[[Demand, int], None], on_run: Callable[[ProbeRun], None]) -> None:
+    async def _probed(
+        self, on_plan: Callable[[Demand, int], None], on_run: Callable[[ProbeRun], None]
+    ) -> None:
         async with AsyncExitStack() as stack:
-            stages = [ProbeStage(self.connect, timeout=self.timeout, port=self.port) for _ in range(self.jobs)]
+            stages = [
+                ProbeStage(self.connect, timeout=self.timeout, port=self.port)
+                for _ in range(self.jobs)
+            ]
             for stage in stages:
                 stack.push_async_callback(stage.close)
             rehearsal = self._rehearsal = await rehearse(stages[0], self.hints)
@@ -195,7 +244,9 @@ class Probe:
                 stage.warm_up = GoodModel(self.hints)
             trials, self._runs = planned(rehearsal.demand, kinds=self.kinds, names=self.names)
             if self.names and (absent := [f"{run.fault} {run.detail}" for run in self._runs]):
-                raise Unusable(f"some of the chosen faults cannot be served to it: {'; '.join(absent)}")
+                raise Unusable(
+                    f"some of the chosen faults cannot be served to it: {'; '.join(absent)}"
+                )
             self._order = [trial.run.source for trial in trials]
             on_plan(rehearsal.demand, len(trials))
             left = deque(trials)
@@ -210,7 +261,9 @@ class Probe:
                 async with asyncio.TaskGroup() as group:
                     for stage in stages[: len(trials)]:
                         group.create_task(work(stage))
-            except BaseExceptionGroup as several:  # one is enough to say that the app does not start again
+            except (
+                BaseExceptionGroup
+            ) as several:  # one is enough to say that the app does not start again
                 raise several.exceptions[0] from None
 
     def report(self) -> Report | None:
@@ -231,7 +284,9 @@ class Probe:
     def _settled(self) -> Iterator[ProbeRun]:
         """Return the runs; one that returned what the app returns when no tool can have run ran none, either."""
         without = ProbeOutcome.ANSWERED_WITHOUT_TOOL
-        alike = {self._digests[run.source]: run.detail for run in self._runs if run.outcome is without}
+        alike = {
+            self._digests[run.source]: run.detail for run in self._runs if run.outcome is without
+        }
         good = self._rehearsal and self._rehearsal.good
         for run in self._runs:
             digest = self._digests.get(run.source, "")
@@ -241,14 +296,21 @@ class Probe:
     async def _tried(self, stage: ProbeStage, trial: ProbeTrial, rehearsal: Rehearsal) -> ProbeRun:
         """Serve one fault for every request, then, unless the app asked only once, for the first one only."""
         good = rehearsal.good
-        always, once = ScriptedModel(then=trial.fault, max_requests=self.max_requests), ScriptedModel(trial.fault)
+        always, once = (
+            ScriptedModel(then=trial.fault, max_requests=self.max_requests),
+            ScriptedModel(trial.fault),
+        )
         ids = CallIds()
 
         def first_then_good(request: JSONObject) -> Served:
             served, after = once(request), len(once.requests) - 1
-            return ids.fresh(Demand(request, self.hints).good(again=after == 1) if after else served, request)
+            return ids.fresh(
+                Demand(request, self.hints).good(again=after == 1) if after else served, request
+            )
 
-        behaviour = await stage.play(always, tools=[tool.name for tool in rehearsal.demand.callable_tools])
+        behaviour = await stage.play(
+            always, tools=[tool.name for tool in rehearsal.demand.callable_tools]
+        )
         recovered = False
         if len(always.requests) > 1:
             again = await stage.play(first_then_good)
@@ -257,18 +319,24 @@ class Probe:
         return replace(_run_of(trial, behaviour, (always, once), rehearsal), recovered=recovered)
 
 
-def _run_of(trial: ProbeTrial, behaviour: Behaviour, models: Sequence[ScriptedModel], rehearsal: Rehearsal) -> ProbeRun:
+def _run_of(
+    trial: ProbeTrial, behaviour: Behaviour, models: Sequence[ScriptedModel], rehearsal: Rehearsal
+) -> ProbeRun:
     """Judge how a run ended, and what the app's client did on the way, where that harms more."""
     asked, calls_nothing = models[0].requests, _calls_nothing(trial.fault.served, rehearsal.demand)
     echoes = [(number, role) for model in models for number, role, _ in model.echoes()]
     looped = models[0].looped or (behaviour.outcome is ProbeOutcome.HUNG and len(asked) >= MIN_LOOP)
-    outcome, detail = judged(behaviour, echoes, rehearsal.good, looped=looped, without_tool=calls_nothing)
+    outcome, detail = judged(
+        behaviour, echoes, rehearsal.good, looped=looped, without_tool=calls_nothing
+    )
     run = replace(trial.run, frame=behaviour.frame, seconds=behaviour.seconds, requests=len(asked))
     # what ran before the first request no reply has asked for
     ran = [name for name, at in behaviour.ran if asked and at > asked[0].at and not calls_nothing]
     seen: dict[str, Any] = {"skipped": behaviour.skipped, "usual": rehearsal.usual, "ran": ran}
     is_judged = outcome is ProbeOutcome.ACCEPTED or not behaviour.returned
-    found = verdict_on(trial.fault, asked, accepted=behaviour.returned, **seen) if is_judged else None
+    found = (
+        verdict_on(trial.fault, asked, accepted=behaviour.returned, **seen) if is_judged else None
+    )
     if found is None:
         return replace(run, outcome=outcome, detail=detail)
     verdict, words = found

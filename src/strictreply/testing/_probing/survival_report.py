@@ -42,9 +42,13 @@ OUTCOMES: Mapping[ProbeOutcome, OutcomeWords] = {
     ProbeOutcome.ACCEPTED: OutcomeWords("accepted", "red", "accepted"),
     ProbeOutcome.CRASHED: OutcomeWords("crashed", "yellow", "crashed it", Harm.CRASHES),
     ProbeOutcome.HUNG: OutcomeWords("hung", "magenta", "hung it", Harm.DEGRADES),
-    ProbeOutcome.LOOPED: OutcomeWords("looped", "magenta", "sent it into an endless loop", Harm.DEGRADES),
+    ProbeOutcome.LOOPED: OutcomeWords(
+        "looped", "magenta", "sent it into an endless loop", Harm.DEGRADES
+    ),
     ProbeOutcome.LEAKED: OutcomeWords("leaked", "magenta", "leaked into its prompts", Harm.LEAKS),
-    ProbeOutcome.ANSWERED_WITHOUT_TOOL: OutcomeWords("no tool ran", "yellow", "answered without a tool"),
+    ProbeOutcome.ANSWERED_WITHOUT_TOOL: OutcomeWords(
+        "no tool ran", "yellow", "answered without a tool"
+    ),
     ProbeOutcome.MISBEHAVED: OutcomeWords("misbehaved", "yellow", "misbehaved before it refused"),
     ProbeOutcome.NOTHING: OutcomeWords("nothing", "blue"),
     ProbeOutcome.CLEAN: OutcomeWords("clean", "green"),
@@ -109,8 +113,12 @@ class Behaviour:
     traceback: str = field(default="", compare=False)
     versions: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
     seconds: float = field(default=0.0, compare=False)
-    skipped: float | None = field(default=0.0, compare=False)  # seconds not waited, None when unknown
-    ran: Sequence[tuple[str, float]] = field(default=(), compare=False)  # the tools that ran, each with the time
+    skipped: float | None = field(
+        default=0.0, compare=False
+    )  # seconds not waited, None when unknown
+    ran: Sequence[tuple[str, float]] = field(
+        default=(), compare=False
+    )  # the tools that ran, each with the time
 
     @property
     def returned(self) -> bool:
@@ -147,7 +155,10 @@ def judged(
     if not echoes:
         return outcome, told
     request, role = echoes[0]
-    return ProbeOutcome.LEAKED, f"the {role} turn of request {request} quoted the reply; then {told}"
+    return (
+        ProbeOutcome.LEAKED,
+        f"the {role} turn of request {request} quoted the reply; then {told}",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +238,9 @@ class Baseline:
             ]
             return cls(str(report["app"]), runs)
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-            raise ValueError("it is no report that `strictreply probe --json FILE` wrote") from error
+            raise ValueError(
+                "it is no report that `strictreply probe --json FILE` wrote"
+            ) from error
 
 
 def _finding(run: ProbeRun) -> tuple[ProbeOutcome, ClientVerdict | None, Harm]:
@@ -255,7 +268,9 @@ class Report:
     @property
     def findings(self) -> list[ProbeRun]:
         """The runs that should have gone otherwise, the most harmful first."""
-        return sorted((run for outcome in FINDINGS for run in self.of(outcome)), key=lambda run: run.harm.rank)
+        return sorted(
+            (run for outcome in FINDINGS for run in self.of(outcome)), key=lambda run: run.harm.rank
+        )
 
     @property
     def new(self) -> list[ProbeRun]:
@@ -267,7 +282,11 @@ class Report:
     def gone(self) -> list[str]:
         """What makes those again that are findings of the baseline, were tried now, and are none any more."""
         fine = {run.source for run in self.applicable if run.outcome not in FINDINGS}
-        return [] if self.baseline is None else [source for source in self.baseline.found if source in fine]
+        return (
+            []
+            if self.baseline is None
+            else [source for source in self.baseline.found if source in fine]
+        )
 
     @property
     def applicable(self) -> list[ProbeRun]:
@@ -301,7 +320,13 @@ class Report:
         ran, found = len(self.applicable), len(self.findings)
         part = "" if self.complete else ", the probe was interrupted"
         if not found:
-            return f"Survived all {ran} malformed replies{part}." if ran else f"Nothing was tried{part}."
+            return (
+                f"Survived all {ran} malformed replies{part}."
+                if ran
+                else f"Nothing was tried{part}."
+            )
         told = [f"{len(self.of(one))} {OUTCOMES[one].counted}" for one in FINDINGS if self.of(one)]
-        compared = f" Against the baseline {len(self.new)} are new." if self.baseline is not None else ""
+        compared = (
+            f" Against the baseline {len(self.new)} are new." if self.baseline is not None else ""
+        )
         return f"Did not survive {found} of {ran} malformed replies: {', '.join(told)}{part}.{compared}"

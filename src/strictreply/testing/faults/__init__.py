@@ -37,12 +37,18 @@ def entry_named(name: str) -> Entry:
     """Return the entry of a name; ValueError says the nearest names where there is none."""
     if name not in CATALOGUE:
         near = ", ".join(get_close_matches(name, CATALOGUE))
-        raise ValueError(f"no fault {name}; {f'did you mean {near}?' if near else 'strictreply faults lists them'}")
+        raise ValueError(
+            f"no fault {name}; {f'did you mean {near}?' if near else 'strictreply faults lists them'}"
+        )
     return CATALOGUE[name]
 
 
 def all_for(
-    tool: object = None, *, kinds: Iterable[Kind] = (Kind.ARGS,), place: ReplyPlace | None = None, args: JSON = None
+    tool: object = None,
+    *,
+    kinds: Iterable[Kind] = (Kind.ARGS,),
+    place: ReplyPlace | None = None,
+    args: JSON = None,
 ) -> Iterator[Fault]:
     """Make every fault of some kinds that can be made of a tool: by default one per constraint of its schema.
 

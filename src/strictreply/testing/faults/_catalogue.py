@@ -60,7 +60,12 @@ class Entry:
         return next((place for place in self.places if place in {"call", "union"}), None)
 
     def __call__(
-        self, tool: object = None, at: str = "", *, place: ReplyPlace | None = None, args: JSON = None
+        self,
+        tool: object = None,
+        at: str = "",
+        *,
+        place: ReplyPlace | None = None,
+        args: JSON = None,
     ) -> Fault:
         """Make the fault of a tool, a structured answer (``place="json"``), or of nothing where none is needed.
 
@@ -75,9 +80,13 @@ class Entry:
             if not path or fault.at == path:
                 return fault
             others.append(fault.at or "the whole")
-        raise FaultNotMade(f"faults.{self.name} ({self.summary}) {self._obstacle(tool, place, path, others)}")
+        raise FaultNotMade(
+            f"faults.{self.name} ({self.summary}) {self._obstacle(tool, place, path, others)}"
+        )
 
-    def all_for(self, tool: object = None, *, place: ReplyPlace | None = None, args: JSON = None) -> Iterator[Fault]:
+    def all_for(
+        self, tool: object = None, *, place: ReplyPlace | None = None, args: JSON = None
+    ) -> Iterator[Fault]:
         """Make the fault at every place of a tool's arguments that it can spoil; each is proved refused."""
         chosen = ("prose" if tool is None else self.usual) if place is None else place
         if chosen not in self.places or (tool is None and chosen != "prose"):
@@ -99,7 +108,11 @@ class Entry:
     def _fault(self, target: Target, spoiled: Spoiled, *, again: bool) -> Fault:
         # Where a place is spoiled again, on other good arguments, those are part of the source.
         at = [repr(spoiled.at)] if spoiled.at else []
-        grounded = replace(target, value=spoiled.ground, given=True) if again and spoiled.ground is not None else target
+        grounded = (
+            replace(target, value=spoiled.ground, given=True)
+            if again and spoiled.ground is not None
+            else target
+        )
         return Fault(
             name=self.name,
             served=spoiled.served,
@@ -113,7 +126,9 @@ class Entry:
             clean=grounded.clean,
         )
 
-    def _obstacle(self, tool: object, place: ReplyPlace | None, path: str, others: list[str]) -> str:
+    def _obstacle(
+        self, tool: object, place: ReplyPlace | None, path: str, others: list[str]
+    ) -> str:
         if (place or self.usual) not in self.places:
             return f"is written as {', '.join(self.places)}, {f'not as {place!r}' if place else 'so give place='}"
         if tool is None:
@@ -143,7 +158,9 @@ def response_entry(
     """Declare a fault: ``write`` makes what is served of ``response``, :func:`filled` or made from the good reply."""
 
     def make(target: Target) -> Iterator[Spoiled]:
-        yield Spoiled(write(target, response(target) if callable(response) else filled(response, target)))
+        yield Spoiled(
+            write(target, response(target) if callable(response) else filled(response, target))
+        )
 
     return Entry("", kind, code, summary, places, make, needs or {})
 
@@ -170,7 +187,10 @@ def filled(template: Any, target: Target) -> Any:
     names |= {"json": target.around(target.value), "text": target.text(target.value)}
     names |= {"call": written(native_call(target.name, args)), "completion": clean}
     names |= {"message": choice["message"], "finish_reason": choice["finish_reason"]}
-    return substituted(template, names | {"body": body, "half": half, "length": len(body), "half_length": len(half)})
+    return substituted(
+        template,
+        names | {"body": body, "half": half, "length": len(body), "half_length": len(half)},
+    )
 
 
 def substituted(template: Any, names: Mapping[str, JSON]) -> Any:
@@ -185,7 +205,10 @@ def substituted(template: Any, names: Mapping[str, JSON]) -> Any:
         case list() | tuple():
             return type(template)(substituted(item, names) for item in template)
         case dict():
-            return {substituted(name, names): substituted(member, names) for name, member in template.items()}
+            return {
+                substituted(name, names): substituted(member, names)
+                for name, member in template.items()
+            }
         case HTTPReply(headers=headers, parts=parts):
             sent = {name: str(substituted(value, names)) for name, value in headers.items()}
             return replace(template, headers=sent, parts=substituted(parts, names))
@@ -206,9 +229,15 @@ def written(value: JSON) -> str:
 def _invented(spoiled: Spoiled, target: Target) -> tuple[str, ...]:
     """Return the texts of a spoiled reply that only the model wrote: invented words, and whole texts."""
     good = target.text(target.value if spoiled.ground is None else spoiled.ground)
-    words = tuple(word for word in (CANARY, LEAKED_MARKER) if word in str(spoiled.served) and word not in good)
-    known = f"{target.text(target.value)}\n{json.dumps(target.tool.definition) if target.tool else ''}"
-    long = (text for text in _texts_of(spoiled.served) if MIN_OWN_CHARS <= len(text) <= MAX_OWN_CHARS)
+    words = tuple(
+        word for word in (CANARY, LEAKED_MARKER) if word in str(spoiled.served) and word not in good
+    )
+    known = (
+        f"{target.text(target.value)}\n{json.dumps(target.tool.definition) if target.tool else ''}"
+    )
+    long = (
+        text for text in _texts_of(spoiled.served) if MIN_OWN_CHARS <= len(text) <= MAX_OWN_CHARS
+    )
     return (*words, *(text for text in long if text not in known and text not in words))
 
 
@@ -217,7 +246,11 @@ def _texts_of(served: Served) -> list[str]:
     choices = peek(served, "choices")
     message = peek(choices[0], "message") if isinstance(choices, list) and choices else None
     calls = peek(message, "tool_calls")
-    arguments = [peek(peek(call, "function"), "arguments") for call in calls] if isinstance(calls, list) else []
+    arguments = (
+        [peek(peek(call, "function"), "arguments") for call in calls]
+        if isinstance(calls, list)
+        else []
+    )
     return [text for text in (peek(message, "content"), *arguments) if isinstance(text, str)]
 
 

@@ -11,7 +11,15 @@ from typing import Any
 
 from strictreply.testing._steps import CANARY
 from strictreply.testing.faults._catalogue import Entry, without
-from strictreply.testing.faults._spots import MAX_SIZE, Members, Spot, Values, at_member, at_place, without_required
+from strictreply.testing.faults._spots import (
+    MAX_SIZE,
+    Members,
+    Spot,
+    Values,
+    at_member,
+    at_place,
+    without_required,
+)
 from strictreply.values._limits import JSON
 
 
@@ -19,22 +27,47 @@ def _strangers(spot: Spot) -> Iterator[JSON]:
     """Propose values that may fit none of the alternatives."""
     if spot.kind == "object":
         yield from (without(spot.value, name) for name in spot.value)
-    others: tuple[JSON, ...] = (CANARY, {}, 7, 7.5, [], [CANARY], {CANARY: CANARY}, "", True, None, -7)
+    others: tuple[JSON, ...] = (
+        CANARY,
+        {},
+        7,
+        7.5,
+        [],
+        [CANARY],
+        {CANARY: CANARY},
+        "",
+        True,
+        None,
+        -7,
+    )
     yield from others
 
 
 def _outside_all(spot: Spot) -> Values:
     nodes = list(spot.nodes("oneOf"))
-    return (value for value in _strangers(spot) if nodes and not any(spot.parts.fits(node, value) for node in nodes))
+    return (
+        value
+        for value in _strangers(spot)
+        if nodes and not any(spot.parts.fits(node, value) for node in nodes)
+    )
 
 
 def _in_several(spot: Spot) -> Values:
     """Propose values that may fit two alternatives: examples of either, of both, and where their bounds meet."""
     for one, other in combinations(spot.nodes("oneOf"), 2):
         examples, others = spot.parts.examples(one), spot.parts.examples(other)
-        bounds = [node.schema[name] for node in (one, other) for name in ("minimum", "maximum") if name in node.schema]
+        bounds = [
+            node.schema[name]
+            for node in (one, other)
+            for name in ("minimum", "maximum")
+            if name in node.schema
+        ]
         step = one.schema.get("multipleOf", 1) * other.schema.get("multipleOf", 1)
-        both = [{**a, **b} for a, b in product(examples, others) if isinstance(a, dict) and isinstance(b, dict)]
+        both = [
+            {**a, **b}
+            for a, b in product(examples, others)
+            if isinstance(a, dict) and isinstance(b, dict)
+        ]
         for value in (*spot.parts.examples(one, other), *examples, *others, *bounds, step, *both):
             if spot.parts.fits(one, value):
                 yield value
@@ -51,7 +84,9 @@ def _tag_of_another(spot: Spot) -> Members:
 def _excluded(spot: Spot) -> Values:
     for node in spot.nodes("not"):
         for made in (*spot.parts.examples(node), *spot.examples(node)):
-            yield {**spot.value, **made} if isinstance(made, dict) and spot.kind == "object" else made
+            yield (
+                {**spot.value, **made} if isinstance(made, dict) and spot.kind == "object" else made
+            )
 
 
 def _listed_texts(spot: Spot) -> list[str]:
@@ -75,7 +110,11 @@ def _unlisted(spot: Spot) -> Values:
     listed = list(spot.listed("enum"))
     if any(isinstance(value, bool) for value in listed):  # 2 would be as true as True
         return [False, True, CANARY]
-    return [max(listed) + 1] if listed and all(isinstance(value, int | float) for value in listed) else [CANARY]
+    return (
+        [max(listed) + 1]
+        if listed and all(isinstance(value, int | float) for value in listed)
+        else [CANARY]
+    )
 
 
 def _other_constant(spot: Spot) -> Values:
@@ -96,7 +135,13 @@ def _beyond(keyword: str, sign: int, spot: Spot) -> Iterator[Any]:
 
 def _off_step(spot: Spot) -> Values:
     for step in spot.rules("multipleOf"):
-        yield from (spot.value + 1, spot.value - 1, spot.value + step / 2, spot.value - step / 2, step / 2)
+        yield from (
+            spot.value + 1,
+            spot.value - 1,
+            spot.value + step / 2,
+            spot.value - step / 2,
+            step / 2,
+        )
 
 
 def _shorter(keyword: str, spot: Spot) -> Values:
@@ -112,7 +157,11 @@ def _longer(spot: Spot) -> Values:
 def _format(summary: str, **texts: str) -> Entry:
     """Write one of these texts, by the format that the schema asks for; ``_`` in its name stands for ``-``."""
     formats = {name.replace("_", "-"): text for name, text in texts.items()}
-    return at_place("format", summary, lambda spot: [formats[name] for name in formats if name in spot.rules("format")])
+    return at_place(
+        "format",
+        summary,
+        lambda spot: [formats[name] for name in formats if name in spot.rules("format")],
+    )
 
 
 def _filled(spot: Spot, size: int) -> list[JSON]:
@@ -120,7 +169,9 @@ def _filled(spot: Spot, size: int) -> list[JSON]:
     items: list[JSON] = list(spot.value)
     for index in range(len(items), size):
         example = (*spot.examples_below(index), CANARY)[0]
-        items.append(next((one for one in islice(_varied(example), size + 1) if one not in items), example))
+        items.append(
+            next((one for one in islice(_varied(example), size + 1) if one not in items), example)
+        )
     return items
 
 
@@ -154,15 +205,21 @@ def _without_contained(spot: Spot) -> Values:
         kept: list[JSON] = [item for item in spot.value if not spot.parts.fits(node, item)]
         others: list[JSON] = [*spot.examples_below(len(spot.value)), CANARY, 7, None]
         fewer = len(spot.value) - len(kept)
-        yield from ([*kept, *[other] * fewer] for other in others if not spot.parts.fits(node, other))
+        yield from (
+            [*kept, *[other] * fewer] for other in others if not spot.parts.fits(node, other)
+        )
         yield kept
 
 
 def _with_many_contained(spot: Spot) -> Values:
     for node in spot.nodes("contains") if spot.states("maxContains") else ():
         most = max(int(rule) for rule in spot.rules("maxContains"))
-        for one in spot.parts.examples(node, *spot.below(len(spot.value))) if most < MAX_SIZE else ():
-            fitting = [other for other in islice(_varied(one), most + 1) if spot.parts.fits(node, other)]
+        for one in (
+            spot.parts.examples(node, *spot.below(len(spot.value))) if most < MAX_SIZE else ()
+        ):
+            fitting = [
+                other for other in islice(_varied(one), most + 1) if spot.parts.fits(node, other)
+            ]
             yield from (fitting, [one] * (most + 1))
 
 
@@ -171,7 +228,10 @@ def _with_more_items(spot: Spot) -> Values:
 
 
 def _with_extra_item(spot: Spot) -> Members:
-    return [(len(rule), [*_filled(spot, len(rule))[: len(rule)], CANARY]) for rule in spot.rules("prefixItems")]
+    return [
+        (len(rule), [*_filled(spot, len(rule))[: len(rule)], CANARY])
+        for rule in spot.rules("prefixItems")
+    ]
 
 
 # Alternatives, exclusions and conditions
@@ -179,21 +239,32 @@ _one_of = partial(at_place, "one_of")
 _enum = partial(at_place, "enum")
 _conditional = partial(without_required, conditional=True)
 no_branch: Entry = at_place("any_of", "A value fits none of the alternatives.", _strangers, "anyOf")
-no_single_branch: Entry = _one_of("A value fits no alternative where exactly one must fit.", _outside_all)
-several_branches: Entry = _one_of("A value fits several alternatives where exactly one must fit.", _in_several)
+no_single_branch: Entry = _one_of(
+    "A value fits no alternative where exactly one must fit.", _outside_all
+)
+several_branches: Entry = _one_of(
+    "A value fits several alternatives where exactly one must fit.", _in_several
+)
 unknown_discriminator: Entry = _enum(
     "The key that tells alternatives apart has an unknown value.",
     lambda spot: [CANARY for tag in spot.rules("const") if isinstance(tag, str)],
 )
 discriminator_of_another: Entry = at_member(
-    "extra_key", "The key that tells alternatives apart names another one.", _tag_of_another, "object"
+    "extra_key",
+    "The key that tells alternatives apart names another one.",
+    _tag_of_another,
+    "object",
 )
 excluded_value: Entry = at_place("not", "A value is one that the schema excludes.", _excluded)
-broken_condition: Entry = at_member("required", "A key is missing that a condition requires.", _conditional)
+broken_condition: Entry = at_member(
+    "required", "A key is missing that a condition requires.", _conditional
+)
 
 # Listed values
 not_in_enum: Entry = _enum("A value is not one of those that are allowed.", _unlisted, "enum")
-enum_in_other_case: Entry = _spelled("An allowed string is in another case.", str.upper, str.lower, str.title)
+enum_in_other_case: Entry = _spelled(
+    "An allowed string is in another case.", str.upper, str.lower, str.title
+)
 enum_with_space: Entry = _spelled("An allowed string has a space at its end.", "{} ".format)
 enum_in_quotes: Entry = _spelled("An allowed string has quotation marks of its own.", '"{}"'.format)
 enum_alternatives: Entry = _enum(
@@ -202,68 +273,128 @@ enum_alternatives: Entry = _enum(
     lambda spot: len(_listed_texts(spot)) > 1,
 )
 enum_as_text: Entry = _enum("An allowed value that is no string is written as one.", _as_text)
-wrong_const: Entry = at_place("const", "A value is not the only one that is allowed.", _other_constant)
+wrong_const: Entry = at_place(
+    "const", "A value is not the only one that is allowed.", _other_constant
+)
 
 # Bounds of numbers and strings
 _pattern = partial(at_place, "pattern")
 _MISMATCHES = [CANARY, CANARY.upper(), f"({CANARY})", "\u2026", ""]
 _AROUND = [f"$value ({CANARY})", f"({CANARY}) $value", f"({CANARY}) $value ({CANARY})"]
-below_minimum: Entry = at_place("minimum", "A number is less than the minimum.", partial(_beyond, "minimum", -1))
-above_maximum: Entry = at_place("maximum", "A number is greater than the maximum.", partial(_beyond, "maximum", 1))
+below_minimum: Entry = at_place(
+    "minimum", "A number is less than the minimum.", partial(_beyond, "minimum", -1)
+)
+above_maximum: Entry = at_place(
+    "maximum", "A number is greater than the maximum.", partial(_beyond, "maximum", 1)
+)
 at_exclusive_minimum: Entry = at_place(
-    "exclusive_minimum", "A number equals a minimum that it must exceed.", lambda spot: spot.rules("exclusiveMinimum")
+    "exclusive_minimum",
+    "A number equals a minimum that it must exceed.",
+    lambda spot: spot.rules("exclusiveMinimum"),
 )
 at_exclusive_maximum: Entry = at_place(
-    "exclusive_maximum", "A number equals a maximum that it must be below.", lambda spot: spot.rules("exclusiveMaximum")
+    "exclusive_maximum",
+    "A number equals a maximum that it must be below.",
+    lambda spot: spot.rules("exclusiveMaximum"),
 )
-not_a_multiple: Entry = at_place("multiple_of", "A number is not a multiple of the step.", _off_step, "integer number")
-too_short: Entry = at_place("min_length", "A string is one character too short.", partial(_shorter, "minLength"))
+not_a_multiple: Entry = at_place(
+    "multiple_of", "A number is not a multiple of the step.", _off_step, "integer number"
+)
+too_short: Entry = at_place(
+    "min_length", "A string is one character too short.", partial(_shorter, "minLength")
+)
 empty_string: Entry = at_place("min_length", "A string that must not be empty is empty.", [""])
 too_long: Entry = at_place("max_length", "A string is one character too long.", _longer)
 pattern_mismatch: Entry = _pattern("A string does not match the pattern.", _MISMATCHES)
-trailing_newline: Entry = _pattern("A line break follows a match, which Python's ``$`` forgives.", ["$value\n"])
+trailing_newline: Entry = _pattern(
+    "A line break follows a match, which Python's ``$`` forgives.", ["$value\n"]
+)
 text_around_match: Entry = _pattern("A string holds what matches the pattern, and more.", _AROUND)
 
 # Formats. No text stands for the same as the example of its format: a lenient parser must not read the good value.
 _ODD_TEXTS = [CANARY, f"{CANARY} %", f"~{CANARY}", f"({CANARY}", f"{{{CANARY}"]
 _NO_DAY = {"date": "2025-02-30", "date_time": "2025-02-30T12:00:00Z"}
 _HOST_FIRST = dict.fromkeys(("uri", "iri"), f"www.example.com/{CANARY}")
-_SPACED = dict.fromkeys(("uri", "uri_reference", "iri", "iri_reference"), f"https://example.com/{CANARY} {CANARY}")
+_SPACED = dict.fromkeys(
+    ("uri", "uri_reference", "iri", "iri_reference"), f"https://example.com/{CANARY} {CANARY}"
+)
 bad_format: Entry = at_place("format", "A string is not of the format at all.", _ODD_TEXTS)
 date_in_other_order: Entry = _format("A date is written day first.", date="28/02/2025")
-date_in_words: Entry = _format("A date is written with the name of its month.", date="February 28, 2025")
-impossible_date: Entry = _format("A date has the right form, but its month is not that long.", **_NO_DAY)
+date_in_words: Entry = _format(
+    "A date is written with the name of its month.", date="February 28, 2025"
+)
+impossible_date: Entry = _format(
+    "A date has the right form, but its month is not that long.", **_NO_DAY
+)
 time_for_date: Entry = _format("A date comes with a time of day.", date="2025-02-28T00:00:00Z")
 date_for_time: Entry = _format("A point in time has no time of day.", date_time="2025-02-28")
-time_without_offset: Entry = _format("A time has no UTC offset.", date_time="2025-02-28T09:30:00", time="09:30:00")
-time_without_seconds: Entry = _format("A time has no seconds.", date_time="2025-02-28T09:30Z", time="09:30Z")
-time_of_twelve_hours: Entry = _format("A time has am or pm.", date_time="2025-01-31 3:30 PM", time="3:30 PM")
+time_without_offset: Entry = _format(
+    "A time has no UTC offset.", date_time="2025-02-28T09:30:00", time="09:30:00"
+)
+time_without_seconds: Entry = _format(
+    "A time has no seconds.", date_time="2025-02-28T09:30Z", time="09:30Z"
+)
+time_of_twelve_hours: Entry = _format(
+    "A time has am or pm.", date_time="2025-01-31 3:30 PM", time="3:30 PM"
+)
 duration_in_words: Entry = _format("A duration is written in words.", duration="2 days")
-duration_as_clock: Entry = _format("A duration is written as hours:minutes:seconds.", duration="01:30:00")
-email_with_name: Entry = _format("An email address follows a name.", email=f"Ann <{CANARY}@example.com>")
-email_in_brackets: Entry = _format("An email address stands in angle brackets.", email=f"<{CANARY}@example.com>")
+duration_as_clock: Entry = _format(
+    "A duration is written as hours:minutes:seconds.", duration="01:30:00"
+)
+email_with_name: Entry = _format(
+    "An email address follows a name.", email=f"Ann <{CANARY}@example.com>"
+)
+email_in_brackets: Entry = _format(
+    "An email address stands in angle brackets.", email=f"<{CANARY}@example.com>"
+)
 email_without_domain: Entry = _format("An email address ends at its @.", email=f"{CANARY}@")
-uuid_without_hyphens: Entry = _format("A UUID has no hyphens.", uuid="9b2d7c1e5a464f0d8e37c1a4d2b6f853")
-uuid_in_braces: Entry = _format("A UUID stands in braces.", uuid="{9b2d7c1e-5a46-4f0d-8e37-c1a4d2b6f853}")
+uuid_without_hyphens: Entry = _format(
+    "A UUID has no hyphens.", uuid="9b2d7c1e5a464f0d8e37c1a4d2b6f853"
+)
+uuid_in_braces: Entry = _format(
+    "A UUID stands in braces.", uuid="{9b2d7c1e-5a46-4f0d-8e37-c1a4d2b6f853}"
+)
 uuid_too_short: Entry = _format("A UUID lacks a digit.", uuid="9b2d7c1e-5a46-4f0d-8e37-c1a4d2b6f85")
 uri_without_scheme: Entry = _format("A URI begins at its host.", **_HOST_FIRST)
 uri_with_space: Entry = _format("A URI or a reference holds a space.", **_SPACED)
-uri_in_markdown: Entry = _format("A URI is written as a link in Markdown.", uri=f"[{CANARY}](https://example.com/)")
-host_with_scheme: Entry = _format("A host name is written as a URI.", hostname=f"https://{CANARY}.example.com/")
-ipv4_out_of_range: Entry = _format("A part of an IPv4 address is greater than 255.", ipv4="192.0.2.256")
+uri_in_markdown: Entry = _format(
+    "A URI is written as a link in Markdown.", uri=f"[{CANARY}](https://example.com/)"
+)
+host_with_scheme: Entry = _format(
+    "A host name is written as a URI.", hostname=f"https://{CANARY}.example.com/"
+)
+ipv4_out_of_range: Entry = _format(
+    "A part of an IPv4 address is greater than 255.", ipv4="192.0.2.256"
+)
 ipv4_with_port: Entry = _format("An IPv4 address comes with a port.", ipv4="198.51.100.7:8080")
-ipv6_for_ipv4: Entry = _format("An IPv6 address stands where an IPv4 address belongs.", ipv4="2001:db8::1")
-ipv4_for_ipv6: Entry = _format("An IPv4 address stands where an IPv6 address belongs.", ipv6="192.0.2.1")
-pointer_without_slash: Entry = _format("A JSON Pointer does not begin with a slash.", json_pointer=f"{CANARY}/0")
+ipv6_for_ipv4: Entry = _format(
+    "An IPv6 address stands where an IPv4 address belongs.", ipv4="2001:db8::1"
+)
+ipv4_for_ipv6: Entry = _format(
+    "An IPv4 address stands where an IPv6 address belongs.", ipv6="192.0.2.1"
+)
+pointer_without_slash: Entry = _format(
+    "A JSON Pointer does not begin with a slash.", json_pointer=f"{CANARY}/0"
+)
 
 # Items
 _unique = partial(at_place, "unique_items")
 _contains = partial(at_place, "contains")
-too_few_items: Entry = at_place("min_items", "An array has too few items.", partial(_shorter, "minItems"))
+too_few_items: Entry = at_place(
+    "min_items", "An array has too few items.", partial(_shorter, "minItems")
+)
 empty_array: Entry = at_place("min_items", "An array that must not be empty is empty.", [[]])
 too_many_items: Entry = at_place("max_items", "An array has too many items.", _with_more_items)
 equal_items: Entry = _unique("Two items are equal where all must differ.", _with_equal_items)
-equal_items_spelled_apart: Entry = _unique("Two items differ only in spelling: 1 and 1.0.", _with_items_spelled_apart)
-extra_item: Entry = at_member("extra_items", "An item stands after the last one allowed.", _with_extra_item, "array")
-missing_contains: Entry = _contains("An array holds too few items that match contains.", _without_contained)
-too_many_contained: Entry = _contains("An array holds too many items that match contains.", _with_many_contained)
+equal_items_spelled_apart: Entry = _unique(
+    "Two items differ only in spelling: 1 and 1.0.", _with_items_spelled_apart
+)
+extra_item: Entry = at_member(
+    "extra_items", "An item stands after the last one allowed.", _with_extra_item, "array"
+)
+missing_contains: Entry = _contains(
+    "An array holds too few items that match contains.", _without_contained
+)
+too_many_contained: Entry = _contains(
+    "An array holds too many items that match contains.", _with_many_contained
+)

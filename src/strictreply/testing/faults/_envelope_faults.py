@@ -9,8 +9,17 @@ from strictreply.testing._wire import HTTPReply, assistant, completion
 from strictreply.testing.faults._catalogue import Entry, response_entry, without
 from strictreply.values._limits import JSON, JSONObject
 
-_ERROR: JSONObject = {"message": f"upstream of {CANARY} is overloaded", "type": "server_error", "code": 503}
-_CHOICE: JSONObject = {"index": 0, "message": "$message", "logprobs": None, "finish_reason": "$finish_reason"}
+_ERROR: JSONObject = {
+    "message": f"upstream of {CANARY} is overloaded",
+    "type": "server_error",
+    "code": 503,
+}
+_CHOICE: JSONObject = {
+    "index": 0,
+    "message": "$message",
+    "logprobs": None,
+    "finish_reason": "$finish_reason",
+}
 
 
 def _choices(choices: JSON, **members: JSON) -> JSONObject:
@@ -50,20 +59,32 @@ _body = partial(_malformed, write=lambda _, body: HTTPReply.json(200, body))
 _error = partial(response_entry, Kind.ENVELOPE, "envelope.error")
 
 # Choices
-missing_choices: Entry = _no_choices("The response has no choices.", without(completion({}), "choices"))
-empty_choices: Entry = _no_choices("The list of choices is empty, as in an Azure stream's first event.", _choices([]))
+missing_choices: Entry = _no_choices(
+    "The response has no choices.", without(completion({}), "choices")
+)
+empty_choices: Entry = _no_choices(
+    "The list of choices is empty, as in an Azure stream's first event.", _choices([])
+)
 null_choices: Entry = _no_choices("The choices are null.", _choices(None))
 choices_as_object: Entry = _no_choices("The choices are one object, not a list.", _choices(_CHOICE))
-two_choices: Entry = _no_choices("The response has two choices, not one.", _choices([_CHOICE, _CHOICE | {"index": 1}]))
+two_choices: Entry = _no_choices(
+    "The response has two choices, not one.", _choices([_CHOICE, _CHOICE | {"index": 1}])
+)
 null_choice: Entry = _malformed("The one choice is null.", _choices([None]))
-finish_reason_as_object: Entry = _malformed("The finish reason is an object.", _choice(finish_reason={"type": "stop"}))
+finish_reason_as_object: Entry = _malformed(
+    "The finish reason is an object.", _choice(finish_reason={"type": "stop"})
+)
 
 # The message
-missing_message: Entry = _malformed("The choice has no message.", _choices([without(_CHOICE, "message")]))
+missing_message: Entry = _malformed(
+    "The choice has no message.", _choices([without(_CHOICE, "message")])
+)
 null_message: Entry = _malformed("The message is null.", _choice(message=None))
 empty_message: Entry = _malformed("The message is an empty object.", _choice(message={}))
 message_as_text: Entry = _malformed("The message is a text.", _choice(message="$text"))
-message_in_array: Entry = _malformed("The message stands in an array.", _choice(message=["$message"]))
+message_in_array: Entry = _malformed(
+    "The message stands in an array.", _choice(message=["$message"])
+)
 _of_role = partial(response_entry, Kind.ENVELOPE, "reply.role", write=_with_members)
 user_role: Entry = _of_role("The role of the message is user.", {"role": "user"})
 
@@ -78,27 +99,60 @@ empty_response: Entry = _no_choices("The response is an empty object.", {})
 _LOADING = f"model {CANARY} is loading"
 _MEMBERS = {"object": "error", **_ERROR}
 _FAILED = _choice(error=_ERROR, finish_reason="error")
-error_for_response: Entry = _error("The response is an error, under the status of a success.", {"error": _ERROR})
-error_as_text: Entry = _error("The response is an error that is a text, under status 200.", {"error": _LOADING})
-error_members_for_response: Entry = _no_choices("The response is the members of an error, under status 200.", _MEMBERS)
-error_beside_choices: Entry = _error("An error stands beside the choices.", _choices([_CHOICE], error=_ERROR))
-error_in_choice: Entry = _error("An error stands in the choice, as routers report what failed behind them.", _FAILED)
+error_for_response: Entry = _error(
+    "The response is an error, under the status of a success.", {"error": _ERROR}
+)
+error_as_text: Entry = _error(
+    "The response is an error that is a text, under status 200.", {"error": _LOADING}
+)
+error_members_for_response: Entry = _no_choices(
+    "The response is the members of an error, under status 200.", _MEMBERS
+)
+error_beside_choices: Entry = _error(
+    "An error stands beside the choices.", _choices([_CHOICE], error=_ERROR)
+)
+error_in_choice: Entry = _error(
+    "An error stands in the choice, as routers report what failed behind them.", _FAILED
+)
 
 # Responses of other APIs
-_CHUNK = _choices([{"index": 0, "delta": "$message", "finish_reason": None}], object="chat.completion.chunk")
+_CHUNK = _choices(
+    [{"index": 0, "delta": "$message", "finish_reason": None}], object="chat.completion.chunk"
+)
 _TEXT: JSONObject = {"index": 0, "text": "$text", "logprobs": None, "finish_reason": "stop"}
 _TEXT_COMPLETION = _choices([_TEXT], object="text_completion")
 _OUTPUT_TEXT: JSON = {"type": "output_text", "text": "$text", "annotations": []}
-_OUTPUT: JSON = {"type": "message", "role": "assistant", "status": "completed", "content": [_OUTPUT_TEXT]}
+_OUTPUT: JSON = {
+    "type": "message",
+    "role": "assistant",
+    "status": "completed",
+    "content": [_OUTPUT_TEXT],
+}
 _RESPONSE: JSON = {"id": "resp_1", "object": "response", "status": "completed", "output": [_OUTPUT]}
 _OLLAMA: JSON = {"model": "scripted", "message": "$message", "done": True, "done_reason": "stop"}
 _PARTS: JSON = [{"type": "text", "text": "$text"}]
-_ANTHROPIC: JSON = {"id": "msg_1", "type": "message", "role": "assistant", "content": _PARTS, "stop_reason": "end_turn"}
-chunk_for_response: Entry = _malformed("The response is a chunk of a stream: a delta, no message.", _CHUNK)
-text_completion: Entry = _malformed("The response is of the older completions API: a text.", _TEXT_COMPLETION)
-response_of_responses_api: Entry = _no_choices("The response is of the Responses API: output, no choices.", _RESPONSE)
-response_of_ollama: Entry = _no_choices("The response is of Ollama's own API: a message, no choices.", _OLLAMA)
-response_of_anthropic: Entry = _body("The response is of Anthropic's messages API: parts, no choices.", _ANTHROPIC)
+_ANTHROPIC: JSON = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "content": _PARTS,
+    "stop_reason": "end_turn",
+}
+chunk_for_response: Entry = _malformed(
+    "The response is a chunk of a stream: a delta, no message.", _CHUNK
+)
+text_completion: Entry = _malformed(
+    "The response is of the older completions API: a text.", _TEXT_COMPLETION
+)
+response_of_responses_api: Entry = _no_choices(
+    "The response is of the Responses API: output, no choices.", _RESPONSE
+)
+response_of_ollama: Entry = _no_choices(
+    "The response is of Ollama's own API: a message, no choices.", _OLLAMA
+)
+response_of_anthropic: Entry = _body(
+    "The response is of Anthropic's messages API: parts, no choices.", _ANTHROPIC
+)
 bare_message: Entry = _body("The response is the message alone.", "$message")
 
 # How the reply ended
@@ -115,22 +169,50 @@ _REFUSAL = f"I cannot help with {CANARY}."
 _THOUGHT = _alone(None, reasoning_content=f"The user wants {CANARY}. So I call it.")
 _NO_CALLS = _alone(None, "tool_calls", tool_calls=[])
 cut_at_length: Entry = _cut("The reply was cut at the token limit.", "length")
-whole_at_length: Entry = _truncated("The token limit ended a reply that seems whole.", _choice(finish_reason="length"))
-reasoning_to_the_limit: Entry = _truncated("The model reasoned up to the token limit, without a reply.", _REASONING)
+whole_at_length: Entry = _truncated(
+    "The token limit ended a reply that seems whole.", _choice(finish_reason="length")
+)
+reasoning_to_the_limit: Entry = _truncated(
+    "The model reasoned up to the token limit, without a reply.", _REASONING
+)
 cut_at_max_tokens: Entry = _cut("The reply was cut at the token limit: max_tokens.", "max_tokens")
-cut_at_model_length: Entry = _cut("The reply was cut at the context's end: model_length.", "model_length")
-filtered: Entry = _filtered("The provider's content filter let nothing through.", _alone("", "content_filter"))
-filtered_midway: Entry = _stopped("The content filter stopped the reply in its middle.", "content_filter")
-blocked_for_safety: Entry = _filtered("The reply was blocked, with the finish reason SAFETY.", _alone(None, "SAFETY"))
-blocked_as_recitation: Entry = _stopped("The reply was stopped, with the finish reason RECITATION.", "RECITATION")
-blocked_as_sensitive: Entry = _filtered("The reply was blocked, with the reason sensitive.", _alone("", "sensitive"))
+cut_at_model_length: Entry = _cut(
+    "The reply was cut at the context's end: model_length.", "model_length"
+)
+filtered: Entry = _filtered(
+    "The provider's content filter let nothing through.", _alone("", "content_filter")
+)
+filtered_midway: Entry = _stopped(
+    "The content filter stopped the reply in its middle.", "content_filter"
+)
+blocked_for_safety: Entry = _filtered(
+    "The reply was blocked, with the finish reason SAFETY.", _alone(None, "SAFETY")
+)
+blocked_as_recitation: Entry = _stopped(
+    "The reply was stopped, with the finish reason RECITATION.", "RECITATION"
+)
+blocked_as_sensitive: Entry = _filtered(
+    "The reply was blocked, with the reason sensitive.", _alone("", "sensitive")
+)
 refusal: Entry = _refused("The model refused.", _alone(None, refusal=_REFUSAL))
-refusal_beside_reply: Entry = _refused("A refusal stands beside the reply.", {"refusal": _REFUSAL}, write=_with_members)
-ended_in_error: Entry = _broken("The server failed while writing: the finish reason is error.", "error")
-aborted: Entry = _broken("The server gave up the request while writing: the finish reason is abort.", "abort")
-out_of_resources: Entry = _broken("The server ran out of resources.", "insufficient_system_resource")
+refusal_beside_reply: Entry = _refused(
+    "A refusal stands beside the reply.", {"refusal": _REFUSAL}, write=_with_members
+)
+ended_in_error: Entry = _broken(
+    "The server failed while writing: the finish reason is error.", "error"
+)
+aborted: Entry = _broken(
+    "The server gave up the request while writing: the finish reason is abort.", "abort"
+)
+out_of_resources: Entry = _broken(
+    "The server ran out of resources.", "insufficient_system_resource"
+)
 nothing_said: Entry = _empty("The reply is neither text nor a call.", _alone(None))
-empty_content: Entry = _empty("The content is empty, and there is no call.", _alone(""), ("call", "json", "prose"))
+empty_content: Entry = _empty(
+    "The content is empty, and there is no call.", _alone(""), ("call", "json", "prose")
+)
 blank_content: Entry = _blank("The content is white space.", _alone(" \n"), ("prose",))
 reasoning_alone: Entry = _empty("The reply is the model's reasoning and nothing else.", _THOUGHT)
-tool_calls_without_calls: Entry = _empty("The finish reason is tool_calls, without a call.", _NO_CALLS, ("call",))
+tool_calls_without_calls: Entry = _empty(
+    "The finish reason is tool_calls, without a call.", _NO_CALLS, ("call",)
+)

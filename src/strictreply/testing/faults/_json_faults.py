@@ -16,7 +16,9 @@ from strictreply.testing.faults._catalogue import WRITTEN, Entry, Spoiled, writt
 from strictreply.values._issues import pointer
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, MAX_NUMBER_DIGITS
 
-_MARK = f"the place of a value {CANARY}"  # stands for a value while its place in a text is looked for
+_MARK = (
+    f"the place of a value {CANARY}"  # stands for a value while its place in a text is looked for
+)
 
 
 class Slot(NamedTuple):
@@ -40,19 +42,33 @@ def slots(target: Target) -> list[Slot]:
     match target.value:
         case dict() as members:
             pairs = members.items()
-            return [_slot(target, {**members, k: _MARK}, v, pointer("", k), written(k)) for k, v in pairs]
+            return [
+                _slot(target, {**members, k: _MARK}, v, pointer("", k), written(k))
+                for k, v in pairs
+            ]
         case list() as items:
-            marked = (([*items[:n], _MARK, *items[n + 1 :]], item, f"/{n}") for n, item in enumerate(items))
+            marked = (
+                ([*items[:n], _MARK, *items[n + 1 :]], item, f"/{n}")
+                for n, item in enumerate(items)
+            )
             return [_slot(target, *each) for each in marked]
         case scalar:
             return [_slot(target, _MARK, scalar)]
 
 
 _Sort: TypeAlias = Literal["number", "string", "word", "any", "first", "member"]
-_SORTS: dict[type, _Sort] = {type(None): "word", bool: "word", int: "number", float: "number", str: "string"}
+_SORTS: dict[type, _Sort] = {
+    type(None): "word",
+    bool: "word",
+    int: "number",
+    float: "number",
+    str: "string",
+}
 
 
-def _literal(sort: _Sort, summary: str, literal: str, code: str = "json.syntax", *, cut: bool = False) -> Entry:
+def _literal(
+    sort: _Sort, summary: str, literal: str, code: str = "json.syntax", *, cut: bool = False
+) -> Entry:
     """Put a literal in place of each value of one sort, else of the first value; with ``cut`` the text ends there.
 
     ``$text`` is the inside of a string, or the canary. In place of a ``member``, ``$key`` and ``$value`` are as
@@ -64,9 +80,15 @@ def _literal(sort: _Sort, summary: str, literal: str, code: str = "json.syntax",
         every = [one for one in slots(target) if one.key or sort != "member"]
         if not every:  # the only member of an object that the model made up: its name is free, its value a text
             every.append(_slot(target, {CANARY: _MARK}, CANARY, key=written(CANARY)))
-        for slot in [one for one in every if sort in {"any", "member", _SORTS.get(type(one.value))}] or every[:1]:
+        for slot in [
+            one for one in every if sort in {"any", "member", _SORTS.get(type(one.value))}
+        ] or every[:1]:
             key, value = slot.key, written(slot.value)
-            parts = {"key": key, "value": value, "text": value[1:-1] if isinstance(slot.value, str) else CANARY}
+            parts = {
+                "key": key,
+                "value": value,
+                "text": value[1:-1] if isinstance(slot.value, str) else CANARY,
+            }
             parts["other"] = str(slot.value is not True)
             if key:
                 parts |= {"name": key[1:-1], "escaped": f'"\\u{ord(key[1]):04x}{key[2:]}'}
@@ -81,7 +103,10 @@ _Rewrite: TypeAlias = Callable[[str], str]
 
 
 def _text(
-    summary: str, text: str | _Rewrite, code: str = "json.syntax", places: tuple[ReplyPlace, ...] = WRITTEN
+    summary: str,
+    text: str | _Rewrite,
+    code: str = "json.syntax",
+    places: tuple[ReplyPlace, ...] = WRITTEN,
 ) -> Entry:
     """Write the whole text anew; where that changes nothing, the text of an object that the model made up."""
 
@@ -100,7 +125,9 @@ def _of_members(between: str, member: Callable[[str, Any], str]) -> _Rewrite:
 
     def write(text: str) -> str:
         value = json.loads(text)
-        return between.join(member(*each) for each in value.items()) if isinstance(value, dict) else ""
+        return (
+            between.join(member(*each) for each in value.items()) if isinstance(value, dict) else ""
+        )
 
     return write
 
@@ -144,62 +171,118 @@ leading_plus: Entry = _number("A number starts with a plus sign: +7.", "+7")
 hex_number: Entry = _number("A number is hexadecimal: 0x1F.", "0x1F")
 bare_decimal_point: Entry = _number("A fraction has no digit before its point: .5.", ".5")
 trailing_decimal_point: Entry = _number("A number ends with its decimal point.", "5.")
-digit_separator: Entry = _number("The digits of a number are grouped as in program code: 1_000.", "1_000")
+digit_separator: Entry = _number(
+    "The digits of a number are grouped as in program code: 1_000.", "1_000"
+)
 fullwidth_digit: Entry = _number("A digit is the full-width one of East Asian typefaces.", "\uff17")
 arithmetic: Entry = _number("A calculation stands where its result should: 60 * 24.", "60 * 24")
 number_with_unit: Entry = _number("A number is followed by its unit: 5 km.", "5 km")
 
 # Words
-python_literal: Entry = _word("True, False or None stands for true, false or null, as in Python.", "$other")
+python_literal: Entry = _word(
+    "True, False or None stands for true, false or null, as in Python.", "$other"
+)
 undefined: Entry = _word("JavaScript's undefined stands for a value.", "undefined")
 
 # Strings
 single_quotes: Entry = _string("A string is in single quotes.", "'$text'")
-backticks: Entry = _string("A string is in backticks, as a template literal of JavaScript.", "`$text`")
+backticks: Entry = _string(
+    "A string is in backticks, as a template literal of JavaScript.", "`$text`"
+)
 triple_quotes: Entry = _string("A string is in triple quotes, as in Python.", '"""$text"""')
 unquoted_string: Entry = _string("A string has no quotes.", CANARY)
-unescaped_quotes: Entry = _string("A string holds quotes that are not escaped.", f'"$text "{CANARY}""')
-raw_newline: Entry = _string("A string holds a line break that is not escaped.", f'"$text\n{CANARY}"')
-raw_control_character: Entry = _string("A string holds an unescaped control character, U+001B.", '"$text\x1b[31m"')
-bad_escape: Entry = _string(r"A backslash is not escaped, as in a regular expression: \d.", r'"$text\d+"')
-escaped_apostrophe: Entry = _string(r"An apostrophe is escaped, as in JavaScript: \'.", r'"$text\'s"')
-braced_unicode_escape: Entry = _string(r"A character is escaped as in JavaScript: \u{1F600}.", r'"$text\u{1F600}"')
-lone_high_surrogate: Entry = _surrogate(r"A surrogate pair lacks its second half: \ud83d.", r'"$text\ud83d"')
-lone_low_surrogate: Entry = _surrogate(r"A surrogate pair lacks its first half: \ude00.", r'"\ude00$text"')
-string_concatenation: Entry = _string("An expression of code stands for a string.", f'"$text" + "{CANARY}".repeat(3)')
+unescaped_quotes: Entry = _string(
+    "A string holds quotes that are not escaped.", f'"$text "{CANARY}""'
+)
+raw_newline: Entry = _string(
+    "A string holds a line break that is not escaped.", f'"$text\n{CANARY}"'
+)
+raw_control_character: Entry = _string(
+    "A string holds an unescaped control character, U+001B.", '"$text\x1b[31m"'
+)
+bad_escape: Entry = _string(
+    r"A backslash is not escaped, as in a regular expression: \d.", r'"$text\d+"'
+)
+escaped_apostrophe: Entry = _string(
+    r"An apostrophe is escaped, as in JavaScript: \'.", r'"$text\'s"'
+)
+braced_unicode_escape: Entry = _string(
+    r"A character is escaped as in JavaScript: \u{1F600}.", r'"$text\u{1F600}"'
+)
+lone_high_surrogate: Entry = _surrogate(
+    r"A surrogate pair lacks its second half: \ud83d.", r'"$text\ud83d"'
+)
+lone_low_surrogate: Entry = _surrogate(
+    r"A surrogate pair lacks its first half: \ude00.", r'"\ude00$text"'
+)
+string_concatenation: Entry = _string(
+    "An expression of code stands for a string.", f'"$text" + "{CANARY}".repeat(3)'
+)
 
 # Any value
-placeholder: Entry = _any("A template's placeholder was not filled in: <your value>.", f"<your {CANARY}>")
+placeholder: Entry = _any(
+    "A template's placeholder was not filled in: <your value>.", f"<your {CANARY}>"
+)
 python_tuple: Entry = _any("A Python tuple stands for a value.", '("$text", 1)')
-trailing_comma_in_array: Entry = _any("A comma stands before the closing bracket of an array.", '["$text",]')
+trailing_comma_in_array: Entry = _any(
+    "A comma stands before the closing bracket of an array.", '["$text",]'
+)
 _TWICE = f'{{"{CANARY}": "$text", "{CANARY}": 1}}'
-nested_duplicate_key: Entry = _any("An object in a value names the same key twice.", _TWICE, "json.duplicate_key")
+nested_duplicate_key: Entry = _any(
+    "An object in a value names the same key twice.", _TWICE, "json.duplicate_key"
+)
 _DEPTH = DEFAULT_LIMITS.depth + 1
-too_deep: Entry = _first("Arrays are nested deeper than any cap.", "[" * _DEPTH + "]" * _DEPTH, "json.too_deep")
+too_deep: Entry = _first(
+    "Arrays are nested deeper than any cap.", "[" * _DEPTH + "]" * _DEPTH, "json.too_deep"
+)
 _TOO_LARGE = f'"${{text}}{"x" * DEFAULT_LIMITS.reply_bytes}"'
-too_large: Entry = _first("A string is larger than the cap of the text, some 1 MB.", _TOO_LARGE, "json.too_large")
+too_large: Entry = _first(
+    "A string is larger than the cap of the text, some 1 MB.", _TOO_LARGE, "json.too_large"
+)
 _TOO_MANY = f"[{'0,' * DEFAULT_LIMITS.nodes}0]"
-too_many_values: Entry = _first("An array holds more than 100,000 values.", _TOO_MANY, "json.too_many_nodes")
+too_many_values: Entry = _first(
+    "An array holds more than 100,000 values.", _TOO_MANY, "json.too_many_nodes"
+)
 
 # Cut
-cut_in_string: Entry = _string("The text ends inside a string.", '"$text', "json.incomplete", cut=True)
-cut_in_escape: Entry = _string("The text ends inside an escape.", r'"$text\u00', "json.incomplete", cut=True)
-cut_in_number: Entry = _number("The text ends after the point of a number.", "12.", "json.incomplete", cut=True)
-cut_in_word: Entry = _word("The text ends inside true, false or null.", "tru", "json.incomplete", cut=True)
+cut_in_string: Entry = _string(
+    "The text ends inside a string.", '"$text', "json.incomplete", cut=True
+)
+cut_in_escape: Entry = _string(
+    "The text ends inside an escape.", r'"$text\u00', "json.incomplete", cut=True
+)
+cut_in_number: Entry = _number(
+    "The text ends after the point of a number.", "12.", "json.incomplete", cut=True
+)
+cut_in_word: Entry = _word(
+    "The text ends inside true, false or null.", "tru", "json.incomplete", cut=True
+)
 
 # Members
-duplicate_key: Entry = _repeated("A key comes twice: parsers take either value.", f'$key: $value, $key: "{CANARY}"')
-escaped_duplicate_key: Entry = _repeated("A key comes twice, once escaped.", f'$key: $value, $escaped: "{CANARY}"')
+duplicate_key: Entry = _repeated(
+    "A key comes twice: parsers take either value.", f'$key: $value, $key: "{CANARY}"'
+)
+escaped_duplicate_key: Entry = _repeated(
+    "A key comes twice, once escaped.", f'$key: $value, $escaped: "{CANARY}"'
+)
 unquoted_key: Entry = _member("A key has no quotes, as in JavaScript.", "$name: $value")
 missing_colon: Entry = _member("No colon stands between a key and its value.", "$key $value")
 missing_value: Entry = _member("Nothing follows a key and its colon.", "$key: ")
-block_comment: Entry = _member("A comment stands before a value: /* … */.", f"$key: /* {CANARY} */ $value")
-line_comment: Entry = _member("A comment ends the line after a value: // ….", f"$key: $value // {CANARY}\n")
-cut_after_key: Entry = _member("The text ends after a key and its colon.", "$key:", "json.incomplete", cut=True)
+block_comment: Entry = _member(
+    "A comment stands before a value: /* … */.", f"$key: /* {CANARY} */ $value"
+)
+line_comment: Entry = _member(
+    "A comment ends the line after a value: // ….", f"$key: $value // {CANARY}\n"
+)
+cut_after_key: Entry = _member(
+    "The text ends after a key and its colon.", "$key:", "json.incomplete", cut=True
+)
 
 # Instead of the JSON
 _keywords = _of_members(", ", "{}={!r}".format)
-_elements = _of_members("", lambda key, value: f"<parameter={key}>{html.escape(str(value))}</parameter>")
+_elements = _of_members(
+    "", lambda key, value: f"<parameter={key}>{html.escape(str(value))}</parameter>"
+)
 _lines = _of_members("\n", lambda key, value: f"{key}: {written(value)}")
 _flooded = partial(re.sub, r"(?s)^([{\[]).*", r"\1" + "\n" * 2_000)
 # An empty content is no reply at all: see empty_content.
@@ -207,37 +290,75 @@ empty_text: Entry = _text("The text is empty.", "", "json.empty", ("call", "unio
 blank_text: Entry = _text("The text is white space.", " \n", "json.empty")
 _THOUGHTS = f"We need to call it now. The {CANARY} was asked for, so let me do that."
 prose: Entry = _text("The model thinks aloud where JSON belongs.", _THOUGHTS)
-python_repr: Entry = _text("The text is Python's repr: single quotes, True, None.", lambda text: repr(json.loads(text)))
-python_call: Entry = _text("The text is a Python call with keywords.", lambda text: f"dict({_keywords(text)})")
+python_repr: Entry = _text(
+    "The text is Python's repr: single quotes, True, None.", lambda text: repr(json.loads(text))
+)
+python_call: Entry = _text(
+    "The text is a Python call with keywords.", lambda text: f"dict({_keywords(text)})"
+)
 xml: Entry = _text("The text is XML.", lambda text: f"<function>{_elements(text)}</function>")
 yaml: Entry = _text("The text is YAML, a line for each member.", lambda text: _lines(text) or text)
-base64_text: Entry = _text("The text is encoded as base64.", lambda text: base64.b64encode(text.encode()).decode())
-whitespace_flood: Entry = _incomplete("Only line breaks follow the first bracket, as from some JSON modes.", _flooded)
+base64_text: Entry = _text(
+    "The text is encoded as base64.", lambda text: base64.b64encode(text.encode()).decode()
+)
+whitespace_flood: Entry = _incomplete(
+    "Only line breaks follow the first bracket, as from some JSON modes.", _flooded
+)
 
 # Around the JSON
-prose_before: Entry = _text("A sentence stands before the JSON.", f"Sure! Here is the {CANARY} you asked for:\n\n$text")
-prose_after: Entry = _trailing("A sentence stands after the JSON.", f"$text\n\nLet me know if you need more {CANARY}.")
+prose_before: Entry = _text(
+    "A sentence stands before the JSON.", f"Sure! Here is the {CANARY} you asked for:\n\n$text"
+)
+prose_after: Entry = _trailing(
+    "A sentence stands after the JSON.", f"$text\n\nLet me know if you need more {CANARY}."
+)
 fenced: Entry = _text("The JSON is in a Markdown fence.", "```json\n$text\n```")
 _THINKING = f"<think>\nThe user wants {CANARY}.\n</think>\n\n$text"
 think_block: Entry = _text("The model's thoughts stand before the JSON, in think tags.", _THINKING)
-tool_call_tags: Entry = _text("The JSON is in tool_call tags that the server left.", "<tool_call>\n$text\n</tool_call>")
-template_token: Entry = _trailing("A token of the chat template stands after the JSON.", "$text<|im_end|>")
+tool_call_tags: Entry = _text(
+    "The JSON is in tool_call tags that the server left.", "<tool_call>\n$text\n</tool_call>"
+)
+template_token: Entry = _trailing(
+    "A token of the chat template stands after the JSON.", "$text<|im_end|>"
+)
 byte_order_mark: Entry = _text("A byte order mark stands before the JSON.", "\ufeff$text")
-nul_byte: Entry = _trailing("A NUL stands after the JSON, as a program in C ends a text.", "$text\x00")
-empty_object_before: Entry = _several("An empty object stands before the JSON, from pieces badly joined.", "{}$text")
+nul_byte: Entry = _trailing(
+    "A NUL stands after the JSON, as a program in C ends a text.", "$text\x00"
+)
+empty_object_before: Entry = _several(
+    "An empty object stands before the JSON, from pieces badly joined.", "{}$text"
+)
 json_lines: Entry = _several("Two JSON values stand on two lines.", "$text\n$text")
 
 # Within the JSON
 _smart = partial(re.sub, r'"((?:[^"\\]|\\.)*)"', r"“\1”")
-extra_closing_bracket: Entry = _trailing("One closing bracket too many ends the text.", _at_end(lambda end: end * 2))
-missing_closing_bracket: Entry = _incomplete("The last bracket is not closed.", _at_end(lambda _: ""))
-missing_opening_brace: Entry = _text("The first brace is missing.", lambda text: text.removeprefix("{"))
-mismatched_bracket: Entry = _text("A wrong bracket closes the text.", _at_end(lambda end: "]" if end == "}" else "}"))
-trailing_comma: Entry = _text("A comma stands before the closing brace of an object.", _before_brace(","))
-missing_comma: Entry = _text("No comma stands between two members.", _before_brace(f' "{CANARY}": true'))
+extra_closing_bracket: Entry = _trailing(
+    "One closing bracket too many ends the text.", _at_end(lambda end: end * 2)
+)
+missing_closing_bracket: Entry = _incomplete(
+    "The last bracket is not closed.", _at_end(lambda _: "")
+)
+missing_opening_brace: Entry = _text(
+    "The first brace is missing.", lambda text: text.removeprefix("{")
+)
+mismatched_bracket: Entry = _text(
+    "A wrong bracket closes the text.", _at_end(lambda end: "]" if end == "}" else "}")
+)
+trailing_comma: Entry = _text(
+    "A comma stands before the closing brace of an object.", _before_brace(",")
+)
+missing_comma: Entry = _text(
+    "No comma stands between two members.", _before_brace(f' "{CANARY}": true')
+)
 ellipsis: Entry = _text("Three dots stand for what the model left out.", _before_brace(", ..."))
 smart_quotes: Entry = _text("Keys and strings are in typographic quotes.", _smart)
 html_escaped: Entry = _text("The quotes are escaped as in HTML.", html.escape)
-escaped_quotes: Entry = _text("The quotes are escaped, but stand in no string.", lambda text: text.replace('"', '\\"'))
-escaped_line_breaks: Entry = _text(r"The escape \n stands between members, not a line break.", _after_bracket(r"\n  "))
-no_break_space: Entry = _text("A no-break space stands between the members.", _after_bracket("\u00a0"))
+escaped_quotes: Entry = _text(
+    "The quotes are escaped, but stand in no string.", lambda text: text.replace('"', '\\"')
+)
+escaped_line_breaks: Entry = _text(
+    r"The escape \n stands between members, not a line break.", _after_bracket(r"\n  ")
+)
+no_break_space: Entry = _text(
+    "A no-break space stands between the members.", _after_bracket("\u00a0")
+)

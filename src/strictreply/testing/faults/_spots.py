@@ -55,7 +55,9 @@ class Subschemas:
             own = also or {}
             graph = Graph(own)
             if graph.root is not None:
-                graph.root.edges.extend(SchemaEdge("allOf", None, Applies.HERE, node) for node in nodes)
+                graph.root.edges.extend(
+                    SchemaEdge("allOf", None, Applies.HERE, node) for node in nodes
+                )
             made = (value for value in proposals(graph) if self._is_valid(str(own), own, value))
             fitting = (value for value in made if all(self.fits(node, value) for node in nodes))
             self._examples[key] = list(islice(fitting, 1))
@@ -92,10 +94,19 @@ MAX_PREFIX = 16
 
 # The type that each keyword speaks of alone.
 KIND_OF = {
-    **dict.fromkeys(("minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"), "string"),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), "number"),
-    **dict.fromkeys(("minItems", "maxItems", "uniqueItems", "contains", "items", "prefixItems"), "array"),
-    **dict.fromkeys(("properties", "required", "patternProperties", "propertyNames", "minProperties"), "object"),
+    **dict.fromkeys(
+        ("minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"),
+        "string",
+    ),
+    **dict.fromkeys(
+        ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), "number"
+    ),
+    **dict.fromkeys(
+        ("minItems", "maxItems", "uniqueItems", "contains", "items", "prefixItems"), "array"
+    ),
+    **dict.fromkeys(
+        ("properties", "required", "patternProperties", "propertyNames", "minProperties"), "object"
+    ),
     **dict.fromkeys(("maxProperties", "dependentRequired", "dependentSchemas"), "object"),
 }
 SpotPath: TypeAlias = tuple[str | int, ...]
@@ -108,11 +119,15 @@ class Spot:
     parts: Subschemas = field(repr=False)
     ground: JSON
     path: SpotPath = ()
-    known: tuple[Node, ...] = field(default=(), repr=False)  # the sub-schemas that apply to whatever stands there
+    known: tuple[Node, ...] = field(
+        default=(), repr=False
+    )  # the sub-schemas that apply to whatever stands there
     optional: bool = False  # whether the schema could do without it
     given: bool = True  # whether the user's value has the place, which is visited then however often schemas recur
     recurred: bool = False  # whether some did above
-    trail: tuple[tuple[Node, ...], ...] = field(default=(), repr=False)  # the known sub-schemas on the way down
+    trail: tuple[tuple[Node, ...], ...] = field(
+        default=(), repr=False
+    )  # the known sub-schemas on the way down
     above: frozenset[Node] = field(default=frozenset(), repr=False)  # all that govern a place above
 
     @classmethod
@@ -142,16 +157,24 @@ class Spot:
 
     def _beside(self, node: Node, *, conditional: bool) -> Iterator[tuple[Node, bool]]:
         edges = list(node.along(Applies.HERE))
-        met = "then" if all(self.parts.fits(one.target, self.value) for one in edges if one.keyword == "if") else "else"
+        met = (
+            "then"
+            if all(self.parts.fits(one.target, self.value) for one in edges if one.keyword == "if")
+            else "else"
+        )
         for edge in edges:
             match edge.keyword:
                 case "$ref" | "allOf":
                     yield edge.target, conditional
-                case "anyOf" | "oneOf" | "$dynamicRef" | "$recursiveRef" if self.parts.fits(edge.target, self.value):
+                case "anyOf" | "oneOf" | "$dynamicRef" | "$recursiveRef" if self.parts.fits(
+                    edge.target, self.value
+                ):
                     yield edge.target, conditional
                 case "then" | "else" if edge.keyword == met and "if" in node.schema:
                     yield edge.target, True
-                case "dependentSchemas" if isinstance(self.value, dict) and edge.token in self.value:
+                case "dependentSchemas" if (
+                    isinstance(self.value, dict) and edge.token in self.value
+                ):
                     yield edge.target, True
                 case _:
                     pass
@@ -196,7 +219,9 @@ class Spot:
         names = list(self.nodes("propertyNames"))
         for edge in (edge for node in self.governing for edge in node.along(Applies.MEMBER)):
             if edge.keyword == "patternProperties":
-                yield from map(str, self.parts.examples(*names, also={"type": "string", "pattern": edge.token}))
+                yield from map(
+                    str, self.parts.examples(*names, also={"type": "string", "pattern": edge.token})
+                )
             elif edge.keyword in ("additionalProperties", "unevaluatedProperties"):
                 yield from [*map(str, self.parts.examples(*names)), "key"][:1]
 
@@ -287,12 +312,16 @@ def _items(spot: Spot) -> Iterator[Spot]:
     grown = spot
     for index in range(len(spot.value), min(longest, MAX_PREFIX) + 1):
         for ground in _grown(grown, index):
-            grown = replace(grown, ground=ground, given=False)  # the next item stands behind this one
+            grown = replace(
+                grown, ground=ground, given=False
+            )  # the next item stands behind this one
             yield grown.inner(index)
 
 
 def _grown(spot: Spot, token: str | int) -> Iterator[JSON]:
-    return _good(spot.parts.schema, (spot.spoiled(value, token) for value in spot.examples_below(token)))
+    return _good(
+        spot.parts.schema, (spot.spoiled(value, token) for value in spot.examples_below(token))
+    )
 
 
 def _good(schema: Schema, grounds: Iterable[JSON]) -> Iterator[JSON]:
@@ -315,7 +344,9 @@ def _completed(schema: Schema, whole: JSON, path: str) -> JSON:
     holder = Spot.root(schema, whole)
     for text in above:
         token: str | int = int(text) if holder.kind == "array" else text
-        if holder.kind == "object" and token not in holder.value:  # a name that the path does not show
+        if (
+            holder.kind == "object" and token not in holder.value
+        ):  # a name that the path does not show
             return whole
         holder = holder.inner(token)
     made = holder.examples_below(name)
@@ -329,7 +360,9 @@ def _others(spot: Spot) -> Iterator[JSON]:
             yield from (*spot.parts.examples(node), *spot.examples(node))
     for test in spot.nodes("if"):
         yield from _meeting(spot, test)
-    spoken = {KIND_OF[keyword] for node in spot.governing for keyword in node.schema if keyword in KIND_OF}
+    spoken = {
+        KIND_OF[keyword] for node in spot.governing for keyword in node.schema if keyword in KIND_OF
+    }
     for kind in sorted(spoken - {spot.kind, "number" if spot.kind == "integer" else ""}):
         yield from spot.examples(also={"type": kind})
 
@@ -362,7 +395,9 @@ def without_required(spot: Spot, *, conditional: bool) -> Members:
             yield name, without(spot.value, name)
 
 
-def at_place(rule: str, summary: str, spoil: list[Any] | Callable[[Spot], Values], where: Where = "") -> Entry:
+def at_place(
+    rule: str, summary: str, spoil: list[Any] | Callable[[Spot], Values], where: Where = ""
+) -> Entry:
     """Declare a fault of the value at a place; ``rule`` is the :class:`SchemaRule` that it breaks.
 
     ``spoil`` makes or lists other values: ``$value`` is the good one, ``$written`` its JSON text, ``$kind`` its type.
@@ -376,7 +411,9 @@ def at_place(rule: str, summary: str, spoil: list[Any] | Callable[[Spot], Values
     return at_member(rule, summary, others, where)
 
 
-def at_member(rule: str, summary: str, spoil: Callable[[Spot], Members], where: Where = "") -> Entry:
+def at_member(
+    rule: str, summary: str, spoil: Callable[[Spot], Members], where: Where = ""
+) -> Entry:
     """Declare a fault of an object or an array in one of its members or items."""
     code = f"args.{rule}"
     stating = {keyword for keyword, stated in KEYWORDS.items() if str(stated) == rule}
@@ -389,7 +426,9 @@ def at_member(rule: str, summary: str, spoil: Callable[[Spot], Members], where: 
             fresh = spot.governing.keys() - met[spot.path]
             met[spot.path] |= fresh
             stated = any(not stating.isdisjoint(node.schema) for node in fresh)
-            nearest = _nearest(target, spot, target.code(code), spoil(spot)) if is_chosen(spot) else {}
+            nearest = (
+                _nearest(target, spot, target.code(code), spoil(spot)) if is_chosen(spot) else {}
+            )
             for at, whole in nearest.items():
                 text = target.text(whole)
                 # A place that was spoiled already is so again only for a rule that it did not have before.
@@ -404,7 +443,9 @@ def _choosing(where: Where, stating: set[str]) -> Callable[[Spot], bool]:
     """Return the test of which places are spoiled for a rule that some keywords state."""
     if callable(where):
         return where
-    words = where.split() or [KIND_OF[keyword] for keyword in stating if KIND_OF.get(keyword, "number") != "number"]
+    words = where.split() or [
+        KIND_OF[keyword] for keyword in stating if KIND_OF.get(keyword, "number") != "number"
+    ]
     return lambda spot: not words or spot.kind in words or spot.states(*words)
 
 
@@ -420,6 +461,8 @@ def _nearest(target: Target, spot: Spot, code: str, ways: Members) -> dict[str, 
         if least == 1 or (target.tool is not None and not isinstance(whole, dict)):
             continue
         broken = schema.check(whole, place=place)
-        if len(broken) < least and any(i.code == code and f"{i.path}/".startswith(f"{path}/") for i in broken):
+        if len(broken) < least and any(
+            i.code == code and f"{i.path}/".startswith(f"{path}/") for i in broken
+        ):
             found[at] = len(broken), whole
     return {at: whole for at, (_, whole) in found.items()}

@@ -19,15 +19,24 @@ class GoodStream:
     """The stream of a good reply: ``events`` are ``head`` up to the first piece of the text, and ``tail`` after it."""
 
     def __init__(self, target: Target) -> None:
-        around: list[Any] = list(chunks(target.completion("")))  # all but the text: the role first, the finish last
+        around: list[Any] = list(
+            chunks(target.completion(""))
+        )  # all but the text: the role first, the finish last
         text = target.text(target.value)
         half = len(text) // 2
         self.target = target
         self._first, self._last = around[0], around[-1]
-        self.around: JSONObject = without(around[0], "choices")  # what each chunk has beside its choices
+        self.around: JSONObject = without(
+            around[0], "choices"
+        )  # what each chunk has beside its choices
         self.pieces: tuple[str, str, str] = text[:half], text[half:-1], text[-1:]
-        self.opening: list[JSONObject] = [one["choices"][0]["delta"] for one in around[1:-1]]  # that of a call, or none
-        self.deltas: list[JSONObject] = [*self.opening, *map(self.said, self.pieces)]  # those after the role
+        self.opening: list[JSONObject] = [
+            one["choices"][0]["delta"] for one in around[1:-1]
+        ]  # that of a call, or none
+        self.deltas: list[JSONObject] = [
+            *self.opening,
+            *map(self.said, self.pieces),
+        ]  # those after the role
         self.events: list[bytes] = self.events_of(self.deltas)
         self.head: list[bytes] = self.events[: len(self.opening) + 2]
         self.tail: list[bytes] = self.events[len(self.opening) + 2 :]
@@ -54,7 +63,9 @@ class GoodStream:
 
     def call(self, index: JSON, id: str = "call_1") -> list[JSONObject]:  # noqa: A002 - the API's word
         """Return the deltas of the good call under another index or id."""
-        opening = _call_part(index, {"id": id, "type": "function"}, name=self.target.name, arguments="")
+        opening = _call_part(
+            index, {"id": id, "type": "function"}, name=self.target.name, arguments=""
+        )
         return [opening, *(_call_part(index, arguments=piece) for piece in self.pieces)]
 
 
@@ -63,7 +74,9 @@ def _call_part(index: JSON = 0, call: JSONObject | None = None, **function: JSON
     return {"tool_calls": [{"index": index, **(call or {}), "function": function}]}
 
 
-def stream(*events: bytes, ending: WireEnding = WireEnding.WHOLE, endless: bool = False) -> HTTPReply:
+def stream(
+    *events: bytes, ending: WireEnding = WireEnding.WHOLE, endless: bool = False
+) -> HTTPReply:
     """Return a response that streams these events."""
     return HTTPReply(200, EVENT_STREAM, events, ending, "chunked", endless)
 
@@ -76,7 +89,9 @@ def stream_fault(
     summary: str,
     part: Part,
     places: tuple[ReplyPlace, ...] = ANYWHERE,
-    write: Callable[[GoodStream, Any], HTTPReply | Iterable[bytes] | None] = lambda _, events: events,
+    write: Callable[[GoodStream, Any], HTTPReply | Iterable[bytes] | None] = lambda _, events: (
+        events
+    ),
     **sent: Any,
 ) -> Entry:
     """Declare a fault of a stream: ``write`` makes of the filled ``part`` a response, events to send, or None."""
@@ -98,7 +113,10 @@ def _pieces(good: GoodStream, pieces: list[int]) -> list[bytes] | None:
 
 def _in_pieces(good: GoodStream) -> list[JSON]:
     first, rest = good.target.name[:1], good.target.name[1:]
-    opening = [_call_part(0, _OF_TYPE, name=first, arguments=""), _call_part(0, name=rest, arguments="")]
+    opening = [
+        _call_part(0, _OF_TYPE, name=first, arguments=""),
+        _call_part(0, name=rest, arguments=""),
+    ]
     return [*opening, *good.deltas[1:]] if rest else []
 
 
@@ -120,11 +138,15 @@ _of_call = partial(stream_fault, places=("call",))
 _call = partial(_of_call, write=lambda good, deltas: good.events_of(deltas) if deltas else None)
 _bad = partial(_call, "call.malformed")
 _amid = partial(stream_fault, write=lambda good, one: [*good.head, one, *good.tail])
-_choice = partial(stream_fault, write=lambda good, choice: [*good.head, event(good.chunk_of(choice)), *good.tail])
+_choice = partial(
+    stream_fault, write=lambda good, choice: [*good.head, event(good.chunk_of(choice)), *good.tail]
+)
 _first = partial(stream_fault, write=lambda good, delta: good.events_of([delta, *good.deltas]))
 _ordered = partial(stream_fault, places=WRITTEN, write=_pieces)
 _opened = partial(_of_call, write=lambda good, opening: good.events_of([opening, *good.deltas[1:]]))
-_added = partial(_of_call, write=lambda good, delta: good.events_of([*good.deltas[:2], delta, *good.deltas[2:]]))
+_added = partial(
+    _of_call, write=lambda good, delta: good.events_of([*good.deltas[:2], delta, *good.deltas[2:]])
+)
 _bad_delta = partial(_added, "call.malformed")
 _OF_TYPE: JSONObject = {"id": "call_1", "type": "function"}
 _SECOND: JSON = {"index": 1, "delta": {"content": CANARY}, "finish_reason": None}
@@ -139,35 +161,68 @@ _NO_FUNCTION: JSON = {"tool_calls": [{"index": 0, "function": None}]}
 stream_chunk_without_choices: Entry = _amid(
     "envelope.choices", "A chunk has no choices.", lambda good: event(good.around)
 )
-stream_chunk_of_second_choice: Entry = _choice("envelope.choices", "A chunk is of a second choice.", _SECOND)
+stream_chunk_of_second_choice: Entry = _choice(
+    "envelope.choices", "A chunk is of a second choice.", _SECOND
+)
 stream_choice_null: Entry = _choice("envelope.malformed", "The choice of a chunk is null.", None)
-stream_delta_null: Entry = _choice("envelope.malformed", "The delta of a chunk is null.", _NULL_DELTA)
+stream_delta_null: Entry = _choice(
+    "envelope.malformed", "The delta of a chunk is null.", _NULL_DELTA
+)
 stream_delta_of_user: Entry = _first("reply.role", "The role of a delta is user.", {"role": "user"})
-stream_delta_content_list: Entry = _first("reply.content", "The content of a delta is a list of parts.", _PARTS)
-stream_finish_before_end: Entry = _ordered("json.incomplete", "The reply finishes before its JSON ends.", [0, 1])
-stream_delta_repeated: Entry = _ordered("json.trailing_data", "The last piece of the JSON comes twice.", [0, 1, 2, 2])
-stream_deltas_out_of_order: Entry = _ordered("json.syntax", "The last piece of the JSON comes first.", [2, 0, 1])
+stream_delta_content_list: Entry = _first(
+    "reply.content", "The content of a delta is a list of parts.", _PARTS
+)
+stream_finish_before_end: Entry = _ordered(
+    "json.incomplete", "The reply finishes before its JSON ends.", [0, 1]
+)
+stream_delta_repeated: Entry = _ordered(
+    "json.trailing_data", "The last piece of the JSON comes twice.", [0, 1, 2, 2]
+)
+stream_deltas_out_of_order: Entry = _ordered(
+    "json.syntax", "The last piece of the JSON comes first.", [2, 0, 1]
+)
 stream_index_missing: Entry = _bad("The deltas of a call have no index.", [_NO_INDEX])
-stream_index_gap: Entry = _bad("The only call has index 1, and none has index 0.", lambda good: good.call(1))
+stream_index_gap: Entry = _bad(
+    "The only call has index 1, and none has index 0.", lambda good: good.call(1)
+)
 stream_index_text: Entry = _bad("The index of a call is a text.", lambda good: good.call("0"))
-stream_arguments_before_name: Entry = _bad("The id and name come last.", lambda good: good.deltas[1:] + good.deltas[:1])
+stream_arguments_before_name: Entry = _bad(
+    "The id and name come last.", lambda good: good.deltas[1:] + good.deltas[:1]
+)
 stream_name_missing: Entry = _opened("call.malformed", "No delta of the call has a name.", _NO_NAME)
-stream_name_changes: Entry = _bad_delta("A delta among the arguments gives the call another name.", _RENAMED)
+stream_name_changes: Entry = _bad_delta(
+    "A delta among the arguments gives the call another name.", _RENAMED
+)
 stream_name_in_pieces: Entry = _bad("The name of a call comes in two pieces.", _in_pieces)
 stream_id_missing: Entry = _opened("call.id_missing", "No delta of the call has an id.", _NO_ID)
-stream_id_changes: Entry = _bad_delta("A delta among the arguments gives the call another id.", _OTHER_ID)
-stream_id_repeated: Entry = _call("call.id_duplicate", "An id is used twice.", lambda good: good.deltas + good.call(1))
-stream_calls_share_index: Entry = _bad("Two calls have one index.", lambda good: good.deltas + good.call(0, "call_2"))
-stream_calls_interleaved: Entry = _call("json.incomplete", "A call's end has the index of the next call.", _interleaved)
+stream_id_changes: Entry = _bad_delta(
+    "A delta among the arguments gives the call another id.", _OTHER_ID
+)
+stream_id_repeated: Entry = _call(
+    "call.id_duplicate", "An id is used twice.", lambda good: good.deltas + good.call(1)
+)
+stream_calls_share_index: Entry = _bad(
+    "Two calls have one index.", lambda good: good.deltas + good.call(0, "call_2")
+)
+stream_calls_interleaved: Entry = _call(
+    "json.incomplete", "A call's end has the index of the next call.", _interleaved
+)
 stream_call_null: Entry = _bad_delta("A call of a delta is null.", {"tool_calls": [None]})
 stream_calls_no_list: Entry = _bad_delta("The tool_calls of a delta are an object.", _NO_LIST)
 stream_function_null: Entry = _bad_delta("The function of a call is null in a delta.", _NO_FUNCTION)
 stream_arguments_object: Entry = _call(
-    "json.not_text", "A delta's arguments are an object.", lambda good: [*good.opening, good.said(good.target.value)]
+    "json.not_text",
+    "A delta's arguments are an object.",
+    lambda good: [*good.opening, good.said(good.target.value)],
 )
 
 # Streams that break off
-_ERROR: JSON = {"message": f"The server had an error ({CANARY})", "type": "server_error", "param": None, "code": None}
+_ERROR: JSON = {
+    "message": f"The server had an error ({CANARY})",
+    "type": "server_error",
+    "param": None,
+    "code": None,
+}
 _COMMENT = b": %b\n\n" % (b"still working " * 1000)
 _PAGE = f"<html><head><title>Sign in</title></head><body>{CANARY}</body></html>\r\n".encode()
 _HTML = HTTPReply(200, {"Content-Type": "text/html"}, (_PAGE,))
@@ -184,35 +239,69 @@ _cut = partial(_broken, ending=WireEnding.CUT)
 _error = partial(_after_head, "envelope.error")
 _flood = partial(_after_head, "json.too_large", ending=WireEnding.CUT, endless=True)
 stream_cut_in_event: Entry = _cut(
-    "The connection is closed in the middle of an event.", lambda good: [good.tail[0][: len(good.tail[0]) // 2]]
+    "The connection is closed in the middle of an event.",
+    lambda good: [good.tail[0][: len(good.tail[0]) // 2]],
 )
 stream_cut_in_character: Entry = _cut(  # é is C3 A9
-    "The connection is closed in a character of two bytes.", lambda good: [good.piece("~").partition(b"~")[0] + b"\xc3"]
+    "The connection is closed in a character of two bytes.",
+    lambda good: [good.piece("~").partition(b"~")[0] + b"\xc3"],
 )
 stream_cut_between_events: Entry = _cut("The connection is closed between two events.", [])
-stream_reset: Entry = _broken("The connection is reset between two events.", [], ending=WireEnding.RESET)
-stream_hang: Entry = _broken("No more events come; the connection stays open.", [], ending=WireEnding.HANG)
-stream_comments_forever: Entry = _cut("No more events come, but comments for ever.", [_COMMENT], endless=True)
-stream_ends_early: Entry = _broken("The HTTP response ends as it should, but in the middle of the reply.", [])
-stream_without_done: Entry = _whole("The ``[DONE]`` at the end is missing.", lambda good: good.events[:-1])
-stream_without_finish: Entry = _whole("The finish_reason is missing.", lambda good: [*good.events[:-2], DONE])
+stream_reset: Entry = _broken(
+    "The connection is reset between two events.", [], ending=WireEnding.RESET
+)
+stream_hang: Entry = _broken(
+    "No more events come; the connection stays open.", [], ending=WireEnding.HANG
+)
+stream_comments_forever: Entry = _cut(
+    "No more events come, but comments for ever.", [_COMMENT], endless=True
+)
+stream_ends_early: Entry = _broken(
+    "The HTTP response ends as it should, but in the middle of the reply.", []
+)
+stream_without_done: Entry = _whole(
+    "The ``[DONE]`` at the end is missing.", lambda good: good.events[:-1]
+)
+stream_without_finish: Entry = _whole(
+    "The finish_reason is missing.", lambda good: [*good.events[:-2], DONE]
+)
 stream_empty: Entry = _whole("The response ends without an event.", [])
-stream_done_at_once: Entry = stream_fault("envelope.choices", "``[DONE]`` comes without a chunk.", [DONE])
+stream_done_at_once: Entry = stream_fault(
+    "envelope.choices", "``[DONE]`` comes without a chunk.", [DONE]
+)
 stream_not_json: Entry = _bad_event("The data of an event is a text, not JSON.", _NO_JSON)
-stream_prefix_twice: Entry = _malformed("``data:`` comes twice.", lambda good: [b"data: " + one for one in good.events])
+stream_prefix_twice: Entry = _malformed(
+    "``data:`` comes twice.", lambda good: [b"data: " + one for one in good.events]
+)
 stream_events_run_together: Entry = _malformed(
-    "No blank line separates events.", lambda good: [*(one.removesuffix(b"\n") for one in good.events), b"\n"]
+    "No blank line separates events.",
+    lambda good: [*(one.removesuffix(b"\n") for one in good.events), b"\n"],
 )
-stream_not_utf8: Entry = _amid("json.encoding", "An event holds a byte that is not UTF-8.", _not_utf8)
+stream_not_utf8: Entry = _amid(
+    "json.encoding", "An event holds a byte that is not UTF-8.", _not_utf8
+)
 stream_not_object: Entry = _bad_event("The data of an event is a JSON array.", event([CANARY]))
-stream_error: Entry = _error("An error comes in the middle of the reply, and ends it.", _ERROR_EVENTS)
-stream_error_event: Entry = _error("An event of the type ``error`` comes in the middle of the reply.", _TYPED)
-stream_html_page: Entry = _malformed("A proxy's HTML page comes in place of the stream.", _HTML)
-stream_plain_json: Entry = _malformed("JSON comes, not a stream.", lambda good: HTTPReply.json(200, good.target.clean))
-stream_json_lines: Entry = _malformed("The chunks come as JSON lines, not as events.", _json_lines)
-stream_endless_event: Entry = _flood("The data of an event goes on for ever.", [b'data: {"id": "', _FILLER])
-stream_endless_text: Entry = _flood("The text goes on for ever.", lambda good: [good.piece(" " * (1 << 14))])
-stream_goes_on_after_finish: Entry = _malformed(
-    "More text comes after the finish_reason.", lambda good: [*good.events[:-1], good.piece(f" {CANARY}"), DONE]
+stream_error: Entry = _error(
+    "An error comes in the middle of the reply, and ends it.", _ERROR_EVENTS
 )
-stream_finishes_twice: Entry = _malformed("The finish comes twice.", lambda good: good.events[:-1] + good.events[-2:])
+stream_error_event: Entry = _error(
+    "An event of the type ``error`` comes in the middle of the reply.", _TYPED
+)
+stream_html_page: Entry = _malformed("A proxy's HTML page comes in place of the stream.", _HTML)
+stream_plain_json: Entry = _malformed(
+    "JSON comes, not a stream.", lambda good: HTTPReply.json(200, good.target.clean)
+)
+stream_json_lines: Entry = _malformed("The chunks come as JSON lines, not as events.", _json_lines)
+stream_endless_event: Entry = _flood(
+    "The data of an event goes on for ever.", [b'data: {"id": "', _FILLER]
+)
+stream_endless_text: Entry = _flood(
+    "The text goes on for ever.", lambda good: [good.piece(" " * (1 << 14))]
+)
+stream_goes_on_after_finish: Entry = _malformed(
+    "More text comes after the finish_reason.",
+    lambda good: [*good.events[:-1], good.piece(f" {CANARY}"), DONE],
+)
+stream_finishes_twice: Entry = _malformed(
+    "The finish comes twice.", lambda good: good.events[:-1] + good.events[-2:]
+)

@@ -42,9 +42,17 @@ def _error(
 
 
 def _compressed_bomb(target: Target) -> HTTPReply:
-    before, after = json.dumps(target.completion(target.text(target.value) + CANARY)).encode().split(CANARY.encode())
+    before, after = (
+        json.dumps(target.completion(target.text(target.value) + CANARY))
+        .encode()
+        .split(CANARY.encode())
+    )
     gzip = zlib.compressobj(wbits=31)
-    pieces = (before, *repeat(_BLANKS * 16, _BOMB_MEGABYTES), after)  # the blanks are never in memory at once
+    pieces = (
+        before,
+        *repeat(_BLANKS * 16, _BOMB_MEGABYTES),
+        after,
+    )  # the blanks are never in memory at once
     return HTTPReply(200, _ZIPPED, (b"".join(map(gzip.compress, pieces)) + gzip.flush(),))
 
 
@@ -84,10 +92,29 @@ _broken = partial(_http, "connection")
 _too_large = partial(_http, "response_too_large")
 
 # What a client calls the failure, by the status.
-_REASONS = {400: "invalid_request", 401: "authentication_failed", 403: "permission_denied", 404: "not_found"}
-_REASONS.update({408: "timeout", 409: "conflict", 413: "request_too_large", 422: "invalid_request", 429: "rate_limit"})
+_REASONS = {
+    400: "invalid_request",
+    401: "authentication_failed",
+    403: "permission_denied",
+    404: "not_found",
+}
+_REASONS.update(
+    {
+        408: "timeout",
+        409: "conflict",
+        413: "request_too_large",
+        422: "invalid_request",
+        429: "rate_limit",
+    }
+)
 _REASONS.update(dict.fromkeys((500, 503, 529), "server_error"))
-_limited = partial(_error, 429, message="Rate limit reached for requests", code="rate_limit_exceeded", kind="requests")
+_limited = partial(
+    _error,
+    429,
+    message="Rate limit reached for requests",
+    code="rate_limit_exceeded",
+    kind="requests",
+)
 _TOO_LONG = "The maximum context length is 8192 tokens"
 _NO_ACCESS = "The project has no access to the model"
 _LOCKED = "The resource is locked by another request"
@@ -95,30 +122,66 @@ _HAD_ERROR = "The server had an error while processing the request"
 _BUSY = "The engine is currently overloaded"
 _DATE, _LATER = "Thu, 01 Jan 2026 00:00:00 GMT", "Thu, 01 Jan 2026 00:00:05 GMT"
 _NO_URL = HTTPReply(307, {"Location": "http://model.invalid:port/"})
-bad_request: Entry = _error(400, "a value of the request is refused.", "Invalid value: 'tools'", "invalid_value")
-context_length_exceeded: Entry = _error(400, "the messages exceed the context.", _TOO_LONG, "context_length_exceeded")
-unauthorized: Entry = _error(401, "the key is not known.", "Incorrect API key provided", "invalid_api_key")
+bad_request: Entry = _error(
+    400, "a value of the request is refused.", "Invalid value: 'tools'", "invalid_value"
+)
+context_length_exceeded: Entry = _error(
+    400, "the messages exceed the context.", _TOO_LONG, "context_length_exceeded"
+)
+unauthorized: Entry = _error(
+    401, "the key is not known.", "Incorrect API key provided", "invalid_api_key"
+)
 forbidden: Entry = _error(403, "the key may not use the model.", _NO_ACCESS, "model_not_allowed")
-model_not_found: Entry = _error(404, "there is no such model.", "The model does not exist", "model_not_found")
-request_timeout: Entry = _error(408, "the request came too slowly.", "The request timed out", kind="timeout")
+model_not_found: Entry = _error(
+    404, "there is no such model.", "The model does not exist", "model_not_found"
+)
+request_timeout: Entry = _error(
+    408, "the request came too slowly.", "The request timed out", kind="timeout"
+)
 conflict: Entry = _error(409, "another request holds a lock.", _LOCKED, kind="conflict")
-content_too_large: Entry = _error(413, "the body is too large.", "The request is larger than 4 MB", "request_too_large")
-unprocessable_content: Entry = _error(422, "the request's content is refused.", "tools.0.function: field required")
+content_too_large: Entry = _error(
+    413, "the body is too large.", "The request is larger than 4 MB", "request_too_large"
+)
+unprocessable_content: Entry = _error(
+    422, "the request's content is refused.", "tools.0.function: field required"
+)
 rate_limited: Entry = _limited("it states no time to wait.")
 rate_limited_seconds: Entry = _limited("Retry-After is 2 seconds.", Retry_After="2")
-rate_limited_milliseconds: Entry = _limited("retry-after-ms is 1500.", Retry_After="2", retry_after_ms="1500")
-rate_limited_date: Entry = _limited("Retry-After is a date, 5 seconds after Date.", Date=_DATE, Retry_After=_LATER)
-rate_limited_zero: Entry = _limited("Retry-After is 0, which invites a tight loop.", Retry_After="0")
+rate_limited_milliseconds: Entry = _limited(
+    "retry-after-ms is 1500.", Retry_After="2", retry_after_ms="1500"
+)
+rate_limited_date: Entry = _limited(
+    "Retry-After is a date, 5 seconds after Date.", Date=_DATE, Retry_After=_LATER
+)
+rate_limited_zero: Entry = _limited(
+    "Retry-After is 0, which invites a tight loop.", Retry_After="0"
+)
 rate_limited_negative: Entry = _limited("Retry-After is negative.", Retry_After="-1")
-rate_limited_hour: Entry = _limited("Retry-After is an hour: a client that obeys it blindly hangs.", Retry_After="3600")
-rate_limited_garbage: Entry = _limited("Retry-After is neither seconds nor a date.", Retry_After="soon")
-_spent = partial(_error, code="insufficient_quota", kind="insufficient_quota", reason="insufficient_credits")
-quota_spent: Entry = _spent(429, "the quota is spent, and waiting does not help.", "You exceeded your current quota")
+rate_limited_hour: Entry = _limited(
+    "Retry-After is an hour: a client that obeys it blindly hangs.", Retry_After="3600"
+)
+rate_limited_garbage: Entry = _limited(
+    "Retry-After is neither seconds nor a date.", Retry_After="soon"
+)
+_spent = partial(
+    _error, code="insufficient_quota", kind="insufficient_quota", reason="insufficient_credits"
+)
+quota_spent: Entry = _spent(
+    429, "the quota is spent, and waiting does not help.", "You exceeded your current quota"
+)
 internal_server_error: Entry = _error(500, "the API failed.", _HAD_ERROR, kind="server_error")
-bad_gateway: Entry = _server_error("A 502 as a proxy's HTML page.", html_reply(502, "502 Bad Gateway"))
-service_unavailable: Entry = _error(503, "Retry-After is 1 second.", _BUSY, kind="server_error", Retry_After="1")
-gateway_timeout: Entry = _server_error("A 504 as a proxy's HTML page.", html_reply(504, "504 Gateway Time-out"))
-overloaded: Entry = _error(529, "some providers use it when overloaded.", "Overloaded", kind="overloaded_error")
+bad_gateway: Entry = _server_error(
+    "A 502 as a proxy's HTML page.", html_reply(502, "502 Bad Gateway")
+)
+service_unavailable: Entry = _error(
+    503, "Retry-After is 1 second.", _BUSY, kind="server_error", Retry_After="1"
+)
+gateway_timeout: Entry = _server_error(
+    "A 504 as a proxy's HTML page.", html_reply(504, "504 Gateway Time-out")
+)
+overloaded: Entry = _error(
+    529, "some providers use it when overloaded.", "Overloaded", kind="overloaded_error"
+)
 redirect_without_location: Entry = _http("api_error", "A 307 without a Location.", HTTPReply(307))
 redirect_to_no_address: Entry = _broken("A 307 whose Location is not a URL.", _NO_URL)
 
@@ -132,21 +195,35 @@ _SENTENCE = f"upstream request timeout ({CANARY})".encode()
 _UNZIPPED = HTTPReply(200, _ZIPPED, (b"$body",))
 _ENDLESS = HTTPReply(200, _JSON, (b"$body", _BLANKS), WireEnding.CUT, "chunked", endless=True)
 html_page: Entry = _malformed("A 200 that is a proxy's HTML page, such as a login.", _PAGE)
-plain_text: Entry = _malformed("A 200 that is a sentence in text/plain.", _ok(_SENTENCE, "text/plain"))
-page_as_json: Entry = _malformed("A 200 that is an HTML page under the type of JSON.", _ok(_PAGE.body))
+plain_text: Entry = _malformed(
+    "A 200 that is a sentence in text/plain.", _ok(_SENTENCE, "text/plain")
+)
+page_as_json: Entry = _malformed(
+    "A 200 that is an HTML page under the type of JSON.", _ok(_PAGE.body)
+)
 empty_body: Entry = _malformed("A 200 without a body.", _ok(b""))
 no_content: Entry = _malformed("A 204, which has no body.", HTTPReply(204))
-half_body: Entry = _malformed("The JSON of the completion ends halfway, though the response is whole.", _ok(b"$half"))
+half_body: Entry = _malformed(
+    "The JSON of the completion ends halfway, though the response is whole.", _ok(b"$half")
+)
 body_twice: Entry = _malformed("The completion comes twice in one body.", _ok(b"$body$body"))
 body_not_utf8: Entry = _malformed(
     "The body holds a byte that is not UTF-8.",
     lambda target: _ok(as_sent(target).replace(b'"scripted"', b'"script\xe9d"')),
 )
 body_in_array: Entry = _malformed("The completion stands in a JSON array.", _ok(b"[$body]"))
-unasked_stream: Entry = _malformed("A stream comes that was not asked for.", _streamed, needs={"stream": False})
-gzip_bomb: Entry = _too_large("A reply with 20 MB of blanks after it, compressed to some 20 KB.", _compressed_bomb)
-gzip_not_compressed: Entry = _broken("The body is not compressed, though the headers declare gzip.", _UNZIPPED)
-endless_body: Entry = _too_large("Blanks follow the completion for ever; each is valid JSON so far.", _ENDLESS)
+unasked_stream: Entry = _malformed(
+    "A stream comes that was not asked for.", _streamed, needs={"stream": False}
+)
+gzip_bomb: Entry = _too_large(
+    "A reply with 20 MB of blanks after it, compressed to some 20 KB.", _compressed_bomb
+)
+gzip_not_compressed: Entry = _broken(
+    "The body is not compressed, though the headers declare gzip.", _UNZIPPED
+)
+endless_body: Entry = _too_large(
+    "Blanks follow the completion for ever; each is valid JSON so far.", _ENDLESS
+)
 
 # The connection
 _STATUS_LINE = b"HTTP/1.1 200 OK\r\n"
@@ -160,20 +237,42 @@ _BAD_CHUNK = _raw(_HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n$body\r\n0\r
 _TWO_LENGTHS = _headed(b"Content-Length: $length\r\nContent-Length: $half_length")
 _SSH = _raw(b"SSH-2.0-OpenSSH_9.2 %b\r\n" % CANARY.encode())
 _NO_STATUS = _raw(_HEAD.replace(b"200 OK", b"OK") + b"\r\n$body")
-reset_before_response: Entry = _connection("The connection is reset at once.", HTTPReply(ending=WireEnding.RESET))
-closed_before_response: Entry = _connection("The connection is closed at once.", HTTPReply(ending=WireEnding.CUT))
-no_response: Entry = _timeout("The request is taken, and nothing is answered.", HTTPReply(ending=WireEnding.HANG))
+reset_before_response: Entry = _connection(
+    "The connection is reset at once.", HTTPReply(ending=WireEnding.RESET)
+)
+closed_before_response: Entry = _connection(
+    "The connection is closed at once.", HTTPReply(ending=WireEnding.CUT)
+)
+no_response: Entry = _timeout(
+    "The request is taken, and nothing is answered.", HTTPReply(ending=WireEnding.HANG)
+)
 closed_in_head: Entry = _connection("The connection is closed between two headers.", _raw(_HEAD))
-hang_in_head: Entry = _timeout("Nothing more comes after the first headers.", _raw(_HEAD, ending=WireEnding.HANG))
+hang_in_head: Entry = _timeout(
+    "Nothing more comes after the first headers.", _raw(_HEAD, ending=WireEnding.HANG)
+)
 endless_head: Entry = _connection("Headers come without end, and no body.", _FILLER)
-reset_in_body: Entry = _connection("The connection is reset in the middle of the body.", _half(WireEnding.RESET))
-closed_in_body: Entry = _connection("The connection is closed before Content-Length is reached.", _half(WireEnding.CUT))
+reset_in_body: Entry = _connection(
+    "The connection is reset in the middle of the body.", _half(WireEnding.RESET)
+)
+closed_in_body: Entry = _connection(
+    "The connection is closed before Content-Length is reached.", _half(WireEnding.CUT)
+)
 hang_in_body: Entry = _timeout("Nothing more comes after half of the body.", _half(WireEnding.HANG))
-dripping_body: Entry = _timeout("A byte comes each half second, then none: only a total deadline ends it.", _dripping)
-closed_between_chunks: Entry = _connection("The last chunk, which ends a chunked body, is missing.", _NO_LAST_CHUNK)
+dripping_body: Entry = _timeout(
+    "A byte comes each half second, then none: only a total deadline ends it.", _dripping
+)
+closed_between_chunks: Entry = _connection(
+    "The last chunk, which ends a chunked body, is missing.", _NO_LAST_CHUNK
+)
 broken_chunk: Entry = _connection("The size of a chunk is not a hexadecimal number.", _BAD_CHUNK)
-content_length_too_small: Entry = _misread("Content-Length is half the body.", _headed(b"Content-Length: $half_length"))
-content_length_twice: Entry = _connection("Two different Content-Lengths come: the end is unknown.", _TWO_LENGTHS)
-content_length_no_number: Entry = _connection("Content-Length is a word.", _headed(b"Content-Length: unknown"))
+content_length_too_small: Entry = _misread(
+    "Content-Length is half the body.", _headed(b"Content-Length: $half_length")
+)
+content_length_twice: Entry = _connection(
+    "Two different Content-Lengths come: the end is unknown.", _TWO_LENGTHS
+)
+content_length_no_number: Entry = _connection(
+    "Content-Length is a word.", _headed(b"Content-Length: unknown")
+)
 not_http: Entry = _connection("Another protocol answers on the port.", _SSH)
 status_line_garbled: Entry = _connection("The status is not a number.", _NO_STATUS)

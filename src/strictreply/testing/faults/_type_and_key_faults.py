@@ -11,13 +11,25 @@ from typing import Any
 
 from strictreply.testing._steps import CANARY
 from strictreply.testing.faults._catalogue import Entry, without
-from strictreply.testing.faults._spots import MAX_SIZE, Members, Spot, Values, at_member, at_place, without_required
+from strictreply.testing.faults._spots import (
+    MAX_SIZE,
+    Members,
+    Spot,
+    Values,
+    at_member,
+    at_place,
+    without_required,
+)
 from strictreply.values._limits import JSON, JSONObject
 
 
 def _of_another_type(spot: Spot) -> Values:
     # none of them is true where a good boolean is
-    return [0, "", [], {}] if spot.value is True else [_OF_TYPE[kind] for kind in _OF_TYPE if kind != spot.kind]
+    return (
+        [0, "", [], {}]
+        if spot.value is True
+        else [_OF_TYPE[kind] for kind in _OF_TYPE if kind != spot.kind]
+    )
 
 
 def _near(summary: str, write: Callable[[Any], JSON]) -> Entry:
@@ -28,7 +40,11 @@ def _near(summary: str, write: Callable[[Any], JSON]) -> Entry:
 def _one_item(spot: Spot) -> Values:
     """Return single items; a text of one character, which reads as a list of it, is none."""
     items = (*spot.value, *spot.examples_below(0), CANARY)
-    return [one for one in items if not isinstance(one, dict | list) and len(str(one)) > isinstance(one, str)]
+    return [
+        one
+        for one in items
+        if not isinstance(one, dict | list) and len(str(one)) > isinstance(one, str)
+    ]
 
 
 def _items(spot: Spot) -> list[JSON]:
@@ -39,7 +55,10 @@ def _items(spot: Spot) -> list[JSON]:
 def _then_item(summary: str, *items: JSON) -> Entry:
     """Add one of these items after the good ones of an array."""
     return at_member(
-        "type", summary, lambda spot: [(len(good := _items(spot)), [*good, item]) for item in items], "array"
+        "type",
+        summary,
+        lambda spot: [(len(good := _items(spot)), [*good, item]) for item in items],
+        "array",
     )
 
 
@@ -79,10 +98,15 @@ def _one_more(spot: Spot) -> Values:
 
 
 def _incomplete(spot: Spot) -> Members:
-    for trigger, needed in ((key, names) for rule in spot.rules("dependentRequired") for key, names in rule.items()):
+    for trigger, needed in (
+        (key, names) for rule in spot.rules("dependentRequired") for key, names in rule.items()
+    ):
         for member in _value_for(spot, trigger):
             for name in needed:
-                complete = {**spot.value, **{other: one for other in needed for one in _value_for(spot, other)}}
+                complete = {
+                    **spot.value,
+                    **{other: one for other in needed for one in _value_for(spot, other)},
+                }
                 yield name, without({**complete, trigger: member}, name)
 
 
@@ -96,14 +120,22 @@ def _with_other_case(spot: Spot) -> Members:
     for name, whole in _having_each(spot):
         first, *rest = name.split("_")
         snake = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
-        for other in (first + "".join(map(str.capitalize, rest)), snake, name.capitalize(), name.upper(), name.lower()):
+        for other in (
+            first + "".join(map(str.capitalize, rest)),
+            snake,
+            name.capitalize(),
+            name.upper(),
+            name.lower(),
+        ):
             if other != name:
                 yield name, _renamed(whole, name, other)
 
 
 def _with_fewer_keys(spot: Spot) -> Values:
     members: JSONObject = spot.value if spot.kind == "object" else {}
-    ordered = dict.fromkeys([*(name for name in spot.listed("required") if name in members), *members])
+    ordered = dict.fromkeys(
+        [*(name for name in spot.listed("required") if name in members), *members]
+    )
     for least in spot.rules("minProperties"):
         yield {name: members[name] for name in list(ordered)[: max(0, int(least) - 1)]}
 
@@ -129,7 +161,11 @@ def _misnamed(spot: Spot) -> Values:
 
 
 def _schema(spot: Spot) -> Values:
-    kept = {key: rule for key in ("type", "properties", "required") for rule in reversed([*spot.rules(key)])}
+    kept = {
+        key: rule
+        for key in ("type", "properties", "required")
+        for rule in reversed([*spot.rules(key)])
+    }
     return [{"type": "object"} | kept]
 
 
@@ -145,35 +181,59 @@ _object = partial(_typed, where="object")
 _scalar = partial(_typed, where="string number integer boolean")
 wrong_type: Entry = _typed("A value is of another JSON type.", _of_another_type)
 number_as_text: Entry = _near("A number is written as a string.", str)
-number_as_text_with_unit: Entry = _near("A number is written as a string with a unit.", f"{{}} {CANARY}".format)
+number_as_text_with_unit: Entry = _near(
+    "A number is written as a string with a unit.", f"{{}} {CANARY}".format
+)
 number_with_separators: Entry = _number("A number is written as a string such as 1,000.", ["1,000"])
 number_in_words: Entry = _number("A number is written as a word.", ["seven"])
-fraction_for_integer: Entry = _number("An integer has a fraction.", lambda spot: [spot.value + 1.5, spot.value - 1.5])
-boolean_for_number: Entry = _number(
-    "A boolean stands where a number belongs.", lambda spot: [one for one in (True, False) if one != spot.value]
+fraction_for_integer: Entry = _number(
+    "An integer has a fraction.", lambda spot: [spot.value + 1.5, spot.value - 1.5]
 )
-boolean_as_text: Entry = _boolean("A boolean is a text Python misreads.", lambda spot: ["" if spot.value else "false"])
-boolean_in_words: Entry = _boolean('A boolean is written as the word "no", which Python takes for true.', ["no"])
-number_for_boolean: Entry = _boolean("A boolean is written as 1 or 0.", lambda spot: [int(not spot.value)])
+boolean_for_number: Entry = _number(
+    "A boolean stands where a number belongs.",
+    lambda spot: [one for one in (True, False) if one != spot.value],
+)
+boolean_as_text: Entry = _boolean(
+    "A boolean is a text Python misreads.", lambda spot: ["" if spot.value else "false"]
+)
+boolean_in_words: Entry = _boolean(
+    'A boolean is written as the word "no", which Python takes for true.', ["no"]
+)
+number_for_boolean: Entry = _boolean(
+    "A boolean is written as 1 or 0.", lambda spot: [int(not spot.value)]
+)
 number_for_text: Entry = _typed(
-    "A number stands for a string.", lambda spot: [one for one in (7, 7.5) if str(one) != spot.value], "string"
+    "A number stands for a string.",
+    lambda spot: [one for one in (7, 7.5) if str(one) != spot.value],
+    "string",
 )
 timestamp_for_date: Entry = _typed(
     "A date or a time is written as seconds since 1970.",
     [1_767_225_600],
     lambda spot: spot.kind == "string" and not _MOMENTS.isdisjoint(spot.rules("format")),
 )
-null_value: Entry = _typed("Null stands where a value must be.", [None], lambda spot: not spot.optional)
-null_for_optional: Entry = _typed("Null stands where a member should be left out.", [None], lambda spot: spot.optional)
+null_value: Entry = _typed(
+    "Null stands where a value must be.", [None], lambda spot: not spot.optional
+)
+null_for_optional: Entry = _typed(
+    "Null stands where a member should be left out.", [None], lambda spot: spot.optional
+)
 null_as_text: Entry = _typed(
-    "Null is written as a string.", ["null"], lambda spot: "null" in [*spot.rules("type"), *spot.listed("type")]
+    "Null is written as a string.",
+    ["null"],
+    lambda spot: "null" in [*spot.rules("type"), *spot.listed("type")],
 )
 empty_text_for_optional: Entry = _typed(
-    "An empty string stands for a member left out.", [""], lambda spot: spot.optional and spot.kind != "string"
+    "An empty string stands for a member left out.",
+    [""],
+    lambda spot: spot.optional and spot.kind != "string",
 )
-array_as_text: Entry = _array("An array is written as a string of JSON.", lambda spot: [json.dumps(_items(spot))])
+array_as_text: Entry = _array(
+    "An array is written as a string of JSON.", lambda spot: [json.dumps(_items(spot))]
+)
 array_as_comma_list: Entry = _array(
-    "An array is written as a string with commas.", lambda spot: [", ".join([*map(str, _items(spot)), CANARY])]
+    "An array is written as a string with commas.",
+    lambda spot: [", ".join([*map(str, _items(spot)), CANARY])],
 )
 scalar_for_array: Entry = _array("One item stands where an array belongs.", _one_item)
 object_for_array: Entry = _array(
@@ -181,40 +241,84 @@ object_for_array: Entry = _array(
     lambda spot: [{str(n): item for n, item in enumerate(_items(spot) or [CANARY])}],
 )
 _SCHEMED: list[JSON] = [{"type": "$kind", "value": "$value"}]
-array_for_scalar: Entry = _scalar("A string, a number or a boolean is wrapped in an array.", [["$value"]])
-object_for_scalar: Entry = _scalar("A string, a number or a boolean is wrapped in an object.", [{"value": "$value"}])
-value_in_its_schema: Entry = _scalar('A value is wrapped with its type: {"type": …, "value": …}.', _SCHEMED)
+array_for_scalar: Entry = _scalar(
+    "A string, a number or a boolean is wrapped in an array.", [["$value"]]
+)
+object_for_scalar: Entry = _scalar(
+    "A string, a number or a boolean is wrapped in an object.", [{"value": "$value"}]
+)
+value_in_its_schema: Entry = _scalar(
+    'A value is wrapped with its type: {"type": …, "value": …}.', _SCHEMED
+)
 object_as_text: Entry = _object("An object is written as a string of JSON.", ["$written"])
-text_for_object: Entry = _object("A description in words stands where an object belongs.", [f"the {CANARY} one"])
+text_for_object: Entry = _object(
+    "A description in words stands where an object belongs.", [f"the {CANARY} one"]
+)
 array_for_object: Entry = _object("An object is wrapped in an array.", [["$value"]])
-wrong_item_type: Entry = _then_item("An item after good ones is of another JSON type.", *[*_OF_TYPE.values()][:-1])
+wrong_item_type: Entry = _then_item(
+    "An item after good ones is of another JSON type.", *[*_OF_TYPE.values()][:-1]
+)
 null_item: Entry = _then_item("Null stands after the good items of an array.", None)
 
 # Keys
 _REMARKS = ("explanation", "reasoning", "thoughts", "confidence", "note")
 _BAD_NAMES = (CANARY, CANARY.upper(), f"{CANARY} key!", f"{CANARY}.{CANARY}", CANARY * 100, "")
-_extra_key = partial(at_place, "extra_key", where=lambda spot: spot.kind == "object" and not spot.path)
-_inner_key = partial(at_place, "extra_key", where=lambda spot: spot.kind == "object" and bool(spot.path))
+_extra_key = partial(
+    at_place, "extra_key", where=lambda spot: spot.kind == "object" and not spot.path
+)
+_inner_key = partial(
+    at_place, "extra_key", where=lambda spot: spot.kind == "object" and bool(spot.path)
+)
 _wrong_key = partial(at_member, "extra_key", where="object")
 _missing = partial(at_member, "required")
-_WRAPPED: list[JSON] = [{name: "$value"} for name in ("args", "arguments", "parameters", "input", "data")]
-missing_required: Entry = _missing("A required key is missing.", partial(without_required, conditional=False))
+_WRAPPED: list[JSON] = [
+    {name: "$value"} for name in ("args", "arguments", "parameters", "input", "data")
+]
+missing_required: Entry = _missing(
+    "A required key is missing.", partial(without_required, conditional=False)
+)
 empty_object: Entry = at_place("required", "An object that has required keys is empty.", [{}])
-dependent_key_missing: Entry = at_member("dependent_required", "A key is missing that another requires.", _incomplete)
+dependent_key_missing: Entry = at_member(
+    "dependent_required", "A key is missing that another requires.", _incomplete
+)
 extra_key: Entry = _extra_key("The arguments have a key that the schema does not know.", _one_more)
-nested_extra_key: Entry = _inner_key("An object in the arguments has a key that the schema does not know.", _one_more)
-key_where_none_allowed: Entry = at_place("no_keys", "An object that may have no keys has one.", _one_more, "object")
+nested_extra_key: Entry = _inner_key(
+    "An object in the arguments has a key that the schema does not know.", _one_more
+)
+key_where_none_allowed: Entry = at_place(
+    "no_keys", "An object that may have no keys has one.", _one_more, "object"
+)
 commentary_key: Entry = _extra_key(
     "The arguments have a key in which the model explains itself.",
-    lambda spot: [{**spot.value, name: f"because {CANARY}"} for name in _REMARKS if name not in spot.value],
+    lambda spot: [
+        {**spot.value, name: f"because {CANARY}"} for name in _REMARKS if name not in spot.value
+    ],
 )
 misspelled_key: Entry = _wrong_key("Two letters of a key are swapped.", _with_letters_swapped)
-key_in_other_case: Entry = _wrong_key("A key is written in another case, such as camelCase.", _with_other_case)
-flattened_object: Entry = _wrong_key("An inner object's members stand one level too high.", partial(_lifted, prefix=""))
-dotted_key: Entry = _wrong_key("The members of an inner object are dotted keys.", partial(_lifted, prefix="{}."))
-arguments_under_a_key: Entry = _extra_key("The arguments are the value of a key such as args.", _WRAPPED)
-schema_instead_of_arguments: Entry = _extra_key("The schema is returned in place of arguments.", _schema)
-too_few_properties: Entry = at_place("min_properties", "An object has fewer keys than it must have.", _with_fewer_keys)
-too_many_properties: Entry = at_place("max_properties", "An object has more keys than it may have.", _with_more_keys)
-bad_property_name: Entry = at_place("property_names", "A key has a name that is not allowed.", _misnamed)
-forbidden_key: Entry = at_member("forbidden", "A key is present that the schema forbids by name.", _forbidden, "object")
+key_in_other_case: Entry = _wrong_key(
+    "A key is written in another case, such as camelCase.", _with_other_case
+)
+flattened_object: Entry = _wrong_key(
+    "An inner object's members stand one level too high.", partial(_lifted, prefix="")
+)
+dotted_key: Entry = _wrong_key(
+    "The members of an inner object are dotted keys.", partial(_lifted, prefix="{}.")
+)
+arguments_under_a_key: Entry = _extra_key(
+    "The arguments are the value of a key such as args.", _WRAPPED
+)
+schema_instead_of_arguments: Entry = _extra_key(
+    "The schema is returned in place of arguments.", _schema
+)
+too_few_properties: Entry = at_place(
+    "min_properties", "An object has fewer keys than it must have.", _with_fewer_keys
+)
+too_many_properties: Entry = at_place(
+    "max_properties", "An object has more keys than it may have.", _with_more_keys
+)
+bad_property_name: Entry = at_place(
+    "property_names", "A key has a name that is not allowed.", _misnamed
+)
+forbidden_key: Entry = at_member(
+    "forbidden", "A key is present that the schema forbids by name.", _forbidden, "object"
+)
