@@ -1,9 +1,10 @@
 """``strictreply batch`` beside a bare asyncio loop over the raw SDK, and one long run with its curve of memory.
 
-``python benchmarks/batch.py --rows 1000000`` writes benchmarks/batch.json and prints it as a table. Both write a line a
-row; the bare loop checks nothing, retries nothing and cannot go on after a kill. The model is
-``loopback_model.py`` in a process of its own, which answers after 20 ms. Blocks of both are interleaved, each in a
-process of its own; a rate is that of the rows alone, without the start. On Linux: memory is read from /proc.
+``python benchmarks/batch.py --rows 1000000`` writes benchmarks/batch.json and prints it as a table.
+Both write a line a row; the bare loop checks nothing, retries nothing and cannot go on after a
+kill. The model is ``loopback_model.py`` in a process of its own, which answers after 20 ms. Blocks
+of both are interleaved, each in a process of its own; a rate is that of the rows alone, without the
+start. On Linux: memory is read from /proc.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Measures a validated call beside the raw SDK and other libraries: ``make bench``.
 
-One process for each environment, one after the other, each interleaved with the raw SDK inside. A full run writes
-``results.json``, of which ``report.py`` makes ``results.md`` and the tables of the pages; ``--quick`` prints rough
-tables and writes nothing; ``--only=NAME,…`` measures some environments anew and keeps the rest of the results.
+One process for each environment, one after the other, each interleaved with the raw SDK inside. A
+full run writes ``results.json``, of which ``report.py`` makes ``results.md`` and the tables of the
+pages; ``--quick`` prints rough tables and writes nothing; ``--only=NAME,…`` measures some
+environments anew and keeps the rest of the results.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def told(name: str, *, quick: bool) -> Iterator[dict[str, Any]]:
         *command[1:],
         *(["--quick"] if quick else []),
     ]
-    process = subprocess.Popen(full, cwd=ROOT, stdout=subprocess.PIPE, text=True)  # noqa: S603 - ours
+    # ours
+    process = subprocess.Popen(full, cwd=ROOT, stdout=subprocess.PIPE, text=True)  # noqa: S603
     assert process.stdout is not None
     try:
         for line in process.stdout:
@@ -104,13 +106,17 @@ def measured(names: Sequence[str], *, quick: bool) -> tuple[list[dict[str, Any]]
 
 
 def tokens(lines: Sequence[Mapping[str, Any]]) -> tuple[str, dict[str, dict[str, list[int]]]]:
-    """Count the tokens of the requests of each retry; return how, and the counts by case and way."""
+    """Count the tokens of the requests of each retry.
+
+    Return how, and the counts by case and way.
+    """
     told_of = [line for line in lines if "bodies" in line]
     pairs = json.dumps([line["requests"] for line in told_of])
     command = [python_of("tokens"), str(HERE / "count_tokens.py")]
     how = COUNTED
     try:
-        done = subprocess.run(command, input=pairs, capture_output=True, text=True, check=True)  # noqa: S603 - ours
+        # ours
+        done = subprocess.run(command, input=pairs, capture_output=True, text=True, check=True)  # noqa: S603
         counts = json.loads(done.stdout)
     except (OSError, subprocess.CalledProcessError):
         how, counts = ESTIMATE, [estimated(line["requests"]) for line in told_of]
@@ -207,7 +213,8 @@ def main() -> int:
         written = "".join(f"{json.dumps(key)}: {_lines(value)},\n" for key, value in found.items())
         RESULTS.write_text("{" + written.rstrip(",\n") + "\n}\n", encoding="utf-8")
         report.write(Results.read())
-        subprocess.run([sys.executable, str(ROOT / "tools" / "draw_charts.py")], check=True)  # noqa: S603 - ours
+        # ours
+        subprocess.run([sys.executable, str(ROOT / "tools" / "draw_charts.py")], check=True)  # noqa: S603
         print(
             f"Wrote {report.PAGE.relative_to(ROOT)}, the tables of README.md and docs/guide.md, and the charts."
         )

@@ -66,8 +66,8 @@ class Order(BaseModel):
 class Ask:
     """One call: the tool that the reply calls, further tools beside it, the conversation, and the arguments.
 
-    ``right`` fits the tool; ``wrong`` has one field that does not. ``attempts`` counts all requests of a call.
-    ``named`` forces the tool by ``tool_choice``.
+    ``right`` fits the tool; ``wrong`` has one field that does not. ``attempts`` counts all requests
+    of a call. ``named`` forces the tool by ``tool_choice``.
     """
 
     tool: type[BaseModel]
@@ -305,7 +305,8 @@ def streamed(ask: Ask, chunks: int, name: str | None = None) -> list[bytes]:
     return [head, *parts, event({}, "tool_calls"), b"data: [DONE]\n\n"]
 
 
-class Pieces(http.AsyncByteStream, http.SyncByteStream):  # type: ignore[misc]  # the SDK's HTTP library
+# the SDK's HTTP library
+class Pieces(http.AsyncByteStream, http.SyncByteStream):  # type: ignore[misc]
     """A body that comes event by event."""
 
     def __init__(self, events: Sequence[bytes]) -> None:
@@ -325,8 +326,9 @@ class Pieces(http.AsyncByteStream, http.SyncByteStream):  # type: ignore[misc]  
 class Wire:
     """SDK clients over memory whose server gives these responses in turn, for ever.
 
-    A response is a body, or the events of a stream. ``bodies`` keeps the requests when it is a list; ``delay`` is
-    awaited before a response of async clients; ``pick`` chooses a response by the request instead of in turn.
+    A response is a body, or the events of a stream. ``bodies`` keeps the requests when it is a
+    list; ``delay`` is awaited before a response of async clients; ``pick`` chooses a response by
+    the request instead of in turn.
     """
 
     base_url = "http://model.invalid/v1"

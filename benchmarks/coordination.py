@@ -1,9 +1,12 @@
-"""What judging one action costs over decoding it: CPU time, the least of many rounds; 50 agents, ten processors.
+"""What judging one action costs over decoding it: CPU time, the least of many rounds.
 
-Decoding is the strict reader on all JSON that is read: the reply's text, and the text of arguments in each of its
-calls. Judging is one whole ``validate`` less that: opening the reply, asking the processors, permissions, shape,
-targets, arguments, the result. What an agent is judged by is kept from one reply to the next; the last column is
-what judging costs when its branch is another one each time, so that it is compiled anew.
+50 agents, ten processors.
+
+Decoding is the strict reader on all JSON that is read: the reply's text, and the text of arguments
+in each of its calls. Judging is one whole ``validate`` less that: opening the reply, asking the
+processors, permissions, shape, targets, arguments, the result. What an agent is judged by is kept
+from one reply to the next; the last column is what judging costs when its branch is another one
+each time, so that it is compiled anew.
 
 PYTHONPATH=src python benchmarks/coordination.py
 """

@@ -1,7 +1,8 @@
 """Counts the tokens of requests by o200k_base, with the tables that litellm brings along: nothing is downloaded.
 
-Runs in ``.venv-bench-tokens``. Stdin is a JSON list of pairs of requests, each the text of its body; stdout is a list
-of [messages of the first, messages of the second, whole first, whole second].
+Runs in ``.venv-bench-tokens``. Stdin is a JSON list of pairs of requests, each the text of its
+body; stdout is a list of [messages of the first, messages of the second, whole first, whole
+second].
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """CPU time of a durable turn beside plain DBOS with as many steps, and of a worker that has nothing to do.
 
-Run: ``python benchmarks/durable_turn.py [postgresql://…]``; a SQLite file by default. Needs strictreply[durable].
+Run: ``python benchmarks/durable_turn.py [postgresql://…]``; a SQLite file by default. Needs
+strictreply[durable].
 
-A turn asks four times and runs three tools, so it has seven steps. The plain workflow has the same seven, which make
-the same requests with the raw SDK, read the calls with ``json.loads``, and run the same tool. Both go through a queue
-of the same worker; batches of both are worked on in turn, each ratio is that of neighbours. The transport is a mock.
+A turn asks four times and runs three tools, so it has seven steps. The plain workflow has the same
+seven, which make the same requests with the raw SDK, read the calls with ``json.loads``, and run
+the same tool. Both go through a queue of the same worker; batches of both are worked on in turn,
+each ratio is that of neighbours. The transport is a mock.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """CPU time of one validated call over the real SDK, beside the raw SDK call, in the same run.
 
-Run: ``python benchmarks/happy_path.py``. The transport is a mock: only our work and the SDK's is measured. First come
-the figures that have a target, then the tables behind them. The last table is of clients that a tracer records, in both
-columns; ``.venv-tracers/bin/python`` has real ones.
+Run: ``python benchmarks/happy_path.py``. The transport is a mock: only our work and the SDK's is
+measured. First come the figures that have a target, then the tables behind them. The last table is
+of clients that a tracer records, in both columns; ``.venv-tracers/bin/python`` has real ones.
 """
 
 from __future__ import annotations
@@ -182,7 +182,10 @@ class Find(pydantic.BaseModel):
 
 
 def measure_given_per_call() -> Iterator[tuple[str, float]]:
-    """Measure what a program gives with every call, against the raw SDK given the same; and definitions a tool."""
+    """Measure what a program gives with every call, against the raw SDK given the same.
+
+    And definitions a tool.
+    """
     messages = [{"role": "user", "content": "tea?"}]
     answer = completion_of({"role": "assistant", "content": '{"query": "tea", "limit": 5}'}, "stop")
     found = {
@@ -223,7 +226,10 @@ class Row(NamedTuple):
 
 
 def targets() -> Iterator[Row]:
-    """Measure what has a target; what has no unit is a ratio to the raw client, given the same, in the same run."""
+    """Measure what has a target.
+
+    What has no unit is a ratio to the raw client, given the same, in the same run.
+    """
     yield from small_and_realistic()
     yield from with_many_tools()
     for what, ratio in measure_given_per_call():
@@ -452,7 +458,10 @@ TRACERS = {
 
 
 def measure_with_tracers() -> Iterator[tuple[str, float, float, float]]:
-    """Measure the raw call, the typed reply and the completion, all under the same tracer; and under ours."""
+    """Measure the raw call, the typed reply and the completion, all under the same tracer.
+
+    And under ours.
+    """
     messages, definitions = [{"role": "user", "content": "tea?"}], [tool(0)]
     given: dict[str, Any] = {"model": "m", "messages": messages}
     providers: dict[str, Any] = {}

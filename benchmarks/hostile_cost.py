@@ -1,7 +1,8 @@
 """The cost of the worst replies: CPU time and memory of one ``Contract.check`` for each generated hostile input.
 
-Prints a table, the worst first. Each input is judged in a process of its own; memory is the rise of the resident
-set's peak over what it was before the check. Linux only. Run: ``python benchmarks/hostile_cost.py [rows]``.
+Prints a table, the worst first. Each input is judged in a process of its own; memory is the rise of
+the resident set's peak over what it was before the check. Linux only. Run: ``python
+benchmarks/hostile_cost.py [rows]``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """CPU time of one agent's turn on LangGraph, judged and routed by us, beside a plain LangGraph node with the raw SDK.
 
-Two agents hand over to each other; in the plain graph two nodes send requests of the same size and read the reply with
-``json.loads``. Both columns are of one run, with a mock transport.
+Two agents hand over to each other; in the plain graph two nodes send requests of the same size and
+read the reply with ``json.loads``. Both columns are of one run, with a mock transport.
 
 Run: ``python benchmarks/langgraph_step.py``. Needs strictreply[langgraph].
 """
@@ -60,7 +60,10 @@ def completion(content: str) -> bytes:
 
 
 def client_over(bodies: list[bytes], seen: list[Any]) -> openai.OpenAI:
-    """Make an SDK client whose server answers with these bodies in turn; ``seen`` takes the first requests."""
+    """Make an SDK client whose server answers with these bodies in turn.
+
+    ``seen`` takes the first requests.
+    """
     served = 0
 
     def handle(request: Any) -> Any:

@@ -1,9 +1,10 @@
 """What the guard adds to a request through LiteLLM's proxy: the proxy alone and the proxy with it, interleaved.
 
-Run it in the proxy's environment, on a machine that does nothing else: `make bench-litellm`. Both proxies run at
-once, before scripted models on loopback; requests go to one and the other in turn, so that what the machine does
-meanwhile hits both. Beside the wall time of each request, the CPU time of each proxy's process is counted. On a busy
-machine the wall times say little: then the CPU time of the guard's own hooks, measured in this process, is what counts.
+Run it in the proxy's environment, on a machine that does nothing else: `make bench-litellm`. Both
+proxies run at once, before scripted models on loopback; requests go to one and the other in turn,
+so that what the machine does meanwhile hits both. Beside the wall time of each request, the CPU
+time of each proxy's process is counted. On a busy machine the wall times say little: then the CPU
+time of the guard's own hooks, measured in this process, is what counts.
 """
 
 from __future__ import annotations
@@ -126,7 +127,10 @@ async def of_hooks(count: int) -> list[float]:
 
 
 def measure(proxies: list[Proxy], count: int, *, stream: bool) -> list[tuple[list[float], float]]:
-    """Send requests to the proxies in turn; return for each the sorted times and the CPU time of its process."""
+    """Send requests to the proxies in turn.
+
+    Return for each the sorted times and the CPU time of its process.
+    """
     good = ok.call(SEARCH, query="tea").served
     keys = [proxy.upstream.answer(lambda _: good) for proxy in proxies]
     for proxy, key in zip(proxies, keys, strict=True):

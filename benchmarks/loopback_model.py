@@ -1,8 +1,9 @@
 """A model on loopback that costs almost nothing: a raw protocol that answers every request after a pause.
 
-``python benchmarks/loopback_model.py --delay 0.02`` prints the port it listens on and serves until its stdin closes.
-Every reply is ``{"topic": "price"}``. A first text that holds ``bad`` gets an invalid reply, a text that holds
-``down`` an HTTP 400. ``--log FILE`` appends the last text of each request, a line each.
+``python benchmarks/loopback_model.py --delay 0.02`` prints the port it listens on and serves until
+its stdin closes. Every reply is ``{"topic": "price"}``. A first text that holds ``bad`` gets an
+invalid reply, a text that holds ``down`` an HTTP 400. ``--log FILE`` appends the last text of each
+request, a line each.
 """
 
 from __future__ import annotations

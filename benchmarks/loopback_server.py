@@ -1,7 +1,7 @@
 """A server on this machine that answers every request alike, after a delay: what 1,000 concurrent calls talk to.
 
-The first line of stdin is ``{"body": …, "delay": seconds}``; the first line of stdout is the base URL. It ends when its
-stdin does, so it never outlives who started it.
+The first line of stdin is ``{"body": …, "delay": seconds}``; the first line of stdout is the base
+URL. It ends when its stdin does, so it never outlives who started it.
 """
 
 from __future__ import annotations

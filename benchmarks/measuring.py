@@ -1,9 +1,10 @@
 """How the benchmarks measure: interleaved blocks of CPU time beside a baseline, in one process.
 
-A block is as many calls as take a few hundredths of a second. Every round runs one block of each work, the baseline
-among them, in alternating order, so that a busy machine disturbs all alike; a ratio is the median of the rounds'.
-Garbage is handled alike: what was built before the first round is frozen, every block begins collected, and the
-collector stays on inside of a block, as it is in a program.
+A block is as many calls as take a few hundredths of a second. Every round runs one block of each
+work, the baseline among them, in alternating order, so that a busy machine disturbs all alike; a
+ratio is the median of the rounds'. Garbage is handled alike: what was built before the first round
+is frozen, every block begins collected, and the collector stays on inside of a block, as it is in a
+program.
 """
 
 from __future__ import annotations
@@ -100,7 +101,10 @@ def _times(one: Block, seconds: float) -> int:
 
 
 def costs(rounds: Sequence[Sequence[float]]) -> list[Cost]:
-    """Return the cost of each work from the seconds of each round; the first work is the baseline."""
+    """Return the cost of each work from the seconds of each round.
+
+    The first work is the baseline.
+    """
     found: list[Cost] = []
     for seconds in zip(*rounds, strict=True):
         ratios = [one / taken[0] for one, taken in zip(seconds, rounds, strict=True)]
@@ -138,7 +142,8 @@ def import_costs(python: str, statements: Sequence[str], times: int) -> list[tup
     for _ in range(times):
         for statement, found in zip(statements, taken, strict=True):
             command = [python, "-I", "-c", program.format(statement)]
-            printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603 - ours
+            # ours
+            printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
             found.append([float(one) for one in printed.split()])
     return [
         (statistics.median(a for a, _ in found), statistics.median(b for _, b in found))

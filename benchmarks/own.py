@@ -1,6 +1,7 @@
 """What only we do, each row beside the plain way to the same thing: reading, LangGraph, DBOS, sessions in SQLite.
 
-``bench.py`` starts it in our environment: ``own.py [--quick]``. It prints lines as ``worker.py`` does.
+``bench.py`` starts it in our environment: ``own.py [--quick]``. It prints lines as ``worker.py``
+does.
 """
 
 from __future__ import annotations
@@ -56,7 +57,10 @@ POLL = 0.1
 
 
 def told(name: str, effort: Effort, plain: Block, ours: Block, shared: int = 1) -> None:
-    """Measure ours beside the plain way; ``shared`` is how many of what the row counts one call does."""
+    """Measure ours beside the plain way.
+
+    ``shared`` is how many of what the row counts one call does.
+    """
     costs = interleaved([plain, ours], effort)
     for peer, cost in zip(("raw", "reply"), costs, strict=True):
         tell(
@@ -177,7 +181,10 @@ Turn = Callable[[], Callable[[], Any]]
 
 @contextmanager
 def _durable() -> Iterator[tuple[Turn, Turn]]:
-    """Launch DBOS with our worker and a plain workflow of as many steps; give what starts a turn of each."""
+    """Launch DBOS with our worker and a plain workflow of as many steps.
+
+    Give what starts a turn of each.
+    """
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/dbos.sqlite"
         runs = DurableRuns(

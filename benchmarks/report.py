@@ -1,7 +1,8 @@
 """Writes what ``bench.py`` measured: ``results.md`` beside it, and the cost tables of README.md and docs/guide.md.
 
-Everything is made of ``results.json``, verdicts and sentences too, so that no page can disagree with it; a test holds
-the pages to it. ``python benchmarks/report.py`` writes them anew; ``tools/draw_charts.py`` draws the charts.
+Everything is made of ``results.json``, verdicts and sentences too, so that no page can disagree
+with it; a test holds the pages to it. ``python benchmarks/report.py`` writes them anew;
+``tools/draw_charts.py`` draws the charts.
 """
 
 from __future__ import annotations
@@ -267,7 +268,10 @@ def _more(results: Results) -> Iterator[str]:
 
 
 def placed(page: str, name: str, text: str) -> str:
-    """Return the page with the text between its marker lines; ValueError when they do not stand there, once each."""
+    """Return the page with the text between its marker lines.
+
+    ValueError when they do not stand there, once each.
+    """
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
     before, found, rest = page.partition(begin)
     _, closed, after = rest.partition(end)

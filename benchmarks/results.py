@@ -117,7 +117,8 @@ def cell(line: Line, show: Callable[[Line], str]) -> str:
 def shown_ratio(line: Line) -> str:
     """Show a ratio with two digits that count."""
     ratio = line["ratio"]
-    return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}"  # noqa: PLR2004 - a decimal of 12 says nothing
+    # a decimal of 12 says nothing
+    return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}"  # noqa: PLR2004
 
 
 def shown_seconds(seconds: float) -> str:

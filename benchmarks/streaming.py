@@ -1,7 +1,8 @@
 """All figures of streams: what a guarded one costs beside the raw SDK's in the same run, and what the veto does.
 
-Run: ``make streams``, which has llguidance; ``python benchmarks/streaming.py [beginnings]`` does without. The transport
-is a mock whose pieces hold one event each: only our work and the SDK's is measured. The veto's part is ``veto.py``.
+Run: ``make streams``, which has llguidance; ``python benchmarks/streaming.py [beginnings]`` does
+without. The transport is a mock whose pieces hold one event each: only our work and the SDK's is
+measured. The veto's part is ``veto.py``.
 """
 
 from __future__ import annotations
@@ -158,7 +159,10 @@ def costs() -> None:
 
 
 def memory() -> None:
-    """Print the most memory that a stream takes; a guarded one keeps the reply, which is judged at its end."""
+    """Print the most memory that a stream takes.
+
+    A guarded one keeps the reply, which is judged at its end.
+    """
     print("| stream | chunks | raw, peak KiB | wrapped, peak KiB |")
     print("| --- | --: | --: | --: |")
     for name, make in (("text, live", text), ("one call, held", call)):

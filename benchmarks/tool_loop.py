@@ -1,9 +1,10 @@
 """CPU time of one run of the tool loop beside the raw SDK calls that it makes, in the same run.
 
-Run: ``python benchmarks/tool_loop.py``. Three replies call a tool, the fourth is the answer. The raw side sends the
-same four requests, with the conversation as it grows, and runs no tool. The transport is a mock: only our work and
-the SDK's is measured. Sides are sampled in turn, and the best samples are compared. Sessions in a file are measured by
-the clock, since they wait for the disk: what a turn takes longer, in the median, than one whose session is in memory.
+Run: ``python benchmarks/tool_loop.py``. Three replies call a tool, the fourth is the answer. The
+raw side sends the same four requests, with the conversation as it grows, and runs no tool. The
+transport is a mock: only our work and the SDK's is measured. Sides are sampled in turn, and the
+best samples are compared. Sessions in a file are measured by the clock, since they wait for the
+disk: what a turn takes longer, in the median, than one whose session is in memory.
 """
 
 from __future__ import annotations
@@ -114,7 +115,10 @@ def sampled(function: Callable[[], object]) -> float:
 
 
 def compared(raw: Callable[[], object], ours: Callable[[], object]) -> tuple[float, float, float]:
-    """Sample both in turn; return the best of each, and their ratio: what a busy machine adds is in no best one."""
+    """Sample both in turn.
+
+    Return the best of each, and their ratio: what a busy machine adds is in no best one.
+    """
     for function in (raw, ours) * WARM:
         function()
     pairs = [(sampled(raw), sampled(ours)) for _ in range(ROUNDS)]

@@ -1,7 +1,7 @@
 """What the veto stops and what it costs: soundness, sharpness by kind of fault, distance to llguidance, output saved.
 
-``benchmarks/streaming.py`` prints these. The distances need ``llguidance``, which ``make streams`` has; what is saved
-is measured on ``../shared/corpus``, where that is there.
+``benchmarks/streaming.py`` prints these. The distances need ``llguidance``, which ``make streams``
+has; what is saved is measured on ``../shared/corpus``, where that is there.
 """
 
 from __future__ import annotations
@@ -98,7 +98,10 @@ def contract_of(schema: Any) -> Contract[Any]:
 
 
 def vetoed_at(contract: Contract[Any], name: str, text: str) -> tuple[str, int] | None:
-    """Feed one call character by character; return the code, and the character at which it was vetoed."""
+    """Feed one call character by character.
+
+    Return the code, and the character at which it was vetoed.
+    """
     veto = Veto(contract)
     if (issue := veto.call(0, name, "")) is not None:
         return issue.code, 0
@@ -241,7 +244,10 @@ def sharpness() -> None:
 
 
 def oracle() -> Any:
-    """Return what tells how many bytes llguidance takes before it refuses one; None where it is not installed."""
+    """Return what tells how many bytes llguidance takes before it refuses one.
+
+    None where it is not installed.
+    """
     try:
         import llguidance as llg  # noqa: PLC0415 - an oracle that need not be there
     except ImportError:
@@ -260,7 +266,10 @@ def oracle() -> Any:
 
 
 def saving() -> None:
-    """Feed the recorded failures of the corpus; what is behind the veto would not have been generated."""
+    """Feed the recorded failures of the corpus.
+
+    What is behind the veto would not have been generated.
+    """
     total, saved, stopped, count = 0, 0, 0, 0
     wrong = 0
     with gzip.open(CORPUS, "rt", encoding="utf-8") as lines:

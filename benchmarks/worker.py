@@ -1,7 +1,7 @@
 """Measures the ways of one environment, each row interleaved with the raw SDK of that environment.
 
-``bench.py`` starts it with the environment's Python: ``worker.py MODULE [--quick]``. Each line of its stdout is a JSON
-object: a figure, a reason why there is none, or how a malformed reply was met.
+``bench.py`` starts it with the environment's Python: ``worker.py MODULE [--quick]``. Each line of
+its stdout is a JSON object: a figure, a reason why there is none, or how a malformed reply was met.
 """
 
 from __future__ import annotations
@@ -255,7 +255,8 @@ class Rows:
     def concurrent(self, *, over_sockets: bool, rounds: int) -> None:
         """Measure 1,000 calls at once of a server that takes 20 ms for each: wall time and p99."""
         name = "1,000 at once, over sockets" if over_sockets else "1,000 at once, in memory"
-        # Over sockets, the pool of connections is most of the time: one way of each library is enough.
+        # Over sockets, the pool of connections is most of the time: one way of each library is
+        # enough.
         peers = self.peers[:1] if over_sockets else self.peers
         with ExitStack() as servers:
 
@@ -399,7 +400,10 @@ def _put(resource: Any, create: Any) -> None:
 
 @contextmanager
 def _server(body: bytes) -> Iterator[str]:
-    """Start a server that gives this response for ever; it ends with the pipe to it, whatever ends us."""
+    """Start a server that gives this response for ever.
+
+    It ends with the pipe to it, whatever ends us.
+    """
     command = [sys.executable, "-I", str(Path(__file__).with_name("loopback_server.py"))]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -1,11 +1,12 @@
 """Rows through a DBOS queue on PostgreSQL, for those who have no cluster: any number of machines work on it.
 
-A batch whose worker was killed is resumed when that worker is started again under the same name: rows that
-had no result yet are asked about once more, and each row is in the result once. What a batch came to is kept in the
-database, so the whole run can be killed and started again, too.
+A batch whose worker was killed is resumed when that worker is started again under the same name:
+rows that had no result yet are asked about once more, and each row is in the result once. What a
+batch came to is kept in the database, so the whole run can be killed and started again, too.
 
-    DATABASE_URL=postgresql://… MODEL_URL=https://…/v1 python batch_queue.py work NAME    # one or more of these
-    DATABASE_URL=postgresql://… python batch_queue.py start RUN messages.jsonl            # waits, and prints the rows
+    DATABASE_URL=postgresql://… MODEL_URL=https://…/v1 python batch_queue.py work NAME    # one or
+    more of these DATABASE_URL=postgresql://… python batch_queue.py start RUN messages.jsonl
+    # waits, and prints the rows
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Rows on a Ray cluster: the row function goes into ``map_batches`` like any function.
 
-A node that dies takes the batches with it that it was asking about. Ray has them asked about again elsewhere, and each
-row is in the result once. Run it with a cluster's address in RAY_ADDRESS, or without for one on this machine.
+A node that dies takes the batches with it that it was asking about. Ray has them asked about again
+elsewhere, and each row is in the result once. Run it with a cluster's address in RAY_ADDRESS, or
+without for one on this machine.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ class Label(BaseModel):
 
 
 def labelled(messages: ray.data.Dataset, base_url: str) -> ray.data.Dataset:
-    """Label every message of a dataset; ``base_url`` is the address of the model, as each node sees it."""
+    """Label every message of a dataset.
+
+    ``base_url`` is the address of the model, as each node sees it.
+    """
 
     def client() -> AsyncOpenAI:  # called on the nodes, where the key is
         return AsyncOpenAI(base_url=base_url, api_key=os.environ.get("MODEL_KEY", "none"))

@@ -24,7 +24,10 @@ class House:
         self._default = sr.TieredSteering()
 
     def correction(self, situation: sr.Situation) -> str:
-        """Return what to change; an issue's ``found`` is the model's own text, so it is left out."""
+        """Return what to change.
+
+        An issue's ``found`` is the model's own text, so it is left out.
+        """
         if situation.tier > 1:
             return self._default.correction(situation)
         faults = [

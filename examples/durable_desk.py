@@ -1,6 +1,7 @@
 """A run that outlives its worker: the process is killed in the middle of a tool, and the next one finishes the run.
 
-The process that starts a run need not execute it. All share an SQLite file; with PostgreSQL there may be many workers.
+The process that starts a run need not execute it. All share an SQLite file; with PostgreSQL there
+may be many workers.
 """
 
 from __future__ import annotations

@@ -35,7 +35,10 @@ def search_courses(topic: str) -> list[str]:
 
 
 def tutor(model: OpenAI) -> Any:
-    """Build the graph; the planner asks about a plan, so an answer is approve, revise or free text."""
+    """Build the graph.
+
+    The planner asks about a plan, so an answer is approve, revise or free text.
+    """
     own: dict[str, Any] = {
         "coordinator": {},
         "course_advisor": {"tools": [search_courses]},
@@ -50,7 +53,10 @@ def tutor(model: OpenAI) -> Any:
 
 
 def advance(base_url: str, database: str, answer: str | None = None) -> Iterator[str]:
-    """Begin the run, go on where a process was killed, or answer its question; print each step, and the outcome."""
+    """Begin the run, go on where a process was killed, or answer its question.
+
+    Print each step, and the outcome.
+    """
     model = OpenAI(base_url=base_url, api_key="none", timeout=30.0)
     with model, SqliteSaver.from_conn_string(database) as saver:
         graph = tutor(model).compile(checkpointer=saver)

@@ -17,13 +17,19 @@ QUESTION = "What will the weather be in Oslo over the next 3 days, in celsius?"
 
 
 def wrapped(base_url: str) -> sr.StrictClient:
-    """Wrap the client of a server; ``api=`` is for ``reply`` and the other methods of strictreply."""
+    """Wrap the client of a server.
+
+    ``api=`` is for ``reply`` and the other methods of strictreply.
+    """
     client = OpenAI(base_url=base_url, api_key="none", timeout=30.0)
     return sr.wrap(client, tools=[get_weather], api="responses")
 
 
 def ask(base_url: str) -> str:
-    """Make one call and match on its typed reply; `strictreply probe --app responses_api:ask` tries to break this."""
+    """Make one call and match on its typed reply.
+
+    `strictreply probe --app responses_api:ask` tries to break this.
+    """
     with wrapped(base_url) as client:
         match client.reply(model=MODEL, input=QUESTION):
             case sr.ToolCall(tool="get_weather", args=args):

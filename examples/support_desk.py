@@ -1,6 +1,7 @@
 """A support desk that outlives its processes: tools here, one on the customer's phone, a refund that a clerk allows.
 
-Every visit is served by a process of its own. What they share is an SQLite file, and JSON that the client carries.
+Every visit is served by a process of its own. What they share is an SQLite file, and JSON that the
+client carries.
 """
 
 from __future__ import annotations
@@ -116,7 +117,10 @@ def answered(serve: Serve, before: Visit, answer: Callable[[AgentToolCall], Any]
 
 
 def story(serve: Serve) -> Iterator[tuple[str, Visit | sr.InvokeFailed]]:
-    """Serve two customers: one is paid back, the other is not; print what was sent, and the outcome."""
+    """Serve two customers: one is paid back, the other is not.
+
+    Print what was sent, and the outcome.
+    """
     sent = "My order 1042 arrived broken. I want my money back."
     yield f"customer: {sent}", (asked := serve(sent))
     wanted = answered(serve, asked, lambda call: call.answered("a mug in two pieces"))

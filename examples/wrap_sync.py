@@ -44,7 +44,10 @@ def wrapped(base_url: str) -> sr.StrictClient:
 
 
 def ask(base_url: str) -> str:
-    """Make one call and match on its typed reply; `strictreply probe --app wrap_sync:ask` tries to break this."""
+    """Make one call and match on its typed reply.
+
+    `strictreply probe --app wrap_sync:ask` tries to break this.
+    """
     with wrapped(base_url) as client:
         match client.reply(model=MODEL, messages=QUESTION):
             case sr.ToolCall(tool="get_weather", args=args):

@@ -18,7 +18,10 @@ class Answer(BaseModel):
 
 
 def agent(search: Callable[[str], str], output_type: type = str) -> Agent:
-    """Make an agent over a wrapped client; set_default_openai_client(client) does it for every agent."""
+    """Make an agent over a wrapped client.
+
+    set_default_openai_client(client) does it for every agent.
+    """
     model = OpenAIResponsesModel("gpt-5", openai_client=sr.wrap(AsyncOpenAI()))
     return Agent(name="shop", model=model, tools=[function_tool(search)], output_type=output_type)
 

@@ -22,7 +22,8 @@ Limit: TypeAlias = Annotated[
 class Search(BaseModel):
     """Search the shop."""
 
-    # Closed, as the schema that is sent then says: who validates with this model is told to refuse other keys.
+    # Closed, as the schema that is sent then says: who validates with this model is told to refuse
+    # other keys.
     model_config = ConfigDict(extra="forbid")
 
     query: Query

@@ -30,7 +30,8 @@ def app(base_url: str) -> object:
         return {"answer": message.content}
     shop = Shop()
     for call in message.tool_calls:
-        function = call.function  # type: ignore[union-attr]  # as the guides have it: no custom tool was offered
+        # as the guides have it: no custom tool was offered
+        function = call.function  # type: ignore[union-attr]
         run(shop, function.name, function.arguments)
     return shop.accepted()
 

@@ -1,4 +1,6 @@
-"""Pages as a browser sees them: read without one, opened in headless Chromium, and measured on a phone's width."""
+"""Pages as a browser sees them: read without one, opened in headless Chromium, and measured on a
+phone's width.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,9 @@ def opened(folder: Path, html: str, *options: str, name: str = "page.html") -> b
 
 
 def measured(folder: Path, html: str) -> dict[str, Any]:
-    """Unfold a page at 400 pixels: what is wider, and how many findings are seen under each choice of its filters."""
+    """Unfold a page at 400 pixels: what is wider, and how many findings are seen under each choice
+    of its filters.
+    """
     (folder / "page.html").write_text(html, encoding="utf-8")
     dom = opened(folder, _MEASURE, "--dump-dom", name="measure.html").decode()
     (told,) = Page(dom).text.splitlines() if "<pre>" in dom else [""]

@@ -17,13 +17,14 @@ from tasks import unretrieved
 
 pytest_plugins = ["pytester"]
 
-# No client of a test goes beyond loopback, so that none needs a certificate: to read the machine's takes an HTTP client
-# 20 ms, and thousands of clients are made here and in the processes that tests start. What a folder holds is read only
-# when a certificate is wanted.
+# No client of a test goes beyond loopback, so that none needs a certificate: to read the machine's
+# takes an HTTP client 20 ms, and thousands of clients are made here and in the processes that tests
+# start. What a folder holds is read only when a certificate is wanted.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 
-# The same tree gives the same verdict on every machine: no deadline, no complaint about slow generation, no new dice.
+# The same tree gives the same verdict on every machine: no deadline, no complaint about slow
+# generation, no new dice.
 settings.register_profile(
     "strictreply", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -35,15 +36,18 @@ settings.register_profile(
 settings.register_profile("quick", settings.get_profile("strictreply"), max_examples=10)
 settings.load_profile("strictreply")
 
-# Hypothesis also draws constants that it finds in the local modules loaded so far. Which modules are loaded depends on
-# the tests that ran before, and which are local on the checkout's path, so that derandomize alone repeats nothing.
-# Hypothesis has no setting for it; tests/test_reproducible.py fails when this line no longer works.
-setattr(providers, "is_local_module_file", lambda _path: False)  # noqa: B010 - Hypothesis does not export it
+# Hypothesis also draws constants that it finds in the local modules loaded so far. Which modules
+# are loaded depends on the tests that ran before, and which are local on the checkout's path, so
+# that derandomize alone repeats nothing. Hypothesis has no setting for it;
+# tests/test_reproducible.py fails when this line no longer works. Hypothesis does not export it
+setattr(providers, "is_local_module_file", lambda _path: False)  # noqa: B010
 
 
 @pytest.fixture(scope="session")
 def imported() -> None:
-    """Import what inner pytest sessions in this process need: pytester forgets what they imported themselves."""
+    """Import what inner pytest sessions in this process need: pytester forgets what they imported
+    themselves.
+    """
     for name in (
         "openai.resources.chat.completions",
         "strictreply.testing._malformed",
@@ -63,8 +67,9 @@ def pytester(
 ) -> Iterator[pytest.Pytester]:
     """Run inner pytest sessions without plugins that no such test is about: they take seconds to load.
 
-    What other tests left is not collected meanwhile: a traceback that is written amid ``ast.parse``, of an unraisable
-    exception say, breaks the parser of CPython 3.11, and the inner pytest parses what it imports.
+    What other tests left is not collected meanwhile: a traceback that is written amid
+    ``ast.parse``, of an unraisable exception say, breaks the parser of CPython 3.11, and the inner
+    pytest parses what it imports.
     """
     monkeypatch.setenv(
         "PYTEST_ADDOPTS", "-p no:langsmith_plugin -p no:hypothesispytest -p no:respx"
@@ -90,7 +95,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Look for no garbage while tests are collected, nor later among what was: it stays to the end, and is much."""
+    """Look for no garbage while tests are collected, nor later among what was: it stays to the end,
+    and is much.
+    """
     gc.disable()
     try:
         return (yield)
@@ -129,7 +136,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_teardown() -> Generator[None, None, None]:
     """Fail the test that leaves a Task with an exception: who would be told of it is a later one.
 
-    Ctrl-C and SystemExit went out of the event loop to whoever ran it; asyncio keeps them all the same.
+    Ctrl-C and SystemExit went out of the event loop to whoever ran it; asyncio keeps them all the
+    same.
     """
     yield
     if left := [task for task in unretrieved() if isinstance(task.exception(), Exception)]:

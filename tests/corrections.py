@@ -1,4 +1,6 @@
-"""What the tests of corrections share: contracts, bad replies, and reading an example out of a correction."""
+"""What the tests of corrections share: contracts, bad replies, and reading an example out of a
+correction.
+"""
 
 from __future__ import annotations
 

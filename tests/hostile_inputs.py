@@ -258,7 +258,9 @@ NEAR_ANSWER = Contract(answer=NEAR)
 
 
 def explaining() -> Iterator[HostileInput]:
-    """Make what is wrong hard to explain: near misses, unions that recur or are wide, very many members."""
+    """Make what is wrong hard to explain: near misses, unions that recur or are wide, very many
+    members.
+    """
     near = [f"x{number:02d}" + "abcdefghij" * 5 for number in range(40)]
     nested: Any = 5
     for _ in range(14):

@@ -1,4 +1,6 @@
-"""Which tests run where: what reaches an SDK on every SDK's lane, what takes long not in ``make quick``."""
+"""Which tests run where: what reaches an SDK on every SDK's lane, what takes long not in ``make
+quick``.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,21 @@ SDK_WORDS = re.compile(
 """What code mentions that calls an SDK, serves one, or runs a program that uses one."""
 
 SLOW_WORDS = re.compile("subprocess|multiprocessing|LoopbackServer|pytester|langgraph|faults")
-"""What a file mentions that starts processes or servers, or goes through the whole catalogue of faults."""
+"""What a file mentions that starts processes or servers, or goes through the whole catalogue of
+faults.
+"""
 
 
 ONE_LANE_FIXTURES = frozenset({"postgres", "postgres_url", "pytester"})
-"""Who asks for one of these starts a server or another pytest: that takes long, and holds whatever the SDK."""
+"""Who asks for one of these starts a server or another pytest: that takes long, and holds whatever
+the SDK.
+"""
 
 
 def is_for_one_lane(item: pytest.Item) -> bool:
-    """Report whether a test takes long and holds whatever the SDK: by its mark, its fixtures, or as its file kills."""
+    """Report whether a test takes long and holds whatever the SDK: by its mark, its fixtures, or as
+    its file kills.
+    """
     fixtures: list[str] = getattr(item, "fixturenames", [])
     return (
         bool(item.get_closest_marker("one_lane"))
@@ -45,8 +53,9 @@ def kills(path: Path) -> bool:
 def touches_sdk(path: Path, name: str | None = None) -> bool:
     """Report whether a test file, or the test of a name in it, or what either uses under ``tests/``, mentions the SDK.
 
-    A helper that has fakes beside a server for the real client counts for those alone who use the server. The fixtures
-    of a test are what its arguments name, in its file or in a ``conftest.py`` above it.
+    A helper that has fakes beside a server for the real client counts for those alone who use the
+    server. The fixtures of a test are what its arguments name, in its file or in a ``conftest.py``
+    above it.
     """
     left: list[tuple[Path, str | None]] = [(path, name)]
     seen = set(left)
@@ -62,7 +71,9 @@ def touches_sdk(path: Path, name: str | None = None) -> bool:
 
 
 def is_quick(path: Path) -> bool:
-    """Report whether a test file neither starts processes or servers nor goes through the catalogue of faults."""
+    """Report whether a test file neither starts processes or servers nor goes through the catalogue
+    of faults.
+    """
     return not any(
         SLOW_WORDS.search(each.read_text("utf-8")) for each in _reached(path, frozenset())
     )
@@ -70,7 +81,9 @@ def is_quick(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class _Statement:
-    """One statement at the top of a file: what it defines, and which definitions it uses, here and in helpers."""
+    """One statement at the top of a file: what it defines, and which definitions it uses, here and
+    in helpers.
+    """
 
     names: frozenset[str]
     used: frozenset[tuple[Path, str | None]]
@@ -111,7 +124,9 @@ def _names_of(statement: ast.stmt) -> Iterator[str]:
 
 
 def _imported(statement: ast.AST) -> Iterator[tuple[Path, str | None]]:
-    """Yield the helpers that a statement imports, each with the name that is taken from it; None is the whole."""
+    """Yield the helpers that a statement imports, each with the name that is taken from it; None is
+    the whole.
+    """
     for node in ast.walk(statement):
         named: list[tuple[str, str | None]] = []
         if isinstance(node, ast.Import):

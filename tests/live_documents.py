@@ -1,4 +1,6 @@
-"""Schemas of every kind with values, and the ways to spell and cut a document: what the veto is tried on."""
+"""Schemas of every kind with values, and the ways to spell and cut a document: what the veto is
+tried on.
+"""
 
 from __future__ import annotations
 
@@ -147,7 +149,9 @@ SCHEMAS = (st.recursive(LEAVES, compounds, max_leaves=6) | CLOSED).map(with_node
 
 
 def spelled(value: Any, dice: random.Random) -> str:
-    """Write a value as JSON in one of its spellings: key order, white space, escapes, forms of a number."""
+    """Write a value as JSON in one of its spellings: key order, white space, escapes, forms of a
+    number.
+    """
     blank = dice.choice(["", "", " ", "\n\t "])
     if isinstance(value, dict):
         names = dice.sample(list(value), len(value))

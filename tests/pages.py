@@ -35,10 +35,13 @@ class Page:
         return self.blocks("text")
 
     def run(self) -> dict[str, Any]:
-        """Run the programs in order, each with the names of those before it; give the names at the end."""
+        """Run the programs in order, each with the names of those before it; give the names at the
+        end.
+        """
         names: dict[str, Any] = {"__name__": "page"}
         for program in self.programs:
-            exec(compile(program, "page", "exec", dont_inherit=True), names)  # noqa: S102 - the page itself
+            # the page itself
+            exec(compile(program, "page", "exec", dont_inherit=True), names)  # noqa: S102
         return names
 
     def run_and_close(self) -> None:

@@ -1,4 +1,6 @@
-"""Programs that end by themselves, each run in a process of its own that does not import the SDK anew."""
+"""Programs that end by themselves, each run in a process of its own that does not import the SDK
+anew.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ for line in sys.stdin:
     runpy.run_path(program, run_name="__main__")
     break
 """
-"""Runs a program for each line, in a fork of itself: to import the SDK costs more than most programs do."""
+"""Runs a program for each line, in a fork of itself: to import the SDK costs more than most
+programs do.
+"""
 
 
 PYTHON = [sys.executable, "-W", "error"]
@@ -43,7 +47,9 @@ def surroundings() -> dict[str, Any]:
 
 
 def ran(program: Path, folder: Path, *, timeout: float = 60) -> tuple[int, str, str]:
-    """Run a program in a folder as a new Python; gives its status and what it wrote to stdout and stderr."""
+    """Run a program in a folder as a new Python; gives its status and what it wrote to stdout and
+    stderr.
+    """
     words = [*PYTHON, str(program)]
     done = subprocess.run(
         words, cwd=folder, capture_output=True, check=False, timeout=timeout, **surroundings()

@@ -1,7 +1,8 @@
 """The rules by which the Responses API refuses a request, as far as its input and tools go.
 
-Each is documented by OpenAI (API reference, "reasoning items", "conversation state") or was met in public threads:
-openai/openai-python#2560, openai/openai-agents-python#1660, pydantic/pydantic-ai#3127, langchain-ai/langchain#31371.
+Each is documented by OpenAI (API reference, "reasoning items", "conversation state") or was met in
+public threads: openai/openai-python#2560, openai/openai-agents-python#1660,
+pydantic/pydantic-ai#3127, langchain-ai/langchain#31371.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Scripted fakes at the one seam: clients that give replies or raise in order, and the real SDK over a mock transport.
 
-A script is a sequence of steps: a mapping is a completion, an exception is raised. Nothing here sleeps or connects.
+A script is a sequence of steps: a mapping is a completion, an exception is raised. Nothing here
+sleeps or connects.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ def completion(
     tokens: tuple[int, int] = (10, 5),
     **message: Any,
 ) -> JSONObject:
-    """Return a whole chat completion around one assistant message; ``message`` holds further members of it."""
+    """Return a whole chat completion around one assistant message; ``message`` holds further
+    members of it.
+    """
     turn: JSONObject = {"role": "assistant", "content": content, **message}
     if calls:
         turn["tool_calls"] = list(calls)
@@ -138,11 +141,14 @@ class StatusError(Exception):
 
 
 Answer: TypeAlias = "JSONObject | bytes | BaseException | Any"
-"""What the mock server gives: a completion, a raw body, a ready response, or an exception to raise."""
+"""What the mock server gives: a completion, a raw body, a ready response, or an exception to raise.
+"""
 
 
 class Server:
-    """A mock server under the real SDK: answers in order (the last one stays), and keeps every request."""
+    """A mock server under the real SDK: answers in order (the last one stays), and keeps every
+    request.
+    """
 
     def __init__(self, *answers: Answer) -> None:
         """Keep the answers in order."""

@@ -1,4 +1,6 @@
-"""Asking a wrapped client that a scripted model answers over the real SDK, and the faults of one kind."""
+"""Asking a wrapped client that a scripted model answers over the real SDK, and the faults of one
+kind.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Scripts of streamed replies over the real SDK, and what a careful reader makes of the chunks that come out."""
+"""Scripts of streamed replies over the real SDK, and what a careful reader makes of the chunks that
+come out.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ def policy(**changed: Any) -> sr.RetryPolicy:
 ONCE = policy(max_retries=0, transport_retries=0)
 
 
-class Body(http.SyncByteStream, http.AsyncByteStream):  # type: ignore[misc]  # the library of the installed SDK
+# the library of the installed SDK
+class Body(http.SyncByteStream, http.AsyncByteStream):  # type: ignore[misc]
     """A body that comes in pieces, for both kinds of clients; it counts what was taken, and knows that it was closed.
 
     An exception among the pieces is raised.
@@ -140,7 +143,9 @@ class Reader:
         self.usage: int | None = None
 
     def take(self, chunk: Any) -> None:
-        """Take one chunk: one id and one choice, calls opened in order under stable ids, nothing behind the finish."""
+        """Take one chunk: one id and one choice, calls opened in order under stable ids, nothing
+        behind the finish.
+        """
         assert chunk.id == (self.chunks[0].id if self.chunks else chunk.id)
         assert chunk.object == "chat.completion.chunk"
         assert self.usage is None, "a chunk behind the one with the usage"

@@ -1,7 +1,8 @@
 """A reference reader of event streams, written for clarity: the oracle for what a strict gate says of a streamed reply.
 
-It reads the bytes of one response (WHATWG HTML section 9.2.6) and holds the deltas to the API's rules; what they amount
-to goes to the contract. Nothing here is fast, and nothing is shared with the library but its contract and its codes.
+It reads the bytes of one response (WHATWG HTML section 9.2.6) and holds the deltas to the API's
+rules; what they amount to goes to the contract. Nothing here is fast, and nothing is shared with
+the library but its contract and its codes.
 """
 
 from __future__ import annotations
@@ -131,7 +132,9 @@ def _add(delta: dict[str, Any], message: dict[str, Any], calls: list[dict[str, A
 
 
 def _add_call(part: dict[str, Any], calls: list[dict[str, Any]]) -> None:
-    """Add a part of a call: the first has the id and the name, and what comes after them are arguments."""
+    """Add a part of a call: the first has the id and the name, and what comes after them are
+    arguments.
+    """
     index, function = part.get("index"), part.get("function")
     _demand(isinstance(index, int) and 0 <= index <= len(calls), "call.malformed")
     _demand(isinstance(function, dict), "call.malformed")

@@ -13,8 +13,9 @@ _ALIVE = (
 def unretrieved() -> list[asyncio.Task[Any]]:
     """Return the Tasks that ended by an exception which nobody has asked for, and forget the exceptions.
 
-    asyncio logs such an exception when the Task is collected, which may be amid another test: its traceback is made by
-    ``ast.parse``, and CPython 3.11 dies of that when it strikes amid another ``ast.parse``.
+    asyncio logs such an exception when the Task is collected, which may be amid another test: its
+    traceback is made by ``ast.parse``, and CPython 3.11 dies of that when it strikes amid another
+    ``ast.parse``.
     """
     found = [
         task for task in list(getattr(asyncio.tasks, _ALIVE)) if task.done() and task._log_traceback

@@ -71,7 +71,9 @@ SCHEMA = {
     ],
 )
 def test_the_typed_answer_comes_back(kind: Any, spelled: str, expected: object) -> None:
-    """The reply holds the parsed object, an instance where the answer was declared by a type, in both channels."""
+    """The reply holds the parsed object, an instance where the answer was declared by a type, in
+    both channels.
+    """
     native = Contract(answer=kind).check(message(spelled))
     quoted = f'"{spelled}"' if kind is str else spelled
     text = Contract(answer=kind, channel="text").check(f'{{"answer": {quoted}}}')

@@ -1,4 +1,6 @@
-"""The packages: imports run downwards, no SDK is needed below the client, private modules begin with ``_``."""
+"""The packages: imports run downwards, no SDK is needed below the client, private modules begin
+with ``_``.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ PACKAGES = (
     "cli",
     "__main__",
 )
-"""From the lowest to the highest: a package imports itself and those before it. "" is ``strictreply/__init__.py``."""
+"""From the lowest to the highest: a package imports itself and those before it. "" is
+``strictreply/__init__.py``.
+"""
 COORDINATION = (
     "_actions",
     "_topology",
@@ -93,7 +97,9 @@ COMES_WITH = {"opentelemetry": "opentelemetry-api", "pydantic_core": "pydantic"}
 """What is imported under another name than it is installed by."""
 
 WAY_UP = ("strictreply.contract._contract", "strictreply.retry._stepping")
-"""The one import that goes up, when ``Contract.next_request`` is called: it plays the loop, which needs contracts."""
+"""The one import that goes up, when ``Contract.next_request`` is called: it plays the loop, which
+needs contracts.
+"""
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "strictreply"
@@ -102,7 +108,9 @@ HEIGHT = {package: height for height, package in enumerate(PACKAGES)}
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """One import as the source spells it: ``target`` is a module's dotted name; ``typing_only`` is never executed."""
+    """One import as the source spells it: ``target`` is a module's dotted name; ``typing_only`` is
+    never executed.
+    """
 
     source: str
     target: str
@@ -133,7 +141,9 @@ def statements(node: ast.AST, *, typing_only: bool = False) -> Iterator[tuple[as
 
 
 def targets(node: ast.AST, module: str) -> Iterator[str]:
-    """Return the modules that one import statement loads; an imported name that is no module counts as its module."""
+    """Return the modules that one import statement loads; an imported name that is no module counts
+    as its module.
+    """
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     if isinstance(node, ast.ImportFrom):
@@ -154,7 +164,9 @@ def imports_of(module: str) -> Iterator[Import]:
 
 @cache
 def imports() -> list[Import]:
-    """Return the imports of all modules: reading them takes long, and is not for who only collects tests."""
+    """Return the imports of all modules: reading them takes long, and is not for who only collects
+    tests.
+    """
     return [found for module in MODULES for found in imports_of(module)]
 
 
@@ -182,7 +194,9 @@ def test_private_modules_are_marked() -> None:
 
 
 def test_imports_only_go_downwards() -> None:
-    """No package imports a higher one, not even for types: but for one method of Contract, which plays the loop."""
+    """No package imports a higher one, not even for types: but for one method of Contract, which
+    plays the loop.
+    """
     up = [
         found
         for found in internal()
@@ -234,7 +248,9 @@ def test_no_import_cycles() -> None:
 
 @pytest.mark.one_lane
 def test_the_pure_packages_know_no_sdk() -> None:
-    """Below the client nothing imports an HTTP library, an SDK or a terminal library, not even for types."""
+    """Below the client nothing imports an HTTP library, an SDK or a terminal library, not even for
+    types.
+    """
     assert [
         found
         for found in imports()
@@ -256,7 +272,9 @@ def test_the_core_needs_openai_for_types_only() -> None:
 
 @pytest.mark.one_lane
 def test_what_is_imported_is_declared() -> None:
-    """Every third-party package that the sources name is a dependency in pyproject.toml, not the guest of another."""
+    """Every third-party package that the sources name is a dependency in pyproject.toml, not the
+    guest of another.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = [
         *project["dependencies"],
@@ -282,7 +300,9 @@ def modules_after(statement: str) -> set[str]:
 
 
 def test_importing_the_library_imports_nothing_else() -> None:
-    """``import strictreply`` loads none of its packages and nothing from outside the standard library."""
+    """``import strictreply`` loads none of its packages and nothing from outside the standard
+    library.
+    """
     loaded = modules_after("import strictreply")
     assert not [name for name in loaded if name.startswith("strictreply.")]
     outside = {name.partition(".")[0] for name in loaded - modules_after("pass")}
@@ -305,7 +325,9 @@ def test_the_command_line_begins_without_what_one_command_needs() -> None:
 
 
 def test_the_page_names_modules_that_exist() -> None:
-    """Each file that docs/architecture.md names is in the repository, or somewhere under the sources."""
+    """Each file that docs/architecture.md names is in the repository, or somewhere under the
+    sources.
+    """
     named = set(
         re.findall(
             r"`([\w/]+\.py)`", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")

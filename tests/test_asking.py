@@ -1,4 +1,6 @@
-"""What is sent: the caller's messages, the last bad reply as the assistant's own turn, one correction, nothing else."""
+"""What is sent: the caller's messages, the last bad reply as the assistant's own turn, one
+correction, nothing else.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,9 @@ def test_tool_choice_is_sent_as_the_api_spells_it(choice: str, sent: Any) -> Non
 
 
 def test_a_structured_answer_is_asked_for_where_one_may_come() -> None:
-    """``response_format`` holds the answer's schema, unless a tool is demanded or the caller has one already."""
+    """``response_format`` holds the answer's schema, unless a tool is demanded or the caller has
+    one already.
+    """
     asked = first_turn(ask_of(answer=Invoice)).request["response_format"]
     assert asked["type"] == "json_schema"
     assert asked["json_schema"]["name"] == "Invoice"
@@ -119,7 +123,9 @@ def test_answering_by_tool_adds_that_tool() -> None:
 
 @pytest.mark.req("T21")
 def test_a_text_correction_shows_schema_fault_and_bad_text() -> None:
-    """The second request holds the JSON Schema of the union, the path of the fault and the bad text verbatim."""
+    """The second request holds the JSON Schema of the union, the path of the fault and the bad text
+    verbatim.
+    """
     ask = ask_of(channel="text")
     bad = '{"answer": 42, "tool": "search"}'
     turn = corrected(ask, message('{"answer": 42}'))
@@ -134,7 +140,9 @@ def test_a_text_correction_shows_schema_fault_and_bad_text() -> None:
 
 
 def test_instructions_stand_behind_the_callers_own() -> None:
-    """The text channel's instructions end the caller's first turn, or make one: many templates take only one."""
+    """The text channel's instructions end the caller's first turn, or make one: many templates take
+    only one.
+    """
     messages = first_turn(ask_of(channel="text")).request["messages"]
     assert [turn["role"] for turn in messages] == ["system", "user"]
     assert messages[0]["content"].startswith(USER[0]["content"])
@@ -154,7 +162,9 @@ def test_instructions_stand_behind_the_callers_own() -> None:
 
 
 def test_the_union_takes_the_place_of_the_callers_format() -> None:
-    """In the text channel a ``json_schema`` response format is spelled for the union, or the server would refuse it."""
+    """In the text channel a ``json_schema`` response format is spelled for the union, or the server
+    would refuse it.
+    """
     wanted = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
     request = first_turn(ask_of(channel="text", request={"response_format": wanted})).request
     assert "anyOf" in request["response_format"]["json_schema"]["schema"]
@@ -218,7 +228,9 @@ def test_an_argument_correction_asks_for_just_that_call() -> None:
 
 
 def test_requests_hold_the_conversation_and_one_correction() -> None:
-    """Each retry is the caller's messages, the last bad reply and one correction, never the pile of them (X28)."""
+    """Each retry is the caller's messages, the last bad reply and one correction, never the pile of
+    them (X28).
+    """
     ask = ask_of()
     first = corrected(ask, message("", [call("bogus", {})]))
     assert first.request["messages"][:2] == USER
@@ -271,7 +283,9 @@ def after_cuts(ask: Ask, count: int) -> list[Turn]:
 
 @given(st.integers(1, 10**7), st.none() | st.integers(0, 10**8), st.integers(1, 12))
 def test_v6_room_grows_to_the_cap_and_no_further(said: int, most: int | None, cuts: int) -> None:
-    """The limit doubles up to the policy's cap, four times the caller's by default, and is never lowered."""
+    """The limit doubles up to the policy's cap, four times the caller's by default, and is never
+    lowered.
+    """
     ask = ask_of(policy=RetryPolicy(max_reply_tokens=most), request={"max_tokens": said})
     limits = [turn.request["max_tokens"] for turn in after_cuts(ask, cuts)]
     cap = 4 * said if most is None else max(said, most)

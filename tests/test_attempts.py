@@ -115,7 +115,9 @@ def test_plain_takes_scalars_out_of_their_classes(value: Any, exact: Any) -> Non
 
 
 def test_plain_ends_whatever_it_is_given() -> None:
-    """A value inside itself, or deeper than any request, is named by its type; the same value twice is no cycle."""
+    """A value inside itself, or deeper than any request, is named by its type; the same value twice
+    is no cycle.
+    """
     cycle: dict[str, Any] = {"two": [[1]] * 2}
     cycle |= {"self": cycle, "list": [cycle]}
     assert plain(cycle) == {"two": [[1], [1]], "self": "<dict>", "list": ["<dict>"]}

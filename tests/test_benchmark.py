@@ -1,4 +1,6 @@
-"""What ``make bench`` tells: its arithmetic, its verdicts and its pages, on canned figures; never any speed."""
+"""What ``make bench`` tells: its arithmetic, its verdicts and its pages, on canned figures; never
+any speed.
+"""
 
 # ruff: noqa: E402 - the benchmarks are scripts beside the package, found by their folder
 
@@ -178,7 +180,9 @@ PROXY = """| | p50 ms | p90 ms | p99 ms | CPU ms a request |
 
 
 def test_the_batch_and_the_proxy_have_their_places(tmp_path: Path) -> None:
-    """What their programs leave beside the results is shown, with the curve of memory, and held to its targets."""
+    """What their programs leave beside the results is shown, with the curve of memory, and held to
+    its targets.
+    """
     batch = {
         "rows": 1_000_000,
         "ratio_of_rates": 0.76,
@@ -211,7 +215,9 @@ def test_the_claim_is_computed(ratio: float, claim: str) -> None:
 
 
 def test_no_page_disagrees_with_the_results() -> None:
-    """``results.md``, README.md and docs/guide.md are what the results make; ``benchmarks/report.py`` writes them."""
+    """``results.md``, README.md and docs/guide.md are what the results make;
+    ``benchmarks/report.py`` writes them.
+    """
     pages = report.pages(Results.read(RESULTS))
     assert [
         path.name for path, text in pages.items() if path.read_text(encoding="utf-8") != text
@@ -220,7 +226,9 @@ def test_no_page_disagrees_with_the_results() -> None:
 
 
 def test_the_results_are_of_a_full_run() -> None:
-    """Every environment was measured, every way was shown to refuse or correct a wrong type, and none failed."""
+    """Every environment was measured, every way was shown to refuse or correct a wrong type, and
+    none failed.
+    """
     results = Results.read(RESULTS)
     met = {
         line["peer"]: line["outcome"]

@@ -1,6 +1,7 @@
 """Nothing leaks sideways: credentials planted everywhere a request can carry them are searched in all that comes out.
 
-The prompt, the raw replies and the tools' declarations are the story itself, told on request; credentials never are.
+The prompt, the raw replies and the tools' declarations are the story itself, told on request;
+credentials never are.
 """
 
 from __future__ import annotations
@@ -117,7 +118,9 @@ def outlets(error: BaseException) -> Iterator[object]:
 
 
 def echoing(request: Any, code: int) -> Any:
-    """Answer with an error that repeats all that the request was sent with, as careless gateways do."""
+    """Answer with an error that repeats all that the request was sent with, as careless gateways
+    do.
+    """
     sent = [f"{name}: {value}" for name, value in request.headers.items()]
     return status(
         code, {"error": {"message": f"refused {request.url} with {sent}", "type": "x", "code": "y"}}
@@ -233,7 +236,9 @@ def test_v13_the_proxys_password_is_nowhere(log: pytest.LogCaptureFixture) -> No
 
 
 def test_v13_a_cassette_holds_none(tmp_path: Path) -> None:
-    """A recorder writes no credential of a header, a query or a body, nor one that a prompt or a server repeats."""
+    """A recorder writes no credential of a header, a query or a body, nor one that a prompt or a
+    server repeats.
+    """
     for server in (Server(WRONG), Careless()):
         path = tmp_path / f"{type(server).__name__}.jsonl"
         client = sr.wrap(record(server.client(**OPTIONS), path), tools=[SEARCH], policy=POLICY)
@@ -260,7 +265,9 @@ def test_v13_a_cassette_holds_none(tmp_path: Path) -> None:
     ],
 )
 def test_v13_what_may_be_a_credential(header: str, value: str, found: tuple[str, ...]) -> None:
-    """By its name each part of a value counts, without one only what nobody would guess; words and versions never."""
+    """By its name each part of a value counts, without one only what nobody would guess; words and
+    versions never.
+    """
     assert (
         credentials_of(http.Request("POST", "http://model.invalid/v1", headers={header: value}))
         == found

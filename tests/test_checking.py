@@ -1,4 +1,6 @@
-"""The user's own checks of valid calls: when they run, what they are given, what becomes of what they find."""
+"""The user's own checks of valid calls: when they run, what they are given, what becomes of what
+they find.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +108,9 @@ ASYNC_COMPLAINTS = [
 def test_what_a_check_finds_refuses_the_reply(
     check: Callable[[Any], Found], expected: tuple[str, str]
 ) -> None:
-    """A check complains by raising ValueError, returning issues or yielding them; the place is the call's arguments."""
+    """A check complains by raising ValueError, returning issues or yielding them; the place is the
+    call's arguments.
+    """
     assert faults(contract(check).check(reply())) == [expected]
 
 
@@ -202,7 +206,9 @@ def test_checks_run_only_on_valid_replies() -> None:
 
 
 def test_every_call_is_checked() -> None:
-    """Each call of a reply is checked by its own tool, and all that is found is reported at its place."""
+    """Each call of a reply is checked by its own tool, and all that is found is reported at its
+    place.
+    """
     calls = [call("refund", {"order": "a"}, "1"), call("refund", {"order": "b"}, "2")]
     assert faults(contract(returning, parallel=True).check(message(None, calls))) == [
         ("account.wrong", "/tool_calls/0/function/arguments/order"),

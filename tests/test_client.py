@@ -1,4 +1,6 @@
-"""The wrapped client, sync and async, over scripted clients: only valid replies come out, and nothing runs before."""
+"""The wrapped client, sync and async, over scripted clients: only valid replies come out, and
+nothing runs before.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,9 @@ def test_the_result_is_the_parsed_object() -> None:
 
 @pytest.mark.req("T26")
 def test_the_transcript_looks_as_if_the_first_shot_had_hit() -> None:
-    """System, user and the accepted assistant turn: no bad reply, no correction; the caller's list is untouched."""
+    """System, user and the accepted assistant turn: no bad reply, no correction; the caller's list
+    is untouched.
+    """
     messages = deepcopy(USER)
     client, fake = wrapped(WRONG, completion("", []), GOOD)
     transcript = client.exchange(model="m", messages=messages).transcript
@@ -99,7 +103,9 @@ def test_the_transcript_looks_as_if_the_first_shot_had_hit() -> None:
 
 
 def test_each_retry_request_is_the_conversation_and_the_last_reply() -> None:
-    """The whole conversation, the last bad reply and one correction are in each request, earlier ones in none (X28)."""
+    """The whole conversation, the last bad reply and one correction are in each request, earlier
+    ones in none (X28).
+    """
     client, fake = wrapped(
         completion("one"), completion("two"), completion('{"answer":"42"}'), channel="text"
     )
@@ -114,7 +120,9 @@ def test_each_retry_request_is_the_conversation_and_the_last_reply() -> None:
 
 @pytest.mark.req("T24")
 def test_spent_retries_raise_with_every_attempt() -> None:
-    """Exhaustion is a typed error that carries every attempt; a model's text is never returned as if it were valid."""
+    """Exhaustion is a typed error that carries every attempt; a model's text is never returned as
+    if it were valid.
+    """
     client, _ = wrapped(*[completion(f"bad {number}") for number in range(4)], channel="text")
     with pytest.raises(sr.ReplyRejected) as raised:
         client.reply(model="m", messages=USER)
@@ -139,7 +147,9 @@ def test_retries_are_bounded(retries: int) -> None:
 
 @pytest.mark.req("T30")
 def test_bad_arguments_twice_name_the_tool() -> None:
-    """With one argument retry, bad and bad again is a ToolArgumentsError with the tool and its faults; nothing ran."""
+    """With one argument retry, bad and bad again is a ToolArgumentsError with the tool and its
+    faults; nothing ran.
+    """
     ran: list[object] = []
     spy = sr.Tool.from_json_schema("search", SCHEMA, function=ran.append)
     client, fake = wrapped(WRONG, WRONG, GOOD, tools=[spy], policy=sr.RetryPolicy(arg_retries=1))
@@ -224,7 +234,9 @@ def test_an_unknown_tool_and_then_an_answer() -> None:
 
 @pytest.mark.req("T41")
 def test_a_malformed_final_answer_is_corrected() -> None:
-    """With ``answer_style="tool"`` a final_answer without answer is a fault, and the mended one is the answer."""
+    """With ``answer_style="tool"`` a final_answer without answer is a fault, and the mended one is
+    the answer.
+    """
     client, _ = wrapped(
         completion(calls=[call("final_answer", {"foo": 1})]),
         completion(calls=[call("final_answer", {"answer": "42"})]),
@@ -295,7 +307,9 @@ def test_a_tenacity_stop_rejects() -> None:
     ],
 )
 def test_transport_failures_carry_their_cause(error: Exception, calls: int, reason: str) -> None:
-    """The error says what the server said of waiting and keeps the SDK's own exception, but no traceback prints it."""
+    """The error says what the server said of waiting and keeps the SDK's own exception, but no
+    traceback prints it.
+    """
     client, fake = wrapped(
         *[error] * 9, policy=sr.RetryPolicy(wait=wait_none(), max_retry_after=10)
     )
@@ -310,7 +324,9 @@ def test_transport_failures_carry_their_cause(error: Exception, calls: int, reas
 
 
 def test_a_malformed_envelope_is_resent_and_then_failed() -> None:
-    """A response that is not a completion is repeated on the transport's budget, then fails with its own reason."""
+    """A response that is not a completion is repeated on the transport's budget, then fails with
+    its own reason.
+    """
     client, fake = wrapped(*[{"choices": []}] * 9)
     with pytest.raises(sr.TransportFailed) as raised:
         client.reply(model="m", messages=USER)
@@ -356,7 +372,9 @@ def test_cancellation_passes_through() -> None:
 
 
 def test_the_deadline_cuts_an_async_call() -> None:
-    """An async call that never ends is cut at the deadline, whatever the client does with its timeout."""
+    """An async call that never ends is cut at the deadline, whatever the client does with its
+    timeout.
+    """
 
     class Hanging(AsyncClient):
         """Never answers."""
@@ -507,7 +525,9 @@ def untimed(attempt: sr.Attempt) -> dict[str, Any]:
 
 @given(SCRIPTS, POLICIES, st.booleans())
 def test_the_twins_do_the_same(names: list[str], policy: sr.RetryPolicy, parallel: bool) -> None:
-    """Sync and async give the same outcome, the same requests and the same attempts for the same script."""
+    """Sync and async give the same outcome, the same requests and the same attempts for the same
+    script.
+    """
     steps = [STEPS[name]() for name in [*names, *["empty"] * 9]]
     fake, afake = Client(*steps), AsyncClient(*steps)
     client = sr.wrap(fake, tools=TOOLS, policy=policy, parallel=parallel)
@@ -520,7 +540,9 @@ def test_the_twins_do_the_same(names: list[str], policy: sr.RetryPolicy, paralle
 
 @given(SCRIPTS, POLICIES)
 def test_calls_are_bounded_and_exhaustion_raises(names: list[str], policy: sr.RetryPolicy) -> None:
-    """At most 1 + max_retries + transport_retries calls are made; what comes back fits, everything else raises."""
+    """At most 1 + max_retries + transport_retries calls are made; what comes back fits, everything
+    else raises.
+    """
     client, fake = wrapped(*[STEPS[name]() for name in [*names, *["empty"] * 9]], policy=policy)
     attempts: tuple[sr.Attempt, ...]
     try:
@@ -608,7 +630,9 @@ def test_a_client_that_cannot_stream_gives_its_completion_in_chunks() -> None:
 
 
 def test_pauses_are_slept_and_checks_are_made() -> None:
-    """Both clients perform every effect: the pause of the policy, and the user's check of a valid call."""
+    """Both clients perform every effect: the pause of the policy, and the user's check of a valid
+    call.
+    """
     seen: list[str] = []
 
     def check(args: Any) -> None:
@@ -624,7 +648,9 @@ def test_pauses_are_slept_and_checks_are_made() -> None:
 
 
 def test_the_answer_alone() -> None:
-    """``answer`` gives what a contract without tools admits, asked again until it fits; sync and async."""
+    """``answer`` gives what a contract without tools admits, asked again until it fits; sync and
+    async.
+    """
     schema = {"type": "object", "properties": {"total": {"type": "integer"}}, "required": ["total"]}
     replies = [completion('{"total": "3"}'), completion('{"total": 3}')]
     client, fake = wrapped(*replies, tools=[], answer=schema)
@@ -635,7 +661,9 @@ def test_the_answer_alone() -> None:
 
 
 def test_the_answer_alone_needs_a_contract_of_answers() -> None:
-    """Where a call of a tool would be valid too, nothing is sent; ``tool_choice="none"`` leaves answers alone."""
+    """Where a call of a tool would be valid too, nothing is sent; ``tool_choice="none"`` leaves
+    answers alone.
+    """
     client, fake = wrapped(completion("done"))
     with pytest.raises(sr.ContractError):
         client.answer(model="m", messages=USER)
@@ -644,7 +672,9 @@ def test_the_answer_alone_needs_a_contract_of_answers() -> None:
 
 
 def test_the_keywords_of_a_call_are_the_apis() -> None:
-    """Type checkers know every keyword of ``chat.completions.create`` but the legacy ones, and ours."""
+    """Type checkers know every keyword of ``chat.completions.create`` but the legacy ones, and
+    ours.
+    """
     known = get_type_hints(CompletionCreateParamsNonStreaming).keys() - {
         "functions",
         "function_call",
@@ -660,7 +690,9 @@ def test_create_gives_the_completion_through_the_sdks_own_path() -> None:
 
 
 def test_watchers_are_told_of_every_attempt() -> None:
-    """``on_attempt`` sees each attempt in order, also the last of a failed call; async ones are awaited."""
+    """``on_attempt`` sees each attempt in order, also the last of a failed call; async ones are
+    awaited.
+    """
     seen: list[int] = []
     client, _ = wrapped(
         completion(""), GOOD, on_attempt=lambda attempt: seen.append(attempt.number)
@@ -692,7 +724,9 @@ def test_raw_replies_are_logged_only_through_the_callers_redaction(
 
 
 def test_async_checks_need_an_async_client() -> None:
-    """A sync client is refused an async check or watcher while wrapping; an async one awaits the check."""
+    """A sync client is refused an async check or watcher while wrapping; an async one awaits the
+    check.
+    """
 
     async def check(args: Any) -> None:
         await asyncio.sleep(0)

@@ -1,4 +1,6 @@
-"""What docs/client.md promises holds: its programs run as they stand, its table of errors is the code's."""
+"""What docs/client.md promises holds: its programs run as they stand, its table of errors is the
+code's.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ PAGE = Page.named("client.md")
 
 
 def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The page's programs run in order against a real server; the last prints the verdict of its own loop."""
+    """The page's programs run in order against a real server; the last prints the verdict of its
+    own loop.
+    """
     model = ScriptedModel(ok.answer("Tea is sold out."))
     with LoopbackServer(model) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)

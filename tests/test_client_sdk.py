@@ -127,7 +127,9 @@ def test_our_way_past_the_transform_gives_the_same_bytes(
 
 
 def test_sdk_message_objects_take_the_sdks_own_way() -> None:
-    """A conversation that holds the SDK's message objects gives the body that their plain form gives."""
+    """A conversation that holds the SDK's message objects gives the body that their plain form
+    gives.
+    """
     reply = ChatCompletion.model_validate(GOOD).choices[0].message
     plain = reply.model_dump(exclude_unset=True)
     client, server = wrapped(completion("done"))
@@ -140,7 +142,9 @@ def test_sdk_message_objects_take_the_sdks_own_way() -> None:
 
 
 def test_headers_and_bodies_of_the_caller_are_kept() -> None:
-    """``extra_headers``, ``extra_query`` and ``extra_body`` go out; the caller's body has the last word."""
+    """``extra_headers``, ``extra_query`` and ``extra_body`` go out; the caller's body has the last
+    word.
+    """
     client, server = wrapped(GOOD)
     client.create(
         model="m",
@@ -196,7 +200,9 @@ def test_the_users_client_is_untouched_and_retries_have_one_owner() -> None:
 
 
 def test_a_copy_with_other_options_is_held_to_the_same_contract() -> None:
-    """``with_options`` and ``copy`` give wrapped clients: there is no way round the contract by accident."""
+    """``with_options`` and ``copy`` give wrapped clients: there is no way round the contract by
+    accident.
+    """
     seen: list[sr.Attempt] = []
     client, server = wrapped(WRONG, GOOD, on_attempt=seen.append)
     copied = client.with_options(timeout=3.0, api_key="other")
@@ -418,7 +424,9 @@ def served(answer: Any) -> Any:
 
 
 def each_twin(*answers: Any, **request: Any) -> list[tuple[Any, Server]]:
-    """Make the same call through both twins; gives what came back or was raised, and the server of each."""
+    """Make the same call through both twins; gives what came back or was raised, and the server of
+    each.
+    """
     keywords = {"model": "m", "messages": USER, **request}
     client, server = wrapped(*map(served, answers))
     twin_server = Server(*map(served, answers))
@@ -441,7 +449,9 @@ def each_twin(*answers: Any, **request: Any) -> list[tuple[Any, Server]]:
 
 
 def test_v9_groqs_failed_tool_use_is_corrected() -> None:
-    """The generation in the body of a 400 goes back as the assistant's turn, and turns up nowhere else."""
+    """The generation in the body of a 400 goes back as the assistant's turn, and turns up nowhere
+    else.
+    """
     for exchange, server in each_twin((400, TOOL_USE_FAILED), GOOD):
         assert exchange.reply == sr.ToolCall("search", {"query": "tea"}, "call_a")
         assert [issue.code for issue in exchange.attempts[0].issues] == ["call.unreadable"]
@@ -459,7 +469,9 @@ def test_v9_groqs_failed_tool_use_is_corrected() -> None:
 
 
 def test_v9_azures_filter_is_halted_at_once() -> None:
-    """A 400 of the content filter is the halt that a filtered reply is, sent once, without the server's words."""
+    """A 400 of the content filter is the halt that a filtered reply is, sent once, without the
+    server's words.
+    """
     for error, server in each_twin((400, FILTERED)):
         assert isinstance(error, sr.ReplyHalted)
         assert (error.reason, len(server.requests)) == ("content_filter", 1)
@@ -467,7 +479,9 @@ def test_v9_azures_filter_is_halted_at_once() -> None:
 
 
 def test_v6_a_refused_limit_goes_on_as_a_cut_reply() -> None:
-    """A 400 for the limit that we raised is answered with the caller's own limit, and a shorter reply asked for."""
+    """A 400 for the limit that we raised is answered with the caller's own limit, and a shorter
+    reply asked for.
+    """
     for exchange, server in each_twin(CUT, (400, TOO_LARGE), GOOD, max_tokens=50):
         assert isinstance(exchange.reply, sr.ToolCall)
         assert [json.loads(body)["max_tokens"] for body in server.bodies] == [50, 100, 50]
@@ -478,7 +492,9 @@ def test_v6_a_refused_limit_goes_on_as_a_cut_reply() -> None:
 
 
 def test_v8_a_relabelled_cut_is_asked_for_again() -> None:
-    """The drop-in gives no call that ended at the limit of its request, though the server calls it whole."""
+    """The drop-in gives no call that ended at the limit of its request, though the server calls it
+    whole.
+    """
     relabelled = completion(calls=[call("search", {"query": "tea"})], tokens=(10, 50))
     client, server = wrapped(relabelled, GOOD)
     given_back = client.chat.completions.create(model="m", messages=USER, max_completion_tokens=50)
@@ -488,7 +504,9 @@ def test_v8_a_relabelled_cut_is_asked_for_again() -> None:
 
 
 def test_v10_what_the_conversation_shows_is_refused_by_the_drop_in() -> None:
-    """An id of an earlier turn, and a call written as text, are asked for again; SDK messages are read alike."""
+    """An id of an earlier turn, and a call written as text, are asked for again; SDK messages are
+    read alike.
+    """
     earlier = ChatCompletion.model_validate(GOOD).choices[0].message
     result = {"role": "tool", "tool_call_id": "call_a", "content": "x"}
     fresh = completion(calls=[call("search", {"query": "tea"}, "call_b")])
@@ -503,7 +521,9 @@ def test_v10_what_the_conversation_shows_is_refused_by_the_drop_in() -> None:
 
 @pytest.mark.parametrize("form", ["valid", "odd"])
 def test_a_kept_exchange_lets_go_of_its_request(form: str) -> None:
-    """Nothing holds the encoded conversation once more; the completion is still the SDK's, and made once."""
+    """Nothing holds the encoded conversation once more; the completion is still the SDK's, and made
+    once.
+    """
     client, server = wrapped(
         completion("tea") | ({"created": "now"} if form == "odd" else {}), tools=[]
     )

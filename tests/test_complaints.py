@@ -100,7 +100,9 @@ def test_place() -> None:
     ],
 )
 def test_words_of_the_model(text: str, args: dict[str, Any], message: str) -> None:
-    """Words of the model become [value], however a check writes them; control characters become spaces."""
+    """Words of the model become [value], however a check writes them; control characters become
+    spaces.
+    """
     assert complain(text, args) == message
 
 
@@ -163,7 +165,9 @@ JOINTS = st.sampled_from([" ", "|", "_", ", ", "' and '", "\n"])
 
 
 def words(text: str) -> set[str]:
-    """Return the words of three letters and more, casefolded; ``0ß`` has two, though its folded form has three."""
+    """Return the words of three letters and more, casefolded; ``0ß`` has two, though its folded
+    form has three.
+    """
     return {word.casefold() for word in re.findall(r"[^\W_]+", text) if len(word) >= 3}
 
 
@@ -227,7 +231,9 @@ class Trip(BaseModel):
 
 
 def test_typed_arguments() -> None:
-    """The arguments may be typed: instances, secrets, bytes, hidden and further members are all found."""
+    """The arguments may be typed: instances, secrets, bytes, hidden and further members are all
+    found.
+    """
     trip = Trip.model_validate(
         {
             "legs": [{"to": "Atlantis"}],
@@ -277,7 +283,9 @@ def refused(args: dict[str, Any]) -> ValidationError:
 
 
 def test_pydantic_errors() -> None:
-    """Each pydantic error is one issue at its member, in the validator's words, with the value in found."""
+    """Each pydantic error is one issue at its member, in the validator's words, with the value in
+    found.
+    """
     args = {"number": 7, "tags": {"evil key": "x"}, "sizes": [1, "y"]}
     issues = check_issues(refused(args), args, at="/args", names={"number", "tags", "sizes"})
     assert [(issue.path, issue.found) for issue in issues] == [
@@ -290,7 +298,9 @@ def test_pydantic_errors() -> None:
 
 
 def test_pydantic_location_without_member() -> None:
-    """A location that names no member, such as a missing key or a union's branch, points to what holds it."""
+    """A location that names no member, such as a missing key or a union's branch, points to what
+    holds it.
+    """
     args: dict[str, Any] = {"sizes": []}
     (issue,) = check_issues(refused(args), args, at="/args", names={"sizes", "number"})
     assert issue.path == "/args"
@@ -332,7 +342,9 @@ def test_issues_are_capped() -> None:
 
 
 def test_own_issues() -> None:
-    """Issues of the user's keep code and category; words and path are made safe, the path set below the arguments."""
+    """Issues of the user's keep code and category; words and path are made safe, the path set below
+    the arguments.
+    """
     own = Issue(
         "shop.closed",
         Category.ACTION_ERROR,
@@ -380,7 +392,9 @@ def test_wrong_outcome(outcome: Any) -> None:
 
 
 def test_the_plural_of_a_declared_name_stays() -> None:
-    """A check may speak of "prices" where ``price`` is declared; a word that the model wrote does not stay."""
+    """A check may speak of "prices" where ``price`` is declared; a word that the model wrote does
+    not stay.
+    """
     error = ValueError("the sum of the prices is not what chrysanthemums cost")
     (issue,) = check_issues(error, {"price": 1, "name": "chrysanthemums"}, names=["price", "name"])
     assert issue.message == "the sum of the prices is not what [value] cost"

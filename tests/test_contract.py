@@ -51,7 +51,8 @@ CONTRACTS = {
 }
 
 
-# -- every code -------------------------------------------------------------------------------------------------------
+# -- every code
+# -------------------------------------------------------------------------------------------------------
 
 
 def tight(**caps: int) -> Contract:
@@ -135,7 +136,8 @@ def test_the_table_of_codes_is_complete() -> None:
     assert set(PROVOKED) | ELSEWHERE == set(Code)
 
 
-# -- the arguments ----------------------------------------------------------------------------------------------------
+# -- the arguments
+# ----------------------------------------------------------------------------------------------------
 
 
 class Refund(BaseModel):
@@ -220,7 +222,9 @@ def test_extra_belongs_to_the_tool_unless_the_contract_says() -> None:
 def test_arguments_come_as_declared(
     tool: object, args: dict[str, object], expected: object
 ) -> None:
-    """A tool made from a type gives its instance, one made from a schema gives the dict, in both channels."""
+    """A tool made from a type gives its instance, one made from a schema gives the dict, in both
+    channels.
+    """
     for channel in ("native", "text"):
         contract = Contract(tools=[tool], channel=channel)
         name = contract.tools[0].name
@@ -233,7 +237,9 @@ def test_arguments_come_as_declared(
 
 
 def test_a_functions_arguments_come_as_an_instance() -> None:
-    """A tool made from a function gives an instance with an attribute for each parameter, defaults included."""
+    """A tool made from a function gives an instance with an attribute for each parameter, defaults
+    included.
+    """
     verdict = Contract(tools=[greet]).check(message(None, [call("greet", {"name": "Ada"})]))
     assert isinstance(verdict, Valid)
     assert isinstance(verdict.reply, ToolCall)
@@ -243,7 +249,9 @@ def test_a_functions_arguments_come_as_an_instance() -> None:
 
 @pytest.mark.req("T34")
 def test_an_unknown_tool_is_named_and_the_tools_are_listed() -> None:
-    """An unknown tool is a fault of its own, the correction lists the tools, and asking ends in an error."""
+    """An unknown tool is a fault of its own, the correction lists the tools, and asking ends in an
+    error.
+    """
     verdict = TEXT.check('{"tool":"bogus","args":{}}')
     assert isinstance(verdict, Invalid)
     (issue,) = verdict.issues
@@ -277,7 +285,9 @@ def test_the_summary_joins_dotted_paths() -> None:
 
 @pytest.mark.req("T31")
 def test_a_fixed_reply_is_judged_again_as_a_whole() -> None:
-    """A correction that brings the right tool with still wrong arguments is refused like the first reply."""
+    """A correction that brings the right tool with still wrong arguments is refused like the first
+    reply.
+    """
     wrong = completion(message('{"tool":"add","args":{"a":1}}'))
     still = completion(message('{"tool":"add","args":{"a":1,"b":"2"}}'))
     assert runs_of_add(wrong, still) == []
@@ -292,7 +302,9 @@ def test_a_fixed_reply_is_judged_again_as_a_whole() -> None:
 
 @pytest.mark.req("T32")
 def test_a_mended_reply_gets_its_arguments_judged() -> None:
-    """A text that is no JSON, then a call with bad arguments, then a good one: three asks within one budget."""
+    """A text that is no JSON, then a call with bad arguments, then a good one: three asks within
+    one budget.
+    """
     client = Client(
         completion(message("not json")),
         completion(message('{"tool":"add","args":{"a":1}}')),
@@ -305,7 +317,8 @@ def test_a_mended_reply_gets_its_arguments_judged() -> None:
     assert len(client.script.requests) == 3
 
 
-# -- what can be declared ---------------------------------------------------------------------------------------------
+# -- what can be declared
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -377,7 +390,8 @@ def test_caps_are_exact(caps: dict[str, int], fits: str, exceeds: str) -> None:
     assert verdict.issues[0].code.startswith("json.too_")
 
 
-# -- laws for any input -----------------------------------------------------------------------------------------------
+# -- laws for any input
+# -----------------------------------------------------------------------------------------------
 
 CANARY = "CANARY7f3a"
 scalars = (
@@ -422,7 +436,9 @@ texts = (
 
 
 def shaped(**members: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Draw an object with these members, or with some of them, each mostly of its own kind, else of any."""
+    """Draw an object with these members, or with some of them, each mostly of its own kind, else of
+    any.
+    """
     mostly = {name: st.one_of(kind, kind, kind, json_values) for name, kind in members.items()}
     return st.fixed_dictionaries(members) | st.fixed_dictionaries({}, optional=mostly)
 
@@ -448,7 +464,9 @@ replies = texts | st.binary(max_size=12) | json_values | messages | completions
 @settings(max_examples=150)
 @given(reply=replies)
 def test_any_input_gives_a_verdict(contract: Contract, reply: object) -> None:
-    """For any input the verdict is the same value each time, without the model's words; nothing is changed."""
+    """For any input the verdict is the same value each time, without the model's words; nothing is
+    changed.
+    """
     before = copy.deepcopy(reply)
     verdict = contract.check(reply)
     assert isinstance(verdict, Valid | Invalid)

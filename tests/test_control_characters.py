@@ -1,4 +1,6 @@
-"""Control characters act nowhere: whatever a stranger's schema or a model names, what is shown of it is printable."""
+"""Control characters act nowhere: whatever a stranger's schema or a model names, what is shown of
+it is printable.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def assert_harmless(text: str, lines: int | None = None) -> None:
 def test_v13_an_issue_is_shown_printable_and_points_exactly(
     name: str, words: str, hint: str
 ) -> None:
-    """Message, hint, excerpt, place and dotted text are printable; the path is still the RFC 6901 pointer."""
+    """Message, hint, excerpt, place and dotted text are printable; the path is still the RFC 6901
+    pointer.
+    """
     issue = Issue.of(
         Code.SHAPE_WRONG_TYPE, pointer("", name), hint=hint, found=quote(words), expected=words
     )
@@ -105,7 +109,9 @@ def test_v13_lines_stay_lines(text: str) -> None:
 def test_v13_a_strangers_names_act_nowhere(
     channel: Any, args: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Issues, every tier of correction, the error, its story and the log are printable, with no forged line."""
+    """Issues, every tier of correction, the error, its story and the log are printable, with no
+    forged line.
+    """
     caplog.set_level(logging.DEBUG, "strictreply")
     tool = sr.Tool.from_json_schema("lookup", SCHEMA)
     bad = completion(calls=[call("lookup", args)])
@@ -147,7 +153,9 @@ def test_v13_a_declaration_error_is_printable() -> None:
 
 
 def test_v13_a_declaration_warning_is_printable() -> None:
-    """A stranger's schema with a part that nothing fits is warned of on stderr: no line of it is forged."""
+    """A stranger's schema with a part that nothing fits is warned of on stderr: no line of it is
+    forged.
+    """
     part = {
         "type": "object",
         "properties": {FORGED: {"type": "integer", "minimum": 3, "maximum": 1}},
@@ -171,7 +179,9 @@ def test_v13_what_an_agent_is_told_to_retry_with_is_printable(name: str) -> None
 
 @given(TEXTS)
 def test_v13_the_story_is_printable(words: str) -> None:
-    """Corrections of a user's own steering and replies of any text are told line by line, printable."""
+    """Corrections of a user's own steering and replies of any text are told line by line,
+    printable.
+    """
     attempt = Attempt(
         1, {}, raw=completion(words), issues=(Issue.of(Code.REPLY_EMPTY),), correction=words
     )

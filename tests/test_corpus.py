@@ -1,4 +1,6 @@
-"""Recorded replies of real models: our verdict is the independent label, or the difference is explained in the docs."""
+"""Recorded replies of real models: our verdict is the independent label, or the difference is
+explained in the docs.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class Compared:
 
     @property
     def comparable(self) -> bool:
-        """Whether the label says something about this verdict: calls and contents as the model wrote them."""
+        """Whether the label says something about this verdict: calls and contents as the model
+        wrote them.
+        """
         mode, raw, label = self.record["mode"], self.record["args_raw"], self.record["label"]
         return mode in {"tools", "content"} and bool(raw) and label["valid"] is not None
 
@@ -71,7 +75,9 @@ def definitions() -> set[str]:
 
 
 def test_every_line_is_judged() -> None:
-    """No record is unreadable, whatever its mode, and none raises: but where a tool is declared that nothing fits."""
+    """No record is unreadable, whatever its mode, and none raises: but where a tool is declared
+    that nothing fits.
+    """
     assert len(compared()) > 6000
     unreadable = [one for one in compared() if isinstance(one.judged, UnreadableLine)]
     assert [one.record["id"] for one in unreadable if NOTHING_FITS.isdisjoint(names(one))] == []
@@ -94,7 +100,9 @@ def names(one: Compared) -> set[str]:
 
 
 def test_every_tool_can_be_declared() -> None:
-    """Whatever people gave to models as a tool can be declared, unless no arguments could ever fit it."""
+    """Whatever people gave to models as a tool can be declared, unless no arguments could ever fit
+    it.
+    """
     for definition in map(json.loads, definitions()):
         if definition["function"]["name"] not in NOTHING_FITS:
             assert Tool.of(definition).name

@@ -124,7 +124,9 @@ def agree(text: str, limits: Limits) -> None:
 
 @given(VALUES, st.sampled_from([None, 0, 1]), st.booleans())
 def test_reads_every_json_value(value: Any, indent: int | None, ascii_only: bool) -> None:
-    """The JSON that ``json.dumps`` writes for a finite value without surrogates is read back unchanged."""
+    """The JSON that ``json.dumps`` writes for a finite value without surrogates is read back
+    unchanged.
+    """
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
     assert repr(decode(text)) == repr(value)
 
@@ -145,7 +147,9 @@ def test_reads_every_json_value(value: Any, indent: int | None, ascii_only: bool
 @example("[1,2,3,4,5,6,7,8]", SMALL)
 @example('["1,2,3,4,5,6,7,8"]', SMALL)
 def test_agrees_with_the_reference_on_json_like_text(text: str, limits: Limits) -> None:
-    """Accepted are exactly the texts that the standard library reads under the same rules, with the same values."""
+    """Accepted are exactly the texts that the standard library reads under the same rules, with the
+    same values.
+    """
     agree(text, limits)
 
 
@@ -325,7 +329,9 @@ def test_hostile_texts_are_refused(text: str) -> None:
 
 
 def test_reading_goes_on_behind_faults_of_values() -> None:
-    """Duplicates, surrogates and numbers out of range are collected in order, sixteen of them at most."""
+    """Duplicates, surrogates and numbers out of range are collected in order, sixteen of them at
+    most.
+    """
     text = '{"a":NaN,"a":"\\ud800","b":[1e999,{"c":1,"c":2}]}'
     assert codes(text) == [
         "json.not_finite",
@@ -399,7 +405,9 @@ def test_a_pointer_masks_the_names_it_does_not_know() -> None:
     ],
 )
 def test_v2_a_text_beyond_the_work_has_its_fault_and_one_more(text: str, code: str) -> None:
-    """A text that the work does not reach keeps the fault of the fast parser, and ``json.unexamined`` comes last."""
+    """A text that the work does not reach keeps the fault of the fast parser, and
+    ``json.unexamined`` comes last.
+    """
     work = Work()
     refused = decode(text, at="/content", work=work)
     assert isinstance(refused, Invalid)
@@ -408,7 +416,9 @@ def test_v2_a_text_beyond_the_work_has_its_fault_and_one_more(text: str, code: s
 
 
 def test_the_fast_parser_is_never_overruled() -> None:
-    """A text that only the fast parser refuses is refused, at the place that it names or at the start."""
+    """A text that only the fast parser refuses is refused, at the place that it names or at the
+    start.
+    """
     refusals = [_Refusal(Code.JSON_SYNTAX, reason) for reason in ("odd at line 3 column 7", "")]
     explained = [
         _explained("1", refusal, DEFAULT_LIMITS, "/content", frozenset(), Work())

@@ -29,7 +29,9 @@ VENDOR = st.dictionaries(st.integers(0, 99).map("vendor_{}".format), PLAIN, max_
 def test_members_of_vendors_are_kept_where_they_stood(
     beside: dict[str, Any], within: dict[str, Any]
 ) -> None:
-    """Whatever JSON stands beside the function and within it is read as an equal copy; nothing else changes."""
+    """Whatever JSON stands beside the function and within it is read as an equal copy; nothing else
+    changes.
+    """
     definition = {"type": "function", "function": {"name": "t", **within}, **beside}
     before = copy.deepcopy(definition)
     read = read_definition(definition)
@@ -71,7 +73,9 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required":
     "key", ["parametersJsonSchema", "parameter_schema", "inputs", "input_schema", "properties"]
 )
 def test_a_schema_under_another_name_is_refused(key: str) -> None:
-    """Taken for a vendor's member it would leave a tool without parameters, and every call of it invalid."""
+    """Taken for a vendor's member it would leave a tool without parameters, and every call of it
+    invalid.
+    """
     value = SCHEMA["properties"] if key == "properties" else SCHEMA
     with pytest.raises(ContractError) as raised:
         read_definition({"type": "function", "function": {"name": "f", key: value}})

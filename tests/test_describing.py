@@ -1,4 +1,6 @@
-"""How a contract is told to a model: the schema of its replies, which must agree with the verdicts on them."""
+"""How a contract is told to a model: the schema of its replies, which must agree with the verdicts
+on them.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +144,9 @@ class Order(BaseModel):
 
 
 def test_an_answers_definitions_are_found_from_where_they_stand() -> None:
-    """References in a structured answer resolve in the tool that carries it, and in the union of the text channel."""
+    """References in a structured answer resolve in the tool that carries it, and in the union of
+    the text channel.
+    """
     answered = {"answer": {"items": [{"sku": "a"}]}}
     wrong = {"answer": {"items": [{"sku": 1}]}}
     by_tool = Contract(answer=Order, answer_style="tool")
@@ -167,7 +171,9 @@ def test_a_schema_that_refers_to_its_own_root_stays_itself_in_the_union() -> Non
 
 
 def test_schemas_with_names_of_their_own_do_not_meet() -> None:
-    """An answer's own ``$id`` stays with its definitions, and a tool called ``answer`` is not the answer."""
+    """An answer's own ``$id`` stays with its definitions, and a tool called ``answer`` is not the
+    answer.
+    """
     own = {
         "$id": "https://example.org/inv",
         "type": "object",

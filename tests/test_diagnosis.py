@@ -1,4 +1,6 @@
-"""The exact tokenizer: of one mind with the fast parser, precise about places, bounded in what it reads and holds."""
+"""The exact tokenizer: of one mind with the fast parser, precise about places, bounded in what it
+reads and holds.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +127,9 @@ def test_cut_words_are_incomplete(word: str) -> None:
 
 
 def test_reads_one_value_from_the_middle_of_a_text() -> None:
-    """A scan starts where it is told, ends behind its value, and counts values of every kind, names not among them."""
+    """A scan starts where it is told, ends behind its value, and counts values of every kind, names
+    not among them.
+    """
     text = 'so: {"a": [1, "}"], "b": {}}, and'
     found = scan(text, 4)
     assert (found.complete, found.faults, found.stopped_by) == (True, [], None)
@@ -141,7 +145,9 @@ def test_stops_where_the_text_breaks() -> None:
 
 
 def test_faults_of_values_do_not_stop_it() -> None:
-    """A duplicate name, a lone surrogate and a number out of range are noted on the way to the value's end."""
+    """A duplicate name, a lone surrogate and a number out of range are noted on the way to the
+    value's end.
+    """
     found = scan('{"a": NaN, "a": ["\\ud800"]} ')
     assert found.complete
     assert [(fault.code, fault.tokens) for fault in found.faults] == [

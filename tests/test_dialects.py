@@ -116,7 +116,8 @@ ROWS: list[tuple[tuple[str, ...], dict[str, Any], Any, str]] = [
         "call.malformed",
     ),
     (
-        ("call_type_missing", "arguments_object", "call_id_missing"),  # Ollama's own endpoint, Gemini behind a gateway
+        # Ollama's own endpoint, Gemini behind a gateway
+        ("call_type_missing", "arguments_object", "call_id_missing"),
         turn({"function": {"name": "search", "arguments": TEA}}, made("now", "", id=""), content=[], role=...),
         None,
         "reply.role",
@@ -231,7 +232,9 @@ def without_ids(reply: Any) -> Any:
 def test_a_dialect_is_read_as_the_api(
     names: tuple[str, ...], message: dict[str, Any], reply: Any, code: str, send: Callable[..., Any]
 ) -> None:
-    """The reply is valid at once, the attempt names the rows, and the completion is as the API would have sent it."""
+    """The reply is valid at once, the attempt names the rows, and the completion is as the API
+    would have sent it.
+    """
     with LoopbackServer(lambda _: body(message)) as server:
         exchange = send(server.base_url, **PARALLEL)
         with pytest.raises(sr.ReplyRejected) as raised:
@@ -266,7 +269,9 @@ def test_a_dialect_is_read_as_the_api(
 def test_a_dialect_is_read_wherever_a_reply_is_judged(
     names: tuple[str, ...], message: dict[str, Any], reply: Any, code: str
 ) -> None:
-    """A message, a completion, their JSON text and the SDK's objects are read alike; nothing given is changed."""
+    """A message, a completion, their JSON text and the SDK's objects are read alike; nothing given
+    is changed.
+    """
     contract, strict = sr.Contract(**PARALLEL), sr.Contract(**PARALLEL, dialects="strict")
     whole = body(message)
     forms = [
@@ -293,7 +298,9 @@ def test_a_dialect_is_read_wherever_a_reply_is_judged(
 def test_what_is_harmful_stays_refused(
     message: dict[str, Any], code: str, send: Callable[..., Any]
 ) -> None:
-    """A message of two readings is refused under both settings, through the client and by ``check``."""
+    """A message of two readings is refused under both settings, through the client and by
+    ``check``.
+    """
     contract = sr.Contract(**PARALLEL)
     assert codes(contract.check(message))[0].startswith(code)
     assert codes(contract.replace(dialects="strict").check(message))
@@ -320,7 +327,9 @@ BODY = json.dumps(body(turn(made("now", {"zone": None}))))
     ],
 )
 def test_an_object_of_arguments_is_read_strictly(arguments: str, send: Callable[..., Any]) -> None:
-    """A key that is there twice, and a number that is none, are refused where the arguments are an object, too."""
+    """A key that is there twice, and a number that is none, are refused where the arguments are an
+    object, too.
+    """
     raw = BODY.replace('{"zone": null}', arguments)
     reply = HTTPReply(200, {"Content-Type": "application/json"}, (raw.encode(),))
     with LoopbackServer(lambda _: reply) as server, pytest.raises(sr.CallFailed) as raised:
@@ -330,7 +339,9 @@ def test_an_object_of_arguments_is_read_strictly(arguments: str, send: Callable[
 
 
 def test_ids_made_up_are_unique_in_their_conversation() -> None:
-    """An id of ours is not one of the conversation's, though the server says the same again; nor is a number's text."""
+    """An id of ours is not one of the conversation's, though the server says the same again; nor is
+    a number's text.
+    """
     for id_ in ("", 7):
         server = Server(body(turn(made("now", "{}", id=id_))))
         client = sr.wrap(server.client(), policy=ONCE, **PARALLEL)
@@ -359,7 +370,9 @@ def test_several_calls_without_an_id_are_told_apart() -> None:
 
 
 def test_thoughts_in_the_content_go_back_with_the_transcript() -> None:
-    """The completion has the text alone; the assistant's turn of the transcript is as the provider wants it back."""
+    """The completion has the text alone; the assistant's turn of the transcript is as the provider
+    wants it back.
+    """
     content = [THOUGHT, {"type": "text", "text": "hello"}]
     exchange = sr.wrap(Server(body(turn(content=content))).client(), policy=ONCE).exchange(**ASK)
     assert exchange.completion.choices[0].message.content == "hello"
@@ -368,7 +381,9 @@ def test_thoughts_in_the_content_go_back_with_the_transcript() -> None:
 
 
 def test_a_scoped_correction_keeps_what_the_provider_wants_back() -> None:
-    """The frozen message keeps its thoughts, its signatures and its ids, in the correction and in the end."""
+    """The frozen message keeps its thoughts, its signatures and its ids, in the correction and in
+    the end.
+    """
     state = {"extra_content": {"google": {"thought_signature": "s" * 20_000}}}
     content = [THOUGHT, {"type": "text", "text": "let me see"}]
     bad = turn(
@@ -477,7 +492,9 @@ def test_a_well_formed_message_is_never_changed(message: dict[str, Any]) -> None
 
 @given(ODD_TURNS | GOOD_TURNS)
 def test_reading_a_dialect_twice_is_reading_it_once(message: dict[str, Any]) -> None:
-    """Whatever came, the result is in the API's form as far as it will be; what came is not changed, nothing raises."""
+    """Whatever came, the result is in the API's form as far as it will be; what came is not
+    changed, nothing raises.
+    """
     before = deepcopy(message)
     told, applied = in_api_form(message, needs_nothing)
     assert repr(message) == repr(before)
@@ -517,11 +534,14 @@ def test_a_way_of_taking_dialects_is_one_of_two() -> None:
     with pytest.raises(sr.ContractError):
         sr.Contract(dialects="lenient")  # type: ignore[call-overload]  # one of the two
     with pytest.raises(sr.ContractError):
-        sr.wrap(Server(completion("hello")).client(), dialects="off")  # type: ignore[call-overload]  # likewise
+        # likewise
+        sr.wrap(Server(completion("hello")).client(), dialects="off")  # type: ignore[call-overload]
 
 
 def test_every_row_has_its_source_and_stands_on_its_page() -> None:
-    """Each row names a public thread, is played above, and stands on the page as it stands in the table."""
+    """Each row names a public thread, is played above, and stands on the page as it stands in the
+    table.
+    """
     assert {name for names, *_ in ROWS for name in names} == DIALECTS.keys()
     page = PAGE.read_text(encoding="utf-8")
     for name, row in DIALECTS.items():

@@ -1,4 +1,6 @@
-"""Drivers perform effects in order, and close a flow whatever happens; what a watcher raises changes nothing."""
+"""Drivers perform effects in order, and close a flow whatever happens; what a watcher raises
+changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def test_adrive_is_the_twin_of_drive() -> None:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError(), asyncio.CancelledError()])
 def test_what_perform_raises_passes_through_and_closes_the_flow(error: BaseException) -> None:
-    """An exception of an effect reaches the caller as it is; the flow does not see it and is closed."""
+    """An exception of an effect reaches the caller as it is; the flow does not see it and is
+    closed.
+    """
 
     def perform(effect: str) -> int:
         raise error
@@ -209,7 +213,9 @@ def test_v14_a_raising_redaction_loses_nothing(
 
 
 def test_v14_a_listener_of_a_run_is_a_watcher(caplog: pytest.LogCaptureFixture) -> None:
-    """``on_event`` is logged by the type of what it raises; the run goes on, and no word is repeated."""
+    """``on_event`` is logged by the type of what it raises; the run goes on, and no word is
+    repeated.
+    """
     client = sr.wrap(Client(completion("done")), tools=[SEARCH])
     assert sr.run(client, USER, model="m", on_event=raising(ValueError(WORDS))).answer == "done"
     assert "on_event raised ValueError" in caplog.text

@@ -1,4 +1,6 @@
-"""Errors are values one can store: JSON, pickle, a short safe text; every attempt explained on request."""
+"""Errors are values one can store: JSON, pickle, a short safe text; every attempt explained on
+request.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,9 @@ class TestEveryError:
         assert "find tea" not in told
 
     def test_is_picklable(self, error: StrictReplyError) -> None:
-        """A round trip keeps the class, the text and every field; only the SDK's exception is left behind."""
+        """A round trip keeps the class, the text and every field; only the SDK's exception is left
+        behind.
+        """
         back = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
         assert type(back) is type(error)
         assert str(back) == str(error)
@@ -106,7 +110,9 @@ def test_requests_that_do_not_pickle_are_no_hindrance() -> None:
 
 
 def test_requests_of_any_depth_and_class_pickle() -> None:
-    """Cycles end, and the member of an Enum that a reader of the pickle may not have becomes its value."""
+    """Cycles end, and the member of an Enum that a reader of the pickle may not have becomes its
+    value.
+    """
 
     class Model(str, Enum):  # noqa: UP042 - a StrEnum is spelt by its value, this is not
         SMALL = "small"
@@ -121,7 +127,9 @@ def test_requests_of_any_depth_and_class_pickle() -> None:
 
 
 def test_the_cause_is_told_in_the_story_alone() -> None:
-    """``explain()`` ends with what the cause said, printable and capped; ``str`` and ``repr`` do not say it."""
+    """``explain()`` ends with what the cause said, printable and capped; ``str`` and ``repr`` do
+    not say it.
+    """
     cause = ValueError("the server said \x1b[31m\x9bred \udc80\n" + "x" * 100_000)
     error = sr.TransportFailed(
         "the API answered HTTP 400", reason="bad_request", attempts=(), cause=cause
@@ -231,7 +239,9 @@ def test_each_budget_that_halts_a_call_has_advice() -> None:
     "reason", ["deadline", "tokens", "cost", "authentication_failed", "rate_limit", "timeout"]
 )
 def test_what_ended_a_call_comes_with_what_to_do(reason: str) -> None:
-    """A budget or a failed transport is told with its remedy, in the error's text and in its whole story."""
+    """A budget or a failed transport is told with its remedy, in the error's text and in its whole
+    story.
+    """
     error = sr.CallFailed("it ended", reason=reason, attempts=())
     assert REASON_ADVICE[reason] in str(error)
     assert REASON_ADVICE[reason] in error.explain()
@@ -239,7 +249,9 @@ def test_what_ended_a_call_comes_with_what_to_do(reason: str) -> None:
 
 @pytest.mark.parametrize("digits", [4_300, 5_000])
 def test_v14_no_usage_breaks_the_story(digits: int) -> None:
-    """However many digits a server, or a client without HTTP, puts into ``usage``, every account of it can be made."""
+    """However many digits a server, or a client without HTTP, puts into ``usage``, every account of
+    it can be made.
+    """
     endless = {
         "prompt_tokens": 10**digits - 1,
         "completion_tokens": 10**digits - 1,
@@ -269,7 +281,9 @@ def test_every_remedy_has_its_advice_once() -> None:
 
 
 def test_attempts_are_told_in_order() -> None:
-    """Number, seconds and scope; what was asked, what failed, what came, what was wrong, what was let through."""
+    """Number, seconds and scope; what was asked, what failed, what came, what was wrong, what was
+    let through.
+    """
     attempts = (
         Attempt(1, {}, raw=completion("first"), issues=EMPTY, usage=Usage(1, 2, 3), seconds=0.5),
         Attempt(2, {}, failure="timeout", correction="Again:\n- /x", tier=1, scope="search"),
@@ -325,7 +339,9 @@ def test_what_came_is_capped() -> None:
 
 @given(st.text())
 def test_what_is_printable_does_nothing(text: str) -> None:
-    """No control character, line break, reordering mark or surrogate is left; what is printable stays."""
+    """No control character, line break, reordering mark or surrogate is left; what is printable
+    stays.
+    """
     shown = printable(text)
     assert shown.isprintable()
     assert (shown == text) is text.isprintable()

@@ -1,4 +1,6 @@
-"""What later corrections change beside their words: forced tools, formats, models, a human; each is recorded."""
+"""What later corrections change beside their words: forced tools, formats, models, a human; each is
+recorded.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def steps(outcome: Outcome) -> list[str | None]:
 
 
 def test_models_climb_from_the_requests_own() -> None:
-    """The first asks use the request's model; from the third tier on each goes one up, and the last one stays."""
+    """The first asks use the request's model; from the third tier on each goes one up, and the last
+    one stays.
+    """
     policy = sr.RetryPolicy(max_retries=5, models=["small", "middle", "large"])
     outcome, requests, _ = run(CONTRACT, policy, *map(bad, range(5)), GOOD)
     assert isinstance(outcome, Settled)
@@ -74,7 +78,9 @@ def test_a_model_that_is_not_on_the_ladder_starts_at_its_foot() -> None:
 
 @pytest.mark.parametrize("contract", [CONTRACT, TEXT])
 def test_the_same_bad_reply_twice_goes_up_at_once(contract: sr.Contract[Any]) -> None:
-    """The tier is passed over, so that the stronger model is asked now; the words are never the same again."""
+    """The tier is passed over, so that the stronger model is asked now; the words are never the
+    same again.
+    """
     native = contract is CONTRACT
     same = [
         completion(calls=[call("find", f'{{{" " * n}"a": 1}}', f"id{n}")])
@@ -93,7 +99,9 @@ def test_the_same_bad_reply_twice_goes_up_at_once(contract: sr.Contract[Any]) ->
 
 
 def test_a_call_that_comes_again_as_it_was_counts_as_the_same() -> None:
-    """Re-asked alone, the same arguments are the same bad reply, whatever their id and their blanks."""
+    """Re-asked alone, the same arguments are the same bad reply, whatever their id and their
+    blanks.
+    """
     wrong = [
         completion(calls=[call("search", '{"query":%s1}' % (" " * n), f"id{n}")]) for n in range(2)
     ]
@@ -102,7 +110,9 @@ def test_a_call_that_comes_again_as_it_was_counts_as_the_same() -> None:
 
 
 def test_a_tool_is_forced() -> None:
-    """Where the choice was free, a call is demanded; a reply that is an answer all the same is taken."""
+    """Where the choice was free, a call is demanded; a reply that is an answer all the same is
+    taken.
+    """
     policy = sr.RetryPolicy(escalation=["forced_tool"])
     outcome, requests, _ = run(CONTRACT, policy, *map(bad, range(3)), completion("an answer"))
     assert isinstance(outcome, Settled)
@@ -240,7 +250,9 @@ class TestHuman:
         assert ended.value.value.end == End("halted", "deadline")
 
     def test_clients_ask_sync_and_async(self) -> None:
-        """A sync client takes a function, an async one also a coroutine function; what they send is the same."""
+        """A sync client takes a function, an async one also a coroutine function; what they send is
+        the same.
+        """
 
         def said(situation: sr.Situation) -> str:
             return f"{len(situation.issues)} fault: use search"
@@ -272,7 +284,9 @@ class TestHuman:
             sr.wrap(Client(*map(bad, range(3))), contract=CONTRACT, policy=policy).reply(**REQUEST)
 
     def test_stepping_asks_each_human_once(self) -> None:
-        """A request from ``next_request`` remembers what the human said; the loop is played again, not the question."""
+        """A request from ``next_request`` remembers what the human said; the loop is played again,
+        not the question.
+        """
         asked: list[int] = []
 
         def said(situation: sr.Situation) -> str:

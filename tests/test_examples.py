@@ -13,7 +13,9 @@ from programs import Programs
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 MAX_LINES = 70
 APART = ("batch_queue", "batch_ray", "durable", "instructor", "langgraph", "support_desk")
-"""Run elsewhere: examples of an extra or a library where it is installed, the desk in a test of its own."""
+"""Run elsewhere: examples of an extra or a library where it is installed, the desk in a test of its
+own.
+"""
 
 PROMISES: dict[str, list[str]] = {
     "wrap_sync": [
@@ -93,7 +95,9 @@ def programs() -> Iterator[Programs]:
 
 @pytest.mark.parametrize("name", PROMISES)
 def test_an_example_keeps_its_promise(programs: Programs, name: str, tmp_path: Path) -> None:
-    """Run from anywhere, without a key or a network, it ends well, warns of nothing and prints these lines in order."""
+    """Run from anywhere, without a key or a network, it ends well, warns of nothing and prints
+    these lines in order.
+    """
     status, stdout, stderr = programs.run(FOLDER / f"{name}.py", tmp_path)
     assert (status, stderr) == (0, "")
     left = iter(stdout.splitlines())

@@ -1,4 +1,6 @@
-"""HTTP exchanges are bounded in time and size and lead to one origin: over real sockets, and under the real SDK."""
+"""HTTP exchanges are bounded in time and size and lead to one origin: over real sockets, and under
+the real SDK.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ CAP = DEFAULT_LIMITS.reply_bytes * ENVELOPE_FACTOR
 MEGABYTE = 1 << 20
 DEADLINE = 0.4
 PATIENCE = 30.0
-"""How long the server goes on: a call that waits for its end is told from one that is cut, on any machine."""
+"""How long the server goes on: a call that waits for its end is told from one that is cut, on any
+machine.
+"""
 
 JSON_TYPE = {"Content-Type": "application/json"}
 STATUS = b"HTTP/1.1 200 OK\r\n"
@@ -76,7 +80,9 @@ SLOW = {
 def reply_of(
     base_url: str, policy: sr.RetryPolicy, *, warm: Callable[[Any], Any] | None = None
 ) -> Any:
-    """Make one call with the sync client, on a connection that ``warm`` opened before, if it is given."""
+    """Make one call with the sync client, on a connection that ``warm`` opened before, if it is
+    given.
+    """
     with openai.OpenAI(api_key="none", base_url=base_url, max_retries=0) as inner:
         client = sr.wrap(inner, policy=policy)
         if warm is not None:
@@ -116,7 +122,9 @@ def test_v4_the_deadline_is_total(name: str, call: Call) -> None:
     "name", ["dripped headers", "headers, then silence", "flood of interim responses"]
 )
 def test_v4_the_deadline_holds_on_a_connection_that_is_open(name: str, theirs: bool) -> None:
-    """A connection that is used again is bounded like a new one, whoever of the client's users opened it."""
+    """A connection that is used again is bounded like a new one, whoever of the client's users
+    opened it.
+    """
     served: list[Any] = [SLOW[name], GOOD]
 
     def warm(client: Any) -> None:
@@ -133,7 +141,8 @@ def test_v4_the_deadline_holds_on_a_connection_that_is_open(name: str, theirs: b
 
 def test_v4_connecting_is_within_the_deadline() -> None:
     """A server that takes the connection and never speaks TLS is left at the deadline."""
-    # no HTTP server: to one, the random bytes of a ClientHello may look like a request that it answers
+    # no HTTP server: to one, the random bytes of a ClientHello may look like a request that it
+    # answers
     with socket.create_server(("127.0.0.1", 0)) as listening:
         start = time.monotonic()
         with pytest.raises(sr.ReplyHalted):
@@ -190,7 +199,9 @@ def compressed(make: Any, before: bytes) -> bytes:
 
 @cache
 def packed() -> bytes:
-    """Return a gzip bomb, made on first use: it takes half a second, which collecting tests should not cost."""
+    """Return a gzip bomb, made on first use: it takes half a second, which collecting tests should
+    not cost.
+    """
     return compressed(zlib.compressobj(wbits=31), BODY)
 
 
@@ -216,7 +227,9 @@ BOMBS: dict[str, Callable[[], HTTPReply]] = {
 @both
 @pytest.mark.parametrize("name", BOMBS)
 def test_v4_a_body_is_capped_after_decompression(name: str, call: Call) -> None:
-    """Too large a body ends the call with its own reason, once, in memory of the cap and a little more."""
+    """Too large a body ends the call with its own reason, once, in memory of the cap and a little
+    more.
+    """
     requests: list[Any] = []
     bomb = BOMBS[name]()
 
@@ -286,7 +299,9 @@ OF_SDK: dict[str, Any] = {"api_key": "none", "base_url": "http://model.invalid/v
 
 
 def create(server: Server) -> Any:
-    """Make one call of the sync client over a mock server; its HTTP client follows redirects, as the SDK's own does."""
+    """Make one call of the sync client over a mock server; its HTTP client follows redirects, as
+    the SDK's own does.
+    """
     own = http.Client(transport=http.MockTransport(server.handle), follow_redirects=True)
     return sr.wrap(openai.OpenAI(**OF_SDK, http_client=own)).create(**ASK)
 
@@ -327,7 +342,9 @@ HERE = "http://model.invalid/v1/chat/completions"
 def test_v7_a_redirect_elsewhere_or_to_another_method_is_refused(
     status: int, location: str, origin: str, call: Twin
 ) -> None:
-    """Nothing is sent to another origin, and no GET; the error names the target's origin and nothing else of it."""
+    """Nothing is sent to another origin, and no GET; the error names the target's origin and
+    nothing else of it.
+    """
     server = Server(redirect(status, location))
     with pytest.raises(sr.TransportFailed) as raised:
         call(server)
@@ -384,7 +401,9 @@ def test_v7_a_second_redirect_is_refused(call: Twin) -> None:
 
 
 def test_v7_the_callers_http_client_is_not_changed() -> None:
-    """The caller's own client follows redirects as it was told, and its hooks see every request and response."""
+    """The caller's own client follows redirects as it was told, and its hooks see every request and
+    response.
+    """
     server = Server(redirect(303, "http://elsewhere.invalid/"), GOOD, GOOD)
     seen: list[str] = []
     hooks: dict[str, list[Any]] = {
@@ -422,7 +441,9 @@ def test_v4_a_hook_that_reads_the_body_is_bounded_too() -> None:
 
 
 def test_a_wrapped_client_outlives_the_one_it_was_made_of() -> None:
-    """The connections stay open while the wrapped client is used, and close with the client that was given."""
+    """The connections stay open while the wrapped client is used, and close with the client that
+    was given.
+    """
     client = sr.wrap(Server(GOOD).client(), policy=sr.RetryPolicy(transport_retries=0))
     assert client.reply(**ASK) == HELLO
     assert client.with_options(timeout=3).reply(**ASK) == HELLO
@@ -435,7 +456,9 @@ def test_a_wrapped_client_outlives_the_one_it_was_made_of() -> None:
 
 @pytest.mark.parametrize("wrapped", ["on_attempt", "check"])
 def test_v5_what_is_awaited_is_cancelled_at_the_deadline(wrapped: str) -> None:
-    """A check or a watcher that never ends is cancelled, and the reply that it held up is not accepted."""
+    """A check or a watcher that never ends is cancelled, and the reply that it held up is not
+    accepted.
+    """
     cancelled: list[str] = []
 
     async def forever(_: Any) -> None:
@@ -459,7 +482,9 @@ def test_v5_what_is_awaited_is_cancelled_at_the_deadline(wrapped: str) -> None:
 
 
 def test_v7_a_thousand_calls_into_an_outage_cost_a_tenth_more() -> None:
-    """Twenty workers whose calls all fail repeat a hundred of them in all; when the server is back, so are they."""
+    """Twenty workers whose calls all fail repeat a hundred of them in all; when the server is back,
+    so are they.
+    """
     state: dict[str, Any] = {"down": True, "requests": 0}
     lock = threading.Lock()
 

@@ -1,4 +1,6 @@
-"""The bounds of an HTTP exchange hold while it connects, while it sends, and behind a program's own transports."""
+"""The bounds of an HTTP exchange hold while it connects, while it sends, and behind a program's own
+transports.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from strictreply.testing._wire import HTTPReply, Pause, WireEnding
 ASK: dict[str, Any] = {"model": "m", "messages": USER}
 DEADLINE = 0.5
 PATIENCE = 30.0
-"""What a call takes at least that is not cut, in seconds; a call that is cut takes a third of it at most."""
+"""What a call takes at least that is not cut, in seconds; a call that is cut takes a third of it at
+most.
+"""
 
 
 def halted_after(base_url: str, http_client: Any = None, **ask: Any) -> float:
@@ -40,7 +44,9 @@ def halted_after(base_url: str, http_client: Any = None, **ask: Any) -> float:
 
 @contextmanager
 def unreachable(*hosts: str) -> Iterator[int]:
-    """Listen where nobody accepts and the queue is full, on one port of several addresses; give the port."""
+    """Listen where nobody accepts and the queue is full, on one port of several addresses; give the
+    port.
+    """
     with ExitStack() as sockets:
         port = 0
         for host in hosts:
@@ -64,7 +70,9 @@ def test_v4_connecting_again_is_within_the_deadline(retries: int) -> None:
 
 
 def test_v4_a_pause_before_connecting_again_is_within_the_deadline() -> None:
-    """Where connections are refused, no pause of the HTTP library's own goes on beyond the deadline."""
+    """Where connections are refused, no pause of the HTTP library's own goes on beyond the
+    deadline.
+    """
     with socket.socket() as bound:  # it does not listen
         bound.bind(("127.0.0.1", 0))
         http_client = http.Client(transport=http.HTTPTransport(retries=100))
@@ -81,7 +89,9 @@ def _url(bound: socket.socket) -> str:
 
 
 def test_v4_all_addresses_of_a_host_share_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host with many addresses, none of which answers, is left at the deadline and not after each of them."""
+    """A host with many addresses, none of which answers, is left at the deadline and not after each
+    of them.
+    """
     hosts = [f"127.0.0.{number}" for number in range(1, 41)]
     with unreachable(*hosts) as port:
         found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port)) for host in hosts]
@@ -112,7 +122,9 @@ def test_v4_a_request_that_is_read_slowly_is_cut() -> None:
 
 
 class Around(http.BaseTransport):  # type: ignore[misc]  # of the one HTTP library or the other
-    """A program's own transport around others, as those for retries, caches, balancing and tracing are."""
+    """A program's own transport around others, as those for retries, caches, balancing and tracing
+    are.
+    """
 
     def __init__(self, held: Any) -> None:
         """Store a transport, or a list or a mapping of them."""

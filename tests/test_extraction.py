@@ -1,4 +1,6 @@
-"""Extraction: only what was opted into is forgiven, every step is named, and what is found is what the reader reads."""
+"""Extraction: only what was opted into is forgiven, every step is named, and what is found is what
+the reader reads.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ def test_braces_in_strings_are_no_braces(answer: str) -> None:
     ],
 )
 def test_a_faulty_object_is_passed_over(text: str, found: str | None) -> None:
-    """A fault sends the search on behind it; inside a cut, ambiguous or too deep object nothing is looked for."""
+    """A fault sends the search on behind it; inside a cut, ambiguous or too deep object nothing is
+    looked for.
+    """
     assert first_object(text) == found
 
 
@@ -168,7 +172,9 @@ def test_one_leading_thought(text: str, rest: str | None) -> None:
     ],
 )
 def test_modes_combine_in_one_order(text: str, steps: tuple[Extraction, ...]) -> None:
-    """Thought, fence, prose: each is taken off only where it stands, whatever the order of the names."""
+    """Thought, fence, prose: each is taken off only where it stands, whatever the order of the
+    names.
+    """
     found, taken = extract(text, ALL[::-1])
     assert (json.loads(found), taken) == ({"x": 1}, steps)
 

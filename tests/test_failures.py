@@ -1,4 +1,6 @@
-"""Exceptions of the transport are read into one value; everything else is a bug and stays an exception."""
+"""Exceptions of the transport are read into one value; everything else is a bug and stays an
+exception.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def test_an_http_status_has_its_kind(status: int, kind: str, retryable: bool) ->
     ("status", "said", "retryable"), [(400, "true", True), (503, "false", False), (503, "?", True)]
 )
 def test_a_server_says_whether_to_try_again(status: int, said: str, retryable: bool) -> None:
-    """``x-should-retry`` has the last word, as in the SDK; a value that it does not know says nothing."""
+    """``x-should-retry`` has the last word, as in the SDK; a value that it does not know says
+    nothing.
+    """
     failure = classify(StatusError(status, {"x-should-retry": said}))
     assert failure is not None
     assert failure.retryable is retryable
@@ -103,7 +107,9 @@ ERROR = {"code": "tool_use_failed", "failed_generation": "<function=search>"}
     ],
 )
 def test_v9_the_error_in_a_body_is_kept(body: object, error: object) -> None:
-    """The error in the body is read as plain JSON, the SDK's way or whole, and stays out of the text."""
+    """The error in the body is read as plain JSON, the SDK's way or whole, and stays out of the
+    text.
+    """
     failure = classify(StatusError(400, body=body))
     assert failure is not None
     assert failure.error == error
@@ -178,7 +184,9 @@ def test_retry_after_is_read_in_every_spelling(
     ("now", "seconds"), [(1445412480.0, 30.0), (1445412509.5, 0.5), (1445412600.0, 0.0)]
 )
 def test_v14_a_date_alone_counts_from_now(date: dict[str, str], now: float, seconds: float) -> None:
-    """Without a ``Date`` that can be read, ``Retry-After`` as a date counts from the moment it is read."""
+    """Without a ``Date`` that can be read, ``Retry-After`` as a date counts from the moment it is
+    read.
+    """
     assert (
         retry_after({"retry-after": "Wed, 21 Oct 2015 07:28:30 GMT", **date}, clock=lambda: now)
         == seconds
@@ -199,7 +207,9 @@ def test_v14_a_date_alone_reaches_the_failure() -> None:
     ("value", "seconds"), [(5, 5.0), (2.5, 2.5), (-5, None), ([5], None), (None, None)]
 )
 def test_a_header_that_is_no_text_harms_nothing(value: Any, seconds: float | None) -> None:
-    """A number among the headers of another SDK's error counts as its text would; anything else is None."""
+    """A number among the headers of another SDK's error counts as its text would; anything else is
+    None.
+    """
     assert retry_after({"retry-after": value, "date": value}) == seconds
 
 
@@ -221,7 +231,9 @@ def test_a_failure_is_told_without_the_servers_words() -> None:
 
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_v7_our_own_stop_is_found_under_what_an_sdk_made_of_it(wrapped: bool) -> None:
-    """An exchange that we broke off ends with our failure, also where the SDK reads it as a broken connection."""
+    """An exchange that we broke off ends with our failure, also where the SDK reads it as a broken
+    connection.
+    """
     stopped = ExchangeStopped(
         Failure("redirect_refused", retryable=False, status_code=307, detail="to http://x")
     )

@@ -1,4 +1,6 @@
-"""The pages that people read first hold: their programs run as printed, offline, and print what the page shows."""
+"""The pages that people read first hold: their programs run as printed, offline, and print what the
+page shows.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,9 @@ def test_the_tutorial_catches_the_bug(
 
 
 def test_the_tutorial_mends_the_bug(pytester: pytest.Pytester) -> None:
-    """With the changes of the page the tests of the tutorial pass; without them its last test fails."""
+    """With the changes of the page the tests of the tutorial pass; without them its last test
+    fails.
+    """
     whole = APP + TEST + QUOTES
     assert "1 failed" in told_by_pytest(pytester, whole, "-k", "in_quotes")
     [change] = re.findall(r"```diff\n(.*?)```", TUTORIAL.text, flags=re.DOTALL)

@@ -174,7 +174,9 @@ def test_checks_and_watchers_spend_the_deadline_too(slow: Noted | Checked) -> No
     "slow", [Noted(10), Checked((), 10), Replied(GOOD, 10), Replied(GOOD, 1, 9)]
 )
 def test_v5_nothing_is_accepted_after_the_deadline(slow: Any) -> None:
-    """A reply that fits is not accepted when it, its check, its watcher or what came before the call ended too late."""
+    """A reply that fits is not accepted when it, its check, its watcher or what came before the
+    call ended too late.
+    """
     checked = Tool.from_json_schema("search", SCHEMA, check=lambda args: None)
     flow = flow_of(RetryPolicy(deadline=10), tools=[checked])
     next(flow)
@@ -192,7 +194,9 @@ def test_v5_nothing_is_accepted_after_the_deadline(slow: Any) -> None:
 
 
 def test_v7_a_repeat_of_the_transport_is_claimed_and_a_correction_is_not() -> None:
-    """The bucket is asked before each repeat and its wait; when it is empty the call ends as failed, and says why."""
+    """The bucket is asked before each repeat and its wait; when it is empty the call ends as
+    failed, and says why.
+    """
     flow = flow_of(RetryPolicy(quota=7, wait=wait_fixed(3), max_retry_after=5))
     failed = Failed(Failure("server_error", retryable=True, status_code=503))
     outcome, effects = finish(flow, WRONG, failed, {"no": "completion"}, GOOD)
@@ -252,7 +256,9 @@ def test_a_truncated_reply_gets_more_room() -> None:
 
 
 def test_a_malformed_envelope_is_sent_again_without_a_correction() -> None:
-    """A response that is no completion is the server's fault: the same request goes out, on the transport's budget."""
+    """A response that is no completion is the server's fault: the same request goes out, on the
+    transport's budget.
+    """
     flow = flow_of(RetryPolicy(max_retries=0, transport_retries=1, wait=wait_fixed(0)))
     outcome, effects = finish(flow, None, {"choices": []})
     assert isinstance(outcome, Ended)
@@ -281,7 +287,9 @@ def test_a_malformed_envelope_is_sent_again_without_a_correction() -> None:
     ],
 )
 def test_what_is_no_completion_is_never_accepted(response: Any) -> None:
-    """A response without exactly one choice with a message ends as malformed, with one envelope issue each time."""
+    """A response without exactly one choice with a message ends as malformed, with one envelope
+    issue each time.
+    """
     outcome, _ = finish(flow_of(RetryPolicy(transport_retries=0)), response)
     assert isinstance(outcome, Ended)
     assert outcome.end == End("failed", "malformed_response")
@@ -321,7 +329,9 @@ class TestScoped:
         assert kept["content"] == "Valid, and kept as it is."
 
     def test_one_well_formed_completion_comes_back(self) -> None:
-        """The new arguments stand under the original id, the sibling is untouched, the order is kept."""
+        """The new arguments stand under the original id, the sibling is untouched, the order is
+        kept.
+        """
         fixed = completion(
             calls=[call("search", {"query": "tea", "limit": 3}, "zzz")], finish_reason="stop"
         )
@@ -376,20 +386,26 @@ class TestScoped:
         ],
     )
     def test_a_switch_may_be_allowed(self, switched: dict[str, Any], reply: Any) -> None:
-        """With ``allow_tool_switch`` the other reply is judged by itself, and comes back as it came."""
+        """With ``allow_tool_switch`` the other reply is judged by itself, and comes back as it
+        came.
+        """
         outcome, _ = finish(flow_of(RetryPolicy(allow_tool_switch=True)), WRONG, switched)
         assert isinstance(outcome, Settled)
         assert (outcome.reply, outcome.response, outcome.spliced) == (reply, switched, False)
 
     def test_an_allowed_switch_spends_no_argument_budget(self) -> None:
-        """Where a switch is allowed the whole reply is re-asked, so that ``arg_retries`` has nothing to count."""
+        """Where a switch is allowed the whole reply is re-asked, so that ``arg_retries`` has
+        nothing to count.
+        """
         policy = RetryPolicy(allow_tool_switch=True, arg_retries=0, max_retries=1)
         outcome, _ = finish(flow_of(policy), WRONG, GOOD)
         assert isinstance(outcome, Settled)
         assert len(outcome.attempts) == 2
 
     def test_an_allowed_switch_loses_no_sibling(self) -> None:
-        """With an allowed switch the whole reply is asked for again: nothing is frozen, and nothing is lost."""
+        """With an allowed switch the whole reply is asked for again: nothing is frozen, and nothing
+        is lost.
+        """
         flow = flow_of(RetryPolicy(allow_tool_switch=True), parallel=True)
         outcome, effects = finish(flow, TWO_WRONG_FIRST, GOOD)
         assert isinstance(outcome, Settled)
@@ -414,7 +430,9 @@ class TestScoped:
         assert isinstance(outcome.reply, ToolCalls)
 
     def test_several_wrong_calls_are_asked_for_in_one_request(self) -> None:
-        """Their tools alone are sent and one must be called; each call's own tool turn says what is wrong with it."""
+        """Their tools alone are sent and one must be called; each call's own tool turn says what is
+        wrong with it.
+        """
         outcome, effects = finish(
             flow_of(parallel=True, tools=[SEARCH, WEATHER, CLOCK]), TWO_WRONG, TWO_RIGHT
         )
@@ -463,7 +481,9 @@ class TestScoped:
         assert "/city" in third["messages"][-1]["content"]
 
     def test_the_words_for_several_calls_are_within_one_bound(self) -> None:
-        """For any number of wrong calls the correction has at most 2 KB, and each call's turn names a fault."""
+        """For any number of wrong calls the correction has at most 2 KB, and each call's turn names
+        a fault.
+        """
         many = completion(
             calls=[call("search", {f"key{n}": n for n in range(40)}, f"id{i}") for i in range(12)]
         )
@@ -497,7 +517,9 @@ class TestScoped:
         ]
 
     def test_the_text_channel_is_scoped_by_its_instructions(self) -> None:
-        """There the arguments of that tool are asked for alone; a reply that is the whole union is taken as well."""
+        """There the arguments of that tool are asked for alone; a reply that is the whole union is
+        taken as well.
+        """
         wrong, good = (
             completion('{"tool":"search","args":{}}'),
             completion('{"tool":"search","args":{"query":"x"}}'),
@@ -576,7 +598,9 @@ class TestTokenLimits:
     """V6, V8: the token limit that cuts a reply, and how far it is raised."""
 
     def test_v6_it_ends_at_the_cap(self) -> None:
-        """Ten cut replies raise the limit to four times the caller's, not for ever, and end as a cut reply."""
+        """Ten cut replies raise the limit to four times the caller's, not for ever, and end as a
+        cut reply.
+        """
         outcome, effects = finish(cut_flow(policy=RetryPolicy(max_retries=10)), *[truncated()] * 11)
         assert isinstance(outcome, Ended)
         assert outcome.end == End("rejected", "retries")
@@ -599,7 +623,9 @@ class TestTokenLimits:
         assert again.correction != refused.correction
 
     def test_v6_refused_limits_end_as_a_cut_reply(self) -> None:
-        """When retries end at a refused limit the call is rejected for the cut, not failed by the transport."""
+        """When retries end at a refused limit the call is rejected for the cut, not failed by the
+        transport.
+        """
         outcome, _ = finish(cut_flow(policy=RetryPolicy(max_retries=1)), truncated(), failed())
         assert isinstance(outcome, Ended)
         assert (outcome.end, outcome.failure) == (End("rejected", "retries"), None)
@@ -615,7 +641,9 @@ class TestTokenLimits:
         assert outcome.end == End("failed", "invalid_request")
 
     def test_v6_a_limit_that_a_longer_prompt_makes_too_much(self) -> None:
-        """Raised for an earlier cut and refused beside another fault: that fault is corrected under the old limit."""
+        """Raised for an earlier cut and refused beside another fault: that fault is corrected under
+        the old limit.
+        """
         outcome, effects = finish(cut_flow(), truncated(), WRONG, failed(), GOOD)
         assert isinstance(outcome, Settled)
         assert limits(effects) == [4096, 8192, 8192, 4096]
@@ -623,7 +651,9 @@ class TestTokenLimits:
         assert codes == [["reply.truncated"], ["args.type"], ["reply.truncated", "args.type"], []]
 
     def test_v8_a_cut_that_comes_as_an_error_gets_more_room(self) -> None:
-        """Some servers answer a reply that met its limit with HTTP 400: the model is asked again, with more room."""
+        """Some servers answer a reply that met its limit with HTTP 400: the model is asked again,
+        with more room.
+        """
         said = "Could not finish the message because max_tokens or model output limit was reached. Please try again."
         outcome, effects = finish(cut_flow(), failed({"message": said, "code": None}), GOOD)
         assert isinstance(outcome, Settled)
@@ -643,7 +673,9 @@ class TestTokenLimits:
         "of", [{"calls": [call("search", {"query": "tea"})]}, {"content": "It is don"}]
     )
     def test_v8_a_relabelled_cut_gets_more_room(self, reason: str, of: dict[str, Any]) -> None:
-        """A reply of as many tokens as its own request allowed is cut: asked for again, with more room."""
+        """A reply of as many tokens as its own request allowed is cut: asked for again, with more
+        room.
+        """
         relabelled = completion(**of, finish_reason=reason, tokens=(10, 50))
         outcome, effects = finish(cut_flow(50), relabelled, GOOD)
         assert isinstance(outcome, Settled)
@@ -691,7 +723,9 @@ class TestErrorsOfTheModel:
 
     @pytest.mark.parametrize("written", [None, "", {"tool_calls": []}, 7])
     def test_v9_an_error_without_a_generation_is_corrected_too(self, written: object) -> None:
-        """Where the generation is not there, or no text, the assistant's turn says that nothing came."""
+        """Where the generation is not there, or no text, the assistant's turn says that nothing
+        came.
+        """
         outcome, effects = finish(
             flow_of(), failed(TOOL_USE_FAILED | {"failed_generation": written}), GOOD
         )
@@ -702,7 +736,9 @@ class TestErrorsOfTheModel:
         ]
 
     def test_v9_it_is_corrected_as_often_as_any_reply(self) -> None:
-        """A model that never mends its call ends the call as rejected, on the budget of corrections."""
+        """A model that never mends its call ends the call as rejected, on the budget of
+        corrections.
+        """
         policy = RetryPolicy(max_retries=2, transport_retries=0)
         outcome, effects = finish(flow_of(policy), *[failed(TOOL_USE_FAILED)] * 3)
         assert isinstance(outcome, Ended)
@@ -757,7 +793,9 @@ class TestConversation:
 
     @pytest.mark.parametrize("wrong", [{"query": "tea"}, {"query": 1}])
     def test_v10_an_id_of_an_earlier_turn_is_taken(self, wrong: dict[str, Any]) -> None:
-        """A call with the id of an earlier call of the conversation is refused, alone or beside other faults."""
+        """A call with the id of an earlier call of the conversation is refused, alone or beside
+        other faults.
+        """
         earlier = [
             *USER,
             completion(calls=[call("search", {"query": "a"}, "call_1")])["choices"][0]["message"],
@@ -774,7 +812,9 @@ class TestConversation:
 
     @pytest.mark.parametrize("ids", [["call_1"], ["call_1", "call_1"], ["call_1", "call_1.2"]])
     def test_v10_a_server_that_counts_anew_is_numbered(self, ids: list[str]) -> None:
-        """An id that is taken is refused once in a conversation; then, as no ask mends a server, it is numbered."""
+        """An id that is taken is refused once in a conversation; then, as no ask mends a server, it
+        is numbered.
+        """
         earlier = [
             *USER,
             *(
@@ -793,7 +833,9 @@ class TestConversation:
         assert outcome.attempts[-1].leniency == ("numbered_id",)
 
     def test_v10_a_numbered_call_is_re_asked_alone(self) -> None:
-        """A spliced message keeps the number, and a good reply without a taken id shows nothing of it."""
+        """A spliced message keeps the number, and a good reply without a taken id shows nothing of
+        it.
+        """
         earlier = [
             *USER,
             completion(calls=[call("search", {"query": "a"}, "call_1")])["choices"][0]["message"],

@@ -20,7 +20,9 @@ MAX_LINES = 70
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_each_program_stands_on_the_page(path: Path) -> None:
-    """The page shows the very file that the lane runs, and the guard is one call of ``wrap`` for each client."""
+    """The page shows the very file that the lane runs, and the guard is one call of ``wrap`` for
+    each client.
+    """
     source = path.read_text(encoding="utf-8")
     assert f"```py\n{source}```" in PAGE.text
     assert "sr.wrap(" in source

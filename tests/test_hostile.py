@@ -1,4 +1,6 @@
-"""Recorded hostile replies: each verdict is right, and what they carry turns up nowhere but in the model's own turn."""
+"""Recorded hostile replies: each verdict is right, and what they carry turns up nowhere but in the
+model's own turn.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def by_mode(cases: list[dict[str, Any]]) -> list[Any]:
 
 
 def response_of(case: dict[str, Any], mode: str) -> Any:
-    """Return what the model or the server sent: a text in the place that the mode names, or the whole response."""
+    """Return what the model or the server sent: a text in the place that the mode names, or the
+    whole response.
+    """
     if case["layer"] == "envelope":
         return case["body"]
     text = case["body"]
@@ -88,12 +92,16 @@ def value_of(verdict: Valid) -> object:
 
 
 WAYS_OF_SERVERS = {"tc_args_dict", "tc_id_missing", "tc_id_empty", "tc_id_int"}
-"""What no model writes, and no re-ask mends: read as the API's form unless the contract is strict about it."""
+"""What no model writes, and no re-ask mends: read as the API's form unless the contract is strict
+about it.
+"""
 
 
 @pytest.mark.parametrize(("case", "mode"), by_mode(recorded("envelope")))
 def test_only_ways_of_servers_are_read_otherwise(case: dict[str, Any], mode: str) -> None:
-    """By default the verdict is the strict one but for the rows of the table, and these give the same arguments."""
+    """By default the verdict is the strict one but for the rows of the table, and these give the
+    same arguments.
+    """
     verdict = judge(TERMS[mode], response_of(case, mode))
     strict = judge(TERMS[mode].replace(dialects="strict"), response_of(case, mode))
     if case["id"] in WAYS_OF_SERVERS:
@@ -106,7 +114,9 @@ def test_only_ways_of_servers_are_read_otherwise(case: dict[str, Any], mode: str
 
 @pytest.mark.parametrize(("case", "mode"), by_mode(recorded("text", "envelope")))
 def test_verdict(case: dict[str, Any], mode: str) -> None:
-    """A case to refuse is refused, a case to accept has exactly its value, and nothing else is raised."""
+    """A case to refuse is refused, a case to accept has exactly its value, and nothing else is
+    raised.
+    """
     verdict = judge(TERMS[mode].replace(dialects="strict"), response_of(case, mode))
     demand = expected(case, mode)
     if demand in {"reject", "policy"}:
@@ -157,7 +167,9 @@ def test_issues_hold_no_byte_of_the_model(case: dict[str, Any], mode: str) -> No
 def test_nothing_leaks_on_the_way(
     case: dict[str, Any], mode: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Asked again and given up on, a hostile reply is in its own assistant turn and in no other turn, error or log."""
+    """Asked again and given up on, a hostile reply is in its own assistant turn and in no other
+    turn, error or log.
+    """
     client = Client(*[response_of(case, mode)] * 2)
     guarded = wrap(
         client, contract=CONTRACTS[mode], policy=RetryPolicy(max_retries=1, transport_retries=0)

@@ -1,4 +1,6 @@
-"""Hostile replies and schemas made on demand: the verdict is right and the work is bounded, however large they are."""
+"""Hostile replies and schemas made on demand: the verdict is right and the work is bounded, however
+large they are.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ MAX_BYTES = 256_000_000
 @pytest.mark.one_lane
 @pytest.mark.parametrize("hostile", INPUTS, ids=lambda hostile: hostile.name)
 def test_verdict_and_bounds(hostile: HostileInput) -> None:
-    """Each input is refused for its fault, or accepted, without a hang and without filling the memory."""
+    """Each input is refused for its fault, or accepted, without a hang and without filling the
+    memory.
+    """
     reply = hostile.make()
     tracemalloc.start()  # makes it several times as slow
     try:
@@ -127,7 +131,9 @@ def test_patterns_beyond_linear_time_are_refused(pattern: str) -> None:
     ["file:///etc/hostname", "/etc/hostname", "other.json", "urn:nobody:here", "#/$defs/no"],
 )
 def test_references_elsewhere_are_refused(reference: str) -> None:
-    """A reference to what is not in the schema is refused where it is declared; no file is read for it."""
+    """A reference to what is not in the schema is refused where it is declared; no file is read for
+    it.
+    """
     for schema in (
         {"$ref": reference},
         {"type": "object", "properties": {"q": {"$ref": reference}}},

@@ -1,4 +1,6 @@
-"""One table of codes; issues whose words are ours, and excerpts of what a model wrote that cannot harm."""
+"""One table of codes; issues whose words are ours, and excerpts of what a model wrote that cannot
+harm.
+"""
 
 from __future__ import annotations
 
@@ -141,13 +143,17 @@ def test_an_issue_is_json() -> None:
     ],
 )
 def test_a_step_of_a_place_is_a_word_or_json(path: str, shown: str) -> None:
-    """A pointer is shown with each odd name in quotes, an empty one too, and a deep place by its end (C2)."""
+    """A pointer is shown with each odd name in quotes, an empty one too, and a deep place by its
+    end (C2).
+    """
     assert shown_place(path) == shown
 
 
 @pytest.mark.parametrize("limit", range(3, 60))
 def test_no_escape_is_split(limit: int) -> None:
-    """A value of the schema is cut before an escape or behind it, a pair of surrogates counting as one."""
+    """A value of the schema is cut before an escape or behind it, a pair of surrogates counting as
+    one.
+    """
     written = json_words('\x1b\u202e\U000e0001a\\"' * 9)
     kept = capped(written, limit).removesuffix("…")
     assert len(kept) < limit

@@ -1,4 +1,6 @@
-"""The reader against public collections: JSONTestSuite, and the broken replies that repair tools are tested with."""
+"""The reader against public collections: JSONTestSuite, and the broken replies that repair tools
+are tested with.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ TRANSFORM = sorted((SUITE / "test_transform").glob("*.json"))
 MALFORMED = SHARED / "suites" / "malformed_inputs.jsonl"
 
 I_JSON_REFUSES = {"y_object_duplicated_key.json", "y_object_duplicated_key_and_value.json"}
-"""What RFC 8259 lets a parser accept and RFC 7493 section 2.3 does not: names that are not unique."""
+"""What RFC 8259 lets a parser accept and RFC 7493 section 2.3 does not: names that are not unique.
+"""
 
 NOT_CUT = {"b560e015f7fb293a"}
 """What the labels call cut and is not: no continuation makes an escape of ``\\uZ``."""
@@ -53,7 +56,9 @@ def test_invalid_json_is_refused(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [*suite_files("i_"), *TRANSFORM], ids=lambda path: path.stem)
 def test_the_undefined_ends_in_a_verdict(path: Path) -> None:
-    """Where parsers may differ ours reads or refuses, the same for bytes and for the text they spell."""
+    """Where parsers may differ ours reads or refuses, the same for bytes and for the text they
+    spell.
+    """
     data = path.read_bytes()
     assert set(codes(data)) <= {
         *(

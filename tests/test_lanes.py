@@ -1,4 +1,6 @@
-"""The second SDK lane runs every test file that reaches an SDK, found by what it imports and not by a list."""
+"""The second SDK lane runs every test file that reaches an SDK, found by what it imports and not by
+a list.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from lanes import TESTS, is_for_one_lane, kills, touches_sdk
     ],
 )
 def test_a_file_is_found_by_what_it_imports(source: str, touches: bool, tmp_path: Path) -> None:
-    """A new test file that uses the SDK itself or through a helper is on every lane; one that uses its fake is not."""
+    """A new test file that uses the SDK itself or through a helper is on every lane; one that uses
+    its fake is not.
+    """
     path = tmp_path / "test_new.py"
     path.write_text(source, "utf-8")
     assert touches_sdk(path) is touches
@@ -61,7 +65,9 @@ class TestMachine: client = OpenAI
     ],
 )
 def test_a_test_is_found_by_what_it_uses(name: str, touches: bool, tmp_path: Path) -> None:
-    """A test is on the lane when its fixtures, its helpers or it use the SDK, whatever its file imports for others."""
+    """A test is on the lane when its fixtures, its helpers or it use the SDK, whatever its file
+    imports for others.
+    """
     path = tmp_path / "test_new.py"
     path.write_text(ONE_OF_TWO, "utf-8")
     assert touches_sdk(path, name) is touches

@@ -29,6 +29,8 @@ def test_depth_is_what_the_parser_can_follow() -> None:
 
 @given(st.text(st.characters(codec=None), max_size=20))
 def test_v14_sizes_are_bytes(text: str) -> None:
-    """A text counts the bytes of its UTF-8, lone surrogates included; what is no text counts nothing."""
+    """A text counts the bytes of its UTF-8, lone surrogates included; what is no text counts
+    nothing.
+    """
     assert utf8_size(text) == len(text.encode("utf-8", "surrogatepass"))
     assert utf8_size([text]) == utf8_size(None) == 0

@@ -116,7 +116,9 @@ def test_json_spellings(kind: Any, spelled: JSON, value: object) -> None:
 
 
 def test_recursive_root_stands_in_place() -> None:
-    """The schema of a recursive type is an object at its root, its definition still there for references."""
+    """The schema of a recursive type is an object at its root, its definition still there for
+    references.
+    """
     written = document(Node)
     assert written["type"] == "object"
     assert written["properties"]["children"]["items"] == {"$ref": "#/$defs/Node"}
@@ -137,7 +139,9 @@ def test_generated_titles_are_left_out() -> None:
 
 
 def test_naive_times_are_no_date_time() -> None:
-    """Only a time with an offset is an RFC 3339 date-time; a naive one says another format, or nothing could fit."""
+    """Only a time with an offset is an RFC 3339 date-time; a naive one says another format, or
+    nothing could fit.
+    """
     assert document(NaiveDatetime)["format"] == "date-time-local"
     assert document(AwareDatetime)["format"] == "date-time"
     assert document(dt.datetime)["format"] == "date-time"
@@ -149,7 +153,9 @@ def test_decimals_have_no_pattern() -> None:
 
 
 def test_odd_parts_are_left_out() -> None:
-    """A default that is no JSON, and a branch of a union that JSON cannot spell, are left out without a warning."""
+    """A default that is no JSON, and a branch of a union that JSON cannot spell, are left out
+    without a warning.
+    """
 
     class Odd(BaseModel):
         mark: Any = object()
@@ -171,7 +177,9 @@ def test_odd_parts_are_left_out() -> None:
     ids=["object", "callable", "text", "prose", "class", "misplaced constraint"],
 )
 def test_unreadable_types(kind: Any) -> None:
-    """A type that pydantic cannot read or describe in JSON Schema is a ContractError that names its owner."""
+    """A type that pydantic cannot read or describe in JSON Schema is a ContractError that names its
+    owner.
+    """
     with pytest.raises(ContractError, match="it"):
         document(kind)
 

@@ -76,7 +76,9 @@ def test_a_valid_response_leaves_nothing_to_ask() -> None:
 
 
 def test_an_invalid_response_gives_the_request_that_corrects_it() -> None:
-    """The next request is the caller's messages, the bad reply and one correction, with the failing tool forced."""
+    """The next request is the caller's messages, the bad reply and one correction, with the failing
+    tool forced.
+    """
     step = CONTRACT.next_request(REQUEST, WRONG)
     assert isinstance(step.verdict, sr.Invalid)
     assert step.verdict.issues[0].code == "args.type"
@@ -99,7 +101,9 @@ def test_without_a_response_the_first_request_is_made() -> None:
 
 @given(st.lists(st.sampled_from(REPLIES), min_size=1, max_size=6))
 def test_the_steps_are_those_of_a_wrapped_client(replies: list[Any]) -> None:
-    """Whatever comes, each request, the end and its story are those of the client's loop; kept or played again."""
+    """Whatever comes, each request, the end and its story are those of the client's loop; kept or
+    played again.
+    """
     compare(CONTRACT, POLICY, replies)
 
 
@@ -111,7 +115,9 @@ def test_the_steps_are_those_of_a_wrapped_client(replies: list[Any]) -> None:
 def test_repairs_and_escalations_are_those_of_a_wrapped_client(
     contract: sr.Contract[str], policy: sr.RetryPolicy, replies: list[Any]
 ) -> None:
-    """The same holds for scopes over several calls, payloads, cached requests, and each step of escalation."""
+    """The same holds for scopes over several calls, payloads, cached requests, and each step of
+    escalation.
+    """
     compare(contract, policy, replies)
 
 
@@ -162,7 +168,9 @@ def test_a_valid_sibling_is_kept_while_one_call_is_asked_for_again() -> None:
 
 
 def test_what_repeats_the_contract_stays_what_was_declared() -> None:
-    """A request that carries its own definitions gives the typed arguments of the declared tool all the same."""
+    """A request that carries its own definitions gives the typed arguments of the declared tool all
+    the same.
+    """
 
     @sr.tool
     def find(query: Invoice) -> None:
@@ -189,7 +197,9 @@ def test_a_response_comes_in_any_form(form: Any) -> None:
 
 
 def test_an_exception_instead_of_a_response_is_a_failure_of_the_transport() -> None:
-    """The same request is to be sent again after a pause, as often as the policy says; a bug is raised."""
+    """The same request is to be sent again after a pause, as often as the policy says; a bug is
+    raised.
+    """
     step = CONTRACT.next_request(REQUEST, StatusError(503, {"retry-after": "7"}))
     first = CONTRACT.next_request(REQUEST).request
     assert (step.verdict, step.wait, step.request) == (None, 7.0, first)
@@ -206,7 +216,9 @@ def test_a_response_after_the_end_is_refused() -> None:
 
 
 def test_a_request_from_here_knows_how_to_go_on() -> None:
-    """The policy and the steering that made it hold for what follows; others that are given take their place."""
+    """The policy and the steering that made it hold for what follows; others that are given take
+    their place.
+    """
 
     class Curt:
         """A steering that returns the same correction for every fault."""

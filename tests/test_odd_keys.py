@@ -1,4 +1,6 @@
-"""Object keys that look like indexes, paths or numbers are ordinary data: never an exception, and the right place."""
+"""Object keys that look like indexes, paths or numbers are ordinary data: never an exception, and
+the right place.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +122,9 @@ def parent(path: str) -> str:
 
 
 def is_true(issue: Issue, value: Any) -> bool:
-    """Return whether an issue is about a place of the value, or about a member that an object there lacks."""
+    """Return whether an issue is about a place of the value, or about a member that an object there
+    lacks.
+    """
     return is_place(value, parent(issue.path) if issue.code.endswith("required") else issue.path)
 
 
@@ -139,7 +143,9 @@ def test_every_path_is_a_place_of_the_value(schema: Any, value: Any) -> None:
 @given(value=st.dictionaries(keys, st.integers() | st.just("x"), max_size=6))
 @settings(max_examples=200)
 def test_the_wrong_members_are_named_and_no_others(value: dict[str, Any]) -> None:
-    """With every key known to the schema, the paths are exactly those of the members that do not fit."""
+    """With every key known to the schema, the paths are exactly those of the members that do not
+    fit.
+    """
     schema = Schema.compile({"properties": {key: {"type": "integer"} for key in KEYS}})
     wrong = {(key,) for key, member in value.items() if member == "x"}
     assert {tuple(pointer_tokens(issue.path)) for issue in schema.check(value)} == wrong
@@ -166,7 +172,9 @@ def test_no_foreign_exception_in_either_channel(schema: Any, args: Any) -> None:
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("steps", [2, 3])
 def test_a_wrong_member_is_corrected_whatever_its_key(key: str, steps: int) -> None:
-    """A client re-asks for a wrong member under any key, and gives the corrected reply, or says what was wrong."""
+    """A client re-asks for a wrong member under any key, and gives the corrected reply, or says
+    what was wrong.
+    """
     bad = completion(calls=[call("t", {"prices": {key: "cheap"}})])
     good = completion(calls=[call("t", {"prices": {key: 1}})])
     tool = sr.Tool.from_json_schema("t", PRICES)
@@ -215,7 +223,9 @@ def test_a_typed_answer_is_corrected_whatever_its_keys(key: str) -> None:
 
 @pytest.mark.parametrize("key", KEYS)
 def test_a_tool_runs_with_any_key(key: str) -> None:
-    """The tool loop corrects a wrong member under any key, and runs the tool once, with the corrected one."""
+    """The tool loop corrects a wrong member under any key, and runs the tool once, with the
+    corrected one.
+    """
     ran: list[dict[str, int]] = []
 
     def price(prices: dict[str, int]) -> str:
@@ -252,8 +262,11 @@ def test_an_agents_action_is_judged_with_any_key(args: dict[str, Any]) -> None:
 def test_a_langgraph_run_takes_any_key(key: str) -> None:
     """An agent in a graph whose tool arguments have any key is corrected, not broken off."""
     pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
-    from integrations.langgraph_runs import CONFIG, ONE_RETRY, Cast, agents, final  # noqa: PLC0415 - only with the extra
-    from strictreply.integrations.langgraph import begin, outcome_of, to_langgraph  # noqa: PLC0415 - only with the extra
+    # only with the extra
+    from integrations.langgraph_runs import CONFIG, ONE_RETRY, Cast, agents, final  # noqa: PLC0415
+
+    # only with the extra
+    from strictreply.integrations.langgraph import begin, outcome_of, to_langgraph  # noqa: PLC0415
     from strictreply.testing import Step, ok  # noqa: PLC0415 - only with the extra
 
     tool = sr.Tool.from_json_schema("t", PRICES, function=lambda args: sorted(args["prices"]))

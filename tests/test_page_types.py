@@ -1,4 +1,6 @@
-"""The Python blocks of the README and of every page pass a strict type checker, as a reader's copy of them must."""
+"""The Python blocks of the README and of every page pass a strict type checker, as a reader's copy
+of them must.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ OPTIONAL = "".join(
 
 
 CACHE = ROOT / ".mypy_cache" / "pages"
-"""What mypy knows of the libraries, from one run to the next: to read them anew takes half a minute."""
+"""What mypy knows of the libraries, from one run to the next: to read them anew takes half a
+minute.
+"""
 
 ELSEWHERE = ("batch_engines", "dbos", "instructor", "langchain", "langgraph", "testing")
 """Pages that basedpyright is not asked of: their libraries are not here, or leave types unknown."""

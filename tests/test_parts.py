@@ -1,4 +1,6 @@
-"""One value asked for alone: the arguments in the text channel, and the wrong value of a large document."""
+"""One value asked for alone: the arguments in the text channel, and the wrong value of a large
+document.
+"""
 
 from __future__ import annotations
 
@@ -144,7 +146,9 @@ class TestPayload:
         ],
     )
     def test_what_is_no_payload_leaves_the_call_in_its_place(self, reply: str, code: str) -> None:
-        """Another tool, an answer and what cannot be read are faults, and the same arguments are asked for again."""
+        """Another tool, an answer and what cannot be read are faults, and the same arguments are
+        asked for again.
+        """
         outcome, requests = run(TEXT, WRONG, completion(reply), completion('{"query":"tea"}'))
         assert spoken(outcome) == {"query": "tea"}
         assert isinstance(outcome, Settled)
@@ -188,7 +192,9 @@ class TestSubtree:
     @pytest.mark.parametrize("name", PLACES)
     @pytest.mark.parametrize("cell", range(4))
     def test_one_wrong_field_of_369_costs_200_tokens(self, name: str, cell: int) -> None:
-        """The part of a re-ask beyond the caller's own request has at most 800 characters, with schema and bad turn."""
+        """The part of a re-ask beyond the caller's own request has at most 800 characters, with
+        schema and bad turn.
+        """
         contract, write = PLACES[name]
         schema, right, wrong = KINDS[cell]
         place = ("section_3", "group_1", f"cell_{cell}")
@@ -277,7 +283,9 @@ class TestSubtree:
         "told", [{"value": "still no number"}, {"other": 1}, 3, "no JSON", {"tool": "x"}]
     )
     def test_in_vain_once_is_enough(self, name: str, told: Any) -> None:
-        """When the value alone does not come right, the whole is asked for, and no part of it any more."""
+        """When the value alone does not come right, the whole is asked for, and no part of it any
+        more.
+        """
         contract, write = PLACES[name]
         bad = write(with_cell(("top_3",), None))
         text = told if isinstance(told, str) else json.dumps(told)
@@ -293,7 +301,9 @@ class TestSubtree:
         assert "section_0" in json.dumps(requests[2])
 
     def test_tools_go_along_where_the_conversation_has_calls(self) -> None:
-        """Some APIs refuse a history with calls in a request without tools: they are sent, and may not be called."""
+        """Some APIs refuse a history with calls in a request without tools: they are sent, and may
+        not be called.
+        """
         contract = Contract(answer=SCHEMA_369, tools=[SEARCH])
         earlier = completion(calls=[call("search", {"query": "a"}, "call_1")])["choices"][0][
             "message"
@@ -345,7 +355,9 @@ class TestSubtree:
         assert outcome.attempts[1].scope is None
 
     def test_a_name_that_only_the_model_wrote_is_no_place(self) -> None:
-        """Below a member that the schema does not name, the object that holds it is asked for, or the whole."""
+        """Below a member that the schema does not name, the object that holds it is asked for, or
+        the whole.
+        """
         rows = {"type": "object", "additionalProperties": {"type": "integer"}}
         schema = {
             "type": "object",
@@ -419,7 +431,9 @@ class TestCached:
     CACHED = RetryPolicy(scope="cached")
 
     def test_tools_and_messages_stay_byte_for_byte(self) -> None:
-        """One call is named by ``tool_choice``, several are listed as allowed; nothing else changes."""
+        """One call is named by ``tool_choice``, several are listed as allowed; nothing else
+        changes.
+        """
         contract = Contract(tools=[SEARCH, QUIZ], parallel=True)
         wrong = [call("search", {"query": 1}, "a"), call("quiz", {"answer": "1"}, "b")]
         right = [call("search", {"query": "tea"}, "x"), call("quiz", {"answer": "1"}, "y")]
@@ -450,7 +464,9 @@ class TestCached:
         ]
 
     def test_a_format_that_demands_the_union_is_not_contradicted(self) -> None:
-        """In the text channel the words alone ask for the arguments, unless the format that stays demands the union."""
+        """In the text channel the words alone ask for the arguments, unless the format that stays
+        demands the union.
+        """
         _, plain = run(TEXT, WRONG, completion('{"query":"tea"}'), policy=self.CACHED)
         assert plain[0]["messages"] == plain[1]["messages"][: len(plain[0]["messages"])]
         assert "the arguments of search" in plain[1]["messages"][-1]["content"]

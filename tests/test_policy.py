@@ -58,7 +58,9 @@ def test_max_retries_counts_corrections(retries: int) -> None:
 
 
 def test_the_default_is_three_corrections_and_shared_argument_retries() -> None:
-    """``max_retries`` is 3 by default, ``arg_retries`` None: argument corrections share that budget (X25)."""
+    """``max_retries`` is 3 by default, ``arg_retries`` None: argument corrections share that budget
+    (X25).
+    """
     policy = RetryPolicy()
     assert (policy.max_retries, policy.arg_retries) == (3, None)
     assert policy.next_step(attempts(3, scope="a"), 0, scoped=True) == Again(3)
@@ -112,7 +114,9 @@ def test_what_no_ask_helps_against_halts_at_once(code: Code, reason: str) -> Non
 
 @pytest.mark.parametrize("failure", [RATE_LIMIT, None])
 def test_transport_faults_have_a_budget_of_their_own(failure: Failure | None) -> None:
-    """Repeats of a failed or malformed response are counted apart from corrections, and are no correction."""
+    """Repeats of a failed or malformed response are counted apart from corrections, and are no
+    correction.
+    """
     policy = RetryPolicy(max_retries=0, transport_retries=2, wait=wait_none())
     issues, fields = (MALFORMED, {}) if failure is None else ((), {"failure": "rate_limit"})
     reason = "malformed_response" if failure is None else "rate_limit"
@@ -276,7 +280,9 @@ def test_stop_on_ends_what_the_transport_lost() -> None:
     ],
 )
 def test_budgets_that_mean_nothing_are_refused(fields: dict[str, Any]) -> None:
-    """A negative budget, a cost without a price and what is no category are a ValueError when the policy is made."""
+    """A negative budget, a cost without a price and what is no category are a ValueError when the
+    policy is made.
+    """
     with pytest.raises(ValueError, match="RetryPolicy"):
         RetryPolicy(**fields)
 

@@ -1,4 +1,6 @@
-"""What we add to a request by ourselves is given up when the endpoint refuses it; what the caller said is not."""
+"""What we add to a request by ourselves is given up when the endpoint refuses it; what the caller
+said is not.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,8 @@ REFUSALS: dict[str, tuple[str, int, Any]] = {
         400,
         openai_error("Unsupported.", param="parallel_tool_calls"),
     ),
-    # Gemini (openai/openai-agents-python#656), Groq (vercel/ai#16540), both beside tools; LM Studio's body has a text
+    # Gemini (openai/openai-agents-python#656), Groq (vercel/ai#16540), both beside tools; LM
+    # Studio's body has a text
     "gemini, beside tools": (
         "response_format",
         400,
@@ -166,7 +169,9 @@ def declared(keyword: str) -> dict[str, Any]:
 
 
 def answers(keyword: str) -> list[Any]:
-    """Return replies in whose course the keyword is added: a forced tool comes with the first correction."""
+    """Return replies in whose course the keyword is added: a forced tool comes with the first
+    correction.
+    """
     if keyword == "response_format":
         return [completion('{"number": 1}')]
     return [WRONG, GOOD, WRONG, GOOD] if keyword == "tool_choice" else [GOOD]

@@ -1,4 +1,6 @@
-"""Showing a model its own bad reply: in its own turn only, capped, in a shape that servers take back."""
+"""Showing a model its own bad reply: in its own turn only, capped, in a shape that servers take
+back.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +38,18 @@ def message(content: str | None = None, calls: Any = ()) -> dict[str, Any]:
 
 
 def test_an_empty_reply_is_named() -> None:
-    """For an empty reply the assistant's turn says so in our words: roles alternate, and no turn is empty."""
+    """For an empty reply the assistant's turn says so in our words: roles alternate, and no turn is
+    empty.
+    """
     assistant, correction = replayed(TERMS, message(""), [WORDS], None)
     assert (assistant["role"], bool(assistant["content"])) == ("assistant", True)
     assert correction == {"role": "user", "content": WORDS}
 
 
 def test_replayed_calls_have_ids_that_are_safe() -> None:
-    """Where an id that came is empty, repeated or hostile, each call and its tool turn get one of our own."""
+    """Where an id that came is empty, repeated or hostile, each call and its tool turn get one of
+    our own.
+    """
     bad = message(
         calls=[call("search", {"query": "a"}, "evil\n"), call("search", {"query": "b"}, "evil\n")]
     )
@@ -57,7 +63,9 @@ def test_replayed_calls_have_ids_that_are_safe() -> None:
 
 
 def test_the_correction_answers_the_failing_call() -> None:
-    """When one call is re-asked, its own tool turn holds the correction and the others say that they are kept."""
+    """When one call is re-asked, its own tool turn holds the correction and the others say that
+    they are kept.
+    """
     bad = message(calls=[call("search", {"query": "a"}), call("search", {"query": 1})])
     scope = Scope(bad, (), (ScopedCall("search", 1, "/tool_calls/1/function/arguments"),))
     _, kept, corrected = replayed(TERMS, bad, [WORDS], scope)
@@ -93,7 +101,9 @@ def test_calls_that_servers_would_refuse_are_replayed_as_text(broken: list[Any])
 
 
 def test_a_providers_own_state_is_sent_back() -> None:
-    """Servers that think in tool loops want back what they added, whatever its length; empty members are left out."""
+    """Servers that think in tool loops want back what they added, whatever its length; empty
+    members are left out.
+    """
     long = "s" * 2 * MAX_REPLAY_CHARS
     state = {"extra_content": {"google": {"thought_signature": long}}}
     one = call("search", {"query": 1}) | state
@@ -123,7 +133,9 @@ def test_long_arguments_do_not_cost_the_signature_of_their_call() -> None:
 
 
 def test_an_id_that_servers_gave_goes_back() -> None:
-    """Gateways keep signatures in ids, and models are trained on them: an id is replaced only where it is not safe."""
+    """Gateways keep signatures in ids, and models are trained on them: an id is replaced only where
+    it is not safe.
+    """
     signed = f"call_1__thought__{'Eo4B+/8=' * 1000}"
     one, other = (
         call("search", {"query": 1}, signed),
@@ -142,7 +154,9 @@ def test_an_id_that_servers_gave_goes_back() -> None:
 
 
 def test_thoughts_in_the_content_go_back_where_they_stood() -> None:
-    """Content that came as chunks is replayed as such when some hold what the model thought; the text is capped."""
+    """Content that came as chunks is replayed as such when some hold what the model thought; the
+    text is capped.
+    """
     thought = {
         "type": "thinking",
         "thinking": [{"type": "text", "text": "t" * 2 * MAX_REPLAY_CHARS}],
@@ -174,7 +188,9 @@ def test_a_sibling_without_arguments_is_replayed_as_the_api_spells_it() -> None:
 @pytest.mark.parametrize("api", ["chat", "responses"])
 @pytest.mark.parametrize("written", ["half \ud83d of it", '{"query": "\ud83d"}'])
 def test_half_a_surrogate_pair_does_not_go_back(api: Any, written: str) -> None:
-    """Text that the SDK read of an escape and no request can carry is asked again, and nothing foreign is raised."""
+    """Text that the SDK read of an escape and no request can carry is asked again, and nothing
+    foreign is raised.
+    """
 
     def patched(client: Any) -> Any:
         """Return the SDK's object in place of the bytes, as a tracer that patches ``create`` does."""

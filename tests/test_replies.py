@@ -64,7 +64,9 @@ class Order(BaseModel):
     ],
 )
 def test_every_reply_is_told_as_json(reply: AssistantReply, told: dict[str, Any]) -> None:
-    """Typed arguments and answers by their aliases, as the model wrote them; the id where there is one."""
+    """Typed arguments and answers by their aliases, as the model wrote them; the id where there is
+    one.
+    """
     assert reply.to_dict() == told
 
 

@@ -14,7 +14,9 @@ pytestmark = pytest.mark.one_lane
 
 
 def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Calls, a parsed answer, a stream and the tool loop: what is bad is asked again, and only what is good is seen."""
+    """Calls, a parsed answer, a stream and the tool loop: what is bad is asked again, and only what
+    is good is seen.
+    """
     bad, good = call("search", '{"query": 1}'), call("search", '{"query": "tea", "limit": 2}')
     replies = iter(
         [

@@ -1,4 +1,6 @@
-"""The laws of ``strictreply.contract._models``: compiled once, kept while the owner lives, never stale."""
+"""The laws of ``strictreply.contract._models``: compiled once, kept while the owner lives, never
+stale.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def definition(number: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("declaration", [Refund, Line, Place, search])
 def test_a_class_or_function_is_compiled_once(declaration: object) -> None:
-    """Declaring the same class or function again returns the same tool; other strictness is another tool."""
+    """Declaring the same class or function again returns the same tool; other strictness is another
+    tool.
+    """
     assert Tool.of(declaration) is Tool.of(declaration)
     assert Tool.of(declaration, extra="schema") is not Tool.of(declaration)
     assert Tool.of(declaration, formats="annotate") is not Tool.of(declaration)
@@ -69,7 +73,9 @@ def test_an_answer_is_compiled_once(kind: object) -> None:
 
 
 def test_no_number_of_definitions_is_too_large() -> None:
-    """A request may bring more definitions than are kept for all others together: none is compiled again."""
+    """A request may bring more definitions than are kept for all others together: none is compiled
+    again.
+    """
     definitions = [definition(number) for number in range(700)]
     first = Tool.all_of(definitions)
     again = Tool.all_of(copy.deepcopy(definitions))
@@ -161,7 +167,9 @@ def test_a_subclass_is_not_taken_for_its_base() -> None:
 
 
 def test_a_change_of_the_owner_is_seen() -> None:
-    """New words of a function, other defaults, or a model that was built anew, are another declaration."""
+    """New words of a function, other defaults, or a model that was built anew, are another
+    declaration.
+    """
 
     def find(query: str, limit: int = 3) -> str:
         """Find little."""
@@ -187,14 +195,17 @@ def test_what_is_kept_does_not_travel() -> None:
     """Pickling or copying the attributes of a class or function leaves out the compiled tool."""
     Tool.of(search)
     attributes = vars(search)
-    assert pickle.loads(pickle.dumps(attributes)).keys() == attributes.keys()  # noqa: S301 - our own bytes
+    # our own bytes
+    assert pickle.loads(pickle.dumps(attributes)).keys() == attributes.keys()  # noqa: S301
     ((name, kept),) = [one for one in copy.deepcopy(attributes).items() if "strictreply" in one[0]]
     assert kept.made == {}
     assert vars(search)[name].made
 
 
 def test_an_owner_that_holds_no_attribute() -> None:
-    """For a type that cannot hold attributes, and for a value that is no type, the result is made each time."""
+    """For a type that cannot hold attributes, and for a value that is no type, the result is made
+    each time.
+    """
     assert kept_on(int, (), list) is not kept_on(int, (), list)
     assert kept_on(list[int], (), list) is not kept_on(list[int], (), list)
     assert kept_on(Refund, ("a test",), list) is kept_on(Refund, ("a test",), list)

@@ -154,7 +154,9 @@ def test_the_wrong_calls_among_many_are_always_found(rights: list[bool]) -> None
 
 
 def test_several_calls_are_spliced_by_their_tools() -> None:
-    """Calls of one tool are taken in their order, whatever stands between them; ids and siblings stay."""
+    """Calls of one tool are taken in their order, whatever stands between them; ids and siblings
+    stay.
+    """
     frozen = said(call("search", {}, "a"), RIGHT, call("search", {}, "c"), call("weather", {}, "d"))
     scope = scoped(NATIVE, frozen)
     assert scope is not None

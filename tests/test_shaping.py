@@ -121,7 +121,9 @@ JSON_SCHEMA = {"type": "json_schema", "json_schema": {"schema": {"type": "intege
 
 
 def test_an_object_of_any_kind_does_not_replace_a_typed_answer() -> None:
-    """``json_object`` asks for less than a contract with a typed answer does: the answer stays what it is."""
+    """``json_object`` asks for less than a contract with a typed answer does: the answer stays what
+    it is.
+    """
     typed = Contract(answer=Total)
     terms, request = shape(typed, {"messages": USER, "response_format": JSON_OBJECT})
     assert (terms, request["response_format"]) == (typed, JSON_OBJECT)
@@ -139,7 +141,9 @@ class Shouted(Answer):
 
 
 def test_a_kind_of_answer_of_its_own_is_never_replaced() -> None:
-    """Beside ``json_object`` and ``text`` it stays in force; a schema beside it cannot be held, and is refused."""
+    """Beside ``json_object`` and ``text`` it stays in force; a schema beside it cannot be held, and
+    is refused.
+    """
     own = Contract(answer=Shouted())
     for mild in (JSON_OBJECT, {"type": "text"}):
         terms = shape(own, {"messages": USER, "response_format": mild})[0]
@@ -215,7 +219,9 @@ def test_what_no_verdict_could_honour_is_refused(request_: dict[str, Any]) -> No
     ],
 )
 def test_what_extra_body_says_is_held_as_a_keyword_is(said: dict[str, Any]) -> None:
-    """It has the last word over the keyword of its name, and what no verdict could honour is refused there too."""
+    """It has the last word over the keyword of its name, and what no verdict could honour is
+    refused there too.
+    """
 
     def outcome(**request: Any) -> Any:
         try:
@@ -234,7 +240,9 @@ def test_what_extra_body_says_is_held_as_a_keyword_is(said: dict[str, Any]) -> N
 
 
 def test_the_rest_of_the_request_stays_as_it_is() -> None:
-    """Only what the terms say themselves is taken out; the caller's keywords and messages are not changed."""
+    """Only what the terms say themselves is taken out; the caller's keywords and messages are not
+    changed.
+    """
     keywords = {
         "messages": tuple(USER),
         "temperature": 0.5,
@@ -305,7 +313,9 @@ def test_no_request_raises_anything_foreign(request_: dict[str, Any]) -> None:
 
 
 def test_v19_any_means_required() -> None:
-    """``tool_choice="any"``, other APIs' word, demands a call; a tool of that name is meant when there is one."""
+    """``tool_choice="any"``, other APIs' word, demands a call; a tool of that name is meant when
+    there is one.
+    """
     assert shaped(tool_choice="any").choice == "required"
     named = Contract(tools=[Tool.from_json_schema("any", SCHEMA)])
     assert shape(named, {"messages": USER, "tool_choice": "any"})[0].choice == "any"

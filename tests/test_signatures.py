@@ -1,4 +1,6 @@
-"""The laws of ``strictreply.contract._definitions``: what a function's parameters and docstring become."""
+"""The laws of ``strictreply.contract._definitions``: what a function's parameters and docstring
+become.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,9 @@ def call(function: Callable[..., Any], args: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("text", [GOOGLE, NUMPY, SPHINX], ids=["google", "numpy", "sphinx"])
 def test_docstring_styles(text: str) -> None:
-    """Each of the three docstring styles gives the prose without its sections, and the parameters' descriptions."""
+    """Each of the three docstring styles gives the prose without its sections, and the parameters'
+    descriptions.
+    """
     summary, parameters = read_docstring(text)
     assert summary.split() == ["Find", "things.", "Slowly,", "but", "well."]
     assert parameters == {"query": "what to look for", "limit": "how many"}
@@ -120,7 +124,9 @@ def test_field_description_wins() -> None:
 
 
 def test_kinds_of_parameters() -> None:
-    """Positional-only, plain and keyword-only parameters all reach the function, defaults where left out."""
+    """Positional-only, plain and keyword-only parameters all reach the function, defaults where
+    left out.
+    """
 
     def mixed(a: int, b: int = 2, /, c: int = 3, *, d: int = 4) -> tuple[int, ...]:
         return a, b, c, d
@@ -130,9 +136,12 @@ def test_kinds_of_parameters() -> None:
 
 
 def test_defaults_are_the_function_own() -> None:
-    """A default reaches the function as it is, also one that is no JSON, and a mutable one is not shared."""
+    """A default reaches the function as it is, also one that is no JSON, and a mutable one is not
+    shared.
+    """
 
-    def keep(mark: Any = MARK, items: list[int] = []) -> tuple[Any, list[int]]:  # noqa: B006 - the point
+    # the point
+    def keep(mark: Any = MARK, items: list[int] = []) -> tuple[Any, list[int]]:  # noqa: B006
         items.append(1)
         return mark, items
 
@@ -181,7 +190,8 @@ def test_local_types() -> None:
 def test_names_that_models_have(name: str) -> None:
     """A parameter may be named like a method of pydantic's models, silently."""
     namespace: dict[str, Any] = {}
-    exec(f"def take({name}: int = 1, *, other: int = 2): return {name}, other", namespace)  # noqa: S102 - names by table
+    # names by table
+    exec(f"def take({name}: int = 1, *, other: int = 2): return {name}, other", namespace)  # noqa: S102
     assert call(namespace["take"], {name: 5}) == (5, 2)
 
 
@@ -331,7 +341,9 @@ def test_instances() -> None:
 
 
 def test_a_function_that_yields_is_refused() -> None:
-    """Its code would run when its result is read, outside every bound: ContractError, sync and async."""
+    """Its code would run when its result is read, outside every bound: ContractError, sync and
+    async.
+    """
 
     def pages(query: str) -> Iterator[str]:
         yield query

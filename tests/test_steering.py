@@ -27,7 +27,9 @@ ONE_FAULT = {
 
 @pytest.mark.parametrize("name", ONE_FAULT)
 def test_one_fault_costs_at_most_forty_tokens(name: str) -> None:
-    """A correction of one fault in one field is at most 160 characters: 40 tokens at four characters each."""
+    """A correction of one fault in one field is at most 160 characters: 40 tokens at four
+    characters each.
+    """
     text = STEERING.correction(situation(terms_of(), said(calls=[ONE_FAULT[name]])))
     assert len(text) <= 160
 
@@ -58,7 +60,9 @@ def test_an_unknown_tool_is_answered_with_the_nearest_and_the_list() -> None:
     ],
 )
 def test_faults_in_the_calls_as_a_whole_recall_the_tools(message: Any) -> None:
-    """Where no single call can be asked for again, the second correction names the tools with their parameters."""
+    """Where no single call can be asked for again, the second correction names the tools with their
+    parameters.
+    """
     terse, more = (
         STEERING.correction(situation(terms_of(parallel=True), message, tier)) for tier in (1, 2)
     )
@@ -215,7 +219,9 @@ FOUND: dict[str, tuple[Any, Any, tuple[str, ...], tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("name", FOUND)
 def test_a_recorded_failure_is_told_what_mends_it(name: str) -> None:
-    """Each failure that recorded models repeated is told what was missing before, in at most 40 tokens."""
+    """Each failure that recorded models repeated is told what was missing before, in at most 40
+    tokens.
+    """
     tools, bad, said_words, unsaid = FOUND[name]
     text = STEERING.correction(situation(terms_of(tools=tools), said(calls=[bad])))
     assert len(text) <= 160
@@ -300,7 +306,9 @@ def test_a_forced_choice_offers_no_answer() -> None:
 
 
 def test_many_keys_of_one_object_share_a_line() -> None:
-    """Keys that belong elsewhere are named behind one list of the allowed keys, not behind one each (C3)."""
+    """Keys that belong elsewhere are named behind one list of the allowed keys, not behind one each
+    (C3).
+    """
     wide = {"type": "object", "properties": {name: {} for name in "abcdef"}}
     schema = {"type": "object", "properties": {"params": wide, "url": {}}}
     terms = terms_of(tools=[Tool.from_json_schema("get", schema)])
@@ -331,7 +339,9 @@ def test_many_keys_of_one_object_share_a_line() -> None:
 )
 @pytest.mark.parametrize("tier", [1, 2, 3])
 def test_a_place_cannot_be_misread(name: str, tier: int) -> None:
-    """A place is shown step by step, odd names quoted as JSON, and nothing unprintable stands raw (C2)."""
+    """A place is shown step by step, odd names quoted as JSON, and nothing unprintable stands raw
+    (C2).
+    """
     schema = {
         "type": "object",
         "properties": {"in": {"type": "object", "properties": {name: {"type": "string"}}}},

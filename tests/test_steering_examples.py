@@ -163,7 +163,9 @@ FORMS = st.sampled_from(
 
 @st.composite
 def broken(draw: st.DrawFn, depth: int = 3) -> tuple[dict[str, Any], Any, Any]:
-    """Draw a schema, a valid instance of it, and the same instance with one value deep inside that does not fit."""
+    """Draw a schema, a valid instance of it, and the same instance with one value deep inside that
+    does not fit.
+    """
     kind = draw(
         st.sampled_from(
             ["leaf", "object", "array", "tuple", "union", "nullable", "ref", "all", "map"]
@@ -226,7 +228,9 @@ def resolves(value: Any, tokens: list[str]) -> bool:
 def test_every_example_shows_the_field_that_was_wrong_and_is_valid(
     drawn: tuple[dict[str, Any], Any, Any],
 ) -> None:
-    """An example has a value wherever the reply was wrong, optional or deep, and the contract takes it (C6)."""
+    """An example has a value wherever the reply was wrong, optional or deep, and the contract takes
+    it (C6).
+    """
     inner, _, wrong = drawn
     schema = {"type": "object", "properties": {"it": inner}}
     contract = Contract(tools=[Tool.from_json_schema("t", schema)])
@@ -242,7 +246,9 @@ def test_every_example_shows_the_field_that_was_wrong_and_is_valid(
 def test_text_examples_show_the_field_that_was_wrong(
     drawn: tuple[dict[str, Any], Any, Any], style: Any
 ) -> None:
-    """So it is in a text reply and in a structured answer of either style, beside other faults and tools (C6)."""
+    """So it is in a text reply and in a structured answer of either style, beside other faults and
+    tools (C6).
+    """
     inner, _, wrong = drawn
     schema = {"type": "object", "properties": {"it": inner}}
     tools = [*TOOLS, Tool.from_json_schema("t", schema)]
@@ -259,7 +265,9 @@ def test_text_examples_show_the_field_that_was_wrong(
 
 
 def test_what_must_be_left_out_is_not_in_the_example() -> None:
-    """A member that the schema forbids is left out of the example, which shows the object without it (C6)."""
+    """A member that the schema forbids is left out of the example, which shows the object without
+    it (C6).
+    """
     schema = {
         "type": "object",
         "properties": {"in": {"type": "object", "properties": {"old": False, "new": {}}}},

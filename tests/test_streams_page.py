@@ -25,7 +25,9 @@ def test_what_the_page_shows(
 
 
 def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Text comes first, then the good call in place of a bad one behind it; a stream that was filtered ends so."""
+    """Text comes first, then the good call in place of a bad one behind it; a stream that was
+    filtered ends so.
+    """
     bad, good = (
         call("search", '{"query": "tea", "query": "poison"}'),
         call("search", '{"query": "tea"}'),

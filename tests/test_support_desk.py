@@ -1,4 +1,6 @@
-"""The support desk of the examples: paused and resumed by other processes, paid once, and only when it was allowed."""
+"""The support desk of the examples: paused and resumed by other processes, paid once, and only when
+it was allowed.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def outcomes(desk: Any, folder: Path) -> Told:
-    """The whole story, told once, in this process; a visit knows of those before by the file and the JSON alone."""
+    """The whole story, told once, in this process; a visit knows of those before by the file and
+    the JSON alone.
+    """
     with LoopbackServer(desk.desk_model(*desk.desk_tools(folder / "refunds.txt"))) as server:
         return list(desk.story(partial(desk.visit, server.base_url, folder)))
 
@@ -85,12 +89,16 @@ def processes(printed: list[str]) -> list[str]:
 
 
 def test_every_visit_is_served_by_another_process(processes: list[str]) -> None:
-    """Two customers come by five visits, each in a process of its own: what goes on is restored from the file."""
+    """Two customers come by five visits, each in a process of its own: what goes on is restored
+    from the file.
+    """
     assert len(set(processes)) == len(processes) == 5
 
 
 def test_the_turn_that_waited_goes_on_in_the_next_process(visits: list[Visit]) -> None:
-    """One turn pauses twice, for the client's tool and for an approval, and ends in a third process."""
+    """One turn pauses twice, for the client's tool and for an approval, and ends in a third
+    process.
+    """
     asked, wanted, paid, *_ = visits
     assert {
         (visit.response.session_id, visit.response.turn_id) for visit in (asked, wanted, paid)
@@ -115,7 +123,9 @@ def test_the_turn_that_waited_goes_on_in_the_next_process(visits: list[Visit]) -
 
 
 def test_tools_run_where_they_belong(visits: list[Visit]) -> None:
-    """The desk's tools run in the visit that called them; the client's never run here, the refund after approval."""
+    """The desk's tools run in the visit that called them; the client's never run here, the refund
+    after approval.
+    """
     assert [visit.ran for visit in visits] == [
         ("find_order", "return_policy"),
         (),
@@ -128,7 +138,9 @@ def test_tools_run_where_they_belong(visits: list[Visit]) -> None:
 def test_the_refund_is_paid_once_and_by_the_process_that_had_the_approval(
     folder: Path, visits: list[Visit], printed: list[str], processes: list[str]
 ) -> None:
-    """The ledger has one line, written after the clerk's yes; neither the second click nor the denied case adds any."""
+    """The ledger has one line, written after the clerk's yes; neither the second click nor the
+    denied case adds any.
+    """
     assert visits[2].ran == ("refund",)
     assert (folder / "refunds.txt").read_text("utf-8").splitlines() == [
         f"{visits[2].pid} 1042 29.90"
@@ -161,7 +173,9 @@ def test_what_was_malformed_is_corrected(visits: list[Visit]) -> None:
 
 
 def test_the_program_tells_the_story(printed: list[str]) -> None:
-    """Run from anywhere, without a key or a network, it ends well, warns of nothing and prints what came of it all."""
+    """Run from anywhere, without a key or a network, it ends well, warns of nothing and prints what
+    came of it all.
+    """
     assert [re.sub(r"process \d+", "process N", line) for line in printed[:-1]] == STORY
 
 

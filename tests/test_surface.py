@@ -1,4 +1,6 @@
-"""A wrapped client is the SDK's client for every program that looks, and every way to a completion is guarded."""
+"""A wrapped client is the SDK's client for every program that looks, and every way to a completion
+is guarded.
+"""
 
 from __future__ import annotations
 
@@ -117,7 +119,9 @@ def arguments(given: Any) -> str:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_to_a_completion_is_guarded(way: str) -> None:
-    """A reply that does not fit is asked for again, whichever method of the SDK brought it; sync and async."""
+    """A reply that does not fit is asked for again, whichever method of the SDK brought it; sync
+    and async.
+    """
     client, server = wrapped(WRONG, GOOD)
     given = sync_ways(client)[way]()
     assert isinstance(given, ChatCompletion)
@@ -177,7 +181,9 @@ def test_parse_reads_the_arguments_of_pydantic_tools() -> None:
 
 
 def test_the_sdk_complains_about_its_own_arguments() -> None:
-    """A missing argument, and a class as ``response_format``, are the SDK's TypeErrors, and nothing is sent."""
+    """A missing argument, and a class as ``response_format``, are the SDK's TypeErrors, and nothing
+    is sent.
+    """
     client, server = wrapped(GOOD)
     with pytest.raises(TypeError, match="messages"):
         client.chat.completions.create(model="m")
@@ -204,7 +210,9 @@ def test_a_drop_in_call_allows_parallel_calls() -> None:
 
 
 def test_a_beta_of_responses_is_refused() -> None:
-    """A way to a response that no contract guards raises and sends nothing, in the SDK's raw form, too."""
+    """A way to a response that no contract guards raises and sends nothing, in the SDK's raw form,
+    too.
+    """
     client, server = wrapped(GOOD)
     if not hasattr(client.beta, "responses"):
         pytest.skip("this SDK has no beta of responses")
@@ -222,7 +230,9 @@ def test_a_beta_of_responses_is_refused() -> None:
 
 
 def test_each_method_says_what_becomes_of_it() -> None:
-    """``guarded`` lists every method of the client: what is a completion is guarded or refused, all else passes."""
+    """``guarded`` lists every method of the client: what is a completion is guarded or refused, all
+    else passes.
+    """
     client, _ = wrapped(GOOD)
     held = sr.guarded(client)
     assert held["chat.completions.create"] == held["beta.chat.completions.parse"] == "guarded"
@@ -237,7 +247,9 @@ def test_each_method_says_what_becomes_of_it() -> None:
 
 
 def test_a_wrapped_client_is_of_the_sdks_class() -> None:
-    """``isinstance``, ``dir`` and the signatures are those of the SDK; of a subclass with its own constructor, too."""
+    """``isinstance``, ``dir`` and the signatures are those of the SDK; of a subclass with its own
+    constructor, too.
+    """
 
     class Mine(openai.OpenAI):
         def __init__(self, team: str, inner: Any) -> None:
@@ -314,7 +326,9 @@ def test_a_method_patched_before_wrapping_is_called_for_every_ask() -> None:
 
 
 def test_a_method_patched_after_wrapping_sees_what_the_program_calls() -> None:
-    """On the wrapped client it is called once for a call of ``create``, and for each ask of ``reply``."""
+    """On the wrapped client it is called once for a call of ``create``, and for each ask of
+    ``reply``.
+    """
     client, server = wrapped(WRONG, GOOD)
     guarded, seen = client.chat.completions.create, []
 
@@ -331,7 +345,9 @@ def test_a_method_patched_after_wrapping_sees_what_the_program_calls() -> None:
 
 
 def test_a_method_patched_after_wrapping_sees_the_asks_of_copies_and_runs() -> None:
-    """A watched copy, and a run, which watches its client, ask through what was put over ``create``."""
+    """A watched copy, and a run, which watches its client, ask through what was put over
+    ``create``.
+    """
 
     @sr.tool
     def search(query: str) -> str:
@@ -353,7 +369,9 @@ def test_a_method_patched_after_wrapping_sees_the_asks_of_copies_and_runs() -> N
 
 
 def test_a_class_that_was_patched_sees_the_real_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tracers replace the SDK's methods on their classes: nothing goes past them, while they are there."""
+    """Tracers replace the SDK's methods on their classes: nothing goes past them, while they are
+    there.
+    """
     seen: list[Any] = []
     kind: Any = openai.resources.chat.Completions
     original = kind.create
@@ -372,7 +390,9 @@ def test_a_class_that_was_patched_sees_the_real_request(monkeypatch: pytest.Monk
 
 
 def test_a_tracer_of_parse_records_no_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tracer over the SDK's ``parse`` records the exceptions that it raises: none of ours repeats the request."""
+    """A tracer over the SDK's ``parse`` records the exceptions that it raises: none of ours repeats
+    the request.
+    """
     recorded: list[str] = []
     kind: Any = openai.resources.chat.Completions
     original = kind.parse
@@ -394,7 +414,9 @@ def test_a_tracer_of_parse_records_no_prompt(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_errors_are_ours_and_the_sdks() -> None:
-    """The exception for a 429 is a RateLimitError with its response, body, code and id, and is told from no server."""
+    """The exception for a 429 is a RateLimitError with its response, body, code and id, and is told
+    from no server.
+    """
     body = {"error": {"message": "slow down", "code": "too_fast", "type": "requests"}}
     client, server = wrapped(
         status(429, body, x_request_id="r1", retry_after="0"), options={"max_retries": 1}
@@ -433,11 +455,14 @@ def test_a_reply_that_is_refused_is_an_error_of_the_sdk_too(
     if not issubclass(kind, openai.APIResponseValidationError):
         told: Any = raised.value
         assert told.completion.choices[0].finish_reason in {"content_filter", "length"}
-    assert type(pickle.loads(pickle.dumps(raised.value))).__mro__[1] is not kind  # noqa: S301 - our own
+    # our own
+    assert type(pickle.loads(pickle.dumps(raised.value))).__mro__[1] is not kind  # noqa: S301
 
 
 def test_a_cut_that_is_an_http_error_is_that_error_of_the_sdk() -> None:
-    """Where no completion ever came, a reply that was cut is what the SDK would have raised, not a cut completion."""
+    """Where no completion ever came, a reply that was cut is what the SDK would have raised, not a
+    cut completion.
+    """
     error = {"message": "Could not finish the message because max_tokens was reached."}
     client, _ = wrapped(status(400, {"error": error}), policy=sr.RetryPolicy(max_retries=0))
     with pytest.raises(openai.BadRequestError) as raised:
@@ -461,7 +486,9 @@ def test_the_clients_max_retries_is_the_default(retries: int, requests: int) -> 
 
 
 def test_a_response_that_is_no_completion_is_asked_again_whatever_the_client_repeats() -> None:
-    """The SDK's number counts failures; what it would return as it is, is ours to ask again, unless the policy says."""
+    """The SDK's number counts failures; what it would return as it is, is ours to ask again, unless
+    the policy says.
+    """
     client, server = wrapped({"choices": []}, GOOD, options={"max_retries": 0})
     assert arguments(client.chat.completions.create(**ASK)) == ARGUMENTS
     assert len(server.requests) == 2
@@ -472,7 +499,9 @@ def test_a_response_that_is_no_completion_is_asked_again_whatever_the_client_rep
 
 
 def test_the_usage_of_a_completion_is_the_last_asks_or_all() -> None:
-    """By default as the API gave it; with ``usage="total"`` the sum, for those who bill by the completion."""
+    """By default as the API gave it; with ``usage="total"`` the sum, for those who bill by the
+    completion.
+    """
     client, _ = wrapped(WRONG, GOOD)
     assert client.create(**ASK).usage.total_tokens == 15
     total, _ = wrapped(WRONG, GOOD, usage="total")
@@ -487,7 +516,9 @@ def test_the_usage_of_a_completion_is_the_last_asks_or_all() -> None:
 
 
 def test_total_usage_adds_up_the_details_too() -> None:
-    """Cached and reasoning tokens, and a cost where the provider writes it, are of all asks as the totals are."""
+    """Cached and reasoning tokens, and a cost where the provider writes it, are of all asks as the
+    totals are.
+    """
 
     def spent(reply: Any, **more: Any) -> Any:
         return {
@@ -533,7 +564,9 @@ def test_azure_clients_are_wrapped_as_they_are() -> None:
 def test_the_module_is_wrapped_as_the_client_behind_its_functions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """``wrap(openai)`` guards every way, reads the module's globals at each request, and raises the SDK's errors."""
+    """``wrap(openai)`` guards every way, reads the module's globals at each request, and raises the
+    SDK's errors.
+    """
     server = Server(WRONG, GOOD, WRONG, GOOD, GOOD, status(429))
     http_client = http.Client(transport=http.MockTransport(server.handle))
     monkeypatch.setattr(openai, "api_key", "first")
@@ -577,7 +610,9 @@ def test_a_copy_of_a_wrapped_client_is_wrapped() -> None:
 
 @pytest.mark.parametrize("way", ["create", "parse"])
 def test_a_mended_completion_has_its_request_id(way: str) -> None:
-    """A completion that was put together here, or parsed, has the id that the SDK puts on its completions."""
+    """A completion that was put together here, or parsed, has the id that the SDK puts on its
+    completions.
+    """
     two = completion(
         calls=[call("search", {"query": "tea"}), call("search", {"query": 1}, "call_b")]
     )
@@ -614,7 +649,9 @@ def test_the_namespaces_lead_back_to_the_wrapped_client() -> None:
 
 
 def test_completions_that_were_put_over_ours_are_asked() -> None:
-    """A program may replace the whole namespace: its ``create`` is what is called, and what ``reply`` asks through."""
+    """A program may replace the whole namespace: its ``create`` is what is called, and what
+    ``reply`` asks through.
+    """
 
     class Over:
         def __init__(self, inner: Any) -> None:
@@ -634,7 +671,9 @@ def test_completions_that_were_put_over_ours_are_asked() -> None:
 
 @pytest.mark.parametrize("side", ["outside", "inside"])
 def test_a_patch_that_was_undone_leaves_nothing(side: str) -> None:
-    """Who sets the method back on the object leaves nobody between us and the SDK: our budget of repeats holds."""
+    """Who sets the method back on the object leaves nobody between us and the SDK: our budget of
+    repeats holds.
+    """
     client, server = wrapped(status(500))
     completions: Any = (client if side == "outside" else client.unwrapped).chat.completions
     completions.create = completions.create
@@ -654,7 +693,9 @@ def test_a_patch_that_was_undone_leaves_nothing(side: str) -> None:
 
 
 def test_a_completion_that_is_posted_for_is_refused() -> None:
-    """A call past the guarded methods by hand is refused by name; any other path passes, sync and async."""
+    """A call past the guarded methods by hand is refused by name; any other path passes, sync and
+    async.
+    """
     client, server = wrapped(GOOD)
     by_hand = type(client.unwrapped.chat.completions)(client)
     for ask in (
@@ -697,7 +738,9 @@ FAILED_CALL = {
 def test_an_error_of_the_api_that_says_what_the_reply_was_is_the_sdks(
     body: Any, ours: type[Exception]
 ) -> None:
-    """A filter that Azure reports, and a call that Groq could not make, are BadRequestErrors with all their fields."""
+    """A filter that Azure reports, and a call that Groq could not make, are BadRequestErrors with
+    all their fields.
+    """
     client, _ = wrapped(status(400, body, x_request_id="r1"), policy=sr.RetryPolicy(max_retries=0))
     with pytest.raises(openai.BadRequestError) as raised:
         client.chat.completions.create(**ASK)
@@ -712,7 +755,9 @@ def test_an_error_of_the_api_that_says_what_the_reply_was_is_the_sdks(
 
 
 def test_what_the_network_raised_is_the_cause() -> None:
-    """``__cause__`` is the HTTP library's exception, as the SDK shows it; not where that repeats the server."""
+    """``__cause__`` is the HTTP library's exception, as the SDK shows it; not where that repeats
+    the server.
+    """
     for underlying, shown in (
         (http.ConnectError("refused"), True),
         (http.RemoteProtocolError("bytes"), False),

@@ -1,4 +1,6 @@
-"""What docs/tool_loop.md promises holds: its programs run as they stand, its tables are those of the code."""
+"""What docs/tool_loop.md promises holds: its programs run as they stand, its tables are those of
+the code.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def find_order(number: int) -> str:
 
 
 def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The page's programs, run in order, print what the page shows; the first talks to a real server."""
+    """The page's programs, run in order, print what the page shows; the first talks to a real
+    server.
+    """
     model = ScriptedModel(ok.call(find_order, number=1042), ok.answer("Your mug came on Monday."))
     with LoopbackServer(model) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
@@ -96,7 +100,9 @@ def test_the_table_of_bounds_is_that_of_the_code() -> None:
 
 
 def test_the_table_of_errors_names_what_there_is() -> None:
-    """Each error is one of the library's, each code one of the enum, each member one that the error has."""
+    """Each error is one of the library's, each code one of the enum, each member one that the error
+    has.
+    """
     codes = {code.value for code in pipeline.InvokeCode}
     for _, raised, told in PAGE.table("## What is raised"):
         kinds = [

@@ -1,4 +1,6 @@
-"""The laws of ``strictreply.contract._tool``: declaring a tool in any way, building its arguments, running it."""
+"""The laws of ``strictreply.contract._tool``: declaring a tool in any way, building its arguments,
+running it.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,8 @@ class Entry:
 
     name: Any = "weather"
     description: Any = "Tell the weather."
-    inputSchema: Any = field(default_factory=lambda: copy.deepcopy(PLACE))  # noqa: N815 - the protocol's word
+    # the protocol's word
+    inputSchema: Any = field(default_factory=lambda: copy.deepcopy(PLACE))  # noqa: N815
 
 
 MCP_ENTRY = {
@@ -89,7 +92,9 @@ def codes(built: object) -> list[str]:
     ids=["Tool", "openai", "bare function", "flat", "mcp", "mcp object"],
 )
 def test_ways_to_declare_a_schema(declaration: object) -> None:
-    """All ways to declare the same JSON Schema tool give the same definition; arguments stay a dict."""
+    """All ways to declare the same JSON Schema tool give the same definition; arguments stay a
+    dict.
+    """
     declared = Tool.of(declaration)
     assert declared.definition == TOLD
     assert declared.build({"place": "Paris"}) == {"place": "Paris"}
@@ -207,7 +212,9 @@ def test_openai_faults(definition: Mapping[str, Any], path: str) -> None:
 
 @pytest.mark.parametrize("wrap", [{"type": "function"}, {}], ids=["beside", "flat"])
 def test_what_vendors_add_passes(wrap: dict[str, Any]) -> None:
-    """Members that are none of OpenAI's stay in the definition, on both levels, as copies of plain JSON."""
+    """Members that are none of OpenAI's stay in the definition, on both levels, as copies of plain
+    JSON.
+    """
     cache: dict[str, Any] = {"type": "ephemeral", "ttl": ["5m"]}
     function = {**FUNCTION, "cache_control": cache, "x-name": None, "arguments": 1}
     definition = (
@@ -243,7 +250,9 @@ def test_what_vendors_add_passes(wrap: dict[str, Any]) -> None:
 )
 @pytest.mark.parametrize("place", ["/function", ""])
 def test_misspelt_members_are_no_vendors(place: str, key: str, meant: str) -> None:
-    """A near miss of a known member is refused at its path, with the word that was meant, inside and beside."""
+    """A near miss of a known member is refused at its path, with the word that was meant, inside
+    and beside.
+    """
     inside = {**FUNCTION, key: None} if place else FUNCTION
     definition = {"type": "function", "function": inside, **({} if place else {key: None})}
     with pytest.raises(ContractError, match=f"did you mean {meant}") as caught:
@@ -255,7 +264,9 @@ def test_misspelt_members_are_no_vendors(place: str, key: str, meant: str) -> No
     "key", ["arguments", "args", "params", "input_schema", "inputSchema", "schema"]
 )
 def test_parameters_in_another_word_are_not_lost(key: str) -> None:
-    """Where the parameters are missing, what another API calls them is refused: the tool would have none."""
+    """Where the parameters are missing, what another API calls them is refused: the tool would have
+    none.
+    """
     with pytest.raises(ContractError, match="did you mean parameters") as caught:
         Tool.of({"type": "function", "function": {"name": "weather", key: PLACE}})
     assert caught.value.path == f"/function/{key}"
@@ -310,7 +321,9 @@ def test_declarations_are_copied() -> None:
     "declaration", [search, Refund, DEFINITION], ids=["function", "model", "openai"]
 )
 def test_held_to(declaration: object) -> None:
-    """An open twin of a tool differs in what it admits, and tells so; asked for twice, it is itself."""
+    """An open twin of a tool differs in what it admits, and tells so; asked for twice, it is
+    itself.
+    """
     closed = Tool.of(declaration)
     opened = Tool.of(closed, extra="schema")
     fit = (
@@ -405,7 +418,9 @@ WAYS: dict[str, Callable[..., Tool]] = {
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_how_a_tool_is_run_is_said_in_every_way(way: Callable[..., Tool]) -> None:
-    """Each declaration takes the limit and the leave to repeat, none of them unasked, and keeps them when reopened."""
+    """Each declaration takes the limit and the leave to repeat, none of them unasked, and keeps
+    them when reopened.
+    """
     declared = way(timeout=2.5, repeatable=True).held_to("schema", "annotate")
     assert (declared.timeout, declared.repeatable) == (2.5, True)
     assert (way().timeout, way().repeatable) == (None, False)
@@ -441,7 +456,9 @@ async def abroken(n: int) -> None:
 @pytest.mark.req("T36")
 @pytest.mark.parametrize("function", [broken, abroken])
 def test_a_tool_that_raises(function: Callable[..., Any]) -> None:
-    """An exception of a tool is a ToolExecutionError with the code TOOL_ERROR, without a word of schemas."""
+    """An exception of a tool is a ToolExecutionError with the code TOOL_ERROR, without a word of
+    schemas.
+    """
     declared = Tool.of(function)
     with pytest.raises(ToolExecutionError) as caught:
         asyncio.run(declared.arun(declared.build({"n": 4}), call_id="x"))
@@ -550,7 +567,9 @@ def recorded_definitions() -> list[dict[str, Any]]:
     "ignore::strictreply.ContractWarning"
 )  # booleans with texts in their enum
 def test_recorded_definitions() -> None:
-    """Every tool definition that real programs sent can be declared; an open one is sent as it was written."""
+    """Every tool definition that real programs sent can be declared; an open one is sent as it was
+    written.
+    """
     definitions = recorded_definitions()
     assert len(definitions) > 1_000
     nothing_fits = {

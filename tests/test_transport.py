@@ -30,7 +30,9 @@ class Unset:
 
 
 def requests_of(api: str = "chat", **keywords: Any) -> tuple[Any, Any]:
-    """Return the request that we send, and the one that the SDK's own ``create`` sends for the same keywords."""
+    """Return the request that we send, and the one that the SDK's own ``create`` sends for the same
+    keywords.
+    """
     ours, theirs = Server(completion("x")), Server(completion("x"))
     Transport(ours.client(), WIRES[api]).send({"model": "m", **keywords}, None)
     resource = theirs.client().chat.completions if api == "chat" else theirs.client().responses
@@ -55,7 +57,9 @@ def same_request(api: str = "chat", **keywords: Any) -> dict[str, Any]:
 
 
 def test_other_sdks_are_read_as_objects() -> None:
-    """A raw response of another SDK may be anything: its own ``create`` is used, and its model is dumped."""
+    """A raw response of another SDK may be anything: its own ``create`` is used, and its model is
+    dumped.
+    """
     given = ChatCompletion.model_validate(completion("x"))
     completions = SimpleNamespace(create=lambda **request: given, with_raw_response=None)
     sending = Sending(
@@ -92,13 +96,17 @@ MEMBERS = [
     members=st.dictionaries(st.sampled_from(MEMBERS), PLAIN),
 )
 def test_plain_json_is_sent_as_the_sdk_sends_it(messages: Any, members: dict[str, Any]) -> None:
-    """A request past the SDK's transform is the same, to the byte, but for a header that is never the same."""
+    """A request past the SDK's transform is the same, to the byte, but for a header that is never
+    the same.
+    """
     same_request(messages=messages, **members)
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
 def test_the_keywords_of_the_transport_reach_it(api: str) -> None:
-    """Headers, query, body and timeout of the caller's own go the SDK's way, and the last has the last word."""
+    """Headers, query, body and timeout of the caller's own go the SDK's way, and the last has the
+    last word.
+    """
     given: Any = {"messages": USER} if api == "chat" else {"input": "tea?"}
     options: Any = {"extra_headers": {"X-Mine": "1"}, "extra_query": {"a": "b"}, "timeout": 7.5}
     body = same_request(
@@ -180,7 +188,9 @@ def test_the_request_is_learnt_by_its_keywords_not_by_their_values() -> None:
 
 
 class Changed(Completions):
-    """The SDK's completions as a later version may have them: what is private in them is called otherwise."""
+    """The SDK's completions as a later version may have them: what is private in them is called
+    otherwise.
+    """
 
     create: Any
 
@@ -328,7 +338,9 @@ def set_in(value: Any) -> Any:
 @given(COMPLETIONS | PLAIN)
 @example(completion("x", [call("f", {})], reasoning="r") | {"own": 1, "usage": {**USAGE, "own": 1}})
 def test_a_completion_is_the_one_that_the_sdk_makes(body: Any) -> None:
-    """Whatever is in it, and however little of it is valid: equal in classes, fields, set members and dump."""
+    """Whatever is in it, and however little of it is valid: equal in classes, fields, set members
+    and dump.
+    """
     first, second, third = raws(json.dumps(body).encode())
     ours, theirs = parsed(CHAT, first), third.parse()
     kept = Came.of(CHAT, second)
@@ -430,7 +442,9 @@ def test_a_spliced_completion_is_the_sdks_own_class() -> None:
 
 @pytest.mark.parametrize(("size", "read"), [(15_000, True), (17_000, False)])
 def test_a_response_has_sixteen_times_the_room_of_a_reply(size: int, read: bool) -> None:
-    """Log probabilities and usage fit beside the largest reply; beyond that the body is not read on."""
+    """Log probabilities and usage fit beside the largest reply; beyond that the body is not read
+    on.
+    """
     sending = Sending(Transport(Server(completion("x" * size)).client()), Limits(reply_bytes=1_000))
     assert (
         sending.receive(sending.send({"model": "m", "messages": USER}, None)) is not None
@@ -473,7 +487,9 @@ def test_a_timeout_is_shortened_to_what_is_left(given: Any, left: float, sent_: 
 def test_v7_repeats_are_at_most_the_quota_and_what_successes_made_good(
     happenings: list[str], quota: int
 ) -> None:
-    """Repeats granted are at most the quota, one for each that succeeded, and a fifth for each success at once."""
+    """Repeats granted are at most the quota, one for each that succeeded, and a fifth for each
+    success at once.
+    """
     bucket, granted, made_good = RetryBucket(), 0, 0.0
     for happening in happenings:
         if happening == "take":

@@ -77,14 +77,17 @@ def npm(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[st
 
 def journal(base_url: str) -> Any:
     """Read what the model was asked."""
-    with urllib.request.urlopen(f"{base_url}/journal", timeout=30) as answered:  # noqa: S310 - a loopback address
+    # a loopback address
+    with urllib.request.urlopen(f"{base_url}/journal", timeout=30) as answered:  # noqa: S310
         return json.load(answered)["requests"]
 
 
 def test_the_example_passes_its_tests_and_a_naive_one_does_not(
     example: Path, base_url: str
 ) -> None:
-    """``npm test`` ends with 0 and its requests are in the journal; without one of the app's checks it ends with 1."""
+    """``npm test`` ends with 0 and its requests are in the journal; without one of the app's checks
+    it ends with 1.
+    """
     done = npm(example, "test", OPENAI_BASE_URL=base_url)
     assert done.returncode == 0, done.stdout + done.stderr
     asked = journal(base_url)

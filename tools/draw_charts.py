@@ -1,7 +1,7 @@
 """Draw the charts of the pages: ``python tools/draw_charts.py`` writes docs/*.svg anew.
 
-Survival is drawn from its page's own table, costs from what ``make bench`` measured (benchmarks/results.json), the
-memory of a batch from benchmarks/batch.json.
+Survival is drawn from its page's own table, costs from what ``make bench`` measured
+(benchmarks/results.json), the memory of a batch from benchmarks/batch.json.
 """
 
 from __future__ import annotations

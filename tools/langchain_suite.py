@@ -1,7 +1,10 @@
-"""LangChain's standard suites over ``ChatOpenAI``; ``tools/run_suites.py`` runs them on raw and on wrapped clients.
+"""LangChain's standard suites over ``ChatOpenAI``.
 
-``STRICTREPLY_SUITE`` says which. The model is a loopback server that calls the first tool when one is required, answers
-with an instance of the schema when one is asked for, and in words otherwise. What the suites stream is a stream.
+``tools/run_suites.py`` runs them on raw and on wrapped clients.
+
+``STRICTREPLY_SUITE`` says which. The model is a loopback server that calls the first tool when one
+is required, answers with an instance of the schema when one is asked for, and in words otherwise.
+What the suites stream is a stream.
 """
 
 # mypy: disable-error-code="import-not-found, misc"

@@ -1,7 +1,7 @@
 """Change single lines of the source, drawn by a seed over all packages, and run the tests that belong to each.
 
-It works on a copy of the checkout, and prints each mutant with ``killed``, ``survived`` or ``timed out``. The tests
-that killed are then run without a mutant: they must pass.
+It works on a copy of the checkout, and prints each mutant with ``killed``, ``survived`` or ``timed
+out``. The tests that killed are then run without a mutant: they must pass.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One expression of a file and the text that replaces it; offsets are in bytes, as ``ast`` counts them."""
+    """One expression of a file and the text that replaces it.
+
+    Offsets are in bytes, as ``ast`` counts them.
+    """
 
     path: Path
     node: ast.expr
@@ -61,7 +64,10 @@ class Mutant:
 
 
 def replacement(node: ast.AST) -> str | None:
-    """Return what replaces a comparison, a boolean operation, a negation or a constant; None for anything else."""
+    """Return what replaces a comparison, a boolean operation, a negation or a constant.
+
+    None for anything else.
+    """
     match node:
         case ast.Compare(left=left, ops=[operator], comparators=[right]):
             return ast.unparse(ast.Compare(left, [COMPARISONS[type(operator)]()], [right]))
@@ -137,7 +143,8 @@ def tests_of(path: Path) -> list[Path]:
 def fate_of(mutant: Mutant, copy: Path) -> tuple[str, str]:
     """Run tests on a copy with the mutant: killed (and by which test), survived, or too slow to tell.
 
-    First those of the module, in its lane (``make environments`` has made it), then those of ``make quick``.
+    First those of the module, in its lane (``make environments`` has made it), then those of ``make
+    quick``.
     """
     target = copy / mutant.path
     source = target.read_bytes()

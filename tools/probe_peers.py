@@ -1,8 +1,9 @@
 """Run the survival probe on every app of ``probes/``, each in its library's own environment, and print one table.
 
-``python tools/probe_peers.py`` prints it as Markdown; ``--write`` puts it between the marker lines of docs/survival.md;
-``--sample`` tries a part of the faults with each library, and all of them with the wrapped client.
-It needs the standard library only; environments that are missing, or older than their lock, are made on the way.
+``python tools/probe_peers.py`` prints it as Markdown; ``--write`` puts it between the marker lines
+of docs/survival.md; ``--sample`` tries a part of the faults with each library, and all of them with
+the wrapped client. It needs the standard library only; environments that are missing, or older than
+their lock, are made on the way.
 """
 
 from __future__ import annotations
@@ -71,7 +72,10 @@ class Lane:
             )
 
     def ask(self, expression: str) -> str:
-        """Evaluate an expression with the environment's Python; ``version`` returns a distribution's version."""
+        """Evaluate an expression with the environment's Python.
+
+        ``version`` returns a distribution's version.
+        """
         program = f"from importlib.metadata import version; import platform; print({expression})"
         command = [self.command("python"), "-I", "-c", program]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
@@ -121,14 +125,18 @@ class ProbeFailed(Exception):
 
 
 def probe(app: App, folder: Path, kinds: Sequence[str]) -> Mapping[str, int]:
-    """Run the probe on one app, leave its report in ``folder``; return the count of each outcome; no kinds: all."""
+    """Run the probe on one app, leave its report in ``folder``.
+
+    Return the count of each outcome; no kinds: all.
+    """
     report = folder / f"{app.module}.json"
     report.unlink(missing_ok=True)
     print(f"probing {app.target} ...", file=sys.stderr)
     command = [app.lane.command("strictreply"), "probe", "--app", app.target, "--json", str(report)]
     command += [word for kind in kinds for word in ("--kind", kind)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    # Its status tells whether the app survived, which is for the table to say; a report there must be.
+    # Its status tells whether the app survived, which is for the table to say; a report there must
+    # be.
     if not report.is_file():
         raise ProbeFailed(
             f"{app.target}: no report, status {done.returncode}\n{(done.stdout + done.stderr)[-2000:]}"
@@ -158,7 +166,8 @@ def table(results: Sequence[tuple[App, Mapping[str, int]]]) -> str:
     rules = ["---"] * 3 + ["--:"] * len(OUTCOMES)
     rows = [head, rules, *(row(app, outcomes) for app, outcomes in results)]
     lines = [f"| {' | '.join(cells)} |" for cells in rows]
-    # The libraries send different schemas of the one tool, so the apps need not see equally many faults.
+    # The libraries send different schemas of the one tool, so the apps need not see equally many
+    # faults.
     count = str(faults[0]) if len(faults) == 1 else f"{faults[0]} to {faults[-1]}"
     facts = f"{count} faults an app, strictreply {strictreply}, Python {python}, {platform.system()} {platform.machine()}"
     made = f"{datetime.now(tz=UTC):%Y-%m-%d}, by `python tools/probe_peers.py --write`: {facts}."
@@ -166,7 +175,10 @@ def table(results: Sequence[tuple[App, Mapping[str, int]]]) -> str:
 
 
 def placed(page: str, text: str) -> str:
-    """Return the page with the text between its marker lines; ValueError unless each is there once, in order."""
+    """Return the page with the text between its marker lines.
+
+    ValueError unless each is there once, in order.
+    """
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end or BEGIN in rest or END in before + after:

@@ -1,9 +1,9 @@
 """Run the program of each framework against a model whose first reply is malformed, with the guard and without it.
 
-``python tools/run_frameworks.py`` runs every program of ``frameworks/`` in the environment that holds its library, and
-ends with exit code 1 when one is not guarded; ``--only`` takes some by name, ``--guarded`` leaves out the comparison,
-``--write`` puts the table into docs/frameworks.md. It needs the standard library only; environments that are missing
-are made on the way.
+``python tools/run_frameworks.py`` runs every program of ``frameworks/`` in the environment that
+holds its library, and ends with exit code 1 when one is not guarded; ``--only`` takes some by name,
+``--guarded`` leaves out the comparison, ``--write`` puts the table into docs/frameworks.md. It
+needs the standard library only; environments that are missing are made on the way.
 """
 
 from __future__ import annotations
@@ -136,9 +136,9 @@ PROGRAMS = {
 class Model:
     """A model that writes one malformed call or answer, then good ones, and answers once it was told a result.
 
-    ``text``, ``tool`` and ``arguments`` are the malformed call, ``answer`` is the malformed structured answer: None
-    when there is none of these. ``served`` says what it wrote, ``seen`` which calls stood in the last request,
-    ``refused`` what was wrong with a request.
+    ``text``, ``tool`` and ``arguments`` are the malformed call, ``answer`` is the malformed
+    structured answer: None when there is none of these. ``served`` says what it wrote, ``seen``
+    which calls stood in the last request, ``refused`` what was wrong with a request.
     """
 
     def __init__(
@@ -308,7 +308,8 @@ def _response(
 
 def written(response: JSONObject) -> Iterator[bytes]:
     """Yield the events of a streamed response as they are sent, a text in several pieces."""
-    from strictreply.wires._responses_stream import ResponsesSent  # noqa: PLC0415 - in the framework's environment only
+    # in the framework's environment only
+    from strictreply.wires._responses_stream import ResponsesSent  # noqa: PLC0415
 
     number = count()
     for event in ResponsesSent().rest(response, None):
@@ -361,14 +362,18 @@ def responses_server(model: Model) -> Iterator[str]:
 @contextmanager
 def chat_server(model: Model) -> Iterator[str]:
     """Serve a model over chat completions; yields the same."""
-    from strictreply.testing import LoopbackServer  # noqa: PLC0415 - in the framework's environment only
+    # in the framework's environment only
+    from strictreply.testing import LoopbackServer  # noqa: PLC0415
 
     with LoopbackServer(model) as server:
         yield server.base_url
 
 
 def attempt(module: Any, api: str, way: str, scenario: str) -> dict[str, Any]:
-    """Run a program once; return what its tool was called with, what it came to, and what the model had written."""
+    """Run a program once.
+
+    Return what its tool was called with, what it came to, and what the model had written.
+    """
     ran: list[str] = []
     shown: list[str] = []
 
@@ -528,7 +533,10 @@ def without_guard(results: list[dict[str, Any]], ways: Mapping[str, str]) -> str
 
 
 def row(program: Program, *, compares: bool) -> tuple[str, list[str]]:
-    """Run a program with the guard, and without it where that ``compares``; return its row, and what is wrong."""
+    """Run a program with the guard, and without it where that ``compares``.
+
+    Return its row, and what is wrong.
+    """
     print(f"running {program.module} ...", file=sys.stderr)
     try:
         guarded, raw = (

@@ -1,9 +1,10 @@
 """Run the tests of others on a wrapped client: openai-python's own tests, and LangChain's standard suites.
 
-``python tools/run_suites.py`` runs each suite twice, on the raw client and on a wrapped one, compares them test by test
-and ends with exit code 1 when one that passes raw fails wrapped without a reason in ``tools/suites.toml``, or a reason
-there explains none any more. openai-python's tests are taken from its source distribution, of the version and the hash
-that the lock names. It needs the standard library only; a missing environment is made on the way.
+``python tools/run_suites.py`` runs each suite twice, on the raw client and on a wrapped one,
+compares them test by test and ends with exit code 1 when one that passes raw fails wrapped without
+a reason in ``tools/suites.toml``, or a reason there explains none any more. openai-python's tests
+are taken from its source distribution, of the version and the hash that the lock names. It needs
+the standard library only; a missing environment is made on the way.
 """
 
 from __future__ import annotations
@@ -232,7 +233,10 @@ def passed(results: Mapping[str, Any]) -> set[str]:
 
 
 def explained(test: str, said: str, reasons: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return the first reason that names a test and the words it failed with; None when there is none."""
+    """Return the first reason that names a test and the words it failed with.
+
+    None when there is none.
+    """
     name = test.partition("[")[0]
     for reason in reasons:
         if any(fnmatchcase(name, glob) for glob in reason["tests"]) and re.search(

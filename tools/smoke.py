@@ -1,7 +1,7 @@
 """Use the installed strictreply as a stranger would.
 
-``smoke.py core`` expects to run without the cli extra, ``smoke.py cli`` with it, ``smoke.py testing`` with the testing
-extra and pytest.
+``smoke.py core`` expects to run without the cli extra, ``smoke.py cli`` with it, ``smoke.py
+testing`` with the testing extra and pytest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Write ``docs/reference/codes.md`` anew from the code; a test fails while the two differ, or a code has no words."""
+"""Write ``docs/reference/codes.md`` anew from the code.
+
+A test fails while the two differ, or a code has no words.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Write ``schemas/`` anew from the code; the tests of what is published fail while the two differ."""
+"""Write ``schemas/`` anew from the code.
+
+The tests of what is published fail while the two differ.
+"""
 
 from __future__ import annotations
 

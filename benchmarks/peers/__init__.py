@@ -1,7 +1,8 @@
 """One module for each environment: how a library makes the calls of ``cases``, over a client of the SDK.
 
-A module lists its ways in ``PEERS``; the first import of the library happens there, so a module is imported in its own
-environment only. What a library has no way for, its peer leaves to :class:`Peer`, which says so; ``WHY`` has the words.
+A module lists its ways in ``PEERS``; the first import of the library happens there, so a module is
+imported in its own environment only. What a library has no way for, its peer leaves to
+:class:`Peer`, which says so; ``WHY`` has the words.
 """
 
 from __future__ import annotations

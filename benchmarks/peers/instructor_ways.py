@@ -1,4 +1,7 @@
-"""instructor: ``from_openai`` in the mode of tools; with several tools, its mode of parallel ones."""
+"""instructor: ``from_openai`` in the mode of tools.
+
+With several tools, its mode of parallel ones.
+"""
 
 from __future__ import annotations
 

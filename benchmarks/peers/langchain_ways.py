@@ -28,7 +28,10 @@ def _model(wire: Wire, ask: Ask | None = None) -> ChatOpenAI:
 
 
 class Structured(Peer):
-    """``ChatOpenAI.with_structured_output(Model, method="function_calling")``; nothing is asked again."""
+    """``ChatOpenAI.with_structured_output(Model, method="function_calling")``.
+
+    Nothing is asked again.
+    """
 
     asks_again = False
 

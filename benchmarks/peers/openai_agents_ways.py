@@ -1,4 +1,7 @@
-"""openai-agents: an agent that stops at its tool's first result; its sync calls run an event loop."""
+"""openai-agents: an agent that stops at its tool's first result.
+
+Its sync calls run an event loop.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ agents.set_tracing_disabled(disabled=True)
 
 
 def _tool(model: type[BaseModel]) -> FunctionTool:
-    """Make the tool that takes the model's fields; it validates them by pydantic and gives the model."""
+    """Make the tool that takes the model's fields.
+
+    It validates them by pydantic and gives the model.
+    """
     schema = model.model_json_schema()
     for at in [schema, *schema.get("$defs", {}).values()]:
         at["additionalProperties"] = False
@@ -53,7 +59,10 @@ def _told(invoke: Any) -> Any:
 
 
 class OpenAIAgents(Peer):
-    """``Runner.run`` of an agent; arguments that do not fit are told to the model, and it is asked again."""
+    """``Runner.run`` of an agent.
+
+    Arguments that do not fit are told to the model, and it is asked again.
+    """
 
     def _made(self, wire: Wire, ask: Ask) -> tuple[Any, dict[str, Any], list[Any]]:
         got: list[Any] = [None]

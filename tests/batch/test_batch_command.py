@@ -120,7 +120,9 @@ def words(loopback: Loopback, source: str = "in.jsonl", /, **options: object) ->
 
 
 def test_every_row_has_a_result(shop: Path, model: Loopback, command: Command) -> None:
-    """A run writes each row with its own columns, its index and the result; run again it asks nothing."""
+    """A run writes each row with its own columns, its index and the result; run again it asks
+    nothing.
+    """
     rows = write_rows(shop / "in.jsonl", 50)
     done = command(*words(model, **{"price-in": 1, "price-out": 2}))
     assert (done.exit_code, done.stderr) == (0, "")
@@ -136,7 +138,9 @@ def test_every_row_has_a_result(shop: Path, model: Loopback, command: Command) -
 
 
 def test_a_terminal_shows_how_far_the_run_is(shop: Path, model: Loopback, command: Command) -> None:
-    """In a terminal a bar follows the run, with the rows that are done and how many it does in a second."""
+    """In a terminal a bar follows the run, with the rows that are done and how many it does in a
+    second.
+    """
     write_rows(shop / "in.jsonl", 50)
     done = command(*words(model), TTY_COMPATIBLE="1")
     assert done.exit_code == 0
@@ -144,7 +148,9 @@ def test_a_terminal_shows_how_far_the_run_is(shop: Path, model: Loopback, comman
 
 
 def test_rows_that_cannot_be_asked(shop: Path, model: Loopback, command: Command) -> None:
-    """A line that is no object, a row without messages, one with a taken column: each has its failed result."""
+    """A line that is no object, a row without messages, one with a taken column: each has its
+    failed result.
+    """
     lines = [
         '{"text": "a"}',
         "{",
@@ -198,7 +204,9 @@ def test_the_rows_are_never_written_over(shop: Path, model: Loopback, command: C
 
 
 def test_prompts_and_stdin(shop: Path, model: Loopback) -> None:
-    """A template is filled from the columns, a system message goes before it; rows come from stdin, too."""
+    """A template is filled from the columns, a system message goes before it; rows come from stdin,
+    too.
+    """
     rows = "".join(
         json.dumps({"who": who, "what": {"n": n}}) + "\n" for n, who in enumerate(("Ann", "Bo"))
     )
@@ -229,7 +237,9 @@ def test_prompts_and_stdin(shop: Path, model: Loopback) -> None:
 def test_another_run_is_refused(
     shop: Path, model: Loopback, command: Command, changed: dict[str, object], told: str
 ) -> None:
-    """Results of another model, contract or request are not mixed, and it is said what to do; --restart begins anew."""
+    """Results of another model, contract or request are not mixed, and it is said what to do;
+    --restart begins anew.
+    """
     write_rows(shop / "in.jsonl", 5)
     command(*words(model))
     before = (shop / "in.results.jsonl").read_bytes()
@@ -308,7 +318,9 @@ def test_parquet_of_large_rows(tmp_path: Path) -> None:
 
 
 def test_an_api_that_is_down_ends_the_run(shop: Path, model: Loopback, command: Command) -> None:
-    """When many rows in a row fail, the run ends with status 3, and these rows are asked when it goes on."""
+    """When many rows in a row fail, the run ends with status 3, and these rows are asked when it
+    goes on.
+    """
     lines = [{"text": f"row {n}{' down' if n >= 3 else ''}"} for n in range(40)]
     (shop / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     given = words(model, **{"give-up-after": 5, "concurrency": 1})
@@ -330,7 +342,9 @@ def test_an_api_that_is_down_ends_the_run(shop: Path, model: Loopback, command: 
 def test_rows_that_failed_are_asked_again(
     shop: Path, model: Loopback, serve: Serve, command: Command
 ) -> None:
-    """A row at which the API failed is asked again by the same command, and has one line; others are not asked."""
+    """A row at which the API failed is asked again by the same command, and has one line; others
+    are not asked.
+    """
     write_rows(shop / "in.jsonl", 40)
     refusing = serve(answering(HTTPReply(401, parts=(b"{}",))))
     for _ in range(2):
@@ -431,13 +445,17 @@ for line in sys.stdin:
     print(child, flush=True)
     print(os.waitpid(child, 0)[1], flush=True)
 """
-"""Starts the command once a line, in a process of its own that has imported everything before, and tells its end."""
+"""Starts the command once a line, in a process of its own that has imported everything before, and
+tells its end.
+"""
 
 
 @pytest.mark.one_lane
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not fork")
 def test_twenty_kills(shop: Path) -> None:
-    """Killed twenty times at random, a run loses no row, and asks none twice but those under way at a kill."""
+    """Killed twenty times at random, a run loses no row, and asks none twice but those under way at
+    a kill.
+    """
     at_once, dice, kills = 8, random.Random(7), 20
     rows = write_rows(shop / "in.jsonl", 700)
     out = shop / "in.results.jsonl"
@@ -482,7 +500,9 @@ def test_twenty_kills(shop: Path) -> None:
 
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_keeps_what_is_done(shop: Path) -> None:
-    """Ctrl-C ends the run with status 130; what has a result is kept, and the run goes on from there."""
+    """Ctrl-C ends the run with status 130; what has a result is kept, and the run goes on from
+    there.
+    """
     loopback = Loopback(shop, "--delay", "0.01")
     write_rows(shop / "in.jsonl", 400)
     command = [sys.executable, "-m", "strictreply", *words(loopback, concurrency=4)]
@@ -514,7 +534,9 @@ def test_two_runs_of_one_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_kill_while_failed_rows_are_taken_out(tmp_path: Path, replaced: bool) -> None:
-    """A kill before or after the file is replaced costs no row: the manifest fits the one as it fits the other."""
+    """A kill before or after the file is replaced costs no row: the manifest fits the one as it
+    fits the other.
+    """
     path = tmp_path / "out.jsonl"
     journal = Journal(path, {})
     statuses: tuple[RowStatus, ...] = ("ok", "failed", "mended", "failed", "ok")
@@ -552,7 +574,9 @@ def test_a_kill_while_failed_rows_are_taken_out(tmp_path: Path, replaced: bool) 
 
 
 def test_a_file_that_lost_its_end(tmp_path: Path) -> None:
-    """A file that is shorter than the manifest says, as after a loss of power, is counted anew, up to what is whole."""
+    """A file that is shorter than the manifest says, as after a loss of power, is counted anew, up
+    to what is whole.
+    """
     path = tmp_path / "out.jsonl"
     journal = Journal(path, {})
     for index in (1, 0, 2, 5):
@@ -568,7 +592,9 @@ def test_a_file_that_lost_its_end(tmp_path: Path) -> None:
 
 
 def test_what_was_cut_off_moves_no_position(tmp_path: Path) -> None:
-    """A run that is ended in the middle of a line and resumed, any number of times, keeps every whole line whole."""
+    """A run that is ended in the middle of a line and resumed, any number of times, keeps every
+    whole line whole.
+    """
     path = tmp_path / "out.jsonl"
     for start in range(5):
         journal = Journal(path, {})

@@ -1,4 +1,6 @@
-"""Every kind of batch comes back as it was given, its own columns unchanged, with the result columns after them."""
+"""Every kind of batch comes back as it was given, its own columns unchanged, with the result
+columns after them.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ FORMS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], dict[str, list[Any]
 
 @pytest.mark.parametrize("form", FORMS)
 def test_columnar_batches(ask: sr.batch.Rows, form: str) -> None:
-    """In a batch of columns, replies and issues are JSON text; the kind, the order and the own columns stay."""
+    """In a batch of columns, replies and issues are JSON text; the kind, the order and the own
+    columns stay.
+    """
     make, read = FORMS[form]
     batch = make({"text": TEXTS, "number": [1, 2, 3]})
     done = ask(batch)
@@ -107,7 +111,9 @@ def test_a_list_of_rows_is_not_changed(ask: sr.batch.Rows) -> None:
 
 @pytest.mark.parametrize("form", ["rows", *FORMS])
 def test_a_column_that_is_taken(ask: sr.batch.Rows, form: str) -> None:
-    """A batch with a column named like a result is refused before anything is asked; a prefix names them otherwise."""
+    """A batch with a column named like a result is refused before anything is asked; a prefix names
+    them otherwise.
+    """
     model: Any = Model()
     columns = {"text": ["one"], "status": ["new"]}
     batch: Any = (
@@ -164,6 +170,8 @@ def test_every_code_of_a_row_has_words() -> None:
 
 @pytest.mark.parametrize("name", ["append_column", "to_pylist"])
 def test_a_frame_may_have_columns_of_any_name(ask: sr.batch.Rows, name: str) -> None:
-    """A column of a frame, which is an attribute of it, too, is never taken for the method of another kind of batch."""
+    """A column of a frame, which is an attribute of it, too, is never taken for the method of
+    another kind of batch.
+    """
     done = ask(of_pandas({"text": ["one"], name: [1]}))
     assert list(done.columns) == ["text", name, *sr.batch.COLUMNS]

@@ -45,7 +45,9 @@ def test_what_halves_the_bound(status: int, limit: int) -> None:
 
 
 def test_requests_that_were_under_way_together_halve_it_once() -> None:
-    """A failure of a request sent before the bound fell does not halve it again; one of a later request does."""
+    """A failure of a request sent before the bound fell does not halve it again; one of a later
+    request does.
+    """
     clock = Clock()
     gate = Gate(64, clock)
     for now, seconds, limit in (
@@ -78,7 +80,9 @@ def test_it_grows_again_slowly() -> None:
 
 @given(st.lists(st.sampled_from(["enter", "leave", "busy", "good", "cancel"]), max_size=60))
 def test_never_more_than_the_bound(steps: list[str]) -> None:
-    """There are never more requests inside than the bound, and none waits while there is a free place."""
+    """There are never more requests inside than the bound, and none waits while there is a free
+    place.
+    """
 
     async def main() -> None:
         clock = Clock()

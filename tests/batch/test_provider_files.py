@@ -1,4 +1,6 @@
-"""A provider's batch files: every request has a result, the rejected are asked again, whatever the files hold."""
+"""A provider's batch files: every request has a result, the rejected are asked again, whatever the
+files hold.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,9 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def test_two_passes(tmp_path: Path) -> None:
-    """The rejected are asked again with a correction under their ids; the next pass is judged with all that came."""
+    """The rejected are asked again with a correction under their ids; the next pass is judged with
+    all that came.
+    """
     requests = write(
         tmp_path / "in.jsonl", asked("a"), asked("b"), asked("c"), asked("d"), asked("e")
     )
@@ -132,7 +136,9 @@ def test_two_passes(tmp_path: Path) -> None:
 
 
 def test_the_policy_bounds_the_passes(tmp_path: Path) -> None:
-    """There are as many corrective passes as the policy allows; after them a row is rejected, and not asked again."""
+    """There are as many corrective passes as the policy allows; after them a row is rejected, and
+    not asked again.
+    """
     requests = write(tmp_path / "in.jsonl", asked("a"))
     outputs, again = [], tmp_path / "again.jsonl"
     statuses: list[tuple[int, str]] = []
@@ -184,7 +190,9 @@ def test_what_comes_instead_of_a_reply(
 
 
 def test_odd_files(tmp_path: Path) -> None:
-    """Lines that are none, ids that are there twice, outputs of nobody: each is counted, every request has a row."""
+    """Lines that are none, ids that are there twice, outputs of nobody: each is counted, every
+    request has a row.
+    """
     requests = write(
         tmp_path / "in.jsonl",
         asked("a"),
@@ -225,7 +233,9 @@ def test_odd_ids(tmp_path: Path, custom_id: str) -> None:
 
 @pytest.mark.parametrize("own", [None, "a"])
 def test_outputs_without_ids_of_their_own(tmp_path: Path, own: str | None) -> None:
-    """Without ids, or with ids that repeat in each pass, equal lines count once and different lines twice."""
+    """Without ids, or with ids that repeat in each pass, equal lines count once and different lines
+    twice.
+    """
     requests = write(tmp_path / "in.jsonl", asked("a"))
     first = write(tmp_path / "out1.jsonl", came("a", BAD) | {"id": own})
     second = write(tmp_path / "out2.jsonl", came("a", GOOD) | {"id": own})
@@ -238,7 +248,9 @@ def test_outputs_without_ids_of_their_own(tmp_path: Path, own: str | None) -> No
 
 
 def test_what_a_model_wrote_makes_no_line_unreadable(tmp_path: Path) -> None:
-    """Half of a surrogate pair in a reply is a fault of the reply: it is corrected, and counts as an attempt."""
+    """Half of a surrogate pair in a reply is a fault of the reply: it is corrected, and counts as
+    an attempt.
+    """
     requests, again = write(tmp_path / "in.jsonl", asked("a")), tmp_path / "again.jsonl"
     outputs = write(tmp_path / "out.jsonl", came("a", completion('{"topic": "\ud83d"}')))
     out = tmp_path / "result.jsonl"
@@ -266,7 +278,9 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 
 def test_calls_and_responses(tmp_path: Path) -> None:
-    """Tools in a request are what its calls are held to; a request of the Responses API is asked again in its form."""
+    """Tools in a request are what its calls are held to; a request of the Responses API is asked
+    again in its form.
+    """
     chat = asked("chat", tools=[TOOL], response_format=None)
     body = {
         "model": "m",
@@ -314,7 +328,9 @@ def test_calls_and_responses(tmp_path: Path) -> None:
 
 
 def test_a_contract_of_ours(tmp_path: Path) -> None:
-    """If the requests do not describe their reply, a contract does; a packed file is read like any other."""
+    """If the requests do not describe their reply, a contract does; a packed file is read like any
+    other.
+    """
     requests = write(tmp_path / "in.jsonl", asked("a", response_format=None))
     packed = tmp_path / "out.jsonl.gz"
     packed.write_bytes(gzip.compress(json.dumps(came("a", BAD)).encode()))

@@ -42,7 +42,9 @@ def rows_over(model: Any, **keywords: Any) -> sr.batch.Rows:
 
 @pytest.mark.req("T3", "T26")
 def test_each_status() -> None:
-    """Each end of a row has its status, the reply where there is one, and the codes of what was wrong."""
+    """Each end of a row has its status, the reply where there is one, and the codes of what was
+    wrong.
+    """
     ask = rows_over(Model())
     done: dict[str, Any] = {
         row["text"]: row
@@ -137,7 +139,9 @@ def of_row(row: Any) -> Any:
     ],
 )
 def test_a_row_that_cannot_be_asked(row: Any, messages: Any, code: str) -> None:
-    """A row without messages, or with messages that cannot be sent, fails alone, and says what to do."""
+    """A row without messages, or with messages that cannot be sent, fails alone, and says what to
+    do.
+    """
     server = Server(completion(GOOD))
     ask = rows_over(server.async_client(), messages=messages)
     batch: list[Any] = [row, {"text": "fine"}]
@@ -153,7 +157,9 @@ def test_a_row_that_cannot_be_asked(row: Any, messages: Any, code: str) -> None:
 
 
 def test_no_word_of_the_model_is_told() -> None:
-    """Issues hold our words and the schema's: neither what the model wrote nor what an exception said of it."""
+    """Issues hold our words and the schema's: neither what the model wrote nor what an exception
+    said of it.
+    """
 
     async def secret(text: str) -> None:
         raise RuntimeError(f"the model said CANARY about {text}")
@@ -202,7 +208,9 @@ def test_a_sync_client_that_is_made_later() -> None:
 
 
 def test_one_client_a_process() -> None:
-    """Calls from many threads share one client, one bound and one event loop; the client is closed at the end."""
+    """Calls from many threads share one client, one bound and one event loop; the client is closed
+    at the end.
+    """
     made: list[Model] = []
 
     def make() -> Model:
@@ -244,7 +252,9 @@ def test_what_is_closed_is_let_go() -> None:
 
 
 def test_a_row_whose_client_was_cancelled_within() -> None:
-    """A cancellation that nobody asked for, as of a task that several requests await, fails its row and no other."""
+    """A cancellation that nobody asked for, as of a task that several requests await, fails its row
+    and no other.
+    """
 
     async def cancelled(text: str) -> None:
         if text == "b":
@@ -316,7 +326,9 @@ def test_what_is_awaited_can_be_cancelled() -> None:
 
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_ends_what_is_under_way() -> None:
-    """Ctrl-C in a plain call ends every request before it goes on up, and the function can be called again."""
+    """Ctrl-C in a plain call ends every request before it goes on up, and the function can be
+    called again.
+    """
     main = threading.main_thread().ident
     assert main is not None
 
@@ -337,7 +349,9 @@ def test_ctrl_c_ends_what_is_under_way() -> None:
 
 
 def test_pickled_it_begins_anew() -> None:
-    """Pickled and unpickled, used or not, it asks the same; tools made of local functions and types go along."""
+    """Pickled and unpickled, used or not, it asks the same; tools made of local functions and types
+    go along.
+    """
     cloudpickle = pytest.importorskip("cloudpickle", reason="cloudpickle is not installed here")
 
     def add(a: int, b: int) -> int:
@@ -411,7 +425,8 @@ def test_responses_is_asked_by_its_own_keyword() -> None:
         }
 
     model = Model()
-    setattr(model, "responses", type("Responses", (), {"create": staticmethod(create)})())  # noqa: B010 - of one test
+    # of one test
+    setattr(model, "responses", type("Responses", (), {"create": staticmethod(create)})())  # noqa: B010
     ask = rows_over(model, api="responses")
     row: dict[str, Any] = ask([{"text": "x"}])[0]
     ask.close()
@@ -460,7 +475,9 @@ def test_a_stream_gives_each_result_when_it_is_there() -> None:
 
 @pytest.mark.parametrize("concurrency", [1, 7])
 def test_few_rows_are_alive(concurrency: int) -> None:
-    """Rows are read no faster than results are taken: of 2,000 no more than the bound are held at once."""
+    """Rows are read no faster than results are taken: of 2,000 no more than the bound are held at
+    once.
+    """
     alive = most = 0
 
     class Row(dict[str, str]):
@@ -498,7 +515,9 @@ def test_few_rows_are_alive(concurrency: int) -> None:
 
 
 def test_each_result_is_taken_before_another_row() -> None:
-    """``each`` hands over a result before a row is begun in its place, and ends when taking one raises."""
+    """``each`` hands over a result before a row is begun in its place, and ends when taking one
+    raises.
+    """
     taken: list[int] = []
     model = Model()
 
@@ -519,7 +538,9 @@ def test_each_result_is_taken_before_another_row() -> None:
 
 
 def test_a_stream_that_is_left() -> None:
-    """A stream that is closed early cancels what is under way, closes its client, and leaves no task."""
+    """A stream that is closed early cancels what is under way, closes its client, and leaves no
+    task.
+    """
     made: list[Model] = []
 
     def make() -> Model:

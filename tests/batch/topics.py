@@ -34,8 +34,9 @@ def said_in(request: dict[str, Any]) -> str:
 class Model:
     """A client whose every reply is good, but for texts that hold ``bad``, ``refuse``, ``halt`` or ``down``.
 
-    ``bad`` is mended by one correction, ``refuse`` by none; ``halt`` ends in a filter, ``down`` in an HTTP 400.
-    ``before`` is awaited before each reply. ``asked`` counts the texts, ``most`` the requests at once.
+    ``bad`` is mended by one correction, ``refuse`` by none; ``halt`` ends in a filter, ``down`` in
+    an HTTP 400. ``before`` is awaited before each reply. ``asked`` counts the texts, ``most`` the
+    requests at once.
     """
 
     def __init__(self, before: Callable[[str], Awaitable[object]] | None = None) -> None:

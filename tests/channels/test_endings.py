@@ -1,4 +1,6 @@
-"""V8, V9: every ending is told by one table, wherever it stands, and the worst that is told of a reply is believed."""
+"""V8, V9: every ending is told by one table, wherever it stands, and the worst that is told of a
+reply is believed.
+"""
 
 from __future__ import annotations
 
@@ -182,7 +184,9 @@ def test_v8_an_ending_is_read_where_the_provider_puts_it(
 
 @pytest.mark.parametrize(("reason", "code"), REASONS.items())
 def test_v8_each_row_of_the_table(reason: str, code: Code) -> None:
-    """Each reason means the same in every place and spelling: translated, native, kept by a gateway."""
+    """Each reason means the same in every place and spelling: translated, native, kept by a
+    gateway.
+    """
     contract = CONTRACTS["native"]
     for spelled in (
         reason,
@@ -348,7 +352,9 @@ ERROR_BODIES: list[tuple[str, dict[str, Any], Code]] = [
 def test_v9_an_error_is_classed_by_what_it_says_of_the_reply(
     provider: str, error: dict[str, Any], code: Code
 ) -> None:
-    """An error instead of a reply, or beside one, is the model's fault, a filter, or the server's fault."""
+    """An error instead of a reply, or beside one, is the model's fault, a filter, or the server's
+    fault.
+    """
     contract = CONTRACTS["native"]
     beside = ended(provider_specific_fields={"error": error})
     for response in (
@@ -362,7 +368,9 @@ def test_v9_an_error_is_classed_by_what_it_says_of_the_reply(
 
 @pytest.mark.parametrize(("word", "code"), [*ERRORS.items(), *ERROR_OPENINGS.items()])
 def test_v9_each_row_of_the_errors(word: str, code: Code) -> None:
-    """Each row is found by the code or the message of an error; what the model wrote is not in our words."""
+    """Each row is found by the code or the message of an error; what the model wrote is not in our
+    words.
+    """
     for error in ({"message": word}, {"message": word.upper()}, word):
         verdict = CONTRACTS["text"].check({"error": error})
         assert only(verdict)[0] == code

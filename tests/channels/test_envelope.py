@@ -1,4 +1,6 @@
-"""Opening a completion: how a reply ended is judged first, and every form of the same response alike."""
+"""Opening a completion: how a reply ended is judged first, and every form of the same response
+alike.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +113,9 @@ def test_a_response_holds_one_message(
 def test_how_a_reply_ended_comes_first(
     contract: Contract, response: object, code: str, path: str, remedy: Remedy
 ) -> None:
-    """A refusal, a filter, a cut and a foreign role are reported alone, even where the content would fit."""
+    """A refusal, a filter, a cut and a foreign role are reported alone, even where the content
+    would fit.
+    """
     assert only(contract.check(response)) == (code, path, remedy)
 
 
@@ -141,7 +145,9 @@ def test_other_endings_do_not_matter(finish_reason: object) -> None:
     ],
 )
 def test_bad_endings_in_the_words_of_other_servers(finish_reason: object, code: str) -> None:
-    """A reply that was cut, filtered or broken off is never taken for whole, however the server spells it."""
+    """A reply that was cut, filtered or broken off is never taken for whole, however the server
+    spells it.
+    """
     assert only(CONTRACT.check(completion(GOOD, finish_reason)))[0] == code
 
 
@@ -215,7 +221,9 @@ RESPONSES = {
 def test_every_form_gives_the_same_verdict(
     form: Callable[[dict[str, Any]], object], response: dict[str, Any]
 ) -> None:
-    """A text, a mapping and an SDK object of the same response, or of its message, are judged alike."""
+    """A text, a mapping and an SDK object of the same response, or of its message, are judged
+    alike.
+    """
     assert CONTRACT.check(form(response)) == CONTRACT.check(response)
 
 
@@ -229,7 +237,9 @@ def test_sdk_call_objects_are_read() -> None:
 
 
 def test_a_custom_tool_call_is_no_function_call() -> None:
-    """The SDK's custom (free text) tool calls are refused: they have no arguments to hold to a schema."""
+    """The SDK's custom (free text) tool calls are refused: they have no arguments to hold to a
+    schema.
+    """
     custom = {"id": "call_1", "type": "custom", "custom": {"name": "search", "input": "x"}}
     response = completion(message(None, [custom]))
     for form in (response, ChatCompletion.model_validate(response)):

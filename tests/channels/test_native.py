@@ -157,7 +157,9 @@ def test_extraction_is_not_for_arguments() -> None:
 
 @pytest.mark.parametrize("arguments", [{"query": "x"}, None, 5, ["x"]])
 def test_arguments_are_a_text(arguments: object) -> None:
-    """Arguments that came parsed are refused, unless they are an object and the ways of servers are read."""
+    """Arguments that came parsed are refused, unless they are an object and the ways of servers are
+    read.
+    """
     reply = message(
         None, [call("search", {}) | {"function": {"name": "search", "arguments": arguments}}]
     )
@@ -167,7 +169,9 @@ def test_arguments_are_a_text(arguments: object) -> None:
 
 
 def test_empty_arguments_of_a_tool_that_needs_none() -> None:
-    """Servers send an empty text for no arguments; it means ``{}`` where ``{}`` would fit, and nothing elsewhere."""
+    """Servers send an empty text for no arguments; it means ``{}`` where ``{}`` would fit, and
+    nothing elsewhere.
+    """
     read = Valid(ToolCall("now", {}, "call_1"), ("arguments_empty",))
     assert (
         CONTRACT.check(message(None, [call("now", "")]))
@@ -197,7 +201,9 @@ def test_ids_differ() -> None:
 
 
 def test_several_calls_only_when_parallel() -> None:
-    """Several calls are returned in the model's order where they are allowed, and are one fault where not."""
+    """Several calls are returned in the model's order where they are allowed, and are one fault
+    where not.
+    """
     reply = message(None, [call("now", {}, "a"), call("search", {"query": "x"}, "b")])
     calls = ToolCalls((ToolCall("now", {}, "a"), ToolCall("search", {"query": "x"}, "b")))
     assert PARALLEL.check(reply) == Valid(calls)
@@ -307,7 +313,9 @@ def test_tool_choice_shapes_the_verdict(
     ("choice", "admitted"), [("auto", True), ("required", True), ("none", True), ("now", False)]
 )
 def test_final_answer_and_tool_choice(choice: str, *, admitted: bool) -> None:
-    """``final_answer`` is the way to answer even where no tool may be called, but not where another one is forced."""
+    """``final_answer`` is the way to answer even where no tool may be called, but not where another
+    one is forced.
+    """
     terms = FINAL.with_choice(choice)
     verdict = judge_reply(terms, message(None, [call("final_answer", {"answer": "x"})]))
     assert verdict == Valid(DirectAnswer("x")) if admitted else isinstance(verdict, Invalid)
@@ -357,7 +365,9 @@ def test_structured_answer() -> None:
     ],
 )
 def test_structured_answer_leniency(content: str, mode: Extraction) -> None:
-    """Leniency applies to structured answers, by name, and is recorded; other answers stay as written."""
+    """Leniency applies to structured answers, by name, and is recorded; other answers stay as
+    written.
+    """
     assert isinstance(INVOICE.check(message(content)), Invalid)
     lenient = INVOICE.replace(extraction=(mode,))
     assert judge_reply(lenient, message(content)) == Valid(DirectAnswer({"total": 1}), (mode,))
@@ -376,7 +386,9 @@ def test_json_text_of_a_message() -> None:
 
 
 def test_final_answer_is_among_the_names_that_are_listed() -> None:
-    """With ``answer_style="tool"`` a model that answers in prose, or misspells the name, is led to ``final_answer``."""
+    """With ``answer_style="tool"`` a model that answers in prose, or misspells the name, is led to
+    ``final_answer``.
+    """
     refused = [
         FINAL.check(message("ok")),
         FINAL.check(message(None, [call("final_anwser", {"answer": "x"})])),
@@ -399,7 +411,9 @@ SMALL = Limits(reply_bytes=40, id_bytes=12)
 @pytest.mark.parametrize("text", ["x" * 40, "é" * 20, "x" * 41, "é" * 21, "\ud800" * 14])
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_v14_a_text_answer_is_capped_in_bytes(text: str, wrapped: bool) -> None:
-    """A plain answer has at most ``reply_bytes`` bytes of UTF-8, in a message and in a whole completion."""
+    """A plain answer has at most ``reply_bytes`` bytes of UTF-8, in a message and in a whole
+    completion.
+    """
     reply = message(text)
     wrong = (
         [("reply.too_large", "/content")] if len(text.encode("utf-8", "surrogatepass")) > 40 else []
@@ -434,7 +448,9 @@ def test_v14_an_id_is_capped_in_bytes(id_: str, fits: bool) -> None:
 
 @pytest.mark.parametrize("size", [949, 8_000, 16_384])
 def test_v14_ids_that_carry_a_thought_signature_fit(size: int) -> None:
-    """Ids of several kilobytes, as gateways make them of Gemini's thought signatures, are taken at the default caps."""
+    """Ids of several kilobytes, as gateways make them of Gemini's thought signatures, are taken at
+    the default caps.
+    """
     id_ = f"call_{'a' * 28}__thought__".ljust(size, "A")
     assert faults(CONTRACT, message(None, [call("now", {}, id_)])) == []
     assert faults(CONTRACT, message(None, [call("now", {}, "x" * 2_000_000)])) == [

@@ -1,4 +1,6 @@
-"""V10: a text that is, as a whole, a call of a declared tool is a fault; a text that speaks of one is an answer."""
+"""V10: a text that is, as a whole, a call of a declared tool is a fault; a text that speaks of one
+is an answer.
+"""
 
 from __future__ import annotations
 
@@ -169,7 +171,9 @@ def judged(text: str, contract: Contract = CONTRACT) -> Any:
 
 @pytest.mark.parametrize("text", SPELLINGS.values(), ids=SPELLINGS)
 def test_v10_a_call_as_text_is_no_answer(text: str) -> None:
-    """Each known spelling is refused, white space around it or none, and nothing of it is in our words."""
+    """Each known spelling is refused, white space around it or none, and nothing of it is in our
+    words.
+    """
     for around in (text, f"\n  {text}\n"):
         verdict = judged(around)
         assert isinstance(verdict, Invalid)
@@ -184,7 +188,9 @@ def test_v10_a_call_as_text_is_no_answer(text: str) -> None:
 
 @pytest.mark.parametrize("text", SPELLINGS.values(), ids=SPELLINGS)
 def test_who_expects_such_answers_may_have_them(text: str) -> None:
-    """The opt-out has a name; and where nothing can be called, or an answer has a schema, it is no call."""
+    """The opt-out has a name; and where nothing can be called, or an answer has a schema, it is no
+    call.
+    """
     answer = Valid(DirectAnswer(text))
     assert judged(text, Contract(tools=[SEARCH, NOW], calls_as_text="answer")) == answer
     assert judged(text, Contract()) == answer
@@ -195,7 +201,9 @@ def test_who_expects_such_answers_may_have_them(text: str) -> None:
 
 @pytest.mark.parametrize("text", ANSWERS.values(), ids=ANSWERS)
 def test_v10_what_speaks_of_a_call_is_an_answer(text: str) -> None:
-    """Prose around a call, another tool, a definition, JSON and code about other things stay answers."""
+    """Prose around a call, another tool, a definition, JSON and code about other things stay
+    answers.
+    """
     assert judged(text) == Valid(DirectAnswer(text))
 
 
@@ -203,7 +211,9 @@ def test_v10_what_speaks_of_a_call_is_an_answer(text: str) -> None:
     "text", ['{"name": "search", "arguments": {"query": "x"}}', '{"name": "now", "arguments": {}}']
 )
 def test_v10_a_call_is_no_structured_answer_either(text: str) -> None:
-    """A call in JSON is reported as such, where any object is an answer and where a schema refuses it."""
+    """A call in JSON is reported as such, where any object is an answer and where a schema refuses
+    it.
+    """
     asked, _ = shape(CONTRACT, {"messages": [], "response_format": {"type": "json_object"}})
     invoice = {"type": "object", "properties": {"total": {"type": "number"}}, "required": ["total"]}
     for contract in (asked, Contract(tools=[SEARCH, NOW], answer=invoice)):
@@ -217,7 +227,9 @@ def test_v10_a_call_is_no_structured_answer_either(text: str) -> None:
 
 
 def test_a_structured_answer_has_a_schema_of_its_own() -> None:
-    """An answer that fits its schema is accepted, even if it looks like a call; so are calls of the text channel."""
+    """An answer that fits its schema is accepted, even if it looks like a call; so are calls of the
+    text channel.
+    """
     schema = {
         "type": "object",
         "properties": {"name": {"type": "string"}, "arguments": {"type": "object"}},
@@ -267,7 +279,9 @@ VALUES = st.recursive(
 def test_v10_prose_around_a_call_is_an_answer(
     before: str, name: str, after: str, at_end: bool
 ) -> None:
-    """A call with letters before or after it is an answer, because the text says more than the call."""
+    """A call with letters before or after it is an answer, because the text says more than the
+    call.
+    """
     text = SPELLINGS[name]
     assume(name != BEGUN_BEFORE)
     assume(re.search(r"[^\W_]", before) and re.search(r"[^\W_]", after))
@@ -318,7 +332,9 @@ def test_v10_a_promised_call_that_is_not_there(
 
 
 def test_a_promise_is_kept_by_calls_or_cannot_be_made() -> None:
-    """With its calls there, without any tool, and in the text channel, the ending is an ending like any other."""
+    """With its calls there, without any tool, and in the text channel, the ending is an ending like
+    any other.
+    """
     assert isinstance(
         CONTRACT.check(completion(message(None, [call("now", {})]), "tool_calls")), Valid
     )

@@ -39,7 +39,8 @@ EXTRA, EMPTY, MISSING, WRONG = (
     "shape.wrong_type",
 )
 UNION = [
-    # the four cases of a tool call, the four of an answer and the six of the union, as the original's tests have them
+    # the four cases of a tool call, the four of an answer and the six of the union, as the
+    # original's tests have them
     pytest.param(VALID_CALL, [], id="call"),
     pytest.param(VALID_CALL | {"foo": 99}, [(EXTRA, "")], id="call-extra-key"),
     pytest.param({"tool": "add"}, [(MISSING, "/args")], id="call-without-args"),
@@ -171,7 +172,9 @@ def test_the_reply_is_one_object(text: str, code: str) -> None:
 
 @pytest.mark.req("T14")
 def test_final_answer_is_the_only_way_to_answer() -> None:
-    """With ``answer_style="tool"`` an answer is a call of ``final_answer`` with exactly one argument."""
+    """With ``answer_style="tool"`` an answer is a call of ``final_answer`` with exactly one
+    argument.
+    """
     assert FINAL.check('{"tool":"final_answer","args":{"answer":"ok"}}') == Valid(
         DirectAnswer("ok")
     )
@@ -192,13 +195,17 @@ def test_final_answer_is_the_only_way_to_answer() -> None:
     ],
 )
 def test_final_answer_is_held_to_its_shape(args: object, expected: list[tuple[str, str]]) -> None:
-    """The arguments of ``final_answer`` are judged like any answer, and no more than 16 extra keys are listed."""
+    """The arguments of ``final_answer`` are judged like any answer, and no more than 16 extra keys
+    are listed.
+    """
     assert faults(FINAL, spelled({"tool": "final_answer", "args": args})) == expected
 
 
 @pytest.mark.req("T17")
 def test_white_space_around_is_no_fault() -> None:
-    """White space around the object is trimmed; an empty or missing content is a fault of the format."""
+    """White space around the object is trimmed; an empty or missing content is a fault of the
+    format.
+    """
     assert CONTRACT.check('\n {"answer":"x"} ') == Valid(DirectAnswer("x"))
     for empty, code in [("", "json.empty"), (" \n", "json.empty"), (message(None), "reply.empty")]:
         verdict = CONTRACT.check(empty)
@@ -209,7 +216,9 @@ def test_white_space_around_is_no_fault() -> None:
 
 
 def test_native_calls_have_no_place_here() -> None:
-    """A reply that uses ``tool_calls`` or ``function_call`` in the text channel is refused, whatever its content."""
+    """A reply that uses ``tool_calls`` or ``function_call`` in the text channel is refused,
+    whatever its content.
+    """
     for misplaced in (
         {"tool_calls": [call("now", {})]},
         {"function_call": {"name": "now", "arguments": "{}"}},
@@ -250,7 +259,9 @@ def test_tool_choice_shapes_the_verdict(
     ("choice", "admitted"), [("auto", True), ("required", True), ("none", True), ("now", False)]
 )
 def test_final_answer_is_an_answer_to_tool_choice(choice: str, *, admitted: bool) -> None:
-    """``final_answer`` is the way to answer even where no tool may be called, but not where another one is forced."""
+    """``final_answer`` is the way to answer even where no tool may be called, but not where another
+    one is forced.
+    """
     verdict = judge_reply(
         FINAL.with_choice(choice), '{"tool":"final_answer","args":{"answer":"x"}}'
     )
@@ -275,7 +286,9 @@ def test_final_answer_is_an_answer_to_tool_choice(choice: str, *, admitted: bool
 def test_leniency_is_recorded(
     text: str, modes: tuple[Extraction, ...], steps: tuple[str, ...], *, as_bytes: bool
 ) -> None:
-    """Text around the JSON passes only by a named leniency, which the verdict records; bytes are text."""
+    """Text around the JSON passes only by a named leniency, which the verdict records; bytes are
+    text.
+    """
     reply = text.encode() if as_bytes else text
     lenient = CONTRACT.replace(extraction=modes)
     assert judge_reply(lenient, reply) == Valid(DirectAnswer("x"), steps)

@@ -69,7 +69,9 @@ def is_cut(contract: Contract, of: dict[str, Any], tokens: object, **request: An
 def test_v8_at_the_limit_only_closed_json_is_whole(
     key: str, contract: Contract, of: dict[str, Any], cut: bool
 ) -> None:
-    """Exactly at the limit a text, a number and a call prove nothing; JSON that its last bracket closes does."""
+    """Exactly at the limit a text, a number and a call prove nothing; JSON that its last bracket
+    closes does.
+    """
     assert is_cut(contract, of, 50, **{key: 50}) is cut
 
 

@@ -1,4 +1,6 @@
-"""What tests of the command line share: the command in this process and in one of its own, and servers to call."""
+"""What tests of the command line share: the command in this process and in one of its own, and
+servers to call.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ FOREIGN = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "FORCE_COLOR", "PY_COLORS", "TTY
 
 @pytest.fixture
 def command() -> Command:
-    """Run the command in this process on a wide terminal that is none: ``command("schema", "issue")``."""
+    """Run the command in this process on a wide terminal that is none: ``command("schema",
+    "issue")``.
+    """
 
     def run(*words: str, **env: str) -> Result:
         return CliRunner().invoke(app, words, env=dict.fromkeys(FOREIGN) | {"COLUMNS": "200"} | env)
@@ -35,9 +39,12 @@ def command() -> Command:
 
 @pytest.fixture
 def process() -> Iterator[Process]:
-    """Start the command as a process of its own with pipes for its output; it is gone when the test ends."""
+    """Start the command as a process of its own with pipes for its output; it is gone when the test
+    ends.
+    """
     started: list[subprocess.Popen[str]] = []
-    # A shell starts background jobs with Ctrl-C ignored, and what is ignored is inherited: not by these.
+    # A shell starts background jobs with Ctrl-C ignored, and what is ignored is inherited: not by
+    # these.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def start(*words: str, **options: Any) -> subprocess.Popen[str]:

@@ -1,4 +1,6 @@
-"""The types of the fixtures that run the command line (see ``conftest.py``), and what their outputs are read with."""
+"""The types of the fixtures that run the command line (see ``conftest.py``), and what their outputs
+are read with.
+"""
 
 from __future__ import annotations
 

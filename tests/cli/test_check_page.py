@@ -1,4 +1,6 @@
-"""``strictreply check --html``: the page of recorded replies is for a person, and hostile text stays text."""
+"""``strictreply check --html``: the page of recorded replies is for a person, and hostile text
+stays text.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def page_of(command: Command, folder: Path, lines: list[str], *words: str) -> st
 
 
 def test_it_tells_what_the_tables_tell(command: Command, tmp_path: Path) -> None:
-    """Counts, rates by code, model and tool, what was unreadable, and of each cause where, what, and what is wrong."""
+    """Counts, rates by code, model and tool, what was unreadable, and of each cause where, what,
+    and what is wrong.
+    """
     text = Page(page_of(command, tmp_path, LINES)).text
     assert "2 of 4 recorded replies did not fit." in text
     assert all(
@@ -40,7 +44,9 @@ def test_it_tells_what_the_tables_tell(command: Command, tmp_path: Path) -> None
 
 
 def test_it_shows_what_would_have_been_asked(command: Command, tmp_path: Path) -> None:
-    """The page shows each reply with the correction that a wrapped client would have sent, for both APIs."""
+    """The page shows each reply with the correction that a wrapped client would have sent, for both
+    APIs.
+    """
     tools = [{"type": "function", **json.loads(TOOLS)[0]["function"]}]
     item = {"type": "function_call", "call_id": "c", "name": "search", "arguments": '{"query": 1}'}
     responses = {
@@ -53,7 +59,9 @@ def test_it_shows_what_would_have_been_asked(command: Command, tmp_path: Path) -
 
 
 def test_the_worst_come_first(command: Command, tmp_path: Path) -> None:
-    """Causes stand by harm, then by how often they came; a choice by harm is there where there are several."""
+    """Causes stand by harm, then by how often they came; a choice by harm is there where there are
+    several.
+    """
     empty = json.dumps({"tools": json.loads(TOOLS), **completion(message(None))})
     page = page_of(command, tmp_path, [empty, empty, UNKNOWN, BAD, BAD])
     told = Page(page).text[Page(page).text.index("The worst replies first") :]
@@ -132,7 +140,9 @@ def test_it_is_readable_on_a_phone(command: Command, tmp_path: Path, lines: list
 @needs_shared
 @needs_chromium
 def test_real_replies_fit_on_a_phone(command: Command, tmp_path: Path) -> None:
-    """The page of thousands of recorded replies is as readable, and as short; nobody is warned of others' schemas."""
+    """The page of thousands of recorded replies is as readable, and as short; nobody is warned of
+    others' schemas.
+    """
     path = tmp_path / "page.html"
     done = command("check", str(SHARED / "corpus" / "replies.jsonl.gz"), "--html", str(path))
     assert done.exit_code == Status.INVALID

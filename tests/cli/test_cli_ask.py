@@ -1,4 +1,6 @@
-"""``strictreply ask``: the reply on stdout and nothing else, the story on stderr, the status by what became of it."""
+"""``strictreply ask``: the reply on stdout and nothing else, the story on stderr, the status by
+what became of it.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ REPLY = {"tool": "search", "args": {"query": "boots"}, "id": "call_1"}
 def test_stdout_is_the_reply_and_stderr_the_story(
     command: Command, serve: Serve, tmp_path: Path
 ) -> None:
-    """A mended reply leaves one JSON object on stdout; what was wrong and what was asked stand on stderr."""
+    """A mended reply leaves one JSON object on stdout; what was wrong and what was asked stand on
+    stderr.
+    """
     url = serve(answering(BAD, GOOD))
     done = command(
         "ask", "Find boots", "--tools", tools_file(tmp_path), "--base-url", url, "--model", "m"
@@ -44,7 +48,9 @@ def test_stdout_is_the_reply_and_stderr_the_story(
 def test_a_refused_reply_leaves_stdout_empty(
     command: Command, serve: Serve, tmp_path: Path
 ) -> None:
-    """When the retries are spent the status is 1, stdout is empty, and stderr ends with what happened."""
+    """When the retries are spent the status is 1, stdout is empty, and stderr ends with what
+    happened.
+    """
     url = serve(answering(BAD))
     words = (
         "ask",
@@ -72,7 +78,9 @@ def test_without_tools_it_is_a_plain_question(command: Command, serve: Serve) ->
 
 
 def test_several_calls_are_admitted_by_name(command: Command, serve: Serve, tmp_path: Path) -> None:
-    """Two calls of one message are refused unless ``--parallel`` is given, and then both are printed."""
+    """Two calls of one message are refused unless ``--parallel`` is given, and then both are
+    printed.
+    """
     calls = [call("search", '{"query": "a"}', "call_1"), call("search", '{"query": "b"}', "call_2")]
     url = serve(answering(completion(message(calls=calls))))
     words = (
@@ -103,7 +111,9 @@ def test_the_text_channel(command: Command, serve: Serve, tmp_path: Path) -> Non
     "hostile", ["\x1b[2J\x1b[31mred", "a\x9bb\u202eb", "[bold]x[/bold]", "für 5 €"]
 )
 def test_what_a_model_wrote_is_only_text(command: Command, serve: Serve, hostile: str) -> None:
-    """No control sequence of a reply reaches either stream, markup is not interpreted, and no character is lost."""
+    """No control sequence of a reply reaches either stream, markup is not interpreted, and no
+    character is lost.
+    """
     done = command("ask", "Hello?", "--base-url", serve(answering(completion(message(hostile)))))
     assert json.loads(done.stdout) == {"answer": hostile}
     assert done.stdout.rstrip("\n").isascii()
@@ -145,7 +155,9 @@ def test_tools_come_from_a_file(
 def test_tools_come_from_a_module(
     command: Command, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attribute: str
 ) -> None:
-    """``module:attribute`` is looked for in the working directory: one declaration, or a list of them."""
+    """``module:attribute`` is looked for in the working directory: one declaration, or a list of
+    them.
+    """
     source = "def search(query: str) -> str:\n    return query\nTOOLS = [search]\n"
     (tmp_path / f"shop_{attribute}.py").write_text(source, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -200,7 +212,9 @@ def test_wrong_usage_is_told_before_anything_is_sent(
 def test_what_cannot_be_sent_is_wrong_usage(
     command: Command, question: str, words: tuple[str, ...]
 ) -> None:
-    """A key, a name, a question or an address that HTTP cannot carry is told in one line, without the key."""
+    """A key, a name, a question or an address that HTTP cannot carry is told in one line, without
+    the key.
+    """
     done = command("ask", question, *words, OPENAI_BASE_URL="http://127.0.0.1:1/v1")
     assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (Status.USAGE, "", 1)
     assert done.stderr.startswith("strictreply: ")

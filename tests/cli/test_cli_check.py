@@ -73,7 +73,9 @@ def test_each_line_is_judged_or_reported(command: Command, tmp_path: Path, name:
 
 
 def test_tables_tell_the_same_to_a_person(command: Command, tmp_path: Path) -> None:
-    """Without ``--json`` the codes with their first places, the rates and the unreadable lines are shown."""
+    """Without ``--json`` the codes with their first places, the rates and the unreadable lines are
+    shown.
+    """
     path = written(tmp_path, LINES)
     done = command("check", str(path))
     assert done.exit_code == Status.INVALID
@@ -100,7 +102,9 @@ def test_tables_tell_the_same_to_a_person(command: Command, tmp_path: Path) -> N
 def test_the_status_says_whether_all_were_valid(
     command: Command, tmp_path: Path, lines: list[str], status: int
 ) -> None:
-    """0 when every reply is valid, 1 when one is invalid, else 3 when a line cannot be read or there is no reply."""
+    """0 when every reply is valid, 1 when one is invalid, else 3 when a line cannot be read or
+    there is no reply.
+    """
     assert command("check", str(written(tmp_path, lines))).exit_code == status
     assert command("check", "--json", str(written(tmp_path, lines))).exit_code == status
 
@@ -129,7 +133,9 @@ def test_several_files_are_one_count(command: Command, tmp_path: Path) -> None:
 def test_chat_completion_dumps_are_read(
     command: Command, tmp_path: Path, line: dict[str, Any]
 ) -> None:
-    """Completions are judged by the tools beside them, or by those of ``--tools`` when they name none."""
+    """Completions are judged by the tools beside them, or by those of ``--tools`` when they name
+    none.
+    """
     path = written(tmp_path, [json.dumps(line)])
     assert command("check", str(path), "--tools", tools_file(tmp_path)).exit_code == 0
 
@@ -146,7 +152,9 @@ def test_a_completion_without_tools_is_held_to_none(command: Command, tmp_path: 
 def test_a_damaged_file_is_reported_where_it_breaks(
     command: Command, tmp_path: Path, damage: str
 ) -> None:
-    """A packed file that is cut, overwritten or followed by junk keeps what was read, and is not valid."""
+    """A packed file that is cut, overwritten or followed by junk keeps what was read, and is not
+    valid.
+    """
     lines = [
         record("search", json.dumps({"query": f"{number:040x}"}), f"m{number}")
         for number in range(2_000)
@@ -227,7 +235,9 @@ def test_all_recorded_replies_are_judged(command: Command) -> None:
 def test_several_processes_find_the_same_in_the_same_order(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that is shared between workers gives the object that one process gives, to its last line."""
+    """A file that is shared between workers gives the object that one process gives, to its last
+    line.
+    """
     lines = [
         record("search", json.dumps({"query": "boots"} | ({"limit": "x"} if not n % 7 else {})))
         for n in range(900)

@@ -1,4 +1,6 @@
-"""``strictreply demo`` and ``serve-demo``: every question is told, from its first reply to what became of it."""
+"""``strictreply demo`` and ``serve-demo``: every question is told, from its first reply to what
+became of it.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def counted(output: str) -> dict[str, int]:
 def test_the_first_screen_fits(
     command: Command, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
-    """At most 40 lines: the program, three stories, a table and the next command; whatever the environment names."""
+    """At most 40 lines: the program, three stories, a table and the next command; whatever the
+    environment names.
+    """
     monkeypatch.setenv("OPENAI_BASE_URL", "http://model.invalid/v1")
     monkeypatch.setenv("HTTP_PROXY", "http://proxy.invalid:1")
     done = command("demo", COLUMNS=str(columns))
@@ -53,7 +57,9 @@ def test_the_first_screen_fits(
 
 @pytest.mark.parametrize("channel", ["native", "text"])
 def test_every_question_is_asked_and_told(command: Command, channel: str) -> None:
-    """The embedded model's bad replies are shown, mended or rejected, and the sums agree with what was shown."""
+    """The embedded model's bad replies are shown, mended or rejected, and the sums agree with what
+    was shown.
+    """
     done = command("demo", "--questions", "--channel", channel, "--failure-rate", "1")
     assert done.exit_code == 0
     assert all(done.stdout.count(question) >= 1 for question in QUESTIONS)
@@ -78,7 +84,9 @@ def test_a_model_without_faults_is_valid_at_once(command: Command) -> None:
 
 
 def test_the_same_seed_tells_the_same_story(command: Command, serve: Serve) -> None:
-    """A real endpoint with the same model gives the same story as the embedded one, but for its first line."""
+    """A real endpoint with the same model gives the same story as the embedded one, but for its
+    first line.
+    """
     embedded = command("demo", "--questions", "--seed", "3").stdout.splitlines()
     real = command(
         "demo", "--base-url", serve(UnreliableModel(SCENARIO, seed=3))
@@ -111,7 +119,9 @@ def test_an_endpoint_that_cannot_be_used_ends_the_demo(
 
 
 def test_what_only_one_question_met_is_in_its_row(command: Command, serve: Serve) -> None:
-    """A request that the server refuses fails alone; the demo goes on, and ends well when anything was answered."""
+    """A request that the server refuses fails alone; the demo goes on, and ends well when anything
+    was answered.
+    """
     url = serve(answering(error_reply(400, "no"), completion(message("hi"))))
     done = command("demo", "--base-url", url)
     assert done.exit_code == 0

@@ -72,7 +72,9 @@ def test_a_fault_is_made_from_given_tools(command: Command, tmp_path: Path) -> N
 def test_wrong_usage_says_what_to_do(
     command: Command, tmp_path: Path, words: list[str], said: str
 ) -> None:
-    """A name that is none gets the nearest ones, and tools that are none or have no such rule are told so."""
+    """A name that is none gets the nearest ones, and tools that are none or have no such rule are
+    told so.
+    """
     done = command("faults", *[tools_file(tmp_path) if word == "TOOLS" else word for word in words])
     assert done.exit_code == Status.USAGE
     assert said in done.stderr

@@ -1,4 +1,6 @@
-"""``strictreply probe``: an app is probed from the outside; the status, the tables and the files say how it went."""
+"""``strictreply probe``: an app is probed from the outside; the status, the tables and the files
+say how it went.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def test_a_careful_app_survives(command: Command) -> None:
 
 
 def test_findings_are_told_in_every_form(command: Command, tmp_path: Path) -> None:
-    """The status is 1; table, JSON, XML and page agree, and say how to look at a finding and reproduce it."""
+    """The status is 1; table, JSON, XML and page agree, and say how to look at a finding and
+    reproduce it.
+    """
     paths = {form: tmp_path / f"report.{form}" for form in ("json", "junit", "html")}
     files = [word for form, path in paths.items() for word in (f"--{form}", str(path))]
     done = command("probe", "--app", "sample_apps:careless", *CHOSEN, *files)
@@ -68,7 +72,9 @@ def test_findings_are_told_in_every_form(command: Command, tmp_path: Path) -> No
 
 
 def test_only_what_is_new_against_a_baseline_fails(command: Command, tmp_path: Path) -> None:
-    """With the findings of an earlier report the status is 0; a finding that it does not hold makes it 1."""
+    """With the findings of an earlier report the status is 0; a finding that it does not hold makes
+    it 1.
+    """
     earlier = tmp_path / "earlier.json"
     words = ("probe", "--app", "sample_apps:careless")
     assert command(*words, *CHOSEN, "--json", str(earlier)).exit_code == Status.INVALID
@@ -134,7 +140,9 @@ def test_a_baseline_that_is_none_is_said_at_once(
 
 
 def test_a_probe_that_tries_nothing_is_no_success(command: Command) -> None:
-    """An app that does not stream survives no fault of streams: the status is 2, and stderr says so."""
+    """An app that does not stream survives no fault of streams: the status is 2, and stderr says
+    so.
+    """
     done = command("probe", "--app", "sample_apps:strict", "--kind", "stream")
     assert done.exit_code == Status.USAGE
     assert "none of the chosen faults" in done.stderr
@@ -180,7 +188,9 @@ def test_wrong_usage_is_said_before_anything_is_run(
     [("no_such_module:app", "ModuleNotFoundError"), ("sample_apps:never_asking", "base URL")],
 )
 def test_an_app_that_does_not_work_is_wrong_usage(command: Command, app: str, said: str) -> None:
-    """An app that cannot be imported or sends no request cannot be probed: status 2, with the reason."""
+    """An app that cannot be imported or sends no request cannot be probed: status 2, with the
+    reason.
+    """
     done = command("probe", "--app", app)
     assert (done.exit_code, done.stdout) == (Status.USAGE, "")
     assert said in done.stderr
@@ -247,7 +257,9 @@ def test_an_interrupted_probe_tells_what_it_has(process: Process, tmp_path: Path
 
 
 def test_an_app_on_the_responses_api_is_probed_alike(command: Command, tmp_path: Path) -> None:
-    """The server knows the API by its path: a careless reader of a truth value is found, a wrapped client survives."""
+    """The server knows the API by its path: a careless reader of a truth value is found, a wrapped
+    client survives.
+    """
     chosen = (
         "--fault",
         "boolean_as_text",

@@ -1,4 +1,6 @@
-"""The commands as processes of their own: what a shell sees of them, from first line to exit status."""
+"""The commands as processes of their own: what a shell sees of them, from first line to exit
+status.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def check(args):
 def search(query: str) -> str:
     return query
 """
-"""A tool whose check is Ctrl-C: the moment of the signal does not depend on how fast the machine is."""
+"""A tool whose check is Ctrl-C: the moment of the signal does not depend on how fast the machine
+is.
+"""
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
@@ -79,7 +83,9 @@ class Silent:
 
 
 def test_demo_runs_from_end_to_end(process: Process) -> None:
-    """The demo needs nothing, ends with 0, writes no control sequence into a pipe, and keeps stderr empty."""
+    """The demo needs nothing, ends with 0, writes no control sequence into a pipe, and keeps stderr
+    empty.
+    """
     status, stdout, stderr = ended(process("demo", "--questions"))
     assert (status, stderr) == (0, "")
     assert "\x1b" not in stdout
@@ -87,7 +93,9 @@ def test_demo_runs_from_end_to_end(process: Process) -> None:
 
 
 def test_ask_is_answered_by_serve_demo(process: Process, tmp_path: Path) -> None:
-    """``ask`` works against the model that ``serve-demo`` serves; Ctrl-C ends that with 130 and one line."""
+    """``ask`` works against the model that ``serve-demo`` serves; Ctrl-C ends that with 130 and one
+    line.
+    """
     server = process("serve-demo", "--port", "0", "--failure-rate", "1")
     url = read_until(server.stdout, "http://").partition("served at ")[2].partition(";")[0]
     command = shlex.split(read_until(server.stdout, "curl ").splitlines()[-1])
@@ -113,7 +121,9 @@ def test_ask_is_answered_by_serve_demo(process: Process, tmp_path: Path) -> None
 
 
 def test_check_reads_packed_files(process: Process, tmp_path: Path) -> None:
-    """Recorded replies are judged offline; with ``--json`` stdout is one object and stderr is empty in a pipe."""
+    """Recorded replies are judged offline; with ``--json`` stdout is one object and stderr is empty
+    in a pipe.
+    """
     path = tmp_path / "replies.jsonl.gz"
     path.write_bytes(gzip.compress(f"{search_line('boots')}\n".encode()))
     status, stdout, stderr = ended(
@@ -150,7 +160,9 @@ def test_an_interrupted_call_ends_cleanly(
 def test_an_interrupted_check_tells_what_it_has(
     process: Process, tmp_path: Path, as_json: bool
 ) -> None:
-    """Ctrl-C in the middle of a file keeps the counts so far, marked as incomplete, and ends with 130."""
+    """Ctrl-C in the middle of a file keeps the counts so far, marked as incomplete, and ends with
+    130.
+    """
     (tmp_path / "interrupting.py").write_text(SELF_INTERRUPTING, encoding="utf-8")
     path = tmp_path / "replies.jsonl"
     path.write_text(
@@ -198,7 +210,9 @@ def test_colours_are_for_terminals_that_want_them(
 def test_progress_is_shown_to_a_person(
     process: Process, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """When stderr is a terminal it shows how far a file has been read, its name as it is, and clears up behind."""
+    """When stderr is a terminal it shows how far a file has been read, its name as it is, and
+    clears up behind.
+    """
     monkeypatch.setenv("TERM", "xterm-256color")
     path = tmp_path / "[bold]replies.jsonl"
     path.write_text(f"{search_line('boots')}\n" * 50, encoding="utf-8")

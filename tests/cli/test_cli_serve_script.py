@@ -1,4 +1,6 @@
-"""``strictreply serve-script``: a model on loopback that a test in any language tells what to serve."""
+"""``strictreply serve-script``: a model on loopback that a test in any language tells what to
+serve.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,8 @@ def test_its_own_words_are_a_script(process: Process) -> None:
 
 def test_what_is_no_loopback_is_refused(command: Command) -> None:
     """An address that is not loopback is wrong usage; a port in use ends with status 3."""
-    assert command("serve-script", "--host", "0.0.0.0").exit_code == Status.USAGE  # noqa: S104 - refused
+    # refused
+    assert command("serve-script", "--host", "0.0.0.0").exit_code == Status.USAGE  # noqa: S104
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = command("serve-script", "--port", str(taken.getsockname()[1]))
     assert done.exit_code == Status.FAILED

@@ -1,4 +1,6 @@
-"""What a person sees of attempts: places by their names, long lines hanging, nothing that acts on the terminal."""
+"""What a person sees of attempts: places by their names, long lines hanging, nothing that acts on
+the terminal.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ SEARCH = completion(message(calls=[call("search", '{"limit": "5"}')]))
 
 
 def shown(attempt: Attempt, width: int = 80) -> list[str]:
-    """Print an attempt as on a terminal of that width that shows colours, and give the lines without them."""
+    """Print an attempt as on a terminal of that width that shows colours, and give the lines
+    without them.
+    """
     screen = Console(file=io.StringIO(), width=width, markup=False, emoji=False, highlight=False)
     Live(screen)(attempt)
     printed = screen.file
@@ -85,7 +89,9 @@ def test_a_refused_attempt_is_told_in_order() -> None:
 
 @pytest.mark.parametrize("width", [80, 20])
 def test_long_lines_hang(width: int) -> None:
-    """No line is wider than the terminal, none ends in blanks, and what is continued stands below its beginning."""
+    """No line is wider than the terminal, none ends in blanks, and what is continued stands below
+    its beginning.
+    """
     lines = shown(Attempt(1, {}, completion(message("word " * 40))), width)
     assert all(len(line) <= width and line == line.rstrip() for line in lines)
     labels = [line[:HANGING].strip() for line in lines]
@@ -106,7 +112,9 @@ def test_long_lines_hang(width: int) -> None:
     ],
 )
 def test_nothing_a_model_wrote_acts_on_the_terminal(hostile: str) -> None:
-    """Control sequences, reordering marks, line breaks and markup come out as characters to be read."""
+    """Control sequences, reordering marks, line breaks and markup come out as characters to be
+    read.
+    """
     raw = completion(message(calls=[call(hostile, hostile)]))
     issue = Issue.of(Code.CALL_ID_MISSING, "/tool_calls/0/function/arguments/x")
     for line in shown(Attempt(1, {}, raw, (issue,)), width=200):

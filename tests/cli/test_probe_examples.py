@@ -28,7 +28,9 @@ SAID = {
 def test_an_example_survives_what_models_get_wrong(
     command: Command, example: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing malformed is accepted, crashes it or leaks; with good replies after the fault it recovers."""
+    """Nothing malformed is accepted, crashes it or leaks; with good replies after the fault it
+    recovers.
+    """
     monkeypatch.setenv(
         "PYTHONPATH", os.pathsep.join([str(EXAMPLES), str(Path(strictreply.__file__).parents[1])])
     )

@@ -58,7 +58,9 @@ def test_words_are_for_readers_of_any_language(name: str) -> None:
 
 
 def subschemas(value: object) -> Iterator[dict[str, Any]]:
-    """Walk a schema and everything in it; a member that happens to be called like a keyword is no schema."""
+    """Walk a schema and everything in it; a member that happens to be called like a keyword is no
+    schema.
+    """
     if isinstance(value, dict):
         yield value
         for key, part in value.items():
@@ -130,7 +132,9 @@ def test_real_attempts_fit(raw: bool) -> None:
     ],
 )
 def test_what_is_no_attempt_does_not_fit(change: dict[str, Any]) -> None:
-    """A member of another kind, out of range, or that nobody knows is refused; and each that is needed is."""
+    """A member of another kind, out of range, or that nobody knows is refused; and each that is
+    needed is.
+    """
     assert fits("attempt", ATTEMPT)
     assert not fits("attempt", ATTEMPT | change)
     for name in ATTEMPT:
@@ -148,7 +152,9 @@ def test_what_is_no_attempt_does_not_fit(change: dict[str, Any]) -> None:
     ],
 )
 def test_what_is_no_issue_does_not_fit(change: dict[str, str]) -> None:
-    """An unknown category, a path that is no pointer, an excerpt too long or another member is refused."""
+    """An unknown category, a path that is no pointer, an excerpt too long or another member is
+    refused.
+    """
     assert fits("issue", ISSUE)
     assert not fits("issue", ISSUE | change)
 
@@ -242,7 +248,9 @@ def test_the_native_message_agrees_with_the_contract(reply: dict[str, Any]) -> N
     ],
 )
 def test_the_typed_union_fits_as_it_is_given(reply: sr.AssistantReply) -> None:
-    """The JSON of ``to_dict``, which ``strictreply ask`` prints, fits the schema, and no other JSON does."""
+    """The JSON of ``to_dict``, which ``strictreply ask`` prints, fits the schema, and no other JSON
+    does.
+    """
     assert fits("assistant-reply", reply.to_dict())
     assert not fits("assistant-reply", reply.to_dict() | {"more": 1})
     assert not fits("assistant-reply", {})

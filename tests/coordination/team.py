@@ -1,4 +1,6 @@
-"""A small team of agents for tests of what a reply may ask for: a coordinator, its workers, a pair that talks."""
+"""A small team of agents for tests of what a reply may ask for: a coordinator, its workers, a pair
+that talks.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ GRAPH = Topology.of(
     ],
     entry="Coordinator",
 )
-"""Coordinator may hand over to four and turn to the user; DataAnalyzer may only finish; Worker3 may do nothing."""
+"""Coordinator may hand over to four and turn to the user; DataAnalyzer may only finish; Worker3 may
+do nothing.
+"""
 
 SEARCH = Tool.from_json_schema(
     "search", {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}

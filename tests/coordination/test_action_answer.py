@@ -57,7 +57,9 @@ def test_an_answer_may_be_given_ready_made() -> None:
 
 
 class Foreign(ResponseProcessor):
-    """Translates a shape of the application's, and asks before native calls: it is shown every side of a reply."""
+    """Translates a shape of the application's, and asks before native calls: it is shown every side
+    of a reply.
+    """
 
     def can_process(self, response: Any) -> bool:
         """Look for a word of its own."""
@@ -246,7 +248,9 @@ def test_a_client_s_loop_judges_as_the_processor_does(
     content=st.none() | TEXTS, calls=CALLS, agent=st.sampled_from(["Coordinator", "DataAnalyzer"])
 )
 def test_native_calls_are_judged_alike(content: str | None, calls: list[Any], agent: str) -> None:
-    """A message with calls, too, whatever stands beside them: the same verdict, the calls being the core's."""
+    """A message with calls, too, whatever stands beside them: the same verdict, the calls being the
+    core's.
+    """
     made = furnished("json", "strict")
     reply = message(content, calls)
     result = made.validate(reply, agent)
@@ -272,7 +276,9 @@ def test_native_calls_are_the_core_s() -> None:
 
 @pytest.mark.parametrize("channel", ["native", "text"])
 def test_a_wrapped_client_asks_again_until_the_action_fits(channel: Any) -> None:
-    """The core's loop corrects a forbidden target, by the names that are permitted, and gives the typed action."""
+    """The core's loop corrects a forbidden target, by the names that are permitted, and gives the
+    typed action.
+    """
     answer = processor(tools=()).answer_kind("Worker1")
     bad = INVOKE | {"action_input": "DataAnalyzer"}
     good = INVOKE | {"action_input": "Coordinator"}
@@ -337,7 +343,9 @@ CALLED = json.dumps({"next_action": "call_tool", "tool_calls": [call("search", {
 
 
 def test_checks_of_tools_run_however_a_call_is_written() -> None:
-    """Async ones, too, in an async client's loop: an action that calls a tool is corrected like a native call."""
+    """Async ones, too, in an async client's loop: an action that calls a tool is corrected like a
+    native call.
+    """
 
     async def slow(args: Any) -> None:
         """Refuse one query, later."""
@@ -355,7 +363,9 @@ def test_checks_of_tools_run_however_a_call_is_written() -> None:
 
 
 def test_a_request_can_only_narrow() -> None:
-    """A forced tool, no tool, other tools and one call at a time are held in every way of writing a call."""
+    """A forced tool, no tool, other tools and one call at a time are held in every way of writing a
+    call.
+    """
     kind = processor().answer_kind("Coordinator")
     one, two = call("search", {"query": "q"}), call("search", {"query": "r"}, "call_2")
     written = json.dumps({"next_action": "call_tool", "tool_calls": [one]})

@@ -1,4 +1,6 @@
-"""Each action: the documented shapes as they are printed, what each comes to, and what is refused in each."""
+"""Each action: the documented shapes as they are printed, what each comes to, and what is refused
+in each.
+"""
 
 from __future__ import annotations
 
@@ -153,7 +155,9 @@ def test_the_actions_are_these_words() -> None:
 def test_every_documented_reply_is_valid_where_permitted(
     reply: dict[str, Any], action: ActionType, spell: Any
 ) -> None:
-    """As a mapping, as text and as a message: the action the document names, and every member kept (trap 2.12 #4)."""
+    """As a mapping, as text and as a message: the action the document names, and every member kept
+    (trap 2.12 #4).
+    """
     result = judged(spell(reply), branch=BRANCHES.get(action), leave=LEAVE)
     assert (result.is_valid, result.action_type, result.issues) == (True, action, ())
     assert result.parsed_response == reply
@@ -161,7 +165,9 @@ def test_every_documented_reply_is_valid_where_permitted(
 
 @pytest.mark.req("M24")
 def test_the_code_s_own_actions() -> None:
-    """Two more are valid with an edge to User or expressly permitted; ``auto_retry`` is nobody's but the system's."""
+    """Two more are valid with an edge to User or expressly permitted; ``auto_retry`` is nobody's
+    but the system's.
+    """
     assert judged(ASK).action_type is ActionType.ASK_USER
     terminated = judged({"next_action": "terminate_workflow", "content": "done"}, leave=LEAVE)
     assert (terminated.action_type, terminated.final_response) == (
@@ -201,7 +207,9 @@ def test_a_request_goes_with_the_invocation() -> None:
 
 @pytest.mark.req("M28")
 def test_action_input_may_list_invocations() -> None:
-    """One, alone or in a list, is an invocation; more than one are parallel, each with its own request."""
+    """One, alone or in a list, is an invocation; more than one are parallel, each with its own
+    request.
+    """
     one, other = (
         {"agent_name": "Worker1", "request": "a"},
         {"agent_name": "Worker2", "request": "b"},
@@ -285,7 +293,9 @@ def test_a_suggestion_offers_what_is_permitted() -> None:
 
 @pytest.mark.req("M31")
 def test_requests_and_agents_must_match() -> None:
-    """A request for nobody and an agent without one are named; where a spawn needs requests they may not be missing."""
+    """A request for nobody and an agent without one are named; where a spawn needs requests they
+    may not be missing.
+    """
     odd = PARALLEL_OF_TWO | {"agent_requests": {"Worker1": "Task A", "Worker9": "Task B"}}
     result = judged(odd)
     assert faults(result) == [
@@ -318,7 +328,9 @@ def test_requests_that_share_a_trimmed_name_are_refused() -> None:
 
 @pytest.mark.req("M32")
 def test_the_same_agent_twice_is_two_instances() -> None:
-    """Both requests are kept, under ids of the documented form that differ, and are the same for the same reply."""
+    """Both requests are kept, under ids of the documented form that differ, and are the same for
+    the same reply.
+    """
     twice = [{"agent_name": "Worker1", "request": "a"}, {"agent_name": "Worker1", "request": "b"}]
     reply = {"next_action": "invoke_agent", "action_input": twice}
     first, second = judged(reply).invocations
@@ -366,7 +378,9 @@ def test_tool_calls_keep_their_shape() -> None:
     ],
 )
 def test_malformed_calls_are_refused(calls: object, expected: tuple[str, str]) -> None:
-    """A call that is none, an empty list, an unknown tool or wrong arguments: never valid, never without calls."""
+    """A call that is none, an empty list, an unknown tool or wrong arguments: never valid, never
+    without calls.
+    """
     assert faults(judged({"next_action": "call_tool", "tool_calls": calls})) == [expected]
 
 
@@ -419,7 +433,9 @@ def test_a_final_response_says_something_once(reply: dict[str, Any]) -> None:
 @pytest.mark.req("M38")
 @pytest.mark.parametrize("reply", [QUOTA, RATE_LIMIT])
 def test_error_recovery_keeps_its_details(reply: dict[str, Any]) -> None:
-    """Details and suggestion arrive as they were written, numbers as numbers; without details there is no recovery."""
+    """Details and suggestion arrive as they were written, numbers as numbers; without details there
+    is no recovery.
+    """
     parsed = judged(reply).parsed_response
     assert parsed is not None
     assert (parsed["error_details"], parsed["suggested_action"]) == (
@@ -456,7 +472,9 @@ def test_a_question_asks_something(question: str) -> None:
 
 @pytest.mark.req("M47")
 def test_names_are_trimmed_and_never_blank() -> None:
-    """Spaces around a name are not part of it; a name of spaces is a fault of the reply, not an exception."""
+    """Spaces around a name are not part of it; a name of spaces is a fault of the reply, not an
+    exception.
+    """
     assert judged({"next_action": "invoke_agent", "action_input": "  Worker1 "}).next_agents == [
         "Worker1"
     ]
@@ -511,7 +529,9 @@ def test_a_union_spells_the_permitted_names_out() -> None:
 
 
 def test_every_need_is_somebody_s() -> None:
-    """Each need stands behind an action, and each code of a need is one of permission or of actions."""
+    """Each need stands behind an action, and each code of a need is one of permission or of
+    actions.
+    """
     assert {need for shape in SHAPES.values() for need in shape.needs} == set(Need)
     assert {code.category for code in LACKING.values()} == {
         Category.PERMISSION_ERROR,
@@ -526,7 +546,9 @@ def test_every_need_is_somebody_s() -> None:
     )
 )
 def test_verdicts_do_not_depend_on_names(name: str) -> None:
-    """The same faults have the same codes for any names of agents and any texts (traps 2.12 #2, #3)."""
+    """The same faults have the same codes for any names of agents and any texts (traps 2.12 #2,
+    #3).
+    """
     graph = Topology.of([("A", name), (name, "A"), ("A", "User")], entry="A")
     judge = ValidationProcessor(graph).validate
     good = judge({"next_action": "invoke_agent", "action_input": name}, "A")
@@ -545,6 +567,8 @@ def test_verdicts_do_not_depend_on_names(name: str) -> None:
 
 
 def test_the_printed_ellipsis_is_not_json() -> None:
-    """The document's structured response, taken as Python prints it, holds an Ellipsis: a fault, not an exception."""
+    """The document's structured response, taken as Python prints it, holds an Ellipsis: a fault,
+    not an exception.
+    """
     assert faults(judged(FINAL_OBJECT)) == [("action.unreadable", "")]
     assert GRAPH.may_finish("Coordinator")

@@ -1,4 +1,6 @@
-"""The published verdict: its fields, and what is read off them; decisions are made on codes, never on words."""
+"""The published verdict: its fields, and what is read off them; decisions are made on codes, never
+on words.
+"""
 
 from __future__ import annotations
 

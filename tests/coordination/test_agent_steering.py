@@ -105,7 +105,9 @@ def test_a_bad_format_is_told_the_members(reply: str, code: str, written: Action
 
 @pytest.mark.req("M65", "M66")
 def test_the_verdict_alone_is_enough() -> None:
-    """As the document prints it: what the reply was held to is what is told, in the format that is named."""
+    """As the document prints it: what the reply was held to is what is told, in the format that is
+    named.
+    """
     prose, denied = (
         verdict("prose"),
         verdict({"next_action": "invoke_agent", "action_input": "Z"}, "Worker1"),
@@ -154,7 +156,9 @@ def test_a_valid_reply_is_told_nothing() -> None:
 @pytest.mark.req("M68")
 @pytest.mark.parametrize(("category", "count"), list(product(Category, range(6))))
 def test_every_category_is_told_something(category: Category, count: int) -> None:
-    """An invalid verdict of each category has a text of its own at each retry, also where nothing is suggested."""
+    """An invalid verdict of each category has a text of its own at each retry, also where nothing
+    is suggested.
+    """
     found = text(count, (FAULTS[category],))
     for suggestion in ("one of these actions: …", None):
         result = invalid(FAULTS[category], suggestion=suggestion)
@@ -188,7 +192,9 @@ def test_a_verdict_without_issues_is_told_something() -> None:
     ["prose", '{"next_action":"dance"}', '{"next_action":"invoke_agent","action_input":"Z"}'],
 )
 def test_what_is_retried_has_a_suggestion(reply: object) -> None:
-    """Every failure that the router retries has a suggestion to retry with, and the printed use of it works."""
+    """Every failure that the router retries has a suggestion to retry with, and the printed use of
+    it works.
+    """
     result = verdict(reply)
     assert decide(result).error_action == "retry"
     assert result.retry_suggestion
@@ -228,7 +234,9 @@ def test_the_default_mode_is_error_and_no_other_exists() -> None:
 
 @pytest.mark.req("M75")
 def test_each_tier_says_more() -> None:
-    """Up to the second retry it is generic, at the third a choice is due, from the fourth on a reply is shown."""
+    """Up to the second retry it is generic, at the third a choice is due, from the fourth on a
+    reply is shown.
+    """
     found = [text(count) for count in range(1, 7)]
     assert [insists(one) for one in found] == [False, False, True, True, True, True]
     assert [example_in(one) is None for one in found] == [True, True, True, False, False, False]
@@ -240,7 +248,9 @@ def test_each_tier_says_more() -> None:
     "category", [Category.FORMAT_ERROR, Category.ACTION_ERROR, Category.UNKNOWN]
 )
 def test_a_generic_text_names_no_peer(category: Category) -> None:
-    """The first two retries name neither the agent nor anybody it may hand over to; the third lists the actions."""
+    """The first two retries name neither the agent nor anybody it may hand over to; the third lists
+    the actions.
+    """
     fault = (
         AgentReplyCode.ACTION_UNKNOWN.at("/next_action", names="those")
         if category is Category.ACTION_ERROR
@@ -305,7 +315,9 @@ TRANSIENT = [kind for kind in ApiErrorClass if kind.category is Category.API_TRA
 @pytest.mark.req("M76")
 @pytest.mark.parametrize(("kind", "count"), list(product(TRANSIENT, range(6))))
 def test_a_transient_failure_is_told_shortly(kind: ApiErrorClass, count: int) -> None:
-    """A failed call is named by its class alone: no tier, no faults, no example, no format, and nothing like JSON."""
+    """A failed call is named by its class alone: no tier, no faults, no example, no format, and
+    nothing like JSON.
+    """
     told = text(count, (ApiError(kind).issue,))
     assert (insists(told), faults_in(told), example_in(told)) == (False, [], None)
     assert kind.value in told
@@ -343,7 +355,9 @@ def test_what_was_said_is_counted() -> None:
 
 
 def test_a_context_is_equal_to_another_of_the_same_values() -> None:
-    """The default format is one value: JSON, whatever format is the default of those that ask a model."""
+    """The default format is one value: JSON, whatever format is the default of those that ask a
+    model.
+    """
     one, another = (SteeringContext(permitted=COORDINATOR) for _ in range(2))
     assert one == another
     assert type(one.response_format) is JSONResponseFormat
@@ -450,7 +464,9 @@ def test_names_do_not_change_what_is_said(names: list[str], category: Category) 
 
 
 def test_faults_that_do_not_fit_are_left_out_whole() -> None:
-    """Of many long faults those that fit are listed whole; the advice and the example are always there."""
+    """Of many long faults those that fit are listed whole; the advice and the example are always
+    there.
+    """
     many = tuple(
         Issue(f"mine.{n}", Category.FORMAT_ERROR, f"/f{n}", f"fault {n} " + "x" * 300)
         for n in range(12)
@@ -464,7 +480,9 @@ def test_faults_that_do_not_fit_are_left_out_whole() -> None:
 
 
 def test_a_router_tells_what_the_verdict_permitted() -> None:
-    """The steering of a retry names the tools that the reply was held to, and the agents of the topology."""
+    """The steering of a retry names the tools that the reply was held to, and the agents of the
+    topology.
+    """
     told = decide(verdict("prose"), retry_count=2).next_steps[0].steering or ""
     assert "search" in told
     assert "must select" in told

@@ -34,13 +34,17 @@ def talked(times: int, agent: str = "Coordinator", words: str = "Let me think") 
     [(0, CallModel()), (1, CallModel()), (2, CallModel(steer=True)), (9, CallModel(steer=True))],
 )
 def test_below_the_limit_the_model_is_asked(count: int, expected: CallModel) -> None:
-    """From the second reply of words on the agent is steered; one below the limit it is still asked."""
+    """From the second reply of words on the agent is steered; one below the limit it is still
+    asked.
+    """
     assert ContentLoopGuard().next(talked(count)) == expected
 
 
 @pytest.mark.parametrize(("count", "expected"), [(0, False), (2, False), (3, True)])
 def test_talk_after_a_steering_is_a_loop(count: int, *, expected: bool) -> None:
-    """An agent talks on when it replied with words alone once more after the reply that it was steered for."""
+    """An agent talks on when it replied with words alone once more after the reply that it was
+    steered for.
+    """
     assert ContentLoopGuard().talks_on(talked(count)) is expected
 
 
@@ -65,7 +69,9 @@ def test_an_action_begins_anew() -> None:
 
 
 def test_the_diagnosis_says_what_is_known() -> None:
-    """It has the agent, the count, what could have been called, the last words, and where to look first."""
+    """It has the agent, the count, what could have been called, the last words, and where to look
+    first.
+    """
     allowed = permitted_actions(TEAM, "Coordinator", tools=["search"])
     found = ContentLoopGuard().next(
         talked(10, words="x" * 500), actions=allowed.actions, tools=allowed.tools
@@ -103,7 +109,9 @@ def test_a_threshold_that_makes_no_sense_is_refused(threshold: int, limit: int) 
 def test_the_model_is_never_asked_beyond_the_limit(
     acts: list[bool], threshold: int, above: int
 ) -> None:
-    """In any run the replies of words in a row never exceed the limit, and steering begins at the threshold."""
+    """In any run the replies of words in a row never exceed the limit, and steering begins at the
+    threshold.
+    """
     guard = ContentLoopGuard(threshold, threshold + above)
     streak = ContentStreak("A")
     for act in acts:

@@ -1,4 +1,6 @@
-"""What ``strictreply.coordination`` exports: the documented names; what they need or return is in public modules."""
+"""What ``strictreply.coordination`` exports: the documented names; what they need or return is in
+public modules.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from strictreply.coordination import (
 
 
 def test_all_is_what_is_public() -> None:
-    """``__all__`` names everything that the facade imports, once; a room is reached by its own path."""
+    """``__all__`` names everything that the facade imports, once; a room is reached by its own
+    path.
+    """
     public = {
         name
         for name, value in vars(coordination).items()
@@ -65,7 +69,9 @@ def classes_in(annotation: object) -> Iterator[type]:
     "name", [name for name in coordination.__all__ if callable(getattr(coordination, name))]
 )
 def test_what_an_export_names_can_be_imported(name: str) -> None:
-    """Every class of ours that the annotations of an export name is found where it says it is, under a public name."""
+    """Every class of ours that the annotations of an export name is found where it says it is,
+    under a public name.
+    """
     exported = getattr(coordination, name)
     hints = [typing.get_type_hints(function) for function in functions_of(exported)]
     if isinstance(exported, type):
@@ -82,7 +88,9 @@ def test_what_an_export_names_can_be_imported(name: str) -> None:
 
 
 def test_two_ends_have_two_names() -> None:
-    """``END`` is what ``route_next`` gives, as ``HUMAN_INPUT`` is; ``END_NODE`` is a topology's, as ``USER`` is."""
+    """``END`` is what ``route_next`` gives, as ``HUMAN_INPUT`` is; ``END_NODE`` is a topology's, as
+    ``USER`` is.
+    """
     assert (route_next(state_with(is_complete=True)), END) == ("end", "end")
     assert (route_next(request_human_input(state_with(next_agent="coordinator"))), HUMAN_INPUT) == (
         "human_input",

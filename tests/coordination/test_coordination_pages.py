@@ -1,4 +1,6 @@
-"""What docs/coordination.md promises holds: its programs run as they stand, its tables are those of the code."""
+"""What docs/coordination.md promises holds: its programs run as they stand, its tables are those of
+the code.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def words(cell: str) -> set[str]:
 
 
 def test_the_page_runs() -> None:
-    """The page prints what it shows and warns of nothing; it registers a format, so it has its own interpreter."""
+    """The page prints what it shows and warns of nothing; it registers a format, so it has its own
+    interpreter.
+    """
     script = "from pages import Page; Page.named('coordination.md').run()"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", script],

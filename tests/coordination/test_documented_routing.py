@@ -1,4 +1,6 @@
-"""The published routing logic, scenario by scenario: fourteen single decisions and nine examples (routing-logic.md)."""
+"""The published routing logic, scenario by scenario: fourteen single decisions and nine examples
+(routing-logic.md).
+"""
 
 from __future__ import annotations
 
@@ -141,7 +143,9 @@ def test_example_completion() -> None:
 
 @pytest.mark.req("R30")
 def test_example_loop_prevention() -> None:
-    """Scenario 6: counting on, ten executions route on and the eleventh ends; a custom limit of 15 holds to 15."""
+    """Scenario 6: counting on, ten executions route on and the eleventh ends; a custom limit of 15
+    holds to 15.
+    """
     state, seen = state_with(next_agent="coordinator"), list[str]()
     while (target := route_next(state)) != "end":
         seen.append(target)
@@ -154,7 +158,9 @@ def test_example_loop_prevention() -> None:
 
 @pytest.mark.req("R30")
 def test_example_priority() -> None:
-    """Scenario 7: taking away what decides, one after the other, leads through the documented order."""
+    """Scenario 7: taking away what decides, one after the other, leads through the documented
+    order.
+    """
     state = state_with(
         loop_count=11, is_complete=True, requires_human_input=True, next_agent="course_advisor"
     )
@@ -208,7 +214,9 @@ def conversation(state: AgentState) -> dict[str, Any]:
 
 @pytest.mark.req("R30")
 def test_example_conversation() -> None:
-    """Scenario 9: coordinator, advisor, coordinator, planner, human, coordinator, end, every step counted."""
+    """Scenario 9: coordinator, advisor, coordinator, planner, human, coordinator, end, every step
+    counted.
+    """
     state = state_with(next_agent="coordinator", current_task="courses")
     walked: list[str] = []
     while (target := route_next(state)) != "end":
@@ -246,7 +254,9 @@ def test_the_published_edge_map() -> None:
     resets=st.booleans(),
 )
 def test_every_run_ends(choices: list[str], limit: int, recorded: bool, resets: bool) -> None:
-    """Property 24: whatever the nodes choose, a run ends within the limit and one more node executions."""
+    """Property 24: whatever the nodes choose, a run ends within the limit and one more node
+    executions.
+    """
     chosen = iter(choices)
 
     def node(state: AgentState) -> dict[str, Any]:

@@ -35,7 +35,9 @@ TABLE = {
 
 @pytest.mark.req("M74")
 def test_there_are_seven_categories_and_each_code_has_one() -> None:
-    """The categories are the published seven words, and every code of a fault has exactly one of them."""
+    """The categories are the published seven words, and every code of a fault has exactly one of
+    them.
+    """
     assert [category.value for category in Category] == [
         *(
             "FORMAT_ERROR",
@@ -72,7 +74,9 @@ def test_strict_permissions_end_at_once() -> None:
 def test_the_budget_stops_where_the_table_does(
     table: dict[Category, Reaction], strict: bool
 ) -> None:
-    """A client's loop is told of exactly the categories that are not asked again; a policy made anew of one agrees."""
+    """A client's loop is told of exactly the categories that are not asked again; a policy made
+    anew of one agrees.
+    """
     policy = ErrorPolicy(
         reactions=table, strict_permissions=strict, budget=RetryPolicy(max_retries=7)
     )

@@ -1,4 +1,6 @@
-"""Formats: the interface, the registry, and two that differ in nothing but how an action is written."""
+"""Formats: the interface, the registry, and two that differ in nothing but how an action is
+written.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +106,9 @@ def test_the_registry_begins_with_json() -> None:
 )
 @pytest.mark.usefixtures("registry")
 def test_registering_is_checked(name: str, kind: Any) -> None:
-    """A taken or blank name and what is no format class are refused; taking a name over must be said."""
+    """A taken or blank name and what is no format class are refused; taking a name over must be
+    said.
+    """
     with pytest.raises(ContractError):
         register_format(name, kind)
     register_format("json", XMLResponseFormat, replace=True)
@@ -112,7 +116,9 @@ def test_registering_is_checked(name: str, kind: Any) -> None:
 
 
 def test_the_printed_registry_example_runs() -> None:
-    """As the reference prints it, in an interpreter of its own, because it changes the process's table."""
+    """As the reference prints it, in an interpreter of its own, because it changes the process's
+    table.
+    """
     printed = """
 from strictreply.coordination.formats import (
     SystemPromptBuilder,
@@ -158,7 +164,9 @@ print(formats, type(json_format).__name__, is_format_registered("xml"), list_for
 
 @pytest.mark.req("M61")
 def test_the_default_format_is_that_of_who_names_none() -> None:
-    """A format that is made the default is how prompts, and the steering of a router, say that replies are written."""
+    """A format that is made the default is how prompts, and the steering of a router, say that
+    replies are written.
+    """
     script = """
 from strictreply.coordination import AgentContext, Branch, CoordinationContext, Router, RoutingContext
 from strictreply.coordination import SystemPromptBuilder, Topology, ValidationProcessor
@@ -193,7 +201,9 @@ for default in (None, "xml", "json"):
 def test_every_example_is_valid_in_its_own_format(
     written: ActionFormat, branch: Branch | None, agent: str
 ) -> None:
-    """Every example that a format shows an agent in a branch is a valid reply there; each permitted action has one."""
+    """Every example that a format shows an agent in a branch is a valid reply there; each permitted
+    action has one.
+    """
     made = processor(response_format=written, leave=LEAVE)
     context = CoordinationContext.of(made.terms(agent, branch))
     actions = context.permitted().actions
@@ -306,7 +316,9 @@ LAUGHS = (
     ],
 )
 def test_what_is_not_plain_tagged_text_is_refused(text: str, code: str) -> None:
-    """No document type, no entities, nothing nested, twice or beside the elements; strict JSON in them."""
+    """No document type, no entities, nothing nested, twice or beside the elements; strict JSON in
+    them.
+    """
     assert codes(text) == [code]
 
 
@@ -379,7 +391,9 @@ def test_a_format_may_be_given_ready_made() -> None:
     ],
 )
 def test_a_format_of_one_s_own_is_not_taken_for_json_actions(reply: str, code: str) -> None:
-    """A reply that a format cannot read lacks no other format's member; a format of JSON reports that it is none."""
+    """A reply that a format cannot read lacks no other format's member; a format of JSON reports
+    that it is none.
+    """
     assert processor(response_format=KEYED).validate(reply, "Coordinator").code == code
 
 
@@ -409,14 +423,18 @@ class Lines(KeyedFormat):
 
 
 def test_a_format_that_is_no_json_is_not_told_of_json() -> None:
-    """A text that its processor does not take is not in the format; where JSON would break is nobody's matter."""
+    """A text that its processor does not take is not in the format; where JSON would break is
+    nobody's matter.
+    """
     made = processor(response_format=Lines())
     assert made.validate("action:hi", "Coordinator").final_response == "hi"
     assert made.validate("hi", "Coordinator").code == "format.malformed"
 
 
 def test_a_reminder_is_the_format_s_own() -> None:
-    """A format says its rule again unless it has better words; one of the six methods alone names itself."""
+    """A format says its rule again unless it has better words; one of the six methods alone names
+    itself.
+    """
     assert KEYED.reminder() == KEYED.rule()
     bare: Any = type(
         "Bare", (BaseResponseFormat,), {name: lambda self, *_: "bare" for name in METHODS}
@@ -426,7 +444,9 @@ def test_a_reminder_is_the_format_s_own() -> None:
 
 
 def test_another_word_for_extra_members_forbids_none() -> None:
-    """Only ``forbid`` forbids members that an action does not name: any other word breaks no verdict."""
+    """Only ``forbid`` forbids members that an action does not name: any other word breaks no
+    verdict.
+    """
     written = JSONResponseFormat(extra=cast("Any", "ignore"))
     assert (
         processor(response_format=written)

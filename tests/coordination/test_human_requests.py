@@ -234,7 +234,9 @@ def test_ledgers_merge_in_any_order(
 
 @given(one=LEDGERS, two=LEDGERS)
 def test_a_merge_loses_nothing(one: list[JSONObject], two: list[JSONObject]) -> None:
-    """Every request of either ledger is in the merged one, settled exactly when one of them says so."""
+    """Every request of either ledger is in the merged one, settled exactly when one of them says
+    so.
+    """
     merged = {entry["id"]: entry for entry in merge_ledgers(one, two)}
     assert set(merged) == {entry["id"] for entry in one + two}
     for name, entry in merged.items():
@@ -257,7 +259,9 @@ def test_a_request_without_words_has_its_kinds() -> None:
 
 
 def test_a_carried_request_leads_to_the_new_entry() -> None:
-    """Answered, skipped or cancelled it leads there, who asked first is told, and each run that begins counts."""
+    """Answered, skipped or cancelled it leads there, who asked first is told, and each run that
+    begins counts.
+    """
     once = asked(kind=ERROR, resume_to="a", skip_to="b", interrupted="a").carried_over("c")
     twice = once.carried_over("d")
     assert (once.resume_to, once.skip_to, once.interrupted, once.tell_to, once.carried) == (

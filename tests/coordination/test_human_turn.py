@@ -120,7 +120,9 @@ def test_the_human_may_be_reached_without_a_request(fields: dict[str, Any]) -> N
     ("resume", "target"), [(None, "coordinator"), ("learning_planner", "learning_planner")]
 )
 def test_an_answer_becomes_a_message(resume: str | None, target: str) -> None:
-    """Feedback is the user's last message; flag and feedback are cleared, and the run goes on where it was to."""
+    """Feedback is the user's last message; flag and feedback are cleared, and the run goes on where
+    it was to.
+    """
     state = request_human_input(
         state_with(next_agent="course_advisor"), "Agreed?", resume_to=resume, now=noon
     )
@@ -173,7 +175,9 @@ def test_the_last_answer_is_the_newest() -> None:
 
 @pytest.mark.req("R28")
 def test_a_paused_run_resumes_from_json() -> None:
-    """A run that waits is written, read elsewhere, answered and resumed, and decides as without the pause."""
+    """A run that waits is written, read elsewhere, answered and resumed, and decides as without the
+    pause.
+    """
     state = state_with(next_agent="learning_planner", loop_count=2)
     paused = human_input(
         request_human_input(
@@ -223,7 +227,9 @@ def test_an_error_is_answered_in_three_ways(answer: str, target: str, reason: Ro
 @pytest.mark.req("R29")
 @pytest.mark.parametrize("answer", ["retry", "skip", "abort"])
 def test_a_question_of_an_earlier_run_decides_nothing_of_the_new_one(answer: str) -> None:
-    """Whatever is said to it, and when it is cancelled, the new run goes on at its entry; it is asked before that."""
+    """Whatever is said to it, and when it is cancelled, the new run goes on at its entry; it is
+    asked before that.
+    """
     run = start_run(failed(), "Another thing.", entry="learning_planner", now=noon)
     assert explain_route(run).target == "human_input"
     for after in (answered(run, answer), clear_human_input_request(run, now=noon)):
@@ -290,7 +296,9 @@ def test_words_of_the_callers_are_read() -> None:
 
 
 def test_requests_wait_in_line() -> None:
-    """A second request waits behind the first; each answer settles the one in front, and each prompt is put."""
+    """A second request waits behind the first; each answer settles the one in front, and each
+    prompt is put.
+    """
     now = ticking()
     state = request_human_input(state_with(next_agent="course_advisor"), "First?", now=now)
     state = human_input(
@@ -363,7 +371,9 @@ STEPS = st.lists(
 def test_a_request_is_pending_until_it_is_answered_or_cleared(
     update: dict[str, Any] | None, end: str
 ) -> None:
-    """One node asks; the next returns without touching it, or tries to; only the human or a cancellation ends it."""
+    """One node asks; the next returns without touching it, or tries to; only the human or a
+    cancellation ends it.
+    """
     state = apply_update(
         state_with(), dict(request_human_input(state_with(next_agent="coordinator"), now=noon))
     )
@@ -428,7 +438,9 @@ def test_nothing_critical_happens_without_approval(
 @pytest.mark.req("R27")
 @given(steps=STEPS)
 def test_a_request_survives_whatever_nodes_return(steps: list[tuple[str, dict[str, Any]]]) -> None:
-    """Property 11: whatever updates come, stale copies among them, each request is pending until it is answered."""
+    """Property 11: whatever updates come, stale copies among them, each request is pending until it
+    is answered.
+    """
     now, ids = ticking(), numbered()
     first = create_initial_state(conversation_id="c", now=now)
     state, made = request_human_input(first, "0", now=now, make_id=ids), 1
@@ -454,7 +466,9 @@ def test_a_request_survives_whatever_nodes_return(steps: list[tuple[str, dict[st
 @pytest.mark.req("R27")
 @given(update=UPDATES)
 def test_a_flag_set_by_hand_survives(update: dict[str, Any]) -> None:
-    """A request made by setting only the flag is pending after the next node, whatever that returns."""
+    """A request made by setting only the flag is pending after the next node, whatever that
+    returns.
+    """
     state = apply_update(state_with(next_agent="learning_planner"), {"requires_human_input": True})
     after = apply_update(state, update)
     assert after["requires_human_input"]

@@ -67,7 +67,9 @@ def test_another_topology_holds_at_once() -> None:
 
 
 def test_the_schema_of_the_same_permissions_is_compiled_once() -> None:
-    """Asking again with the same permissions uses the compiled schema, also when the turn of a conversation differs."""
+    """Asking again with the same permissions uses the compiled schema, also when the turn of a
+    conversation differs.
+    """
     made = processor()
     schemas = [
         made.answer_kind("Coordinator", replace(CONVERSATION, turns=turn)).schema
@@ -90,7 +92,9 @@ def test_the_schema_follows_what_is_declared() -> None:
 
 
 def test_another_format_holds_at_once() -> None:
-    """A client's exchange is held to the format that a processor has now, not to the one of an earlier reply."""
+    """A client's exchange is held to the format that a processor has now, not to the one of an
+    earlier reply.
+    """
     made = processor()
     assert made.answer_kind("Coordinator").schema is not None
     made.response_format = XMLResponseFormat()

@@ -1,4 +1,6 @@
-"""Where a run goes next: the published priorities, the limits, the reasons, and what states are refused."""
+"""Where a run goes next: the published priorities, the limits, the reasons, and what states are
+refused.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def _no_limit_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.req("R1")
 def test_the_signature_is_the_published_one() -> None:
-    """``route_next(state, max_loop_count=10) -> str``: two parameters by position, and no LangGraph is imported."""
+    """``route_next(state, max_loop_count=10) -> str``: two parameters by position, and no LangGraph
+    is imported.
+    """
     parameters = inspect.signature(route_next).parameters
     positional = [name for name, one in parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD]
     assert positional == ["state", "max_loop_count"]
@@ -136,7 +140,9 @@ def test_a_known_next_agent_is_the_target(node: str) -> None:
     ],
 )
 def test_no_known_next_agent_ends_the_run(target: object, reason: RouteReason) -> None:
-    """None and what is no node lead to the end, for reasons that are told apart; nothing is trimmed or folded."""
+    """None and what is no node lead to the end, for reasons that are told apart; nothing is trimmed
+    or folded.
+    """
     decision = explain_route(state_with(next_agent=target))
     assert (decision.target, decision.reason, decision.rule) == ("end", reason, "fallback")
 
@@ -229,7 +235,9 @@ STATES = st.builds(
 @pytest.mark.req("R11", "R31")
 @given(state=STATES, limit=st.integers(0, 20))
 def test_routing_is_pure_and_total(state: AgentState, limit: int) -> None:
-    """Property 8: the same state gives the same known node, whose reason is one of ours, and is left as it was."""
+    """Property 8: the same state gives the same known node, whose reason is one of ours, and is
+    left as it was.
+    """
     before = copy.deepcopy(state)
     first, second = explain_route(state, limit), explain_route(state, limit)
     assert first == second
@@ -269,9 +277,12 @@ def test_a_human_request_shows_where_the_limit_ends_the_run() -> None:
 
 @pytest.mark.req("R34")
 def test_the_order_in_which_limits_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The argument wins over the state, the state over the table, the table over the environment, that over 10."""
+    """The argument wins over the state, the state over the table, the table over the environment,
+    that over 10.
+    """
 
-    def limit(state: AgentState, *arguments: int, routes: Routes = Routes()) -> int:  # noqa: B008 - frozen
+    # frozen
+    def limit(state: AgentState, *arguments: int, routes: Routes = Routes()) -> int:  # noqa: B008
         """Return the limit that held: at this count the run goes on, at the next it ends."""
         held = explain_route(state, *arguments, routes=routes).max_loop_count
         for over, target in enumerate(("coordinator", "end")):
@@ -298,7 +309,9 @@ def test_the_order_in_which_limits_hold(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.req("R34")
 @pytest.mark.parametrize("limit", [-1, True, False, "5", 5.0, None])
 def test_what_is_no_limit_is_refused(limit: Any) -> None:
-    """A negative limit, a bool and what is no whole number is a ValueError: at a call, in a table, in a state."""
+    """A negative limit, a bool and what is no whole number is a ValueError: at a call, in a table,
+    in a state.
+    """
     with pytest.raises(ContractError):
         route_next(state_with(), limit)
     if limit is not None:
@@ -324,7 +337,9 @@ def test_the_environment_is_read_strictly(spelt: str, monkeypatch: pytest.Monkey
 
 @pytest.mark.req("R36")
 def test_the_history_stands_in_the_state() -> None:
-    """A decision is recorded as when, from where, to where, why and at which count; the old state is as it was."""
+    """A decision is recorded as when, from where, to where, why and at which count; the old state
+    is as it was.
+    """
     state = state_with(next_agent="course_advisor", loop_count=1, current_task="courses")
     once = record_route(state, explain_route(state), source="coordinator", now=noon)
     assert state["routing_history"] == []
@@ -376,7 +391,9 @@ def test_the_history_is_bounded() -> None:
 def test_a_rule_stands_where_its_priority_says(
     priority: int, fields: dict[str, Any], target: str
 ) -> None:
-    """A rule may stand anywhere among the built-in ones, which win ties; the loop limit is always first."""
+    """A rule may stand anywhere among the built-in ones, which win ties; the loop limit is always
+    first.
+    """
     routes = Routes(rules=(RouteRule("mine", priority, lambda state: "learning_planner"),))
     decision = explain_route(state_with(**fields), routes=routes)
     assert decision.target == target
@@ -386,7 +403,9 @@ def test_a_rule_stands_where_its_priority_says(
 
 @pytest.mark.req("R37")
 def test_rules_are_asked_in_order_and_may_pass() -> None:
-    """The higher priority is asked first, of equals the one declared first; None leaves the choice to the next."""
+    """The higher priority is asked first, of equals the one declared first; None leaves the choice
+    to the next.
+    """
     asked: list[str] = []
 
     def rule(name: str, priority: int, answer: str | None = None) -> RouteRule:
@@ -463,7 +482,9 @@ AB = Routes(
 @pytest.mark.req("R38")
 @given(conversation=st.text(min_size=1).filter(str.strip))
 def test_a_conversation_keeps_its_strategy(conversation: str) -> None:
-    """The strategy follows from the conversation's id alone; the decision names it, and its rules hold."""
+    """The strategy follows from the conversation's id alone; the decision names it, and its rules
+    hold.
+    """
     state = state_with(conversation_id=conversation, next_agent="coordinator")
     decision = explain_route(state, routes=AB)
     later = explain_route(changed(state, loop_count=5), routes=AB)
@@ -476,7 +497,9 @@ def test_a_conversation_keeps_its_strategy(conversation: str) -> None:
 
 @pytest.mark.req("R38")
 def test_weights_share_the_conversations() -> None:
-    """Weight 0 gets none, 100 of 100 all, and equal weights about half each; an experiment's name deals anew."""
+    """Weight 0 gets none, 100 of 100 all, and equal weights about half each; an experiment's name
+    deals anew.
+    """
     ids = [f"conversation-{number}" for number in range(400)]
 
     def shares(first: int, second: int, experiment: str = "") -> list[str]:
@@ -524,7 +547,9 @@ def walk(
 @pytest.mark.req("R39")
 @pytest.mark.parametrize("repeats", [2, 3, 4])
 def test_going_to_and_fro_is_a_loop(repeats: int) -> None:
-    """A cycle of two nodes ends where it would close its k-th round, before the count limit, and names the nodes."""
+    """A cycle of two nodes ends where it would close its k-th round, before the count limit, and
+    names the nodes.
+    """
     routes = Routes(cycle=CycleLimit(repeats=repeats))
     decisions = walk(["course_advisor", "coordinator"] * 10, routes=routes)
     last = decisions[-1]
@@ -612,7 +637,9 @@ def test_uncounted_nodes_are_caught_too() -> None:
 
 
 def test_the_edge_map_leads_each_node_to_itself() -> None:
-    """X24: the mapping for conditional edges has every node; the end may be another name, such as LangGraph's."""
+    """X24: the mapping for conditional edges has every node; the end may be another name, such as
+    LangGraph's.
+    """
     assert edge_map() == {node: node for node in DEFAULT_NODES}
     assert edge_map(end_target="__end__")["end"] == "__end__"
     routes = Routes(nodes=("triage", "human_input", "end"))

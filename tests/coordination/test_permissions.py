@@ -62,7 +62,9 @@ A = ActionType
 def test_actions_follow_from_edges_tools_and_branch(
     agent: str, branch: Branch | None, tools: list[str], leave: list[str], actions: list[ActionType]
 ) -> None:
-    """Handing over needs an agent to follow, calls need tools, an end needs an edge to it; a leaf has nothing."""
+    """Handing over needs an agent to follow, calls need tools, an end needs an edge to it; a leaf
+    has nothing.
+    """
     allowed = permitted_actions(GRAPH, agent, branch=branch, tools=tools, leave=read_leave(leave))
     assert list(allowed.actions) == actions
 
@@ -89,7 +91,8 @@ def test_actions_follow_from_edges_tools_and_branch(
 def test_a_target_that_is_no_edge_is_refused(asked: dict[str, Any], places: list[str]) -> None:
     """A matter of permission: the target is in ``found``, and the message and the suggestion name whom it may choose.
 
-    So it is however the target is spelt, and also when the caller's list of allowed agents would admit it.
+    So it is however the target is spelt, and also when the caller's list of allowed agents would
+    admit it.
     """
     graph = Topology.of(
         {"Agent1": ["Agent2", "Agent3", "User"], "Agent2": ["Agent1"], "Agent3": []}, entry="Agent1"
@@ -133,7 +136,9 @@ def test_every_bad_target_is_reported_and_none_is_spawned() -> None:
     ],
 )
 def test_conditional_actions_need_permission(reply: dict[str, Any]) -> None:
-    """Five actions are there by default where the topology has them; a model cannot help itself to the others (X8)."""
+    """Five actions are there by default where the topology has them; a model cannot help itself to
+    the others (X8).
+    """
     result = judged(reply)
     assert (faults(result), result.error_category) == (
         [("action.not_permitted", "/next_action")],
@@ -148,7 +153,8 @@ def test_conditional_actions_need_permission(reply: dict[str, Any]) -> None:
 def test_conversations_end_in_conversations_only() -> None:
     """The rule holds for each reply anew: a conversation before leaves nothing behind for a simple branch.
 
-    Nor may an agent end one that it takes no part in; nobody does in one that names its agents, but they.
+    Nor may an agent end one that it takes no part in; nobody does in one that names its agents, but
+    they.
     """
     shared = processor()
     end = {"next_action": "end_conversation"}
@@ -166,7 +172,9 @@ def test_conversations_end_in_conversations_only() -> None:
 
 @pytest.mark.req("M45")
 def test_only_an_agent_with_a_way_out_may_finish() -> None:
-    """Without an edge to User or End a final response is a matter of permission; the suggestion names who follows."""
+    """Without an edge to User or End a final response is a matter of permission; the suggestion
+    names who follows.
+    """
     final = {"next_action": "final_response", "content": "x"}
     result = judged(final, "Worker2", tools=())
     assert (result.is_valid, faults(result)) == (
@@ -198,7 +206,9 @@ def test_only_an_agent_with_an_edge_to_user_may_ask() -> None:
 
 @pytest.mark.req("M48")
 def test_no_agent_is_trusted_more() -> None:
-    """A list of allowed agents only narrows, and permissions are asked for with these parameters and no other."""
+    """A list of allowed agents only narrows, and permissions are asked for with these parameters
+    and no other.
+    """
     assert list(inspect.signature(permitted_actions).parameters) == [
         *("topology", "agent", "branch", "tools", "leave", "allowed_agents", "origin")
     ]
@@ -216,7 +226,9 @@ def test_no_agent_is_trusted_more() -> None:
 
 @pytest.mark.req("M49")
 def test_the_system_always_reaches_the_user() -> None:
-    """Its own three actions need no permission, and User is within reach; a model's recovery needs the edge (X8)."""
+    """Its own three actions need no permission, and User is within reach; a model's recovery needs
+    the edge (X8).
+    """
     system = permitted_actions(GRAPH, "Worker3", origin=Origin.SYSTEM)
     assert system.agents == ("User",)
     assert set(system.actions) == {A.ERROR_RECOVERY, A.TERMINAL_ERROR, A.AUTO_RETRY}

@@ -1,7 +1,7 @@
 """The cases of the original's own tests, ported: 21 of its router, 9 of its validator, 5 of its error handling.
 
-Each row is named for the requirement that the case was read from; what is compared are codes, actions and fields, never
-words.
+Each row is named for the requirement that the case was read from; what is compared are codes,
+actions and fields, never words.
 """
 
 from __future__ import annotations
@@ -326,7 +326,9 @@ ROW = re.compile(r"^- \*\*(M\d+)(?: [^*]*)?\*\*(.*)$", re.MULTILINE)
 @needs_shared
 @pytest.mark.req("M121")
 def test_all_ported_cases_are_here() -> None:
-    """There are as many rows as the requirement counts in the original's suites, each named for a requirement."""
+    """There are as many rows as the requirement counts in the original's suites, each named for a
+    requirement.
+    """
     written = (SHARED / "requirements.md").read_text(encoding="utf-8")
     rows = dict(ROW.findall(written))
     counted = [int(number) for number in re.findall(r"(\d+)(?= \+| cases)", rows["M121"])]

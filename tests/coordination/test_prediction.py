@@ -50,7 +50,9 @@ def test_a_prediction_is_no_permission() -> None:
 
 
 def test_histories_may_be_pairs_or_entries_of_a_state() -> None:
-    """Entries of ``routing_history`` and pairs are read alike; of equals the later one is predicted."""
+    """Entries of ``routing_history`` and pairs are read alike; of equals the later one is
+    predicted.
+    """
     entry: dict[str, Any] = {"ts": "", "reason": "", "loop_count": 0, "task": None}
     history: list[Any] = [
         {**entry, "from": "A", "to": "B"},

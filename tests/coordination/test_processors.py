@@ -1,4 +1,6 @@
-"""Processors: who is asked in which order, what each translates, and that a failing one ends nothing."""
+"""Processors: who is asked in which order, what each translates, and that a failing one ends
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,9 @@ class Scripted(ResponseProcessor):
     asked: ClassVar[list[str]] = []
 
     def __init__(self, name: str, priority: int, gives: object, *, can: object = True) -> None:
-        """Be of a name and a rank; ``gives`` and ``can`` are what it answers, exceptions are raised."""
+        """Be of a name and a rank; ``gives`` and ``can`` are what it answers, exceptions are
+        raised.
+        """
         self.name, self.rank, self.gives, self.can = name, priority, gives, can
 
     def can_process(self, response: Any) -> bool:
@@ -116,7 +120,9 @@ def test_a_processor_has_three_methods(missing: str) -> None:
 
 @pytest.mark.req("M51")
 def test_the_first_that_gives_an_action_wins() -> None:
-    """From the highest priority down; None leaves it to the next; when nobody gives anything, it is invalid."""
+    """From the highest priority down; None leaves it to the next; when nobody gives anything, it is
+    invalid.
+    """
     chain = ProcessorChain(
         [
             Scripted("low", 10, final("low")),
@@ -135,7 +141,9 @@ def test_the_first_that_gives_an_action_wins() -> None:
 
 @pytest.mark.req("M52")
 def test_the_documented_order() -> None:
-    """Errors, native calls, JSON, the application's 75, text; calls win over JSON in the same message (X2)."""
+    """Errors, native calls, JSON, the application's 75, text; calls win over JSON in the same
+    message (X2).
+    """
     made = processor()
     for added in (TextResponseProcessor(), CustomFormatProcessor()):
         made.register_processor(added)
@@ -152,7 +160,9 @@ def test_the_documented_order() -> None:
 
 @pytest.mark.req("M53")
 def test_processors_are_registered_at_run_time() -> None:
-    """95 outranks native calls; of equal ones the first registered is asked first, whenever that was."""
+    """95 outranks native calls; of equal ones the first registered is asked first, whenever that
+    was.
+    """
     made = processor()
     made.register_processor(Scripted("early", 95, final("95")))
     native = message(calls=[call("search", {"query": "q"})])
@@ -201,7 +211,9 @@ def test_a_message_without_calls_is_read_as_json(calls: object, *, sdk: bool) ->
 
 @pytest.mark.parametrize("content", [None, "", "I will search."])
 def test_native_calls_are_calls_whatever_stands_beside_them(content: str | None) -> None:
-    """Calls of a message, of a completion and of SDK objects; what an SDK says beside the call is left out."""
+    """Calls of a message, of a completion and of SDK objects; what an SDK says beside the call is
+    left out.
+    """
     made = call("search", {"query": "q"}) | {"index": 0}
     function = SimpleNamespace(**made["function"])
     objects = SimpleNamespace(id="call_1", type="function", function=function, index=0)
@@ -286,7 +298,9 @@ def test_a_model_has_not_the_system_s_voice(spell: Any) -> None:
     "prose", ["I'm done thinking", "I was asked to call Bob", "final answer: 4", "continue", "done"]
 )
 def test_prose_is_never_an_action_by_its_words(prose: str) -> None:
-    """Without the text processor prose is invalid; with it, prose is the final response and nothing else."""
+    """Without the text processor prose is invalid; with it, prose is the final response and nothing
+    else.
+    """
     plain = judged(prose)
     assert (plain.is_valid, plain.error_category) == (False, Category.FORMAT_ERROR)
     opted = processor()
@@ -320,7 +334,9 @@ def test_a_faulty_action_is_not_prose(text: str) -> None:
 
 @pytest.mark.req("M58")
 def test_foreign_shapes_are_mapped_then_judged() -> None:
-    """The documents' own processors: what they give is held to the topology and to its shape like everything else."""
+    """The documents' own processors: what they give is held to the topology and to its shape like
+    everything else.
+    """
     made = processor()
     for custom in (CustomProcessor(), CustomFormatProcessor()):
         made.register_processor(custom)
@@ -338,7 +354,9 @@ def test_foreign_shapes_are_mapped_then_judged() -> None:
 
 @pytest.mark.req("M59")
 def test_a_processor_that_raises_is_contained() -> None:
-    """It is named, as a fault of form; the next ones are asked, and when one can read the reply the fault is a note."""
+    """It is named, as a fault of form; the next ones are asked, and when one can read the reply the
+    fault is a note.
+    """
     made = ValidationProcessor(GRAPH)
     made.register_processor(CustomProcessor())
     result = made.validate({"custom_field": 1}, "Coordinator")

@@ -72,7 +72,9 @@ def test_the_printed_example_builds_a_prompt() -> None:
 def test_a_prompt_tells_what_is_permitted_and_no_more(
     written: ActionFormat, agent: str, branch: Any
 ) -> None:
-    """Agents of the topology only, permitted actions only, and each example passes the validator it teaches."""
+    """Agents of the topology only, permitted actions only, and each example passes the validator it
+    teaches.
+    """
     made = processor(response_format=written)
     context = CoordinationContext.of(made.terms(agent, branch))
     prompt = SystemPromptBuilder(written).build(AgentContext("Me", "g", "i"), context)
@@ -87,7 +89,9 @@ def test_a_prompt_tells_what_is_permitted_and_no_more(
 
 @pytest.mark.req("M63")
 def test_contexts_have_the_documented_defaults() -> None:
-    """Three words make an agent; nothing makes a context that permits nothing; lists are each one's own."""
+    """Three words make an agent; nothing makes a context that permits nothing; lists are each one's
+    own.
+    """
     agent = AgentContext("A", "g", "i")
     assert (agent.name, agent.goal, agent.instruction, agent.memory_retention) == (
         "A",
@@ -103,7 +107,9 @@ def test_contexts_have_the_documented_defaults() -> None:
 
 
 def test_tools_and_schemas_are_told() -> None:
-    """Tools as they are declared, or as their schemas say; the answer's schema only to who may answer."""
+    """Tools as they are declared, or as their schemas say; the answer's schema only to who may
+    answer.
+    """
     output = {"type": "object", "properties": {"total": {"type": "number"}}}
     agent = AgentContext(
         "A", "g", "i", tools={"find": SEARCH}, input_schema={"type": "string"}, output_schema=output

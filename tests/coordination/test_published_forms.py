@@ -1,4 +1,6 @@
-"""The code that the published pages print runs as it is printed, but for the free names that it uses (V17)."""
+"""The code that the published pages print runs as it is printed, but for the free names that it
+uses (V17).
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ def judged(reply: object, *, spawned: bool = False) -> ValidationResult:
 def test_v17_a_null_for_an_optional_member_is_as_if_it_were_absent(
     name: str, written: bool
 ) -> None:
-    """In a mapping and in a text: of the action's own members, and of other actions', which nobody gave a value."""
+    """In a mapping and in a text: of the action's own members, and of other actions', which nobody
+    gave a value.
+    """
     action = PRINTED[name]
     expected = judged(action)
     assert expected.is_valid
@@ -113,7 +117,9 @@ def test_v17_a_null_for_a_needed_or_unknown_member_is_a_fault(
 
 
 def test_v17_nulls_of_the_parts_of_an_action_are_absent_too() -> None:
-    """An invocation without a request, an error without a provider, a call without a type; a content stays as it is."""
+    """An invocation without a request, an error without a provider, a call without a type; a
+    content stays as it is.
+    """
     listed = [{"agent_name": "Worker1", "request": None}, {"agent_name": "Worker2", "request": "b"}]
     opened = judged({"next_action": "invoke_agent", "action_input": listed})
     assert [one.request for one in opened.invocations] == [None, "b"]
@@ -260,7 +266,9 @@ def test_v17_the_printed_custom_processor_works() -> None:
 
 @pytest.mark.req("M32")
 def test_v17_instances_are_told_apart_over_rounds() -> None:
-    """The same reply has other ids when the conversation has come further, and the same ones when it is read again."""
+    """The same reply has other ids when the conversation has come further, and the same ones when
+    it is read again.
+    """
     reply = {
         "next_action": "parallel_invoke",
         "agents": ["Worker1", "Worker1"],
@@ -323,7 +331,9 @@ def validate_at_once(response: object) -> ValidationResult:
 def test_v17_the_printed_retry_with_steering_asks_an_agent_by_its_prompt(
     made: type[Prompted], validate: Any
 ) -> None:
-    """Each prompt is the original one and the steering for the last reply alone; the first that is right is given."""
+    """Each prompt is the original one and the steering for the last reply alone; the first that is
+    right is given.
+    """
     agent = made(
         "prose",
         {"next_action": "invoke_agent", "action_input": "stranger"},
@@ -356,7 +366,9 @@ async def _of(awaitable: Any) -> Any:
 def test_v17_the_printed_retry_with_steering_fails_typed_when_it_is_spent(
     given: tuple[int, ...], asked: int
 ) -> None:
-    """Not with None: the error has every attempt and the faults of the last; three are made when nobody says."""
+    """Not with None: the error has every attempt and the faults of the last; three are made when
+    nobody says.
+    """
     agent = Prompted(*["prose"] * 9)
     called = retry_with_steering(
         agent, None, *given, original_prompt="Go.", validate_response=validate_response

@@ -60,7 +60,9 @@ def test_nobody_can_change_a_kept_route() -> None:
 
 @pytest.mark.req("M112")
 def test_the_key_holds_everything_a_route_depends_on() -> None:
-    """Topology, agent, branch, action, content and origin each make another key; the branch's id does not."""
+    """Topology, agent, branch, action, content and origin each make another key; the branch's id
+    does not.
+    """
     changed_team = TEAM.with_edges(("Worker1", "Worker2"))
     keys = [
         key(),

@@ -30,7 +30,8 @@ def codes(declare: Callable[[], object]) -> list[tuple[str, str]]:
     with pytest.raises(DeclarationError) as caught:
         declare()
     assert isinstance(caught.value, ValueError)
-    assert pickle.loads(pickle.dumps(caught.value)).issues == caught.value.issues  # noqa: S301 - our own
+    # our own
+    assert pickle.loads(pickle.dumps(caught.value)).issues == caught.value.issues  # noqa: S301
     return [(issue.code, issue.path) for issue in caught.value.issues]
 
 

@@ -179,7 +179,9 @@ def test_one_invocation_is_one_step() -> None:
 
 @pytest.mark.req("M96")
 def test_parallel_invocations_are_branches_and_the_parent_waits() -> None:
-    """There is no step, one branch for each agent in order, and the parent neither goes on nor is over."""
+    """There is no step, one branch for each agent in order, and the parent neither goes on nor is
+    over.
+    """
     reply = {
         "next_action": "parallel_invoke",
         "agents": ["Worker2", "Worker1"],
@@ -201,7 +203,9 @@ def test_parallel_invocations_are_branches_and_the_parent_waits() -> None:
 
 @pytest.mark.req("M97")
 def test_each_branch_gets_its_own_request() -> None:
-    """Requests come from the invocations, in the list form too, with the same agent twice, and never from elsewhere."""
+    """Requests come from the invocations, in the list form too, with the same agent twice, and
+    never from elsewhere.
+    """
     asked = [
         {"agent_name": "Worker1", "request": "north"},
         {"agent_name": "Worker1", "request": "south"},
@@ -262,7 +266,9 @@ def test_no_arguments_are_an_empty_object() -> None:
 
 @pytest.mark.req("M99")
 def test_a_final_response_ends() -> None:
-    """The answer goes to the user, or to the end where there is no edge to the user; and it is over."""
+    """The answer goes to the user, or to the end where there is no edge to the user; and it is
+    over.
+    """
     decision = decide(verdict({"next_action": "final_response", "content": {"title": "Report"}}))
     step = decision.next_steps[0]
     assert (step.step_type, step.target) == (StepType.FINAL_RESPONSE, USER)
@@ -306,7 +312,9 @@ def test_waiting_is_a_step() -> None:
 
 @pytest.mark.req("M88", "M101")
 def test_an_agents_error_recovery_reaches_the_user() -> None:
-    """The printed recovery goes to the user with its details, the wait a number still, and the run goes on."""
+    """The printed recovery goes to the user with its details, the wait a number still, and the run
+    goes on.
+    """
     reply = {
         "next_action": "error_recovery",
         "error_details": DETAILS,
@@ -363,7 +371,9 @@ def test_a_terminal_error_is_shown_and_nothing_is_retried() -> None:
 
 @pytest.mark.req("M102")
 def test_an_agents_terminal_error_is_its_own() -> None:
-    """An error that an agent reports as terminal is named as the agent's, and its words go to the user alone."""
+    """An error that an agent reports as terminal is named as the agent's, and its words go to the
+    user alone.
+    """
     router, context = Router(TEAM, leave=LEAVE), RoutingContext(current_agent="Coordinator")
     decision = router.decide(
         valid(ActionType.TERMINAL_ERROR, error="out of paper"), Branch(), context
@@ -426,7 +436,9 @@ def test_failed_calls_do_not_use_up_corrections() -> None:
 @pytest.mark.req("M80", "M104")
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_a_bad_format_is_asked_for_again(count: int) -> None:
-    """A reply in a bad format leads to one retry of the same agent, counted, with its reason and its steering."""
+    """A reply in a bad format leads to one retry of the same agent, counted, with its reason and
+    its steering.
+    """
     decision = decide(verdict('{"content": "x"}'), retry_count=count)
     (step,) = decision.next_steps
     assert (step.step_type, step.target) == (StepType.RETRY_WITH_STEERING, "Coordinator")
@@ -506,7 +518,9 @@ API_ERRORS = {
 @pytest.mark.parametrize("reaction", Reaction)
 @pytest.mark.parametrize("kind", API_ERRORS)
 def test_the_policy_decides_on_failed_calls(kind: str, reaction: Reaction) -> None:
-    """A row of the table that is not the published one goes before what the class of an API's error says."""
+    """A row of the table that is not the published one goes before what the class of an API's error
+    says.
+    """
     category = API_ERRORS[kind]
     failed = verdict(ErrorMessage({"classification": kind}))
     context = RoutingContext(current_agent="Coordinator")
@@ -530,7 +544,9 @@ def test_the_policy_decides_on_failed_calls(kind: str, reaction: Reaction) -> No
 
 @pytest.mark.req("M79")
 def test_a_denied_permission_ends_with_the_published_words() -> None:
-    """Strict permissions end at once, as printed; by default the agent is asked again first, and never run (X5)."""
+    """Strict permissions end at once, as printed; by default the agent is asked again first, and
+    never run (X5).
+    """
     result = verdict({"next_action": "invoke_agent", "action_input": "Worker2"}, "Worker1")
     router = Router(TEAM, policy=ErrorPolicy(strict_permissions=True))
     denied = router.decide(result, Branch(), RoutingContext(current_agent="Worker1"))
@@ -554,7 +570,9 @@ def test_a_denied_permission_ends_with_the_published_words() -> None:
     ],
 )
 def test_what_the_executor_reports_comes_first(key: str, stops: bool) -> None:
-    """A reported fault is told to the user before the reply is looked at, and ends the branch or does not."""
+    """A reported fault is told to the user before the reply is looked at, and ends the branch or
+    does not.
+    """
     decision = decide(
         valid(ActionType.INVOKE_AGENT, "Worker1"), metadata={key: {"message": "full"}}
     )
@@ -733,7 +751,9 @@ FORGED: list[tuple[ValidationResult, str, Branch, Code | AgentReplyCode]] = [
 def test_everything_is_asked_again(
     result: ValidationResult, agent: str, branch: Branch, code: Code | AgentReplyCode
 ) -> None:
-    """A result that calls itself valid gets no step over an edge, in a branch or to a tool that is not permitted."""
+    """A result that calls itself valid gets no step over an edge, in a branch or to a tool that is
+    not permitted.
+    """
     decision = decide(result, agent, branch=branch)
     assert (decision.next_steps, decision.branch_specs) == ([], [])
     assert (decision.reason, decision.is_terminal()) == (RoutingReason.NOT_ALLOWED, True)
@@ -758,7 +778,9 @@ def test_what_a_verdict_was_held_to_is_what_its_tools_are() -> None:
 
 @pytest.mark.req("M107")
 def test_a_narrowed_verdict_is_not_widened() -> None:
-    """Whom a reply was allowed to hand over to is all it hands over to, though there are more edges."""
+    """Whom a reply was allowed to hand over to is all it hands over to, though there are more
+    edges.
+    """
     narrowed = PROCESSOR.validate(
         {"next_action": "invoke_agent", "action_input": "Worker1"},
         "Coordinator",
@@ -827,7 +849,9 @@ def test_who_replied_may_be_said_by_the_verdict_or_the_branch() -> None:
 )
 @pytest.mark.req("M107")
 def test_a_result_that_contradicts_itself_is_not_executed(result: ValidationResult) -> None:
-    """A result without what it says it holds, or about another agent, leads to no step and raises nothing."""
+    """A result without what it says it holds, or about another agent, leads to no step and raises
+    nothing.
+    """
     decision = decide(result)
     assert (decision.next_steps, decision.reason) == ([], RoutingReason.BROKEN_RESULT)
     assert decision.is_terminal()
@@ -846,7 +870,9 @@ def test_a_conversation_goes_on_with_the_next_turn() -> None:
 
 @pytest.mark.req("M108")
 def test_no_branch_becomes_a_conversation_by_itself() -> None:
-    """A simple branch stays one, though the two have edges both ways; so does a conversation with a stranger."""
+    """A simple branch stays one, though the two have edges both ways; so does a conversation with a
+    stranger.
+    """
     there = valid(ActionType.INVOKE_AGENT, "Aggregator")
     assert (
         decide(there, branch=Branch(agents=("Coordinator", "Aggregator"))).reason
@@ -946,7 +972,9 @@ CONTEXTS = st.builds(
 def test_no_step_leaves_the_topology(
     result: ValidationResult, branch: Branch, context: RoutingContext
 ) -> None:
-    """For any result, each step leads to a permitted agent, the same one, the user or an end; with a reason."""
+    """For any result, each step leads to a permitted agent, the same one, the user or an end; with
+    a reason.
+    """
     before = repr((result, branch, context))
     decision = ROUTER.decide(result, branch, context)
     agent = context.current_agent or (branch.agents[0] if len(branch.agents) == 1 else "")
@@ -975,7 +1003,9 @@ def test_no_step_leaves_the_topology(
     agents=st.permutations(["formatter", "not allowed", "missing", "invalid format", "permission"])
 )
 def test_names_decide_nothing(agents: list[str]) -> None:
-    """Teams that differ only in what agents are called are routed alike, whatever words are in the names."""
+    """Teams that differ only in what agents are called are routed alike, whatever words are in the
+    names.
+    """
     first, second, third, *_ = agents
     team = Topology.of({USER: [first], first: [second, third], second: [first], third: [USER]})
     for target, reason in (

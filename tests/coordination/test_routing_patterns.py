@@ -51,7 +51,9 @@ class Team:
 
 @pytest.mark.req("M111")
 def test_a_linear_chain() -> None:
-    """Agent1 → Agent2 → Agent3 → final: each reply leads to the next agent, and the last one to the user."""
+    """Agent1 → Agent2 → Agent3 → final: each reply leads to the next agent, and the last one to the
+    user.
+    """
     chain = Topology.of(
         {USER: ["Agent1"], "Agent1": ["Agent2"], "Agent2": ["Agent3"], "Agent3": [USER]}
     )
@@ -76,7 +78,9 @@ def test_a_linear_chain() -> None:
 
 @pytest.mark.req("M111")
 def test_branches_that_join() -> None:
-    """The coordinator opens two branches and waits; each leads to the aggregator, which waits for both and sums up."""
+    """The coordinator opens two branches and waits; each leads to the aggregator, which waits for
+    both and sums up.
+    """
     spawn: JSONObject = {
         "next_action": "parallel_invoke",
         "agents": ["Worker1", "Worker2"],
@@ -117,7 +121,9 @@ def test_branches_that_join() -> None:
 @pytest.mark.req("M111", "M120")
 @pytest.mark.parametrize("bound", [5, 1, 2])
 def test_a_conversation_stops_at_its_turns(bound: int) -> None:
-    """Two agents that only hand over to each other have ``max_turns``, 5 by default, and the decision says why."""
+    """Two agents that only hand over to each other have ``max_turns``, 5 by default, and the
+    decision says why.
+    """
     agents = ("Coordinator", "Aggregator")
     team = Team(TEAM, Coordinator=hand("Aggregator"), Aggregator=hand("Coordinator"))
     branch, turns, decision = talk(max_turns=bound), list[int](), RoutingDecision()
@@ -142,7 +148,9 @@ def failed_step() -> ExecutionStep:
 
 @pytest.mark.req("M111")
 def test_an_error_is_the_users_to_decide() -> None:
-    """Retry asks the same agent again, skip goes to the next one, abort ends; anything else puts the question again."""
+    """Retry asks the same agent again, skip goes to the next one, abort ends; anything else puts
+    the question again.
+    """
     asked = question_of(failed_step(), request_id="q1", skip_to="Aggregator")
     assert (asked.kind, asked.resume_to, asked.skip_to) == (
         HumanKind.ERROR,

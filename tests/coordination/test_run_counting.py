@@ -1,4 +1,6 @@
-"""Guarded nodes count once each and lose no request to a human; counters of runs have sums that agree."""
+"""Guarded nodes count once each and lose no request to a human; counters of runs have sums that
+agree.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,9 @@ NODES = [
 @pytest.mark.parametrize("node", NODES)
 @pytest.mark.parametrize("guards", [1, 2])
 def test_each_execution_counts_once(node: Any, guards: int) -> None:
-    """Every node counts one more, sync or async, whatever it does with the count itself, guarded once or twice."""
+    """Every node counts one more, sync or async, whatever it does with the count itself, guarded
+    once or twice.
+    """
     state = state_with(loop_count=3, next_agent="coordinator")
     before = copy.deepcopy(state)
     for _ in range(guards):
@@ -124,14 +128,18 @@ def test_every_node_of_a_run_counts() -> None:
 
 
 def test_a_guarded_node_returns_what_changed() -> None:
-    """Fields that nobody touched are not in the update, so that parallel branches of LangGraph do not clash."""
+    """Fields that nobody touched are not in the update, so that parallel branches of LangGraph do
+    not clash.
+    """
     assert counted(partial_node)(state_with()) == {"next_agent": "course_advisor", "loop_count": 1}
     assert counted(lambda state: None)(state_with()) == {"loop_count": 1}
     assert set(counted(whole_node)(state_with())) == set(state_with())
 
 
 def test_a_guard_passes_on_what_else_a_node_takes() -> None:
-    """Further arguments, such as LangGraph's config, reach the node; its name and signature are its own."""
+    """Further arguments, such as LangGraph's config, reach the node; its name and signature are its
+    own.
+    """
 
     def node(state: AgentState, config: Any, *, store: Any = None) -> dict[str, Any]:
         """Return what was given."""
@@ -146,7 +154,9 @@ def test_a_guard_passes_on_what_else_a_node_takes() -> None:
 
 @pytest.mark.req("R27")
 def test_a_guard_keeps_a_request() -> None:
-    """A human request of a node is pending after the next node, which returns another flag and target."""
+    """A human request of a node is pending after the next node, which returns another flag and
+    target.
+    """
 
     def planner(state: AgentState) -> dict[str, Any]:
         """Ask by the flag alone, as the documents' planner does."""
@@ -166,7 +176,9 @@ def test_a_guard_keeps_a_request() -> None:
 
 @pytest.mark.req("R36", "R39")
 def test_a_guard_records_what_follows() -> None:
-    """With a table the decision after a node stands in the history, is the one the edge takes, and finds loops."""
+    """With a table the decision after a node stands in the history, is the one the edge takes, and
+    finds loops.
+    """
     routes = Routes()
     advisor = counted(
         lambda state: {"next_agent": "coordinator"}, name="course_advisor", routes=routes, now=noon
@@ -250,7 +262,9 @@ def test_executions_are_measured() -> None:
     ("cycle", "kept"), [(None, 50), (CycleLimit(), 50), (CycleLimit(repeats=3, longest=40), 121)]
 )
 def test_the_history_is_as_long_as_circles_need(cycle: CycleLimit | None, kept: int) -> None:
-    """It is bounded, and holds every step of the longest circle that the table looks for, and the one before."""
+    """It is bounded, and holds every step of the longest circle that the table looks for, and the
+    one before.
+    """
     routes = Routes(cycle=cycle, max_loop_count=500)
     step, state = counted(dict, name="node", routes=routes), state_with(next_agent="coordinator")
     for number in range(130):
@@ -264,7 +278,9 @@ def test_the_history_is_as_long_as_circles_need(cycle: CycleLimit | None, kept: 
     limit=st.integers(0, 3),
 )
 def test_routes_are_counted_by_target_and_by_reason(targets: list[str | None], limit: int) -> None:
-    """Each decision counts once under its target and once under its reason; both sums are the calls."""
+    """Each decision counts once under its target and once under its reason; both sums are the
+    calls.
+    """
     metrics = RunMetrics()
     states = [
         state_with(next_agent=target, loop_count=index) for index, target in enumerate(targets)
@@ -299,7 +315,9 @@ def test_strategies_are_counted() -> None:
     "activity", ["node_executions", "llm_calls", "tool_executions", "conversations"]
 )
 def test_activities_have_totals_and_averages(activity: str) -> None:
-    """Totals count everything, the average is the time of successes over successes, and nothing done is 0."""
+    """Totals count everything, the average is the time of successes over successes, and nothing
+    done is 0.
+    """
     metrics, kind = RunMetrics(), Activity(activity)
     assert metrics.snapshot().tally(kind) == ActivityTally()
     assert (

@@ -54,7 +54,9 @@ DOCUMENTED = {
 
 @pytest.mark.req("R14")
 def test_a_conversation_begins_with_nothing_decided() -> None:
-    """All documented fields are there: ids made, flags False, count 0, lists empty and nobody else's."""
+    """All documented fields are there: ids made, flags False, count 0, lists empty and nobody
+    else's.
+    """
     state, other = create_initial_state(), create_initial_state()
     assert set(state) >= DOCUMENTED
     assert set(get_type_hints(AgentState)) >= DOCUMENTED
@@ -75,7 +77,9 @@ def test_a_conversation_begins_with_nothing_decided() -> None:
 
 
 def test_what_is_given_is_kept() -> None:
-    """Ids and profile are the caller's when given, the profile a copy; a first message is the user's."""
+    """Ids and profile are the caller's when given, the profile a copy; a first message is the
+    user's.
+    """
     profile = {"user_id": "u", "goals": ["python"]}
     state = create_initial_state(
         "Hi", conversation_id="c", user_profile=profile, max_loop_count=0, now=noon
@@ -158,7 +162,9 @@ def test_the_entry_of_each_run_gives_it_the_whole_bound() -> None:
 @pytest.mark.req("R19")
 @pytest.mark.parametrize("human", [False, True])
 def test_a_complete_state_ends(human: bool) -> None:
-    """Completing sets the flag and the target; the route is the end even while a human is to be asked."""
+    """Completing sets the flag and the target; the route is the end even while a human is to be
+    asked.
+    """
     state = mark_complete(state_with(requires_human_input=human, next_agent="coordinator"))
     assert (state["is_complete"], state["next_agent"], route_next(state)) == (True, "end", "end")
     assert explain_route(state).reason is RouteReason.COMPLETED

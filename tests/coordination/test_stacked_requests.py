@@ -1,4 +1,6 @@
-"""Several questions at once: whatever becomes of one of them, the run goes on where the others and it lead (V16)."""
+"""Several questions at once: whatever becomes of one of them, the run goes on where the others and
+it lead (V16).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from strictreply.coordination._run_state import (
 
 HOME: Final = "coordinator"
 ENDS: Final = ("answer", "cancel", "expire", "retry", "skip")
-"""What may become of a question: ``expire`` cancels the one behind the one in front, where there is one."""
+"""What may become of a question: ``expire`` cancels the one behind the one in front, where there is
+one.
+"""
 
 
 class Tale:
@@ -39,7 +43,9 @@ class Tale:
         self.asked: list[dict[str, Any]] = []
 
     def ask(self, kind: HumanKind, resume: str | None, skip: str | None) -> None:
-        """Put one more question; a retry leads to the agent that was interrupted, unless the question says where."""
+        """Put one more question; a retry leads to the agent that was interrupted, unless the
+        question says where.
+        """
         self.answered = self.answered and bool(
             self.asked
         )  # an answer before this one is followed by now
@@ -86,7 +92,9 @@ class Tale:
 @pytest.mark.req("R18", "R24", "R29")
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_v16_every_order_of_ends_returns_to_the_right_agent(number: int) -> None:
-    """Of one to four stacked questions, answered, retried, skipped, cancelled and expired in every order."""
+    """Of one to four stacked questions, answered, retried, skipped, cancelled and expired in every
+    order.
+    """
     questions = [
         (HumanKind.GENERAL, "learning_planner", None),
         (HumanKind.ERROR, None, "learning_planner"),
@@ -113,7 +121,9 @@ def check_every_end(tale: Tale) -> None:
 
 
 class StackedQuestions(RuleBasedStateMachine):
-    """Questions come and end in any order, some while others are pending and some after all of them."""
+    """Questions come and end in any order, some while others are pending and some after all of
+    them.
+    """
 
     def __init__(self) -> None:
         """Begin on the way to an agent."""
@@ -149,7 +159,9 @@ test_v16_stacked_questions = pytest.mark.req("R18", "R24", "R29")(StackedQuestio
 
 
 def test_v16_cancelling_all_restores_the_interrupted_target() -> None:
-    """Two questions, both cancelled: the run goes on at the agent that was next before them, not at the end."""
+    """Two questions, both cancelled: the run goes on at the agent that was next before them, not at
+    the end.
+    """
     state = request_human_input(
         request_human_input(state_with(next_agent="course_advisor"), "1"), "2"
     )
@@ -162,7 +174,9 @@ def test_v16_cancelling_all_restores_the_interrupted_target() -> None:
 def test_v16_a_run_that_was_sent_to_the_human_by_hand_goes_home_when_that_is_cancelled(
     flag: bool,
 ) -> None:
-    """Nobody knows what was interrupted: it goes where the graph begins, and neither ends nor asks again."""
+    """Nobody knows what was interrupted: it goes where the graph begins, and neither ends nor asks
+    again.
+    """
     state = state_with(next_agent="human_input", requires_human_input=flag)
     assert route_next(clear_human_input_request(state)) == HOME
     assert clear_human_input_request(state, home="triage")["next_agent"] == "triage"
@@ -177,7 +191,9 @@ def test_v16_a_run_that_was_sent_to_the_human_by_hand_goes_home_when_that_is_can
 
 
 def test_v16_expiring_a_question_behind_keeps_the_answer_to_the_one_in_front() -> None:
-    """Feedback that was given and not read yet is the front one's, and a question that is over cannot expire."""
+    """Feedback that was given and not read yet is the front one's, and a question that is over
+    cannot expire.
+    """
     now, ids = ticking(), numbered("q")
     state = state_with(next_agent="course_advisor")
     for _ in range(2):

@@ -1,4 +1,6 @@
-"""An agent is asked by the core's own loop until its action is right, and told here what is permitted."""
+"""An agent is asked by the core's own loop until its action is right, and told here what is
+permitted.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def ask(raw: Client, **keywords: Any) -> ValidationResult:
 
 @pytest.mark.req("M70")
 def test_three_steered_calls_follow_the_first() -> None:
-    """With ``max_retries=3`` an agent that is never right is asked 1 + 3 times, and then it is a typed failure."""
+    """With ``max_retries=3`` an agent that is never right is asked 1 + 3 times, and then it is a
+    typed failure.
+    """
     raw = Client(*[PROSE] * 9)
     with pytest.raises(sr.ReplyRejected) as failed:
         ask(raw, max_retries=3)
@@ -74,7 +78,9 @@ def test_the_first_right_action_is_given() -> None:
 
 @pytest.mark.req("M69", "M72")
 def test_a_correction_replaces_the_one_before() -> None:
-    """Each retry is the original prompt, the last bad reply and one correction about that reply alone."""
+    """Each retry is the original prompt, the last bad reply and one correction about that reply
+    alone.
+    """
     raw, before = Client(PROSE, DENIED, PROSE, HANDOVER), copy.deepcopy(MESSAGES)
     ask(raw)
     first, *retries = raw.script.messages
@@ -111,7 +117,9 @@ def test_steering_is_not_kept() -> None:
 
 
 def test_native_calls_are_an_action() -> None:
-    """Calls of the agent's tools come back as ``call_tool`` with typed arguments, and are routed in order."""
+    """Calls of the agent's tools come back as ``call_tool`` with typed arguments, and are routed in
+    order.
+    """
     calls = [call(), call(arguments='{"query":"tea"}') | {"id": "call_2", "index": 1}]
     result = ask(Client(completion(None, calls)))
     assert (result.action_type, [one.args.query for one in result.calls]) == (
@@ -123,7 +131,9 @@ def test_native_calls_are_an_action() -> None:
 
 
 def test_what_is_no_matter_of_coordination_is_worded_by_the_core() -> None:
-    """Wrong arguments of one call, a reply that was cut, and other contracts get the core's corrections."""
+    """Wrong arguments of one call, a reply that was cut, and other contracts get the core's
+    corrections.
+    """
     wrong = completion(None, [call(arguments='{"query":1}')])
     raw = Client(wrong, completion(None, [call()]))
     ask(raw)
@@ -154,7 +164,9 @@ def test_an_async_client_is_awaited() -> None:
 
 @pytest.mark.parametrize("with_tools", [False, True])
 def test_the_real_sdk_sends_it(with_tools: bool) -> None:
-    """Under the real SDK the action's schema goes out, the correction comes in, and the action is read."""
+    """Under the real SDK the action's schema goes out, the correction comes in, and the action is
+    read.
+    """
     processor = ValidationProcessor(TEAM, tools=[search] if with_tools else [])
     server = Server(PROSE, HANDOVER)
     client = sr.wrap(server.client(), steering=ActionSteering())
@@ -171,7 +183,9 @@ def test_the_real_sdk_sends_it(with_tools: bool) -> None:
     "form", [JSONResponseFormat(), XMLResponseFormat(), KeyedFormat()], ids=lambda form: form.name
 )
 def test_what_the_fourth_correction_shows_passes(form: ActionFormat) -> None:
-    """The example of the highest tier, sent back as it stands, is accepted in the format that the corrections teach."""
+    """The example of the highest tier, sent back as it stands, is accepted in the format that the
+    corrections teach.
+    """
     answer = ValidationProcessor(TEAM, form, tools=[search]).answer_kind("Coordinator")
     raw = Client(*[PROSE] * 5)
     client: Any = sr.wrap(raw, steering=ActionSteering())
@@ -194,7 +208,9 @@ NOT_RIGHT = {
 @pytest.mark.parametrize("reaction", [Reaction.ESCALATE, Reaction.TERMINATE])
 @pytest.mark.parametrize("category", NOT_RIGHT)
 def test_the_loop_ends_where_the_policy_says(category: Category, reaction: Reaction) -> None:
-    """A reply with a fault that is not asked again is the only ask, and the router does what the table says of it."""
+    """A reply with a fault that is not asked again is the only ask, and the router does what the
+    table says of it.
+    """
     policy = ErrorPolicy(reactions={category: reaction})
     for other in NOT_RIGHT.keys() - {category}:
         assert ask(Client(NOT_RIGHT[other], HANDOVER), policy=policy.budget).is_valid
@@ -212,7 +228,9 @@ def test_the_loop_ends_where_the_policy_says(category: Category, reaction: React
 
 @pytest.mark.req("M79")
 def test_strict_permissions_end_the_loop_at_once() -> None:
-    """With ``strict_permissions`` a target that is not permitted is not asked for again; by default it is."""
+    """With ``strict_permissions`` a target that is not permitted is not asked for again; by default
+    it is.
+    """
     raw = Client(DENIED, HANDOVER)
     with pytest.raises(sr.ReplyRejected):
         ask(raw, policy=ErrorPolicy(strict_permissions=True).budget)
@@ -224,7 +242,9 @@ def test_strict_permissions_end_the_loop_at_once() -> None:
     "reply", ['{"hello": 1}', '{"next_action":"invoke_agent","action_input":"SECRET"}']
 )
 def test_json_mode_leaves_the_actions_in_force(reply: str) -> None:
-    """A request in the API's JSON mode is held to the actions all the same; a schema beside them is refused."""
+    """A request in the API's JSON mode is held to the actions all the same; a schema beside them is
+    refused.
+    """
     raw = Client(completion(reply), HANDOVER)
     assert ask(raw, response_format={"type": "json_object"}).next_agents == ["Worker1"]
     assert [request["response_format"] for request in raw.script.requests] == [
@@ -237,7 +257,9 @@ def test_json_mode_leaves_the_actions_in_force(reply: str) -> None:
 
 @pytest.mark.req("M89")
 def test_failed_calls_have_their_own_budget() -> None:
-    """Failed calls are repeated after the server's wait and cost no correction; when they go on, the user is asked."""
+    """Failed calls are repeated after the server's wait and cost no correction; when they go on,
+    the user is asked.
+    """
     busy = StatusError(429, {"retry-after": "0"})
     raw = Client(busy, PROSE, busy, PROSE, busy, PROSE, HANDOVER)
     assert ask(raw).next_agents == ["Worker1"]
@@ -264,7 +286,9 @@ def counting(**settings: Any) -> tuple[ValidationMetrics, Any]:
 @pytest.mark.req("M114", "M117")
 @pytest.mark.parametrize("awaited", [False, True])
 def test_every_attempt_is_counted_by_the_processor(awaited: bool) -> None:
-    """Bad, bad, good: three verdicts, one of them good, after two steered retries; a failed call is none."""
+    """Bad, bad, good: three verdicts, one of them good, after two steered retries; a failed call is
+    none.
+    """
     metrics, answer = counting()
     replies = (PROSE, StatusError(503, {"retry-after": "0"}), DENIED, HANDOVER)
     client: Any = sr.wrap(
@@ -288,7 +312,9 @@ async def _awaited(called: Any) -> Any:
 @pytest.mark.req("M114")
 @pytest.mark.parametrize("awaited", [False, True])
 def test_the_attempts_of_a_failed_call_are_counted(awaited: bool) -> None:
-    """An agent that is never right has failed as often as it was asked; native calls count as an action."""
+    """An agent that is never right has failed as often as it was asked; native calls count as an
+    action.
+    """
     metrics, answer = counting()
     raw: Any = AsyncClient(*[PROSE] * 3) if awaited else Client(*[PROSE] * 3)
     ask = partial(
@@ -310,7 +336,9 @@ def test_the_attempts_of_a_failed_call_are_counted(awaited: bool) -> None:
     )
 )
 def test_each_counted_verdict_is_right_or_wrong(replies: list[Any]) -> None:
-    """Whatever is replied, the total is the sum of both, and no more were retries than there were verdicts but one."""
+    """Whatever is replied, the total is the sum of both, and no more were retries than there were
+    verdicts but one.
+    """
     metrics, answer = counting()
     client: Any = sr.wrap(Client(*replies, HANDOVER))
     retry_with_steering(client, answer, max_retries=9, model="m", messages=MESSAGES)
@@ -337,7 +365,9 @@ def test_a_mode_says_when_it_is_ours_to_speak(mode: str, spoken: int) -> None:
 
 @pytest.mark.req("M117")
 def test_the_practices_together() -> None:
-    """Every reply is judged by the processor, each fault is steered by itself, its cause counted, its route cached."""
+    """Every reply is judged by the processor, each fault is steered by itself, its cause counted,
+    its route cached.
+    """
     metrics, answer = counting()
     raw = Client(PROSE, DENIED, HANDOVER)
     client: Any = sr.wrap(raw, steering=ActionSteering())

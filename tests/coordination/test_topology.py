@@ -115,7 +115,9 @@ def test_alternatives_leave_out_what_failed_and_what_was_visited() -> None:
 
 
 def test_conversations_are_mutual_or_marked() -> None:
-    """Two agents talk in turns when edges lead both ways, or when their edge is marked; User only when marked."""
+    """Two agents talk in turns when edges lead both ways, or when their edge is marked; User only
+    when marked.
+    """
     topology = Topology.of({**TEAM, "Critic": ["Writer", "End"]})
     expected = {
         frozenset({"Lead", "Analyst"}),
@@ -297,7 +299,9 @@ def test_an_attribute_of_edges_is_enough() -> None:
 
 
 def test_changing_gives_another_topology() -> None:
-    """More edges, fewer edges and fewer agents are new values with other versions; the old one stays."""
+    """More edges, fewer edges and fewer agents are new values with other versions; the old one
+    stays.
+    """
     topology = Topology.of(TEAM)
     before = pickle.dumps(topology)
     more = topology.with_edges(
@@ -322,7 +326,8 @@ def test_changing_gives_another_topology() -> None:
 def test_a_topology_is_a_value() -> None:
     """It is frozen, hashable, and the same after a copy and a pickle."""
     topology = Topology.of(TEAM)
-    for twin in (copy.deepcopy(topology), pickle.loads(pickle.dumps(topology))):  # noqa: S301 - our own
+    # our own
+    for twin in (copy.deepcopy(topology), pickle.loads(pickle.dumps(topology))):  # noqa: S301
         assert (twin, twin.version, hash(twin)) == (topology, topology.version, hash(topology))
         assert twin.allowed_targets("Lead") == ("Analyst", "Writer")
     with pytest.raises(AttributeError):
@@ -380,7 +385,9 @@ def test_one_edge_makes_the_difference(mapping: dict[str, list[str]], data: st.D
 
 @given(mapping=graphs(HOSTILE))
 def test_mermaid_draws_what_is_there(mapping: dict[str, list[str]]) -> None:
-    """Each node and each edge is one line, whatever the names are, and the names come back from the labels."""
+    """Each node and each edge is one line, whatever the names are, and the names come back from the
+    labels.
+    """
     topology = Topology.of(mapping)
     header, *lines, last = topology.to_mermaid().split("\n")
     assert (header, last) == ("flowchart LR", "")
@@ -405,7 +412,9 @@ def test_mermaid_draws_what_is_there(mapping: dict[str, list[str]]) -> None:
 
 @given(mapping=graphs(HOSTILE))
 def test_dot_draws_what_is_there(mapping: dict[str, list[str]]) -> None:
-    """Each node and each edge is one statement, whatever the names are, and the names come back from the labels."""
+    """Each node and each edge is one statement, whatever the names are, and the names come back
+    from the labels.
+    """
     topology = Topology.of(mapping)
     first, *lines, last, _ = topology.to_dot().split("\n")
     assert (first, last) == ("digraph topology {", "}")

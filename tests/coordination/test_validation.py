@@ -1,4 +1,6 @@
-"""The one way from a raw reply to an action: whatever comes is a result, the same by every name and spelling."""
+"""The one way from a raw reply to an action: whatever comes is a result, the same by every name and
+spelling.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,8 @@ def tree(path: Path) -> list[ast.AST]:
 def test_replies_are_parsed_in_one_place() -> None:
     """No module of coordination reads JSON but through the core's reader, and one function alone makes valid verdicts.
 
-    Beside it there is the system's own word, which is no reply's: it is read from an error of the API.
+    Beside it there is the system's own word, which is no reply's: it is read from an error of the
+    API.
     """
     for path in sorted(COORDINATION.rglob("*.py")):
         calls = [node.func for node in tree(path) if isinstance(node, ast.Call)]
@@ -200,7 +203,9 @@ def test_every_public_path_ends_in_the_one_judge(
 
 @pytest.mark.req("M118")
 def test_validation_imports_no_executor() -> None:
-    """Judging is not mixed with running: nothing that runs agents, tools or programs is within its reach."""
+    """Judging is not mixed with running: nothing that runs agents, tools or programs is within its
+    reach.
+    """
     for module in JUDGING:
         path = COORDINATION / f"{module}.py"
         imported = {
@@ -249,7 +254,9 @@ SIGNATURES = {
 
 @pytest.mark.req("M48")
 def test_no_parameter_skips_the_judgement() -> None:
-    """These are all the parameters that there are: what one can say narrows a verdict or widens it for all agents."""
+    """These are all the parameters that there are: what one can say narrows a verdict or widens it
+    for all agents.
+    """
     public = {
         name
         for name, _ in inspect.getmembers(ValidationProcessor, inspect.isfunction)
@@ -283,7 +290,9 @@ REPLIES: list[object] = [
 @pytest.mark.parametrize("reply", REPLIES)
 @pytest.mark.parametrize("branch", [None, CONVERSATION])
 def test_both_published_names_agree(reply: object, branch: Branch | None) -> None:
-    """``process_response`` of the reference, ``validate_response`` of the concept page, and the sync one (X1)."""
+    """``process_response`` of the reference, ``validate_response`` of the concept page, and the
+    sync one (X1).
+    """
     agent = SimpleNamespace(name="Coordinator")
     processed = asyncio.run(
         processor().process_response(
@@ -385,7 +394,9 @@ BRANCHES = st.sampled_from([None, CONVERSATION, PARALLEL, SPAWN])
     st.sampled_from(GRAPH.agents),
 )
 def test_whatever_comes_is_a_result(raw: object, branch: Branch | None, agent: str) -> None:
-    """No content raises; a valid result hands over to permitted agents only; nothing is changed, all is repeatable."""
+    """No content raises; a valid result hands over to permitted agents only; nothing is changed,
+    all is repeatable.
+    """
     before = copy.deepcopy(raw) if type(raw) is not object else raw
     result = processor().validate(raw, agent, branch)
     assert result.is_valid is (not result.issues)
@@ -413,7 +424,9 @@ def test_an_object_that_raises_is_a_result(index: int, written: Any) -> None:
 
 @pytest.mark.req("M4")
 def test_an_action_is_copied_into_plain_values() -> None:
-    """Of a mapping that is a subclass of dict, and of texts that are, plain values are judged and given."""
+    """Of a mapping that is a subclass of dict, and of texts that are, plain values are judged and
+    given.
+    """
     reply = OrderedDict(next_action=ActionType.FINAL_RESPONSE, content=OrderedDict(title=Loud("t")))
     result = processor().validate(reply, "Coordinator")
     assert result.final_response == {"title": "t"}
@@ -560,7 +573,9 @@ def test_an_action_is_named_by_text(name: object) -> None:
 
 @pytest.mark.req("M8")
 def test_a_user_s_check_can_refuse_an_action() -> None:
-    """It sees a copy of the action and what is permitted; what it finds is worded without the model's words."""
+    """It sees a copy of the action and what is permitted; what it finds is worded without the
+    model's words.
+    """
     seen: list[tuple[Any, Permitted]] = []
 
     def short(action: dict[str, Any], permitted: Permitted) -> None:
@@ -584,7 +599,9 @@ def test_a_user_s_check_can_refuse_an_action() -> None:
 
 
 def test_checks_fail_closed() -> None:
-    """One that breaks refuses the action; one that gives no issues is the application's mistake; one never widens."""
+    """One that breaks refuses the action; one that gives no issues is the application's mistake;
+    one never widens.
+    """
 
     def broken(action: dict[str, Any], permitted: Permitted) -> None:
         """Break."""
@@ -643,7 +660,9 @@ FENCE_INSIDE = FINAL | {"content": "run\n```json\n{}\n```\nthen stop"}
     ],
 )
 def test_leniency_is_opted_into_and_recorded(mode: Any, wrap: str) -> None:
-    """By default the whole text is one object; a leniency takes it out, fences inside its strings stay (X4)."""
+    """By default the whole text is one object; a leniency takes it out, fences inside its strings
+    stay (X4).
+    """
     text = (
         wrap.replace("{}", json.dumps(FENCE_INSIDE), 1)
         if mode != "after_think"
@@ -715,7 +734,9 @@ def test_a_response_is_opened_as_a_client_opens_it(response: dict[str, Any]) -> 
 
 
 def test_an_error_in_an_action_is_the_action_s() -> None:
-    """``terminal_error`` has a member ``error``, and an empty one in a stranger's shape says nothing."""
+    """``terminal_error`` has a member ``error``, and an empty one in a stranger's shape says
+    nothing.
+    """
     made = processor(leave=["terminal_error"])
     assert made.validate({"next_action": "terminal_error", "error": "lost"}, "Worker1").is_valid
     assert made.validate({"error": None, "custom": 1}, "Worker1").code == "action.missing_field"
@@ -759,7 +780,9 @@ def test_an_agent_has_a_name(agent: Any) -> None:
 
 
 def test_tools_own_checks_run_last() -> None:
-    """Sync ones in every way of judging, async ones where it is awaited; a refused call is an invalid result."""
+    """Sync ones in every way of judging, async ones where it is awaited; a refused call is an
+    invalid result.
+    """
 
     def stocked(args: Any) -> None:
         """Refuse every query."""
@@ -825,7 +848,9 @@ XML = XMLResponseFormat()
 @pytest.mark.req("M119")
 @pytest.mark.parametrize("locked", [True, False])
 def test_an_agent_keeps_to_one_format_in_one_conversation(locked: bool) -> None:
-    """The first valid reply pins an agent's format in its conversation; another is a fault there, or a note (X6)."""
+    """The first valid reply pins an agent's format in its conversation; another is a fault there,
+    or a note (X6).
+    """
     made = processor(lock_format=locked)
     made.register_processor(XML.create_processor())
     as_json, as_xml = json.dumps(INVOKE), XML.spell(INVOKE)

@@ -53,7 +53,9 @@ def test_bad_bad_good() -> None:
 
 @pytest.mark.req("M114")
 def test_the_loop_of_a_client_is_counted_by_its_attempts() -> None:
-    """With ``on_attempt`` of a wrapped client the counters see every judged reply, and no failed call."""
+    """With ``on_attempt`` of a wrapped client the counters see every judged reply, and no failed
+    call.
+    """
     metrics = ValidationMetrics(now=still)
     prose = completion("prose")
     raw = Client(prose, StatusError(503, {"retry-after": "0"}), prose, completion(None, [call()]))
@@ -167,7 +169,9 @@ def test_a_negative_bound_is_refused() -> None:
 
 @pytest.mark.req("M120")
 def test_the_main_fault_names_the_cause() -> None:
-    """Of an agent that always fails, and of all, the most frequent code is named: a format, a permission, none."""
+    """Of an agent that always fails, and of all, the most frequent code is named: a format, a
+    permission, none.
+    """
     metrics = ValidationMetrics(now=still)
     for agent, result, times in (
         ("A", BAD, 2),
@@ -191,7 +195,9 @@ def test_the_main_fault_names_the_cause() -> None:
 
 @pytest.mark.req("M120")
 def test_the_benchmark_of_a_verdict_measures_what_it_says() -> None:
-    """Ten processors, the actions as they are named, one round of one verdict each; the bound is its own to hold."""
+    """Ten processors, the actions as they are named, one round of one verdict each; the bound is
+    its own to hold.
+    """
     benchmark = runpy.run_path(
         str(Path(__file__).parents[2] / "benchmarks" / "coordination.py"), run_name="benchmark"
     )

@@ -59,7 +59,9 @@ LOOK = """
   };
 </script>
 """
-"""Opens a page of the site at 400 pixels and tells what is seen; until then the browser waits for a picture."""
+"""Opens a page of the site at 400 pixels and tells what is seen; until then the browser waits for a
+picture.
+"""
 
 
 class _Site(ThreadingHTTPServer):
@@ -92,7 +94,8 @@ class _Handler(SimpleHTTPRequestHandler):
 
     server: _Site
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the base class names it
+    # as the base class names it
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Log nothing."""
 
     def do_GET(self) -> None:

@@ -1,4 +1,6 @@
-"""A desk whose tools write down what they do, and the process that works there until it is killed at a chosen step."""
+"""A desk whose tools write down what they do, and the process that works there until it is killed
+at a chosen step.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ STEPS: Final[dict[Shape, tuple[str, ...]]] = {
     "one by one": ("ask 0", "look_up", "ask 1", "reserve", "ask 2", "notify", "ask 3"),
     "together": ("ask 0", *TOOLS, "ask 3"),
 }
-"""The steps of a turn whose tools are called in three replies, or in one; an ask is named by the results it is told."""
+"""The steps of a turn whose tools are called in three replies, or in one; an ask is named by the
+results it is told.
+"""
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,9 @@ class Kill:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a desk is: its model, its runs, the journal of its tools, and how many of them run at the same time."""
+    """Where a desk is: its model, its runs, the journal of its tools, and how many of them run at
+    the same time.
+    """
 
     base_url: str
     url: str
@@ -130,7 +136,9 @@ class DeskModel:
 
 
 def work(place: Place, kill: Kill | None, up: Any) -> None:
-    """Work at the desk until somebody kills this process, or it dies at its step; ``up`` is set when it serves."""
+    """Work at the desk until somebody kills this process, or it dies at its step; ``up`` is set
+    when it serves.
+    """
     with place.runs().worker(poll_seconds=0.05):
         if kill is not None:
             die_at(kill)
@@ -139,7 +147,9 @@ def work(place: Place, kill: Kill | None, up: Any) -> None:
 
 
 def die_at(kill: Kill) -> None:
-    """Have this process kill itself around the commit of one step's record; SQLAlchemy tells when that is."""
+    """Have this process kill itself around the commit of one step's record; SQLAlchemy tells when
+    that is.
+    """
     from sqlalchemy import Engine, Pool, event  # noqa: PLC0415 - it comes with the extra
 
     seen: Counter[str] = Counter()

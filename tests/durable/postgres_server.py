@@ -1,4 +1,6 @@
-"""A PostgreSQL for the tests: the one that is given, or one that is started for them, or none and why."""
+"""A PostgreSQL for the tests: the one that is given, or one that is started for them, or none and
+why.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ NOT_INSTALLED = 3
 
 @contextmanager
 def postgres_server() -> Iterator[str]:
-    """Return a server's URL: STRICTREPLY_TEST_POSTGRES, or one of Debian's package; skip where there is neither."""
+    """Return a server's URL: STRICTREPLY_TEST_POSTGRES, or one of Debian's package; skip where
+    there is neither.
+    """
     given = os.environ.get("STRICTREPLY_TEST_POSTGRES")
     if given:
         yield given

@@ -1,4 +1,6 @@
-"""Whose fault a death was (finding V12): a run that processes die of is given up alone, and its neighbours finish."""
+"""Whose fault a death was (finding V12): a run that processes die of is given up alone, and its
+neighbours finish.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def worked(workers: Workers, kill: Kill | None, runs: list[DurableRun]) -> bool:
 
 
 def kill_at_random(place: Place, dead: Path, *, kills: int, count: int) -> list[str | None]:
-    """Start runs, kill worker after worker at random steps, let the last one work, and tell how the runs ended."""
+    """Start runs, kill worker after worker at random steps, let the last one work, and tell how the
+    runs ended.
+    """
     chosen = random.Random(12)
     with Workers(place) as workers, place.runs() as desk:
         runs = [desk.start(QUESTION, id=f"run-{number}") for number in range(count)]
@@ -82,14 +86,18 @@ def test_v12_twenty_kills_over_eight_runs_give_none_up(tmp_path: Path) -> None:
 
 
 def test_v12_on_postgres_kills_give_no_run_up(postgres_url: str, tmp_path: Path) -> None:
-    """More deaths than one run may have, over three runs: they are finished by whoever takes them over."""
+    """More deaths than one run may have, over three runs: they are finished by whoever takes them
+    over.
+    """
     with served("one by one") as (_, base_url):
         place = Place(base_url, postgres_url, tmp_path / "journal")
         assert kill_at_random(place, tmp_path, kills=MAX_DROPS + 1, count=3) == [ANSWER] * 3
 
 
 def test_v12_a_poison_run_is_given_up_alone(url: str, tmp_path: Path) -> None:
-    """One run whose tool kills the process ends as given up after so many deaths, and four neighbours finish."""
+    """One run whose tool kills the process ends as given up after so many deaths, and four
+    neighbours finish.
+    """
     with served("one by one") as (_, base_url), ExitStack() as open_now:
         place = Place(base_url, url, tmp_path / "journal")
         workers, desk = open_now.enter_context(Workers(place)), open_now.enter_context(place.runs())
@@ -108,7 +116,9 @@ def test_v12_a_poison_run_is_given_up_alone(url: str, tmp_path: Path) -> None:
 
 
 def test_v12_several_poison_runs_take_nobody_with_them(tmp_path: Path) -> None:
-    """Three poison runs among three others are given up, each on its own count, and the others finish."""
+    """Three poison runs among three others are given up, each on its own count, and the others
+    finish.
+    """
     with served("one by one") as (_, base_url), ExitStack() as open_now:
         place = Place(base_url, f"sqlite:///{tmp_path}/runs.sqlite", tmp_path / "journal")
         workers, desk = open_now.enter_context(Workers(place)), open_now.enter_context(place.runs())
@@ -160,7 +170,9 @@ def test_v12_one_suspect_is_on_trial_at_a_time() -> None:
 
 
 def test_v12_a_trial_that_hangs_keeps_nobody_out_for_ever() -> None:
-    """A suspect is alone for a minute, and four times as long after each of its deaths; then the next may begin."""
+    """A suspect is alone for a minute, and four times as long after each of its deaths; then the
+    next may begin.
+    """
     clock, order = Clock(), list[int]()
     trials = Trials(clock)
     trials.enter(0)
@@ -182,7 +194,9 @@ def test_v12_a_trial_that_hangs_keeps_nobody_out_for_ever() -> None:
 
 
 def test_v12_a_turn_that_was_stopped_while_it_waited_begins_no_trial(tmp_path: Path) -> None:
-    """An end that comes while a suspect waits for its trial ends the trial as it begins, and counts no death."""
+    """An end that comes while a suspect waits for its trial ends the trial as it begins, and counts
+    no death.
+    """
     file, trials, raised = tmp_path / "runs.sqlite", Trials(), list[BaseException]()
     with Desk(ok.answer("done"), url=f"sqlite:///{file}") as runs:
         runs.start("Hello").result()

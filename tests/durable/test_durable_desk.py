@@ -1,4 +1,6 @@
-"""The durable desk of the examples: its worker is killed while a tool pays, and the next one finishes the run."""
+"""The durable desk of the examples: its worker is killed while a tool pays, and the next one
+finishes the run.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ STORY = [
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
 def test_the_program_tells_the_story(tmp_path: Path) -> None:
-    """Run from anywhere, without a key or a network, it ends well, warns of nothing; the bank has paid once."""
+    """Run from anywhere, without a key or a network, it ends well, warns of nothing; the bank has
+    paid once.
+    """
     status, stdout, stderr = ran(EXAMPLE, tmp_path, timeout=120)
     assert (status, stderr) == (0, "")
     lines = stdout.splitlines()

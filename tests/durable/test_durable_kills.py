@@ -1,4 +1,6 @@
-"""A durable run outlives its workers: killed around any step, it is finished, and no finished step runs twice."""
+"""A durable run outlives its workers: killed around any step, it is finished, and no finished step
+runs twice.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ from strictreply.testing import LoopbackServer
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
 PROCESSES = multiprocessing.get_context("forkserver")
-# What a worker needs is imported once, and not by each of them; what one lane has not got is left out.
+# What a worker needs is imported once, and not by each of them; what one lane has not got is left
+# out.
 SDK = ["openai.resources.chat.completions", "httpx", "httpcore", "httpx2", "httpcore2", "h11"]
 PROCESSES.set_forkserver_preload(
     [
@@ -109,7 +112,9 @@ def assert_told(run: sr.Run, shape: Shape) -> None:
 
 
 def expected(shape: Shape, number: int, moment: Moment) -> Counter[str]:
-    """Return what must have been done in all: each step once, and the one that was not recorded twice."""
+    """Return what must have been done in all: each step once, and the one that was not recorded
+    twice.
+    """
     again = [STEPS[shape][number - 1]] if moment == "unrecorded" else []
     return Counter([*STEPS[shape], *again])
 
@@ -126,7 +131,9 @@ KILLS = [
 def test_a_new_process_finishes_what_a_killed_one_began(
     shape: Shape, number: int, moment: Moment, tmp_path: Path
 ) -> None:
-    """On SQLite the next process goes on behind the last step that was recorded, and writes no record anew."""
+    """On SQLite the next process goes on behind the last step that was recorded, and writes no
+    record anew.
+    """
     with served(shape) as (model, base_url):
         place = Place(base_url, f"sqlite:///{tmp_path}/runs.sqlite", tmp_path / "journal")
         with Workers(place) as workers, place.runs() as runs:
@@ -163,7 +170,9 @@ def test_the_other_worker_finishes_what_a_killed_one_began(
 def test_of_calls_that_run_at_the_same_time_the_finished_ones_are_kept(
     number: int, tmp_path: Path
 ) -> None:
-    """When a process dies between the records of three tools that run together, only what has no record runs again."""
+    """When a process dies between the records of three tools that run together, only what has no
+    record runs again.
+    """
     with served("together") as (_, base_url):
         place = Place(
             base_url, f"sqlite:///{tmp_path}/runs.sqlite", tmp_path / "journal", concurrency=3

@@ -1,4 +1,6 @@
-"""What docs/durable.md promises holds: its programs run as they stand, its tables are those of the code."""
+"""What docs/durable.md promises holds: its programs run as they stand, its tables are those of the
+code.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def signature(member: object) -> str:
 
 
 def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The page's programs, run in order, print what the page shows; the first talks to a real server, once."""
+    """The page's programs, run in order, print what the page shows; the first talks to a real
+    server, once.
+    """
     model = ScriptedModel(ok.call(find_order, number=1042), ok.answer("Your mug came on Monday."))
     monkeypatch.chdir(tmp_path)
     printed = io.StringIO()  # not pytest's: DBOS would keep its stderr for its log, and outlive it
@@ -85,7 +89,9 @@ def test_the_tables_of_members_are_those_of_the_code(heading: str, kind: type) -
 
 
 def test_the_kinds_of_failure_are_those_of_the_code() -> None:
-    """Each kind is an error of the library, or one of the three ends that no turn comes to by itself."""
+    """Each kind is an error of the library, or one of the three ends that no turn comes to by
+    itself.
+    """
     told = [name for kinds, _ in PAGE.table("## Runs that fail") for name in calls(kinds)]
     errors = {
         name: getattr(sr, name, None) or getattr(running, name)

@@ -1,4 +1,6 @@
-"""A durable run does what a plain run does, and can be followed, answered and retried from any process."""
+"""A durable run does what a plain run does, and can be followed, answered and retried from any
+process.
+"""
 
 from __future__ import annotations
 
@@ -190,7 +192,9 @@ def test_one_id_is_one_run(desk: Callable[..., Desk]) -> None:
 
 
 def test_a_run_waits_for_its_client(desk: Callable[..., Desk]) -> None:
-    """Results that do not fit spend nothing; those that fit are taken once; then the run has its answer."""
+    """Results that do not fit spend nothing; those that fit are taken once; then the run has its
+    answer.
+    """
     place = desk(ASK_WEATHER, ok.answer("Sunny."))
     with place as runs:
         run = runs.start("Weather?")
@@ -278,7 +282,9 @@ def test_a_failed_run_is_retried_from_where_it_failed(desk: Callable[..., Desk],
 
 
 def test_a_retry_does_nothing_a_second_time(desk: Callable[..., Desk]) -> None:
-    """A turn that spent its asks fails again when nothing else changed: its tools are not run, its asks not asked."""
+    """A turn that spent its asks fails again when nothing else changed: its tools are not run, its
+    asks not asked.
+    """
     place = desk(ADD_TWICE, ok.call(ADD, a=5, b=2), loop=sr.LoopPolicy(max_iterations=2))
     with place as runs:
         run = runs.start("Add.")
@@ -308,7 +314,9 @@ def test_what_a_tool_gives_survives_the_database(
 
 
 def test_a_tool_that_exits_fails_the_run(desk: Callable[..., Desk]) -> None:
-    """An exit in a tool takes neither the worker nor the others down, and a retry runs the tool again."""
+    """An exit in a tool takes neither the worker nor the others down, and a retry runs the tool
+    again.
+    """
     place = desk(ok.call(FAIL, how="exit"), ok.answer("Here."))
     with place as runs:
         run = runs.start("Fail.")
@@ -320,7 +328,9 @@ def test_a_tool_that_exits_fails_the_run(desk: Callable[..., Desk]) -> None:
 
 
 def test_a_worker_that_is_stopped_leaves_its_runs_to_the_next(desk: Callable[..., Desk]) -> None:
-    """Steps in flight at the stop are repeated by the next worker; the stopped one writes nothing more."""
+    """Steps in flight at the stop are repeated by the next worker; the stopped one writes nothing
+    more.
+    """
     place = desk(ok.call(ADD, a=1, b=2), ok.answer("3"))
     place.gate.clear()
     with place as runs:
@@ -352,7 +362,9 @@ def test_a_run_that_processes_die_of_is_given_up(desk: Callable[..., Desk], url:
 
 
 def test_v18_ids_are_the_same_when_a_turn_is_played_again(url: str) -> None:
-    """In the text channel our own ids name the calls: a recorded result fits the call of a turn that is retried."""
+    """In the text channel our own ids name the calls: a recorded result fits the call of a turn
+    that is retried.
+    """
 
     @sr.tool
     def add(a: int, b: int) -> int:
@@ -371,7 +383,9 @@ def test_v18_ids_are_the_same_when_a_turn_is_played_again(url: str) -> None:
 
 
 def test_v12_a_count_holds_for_the_step_it_was_made_on(desk: Callable[..., Desk], url: str) -> None:
-    """A run that has recorded a step since it was counted is not given up, whatever DBOS counts of its dispatches."""
+    """A run that has recorded a step since it was counted is not given up, whatever DBOS counts of
+    its dispatches.
+    """
     place = desk(ok.answer("At last."))
     run = place.runs.start("Well?")
     left_behind(url, drops=MAX_DROPS, recorded=7)
@@ -407,7 +421,9 @@ def test_a_cancelled_run_is_over(desk: Callable[..., Desk]) -> None:
 
 
 def test_what_waits_can_be_withdrawn(desk: Callable[..., Desk]) -> None:
-    """After a cancel nobody can allow the call any more; neither an answer nor a retry brings it back."""
+    """After a cancel nobody can allow the call any more; neither an answer nor a retry brings it
+    back.
+    """
     place = desk(REFUND)
     with place as runs:
         run = runs.start("Refund 7.")
@@ -426,7 +442,9 @@ def test_what_waits_can_be_withdrawn(desk: Callable[..., Desk]) -> None:
 
 
 def test_v11_a_decision_on_another_run_is_refused(desk: Callable[..., Desk]) -> None:
-    """Equal id, name and arguments in another durable run: refused, nothing spent, and the right decision fits."""
+    """Equal id, name and arguments in another durable run: refused, nothing spent, and the right
+    decision fits.
+    """
     place = desk(REFUND, REFUND, ok.answer("Paid."))
     with place as runs:
         first, second = (runs.start("Refund 7.", id=one) for one in ("first", "second"))
@@ -450,7 +468,9 @@ def test_a_run_that_is_not_there_is_said_so(desk: Callable[..., Desk], method: s
 
 
 def test_ids_are_what_they_are(desk: Callable[..., Desk]) -> None:
-    """Ids that differ in case, hold wildcards, or begin alike are different runs, and each kind has its own."""
+    """Ids that differ in case, hold wildcards, or begin alike are different runs, and each kind has
+    its own.
+    """
     ids = ["Ab", "ab", "a%", "a_", "a b", "ä 😀", "x" * 200]
     place = desk(*[ASK_WEATHER] * len(ids), *[ok.answer("Sunny.")] * len(ids))
     other = desk(name="other")
@@ -472,7 +492,9 @@ def test_ids_that_are_none(desk: Callable[..., Desk], bad: str) -> None:
 
 
 def test_two_kinds_in_one_database(desk: Callable[..., Desk]) -> None:
-    """Each is worked on by a worker of its own, or both in one process, the second on the DBOS of the first."""
+    """Each is worked on by a worker of its own, or both in one process, the second on the DBOS of
+    the first.
+    """
     first, second = (
         desk(ok.answer("One."), ok.answer("Three.")),
         desk(ok.answer("Two."), name="second"),
@@ -585,7 +607,9 @@ def test_v14_a_file_that_nobody_can_make(tmp_path: Path) -> None:
     "url", ["canary", "", "postgresql://ada:p@canary@h:x/d", "mysql://h/canary", None]
 )
 def test_v14_an_address_that_is_none(url: Any) -> None:
-    """An address that no database has is refused when the runs are declared, in words that repeat nothing of it."""
+    """An address that no database has is refused when the runs are declared, in words that repeat
+    nothing of it.
+    """
     with pytest.raises(ContractError) as told:
         DurableRuns("desk", sr.wrap(ScriptedClient(ScriptedModel())), url=url, model="m")
     assert "canary" not in "".join(traceback.format_exception(told.value, limit=0, chain=True))
@@ -593,7 +617,9 @@ def test_v14_an_address_that_is_none(url: Any) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
 def test_v13_the_database_is_made_for_its_owner_alone(desk: Callable[..., Desk], url: str) -> None:
-    """Conversations stand in the file of durable runs, too: it is 0600, and so is what SQLite puts beside it."""
+    """Conversations stand in the file of durable runs, too: it is 0600, and so is what SQLite puts
+    beside it.
+    """
     place = desk()
     place.runs.start("Well?")
     files = Path(url.removeprefix("sqlite:///")).parent.iterdir()

@@ -1,4 +1,6 @@
-"""What a worker that is gone had in hand is finished by the others, unless it is what the workers die of."""
+"""What a worker that is gone had in hand is finished by the others, unless it is what the workers
+die of.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def test_a_dropped_run_is_finished(postgres_url: str) -> None:
 
 
 def test_a_run_that_workers_die_of_is_given_up(postgres_url: str) -> None:
-    """After as many workers as the limit says, a run is not begun again, and takes no other worker down."""
+    """After as many workers as the limit says, a run is not begun again, and takes no other worker
+    down.
+    """
     with desk(postgres_url) as runs:
         run = drop(runs, drops=MAX_DROPS - 1)
         with runs.worker(poll_seconds=POLL), pytest.raises(DurableRunFailed) as told:
@@ -53,7 +57,9 @@ def test_a_run_that_workers_die_of_is_given_up(postgres_url: str) -> None:
 
 
 def test_a_lock_that_is_free_once_is_no_death(postgres_url: str) -> None:
-    """Only a worker missed twice in a row is dead: a restarting server frees the locks of living workers."""
+    """Only a worker missed twice in a row is dead: a restarting server frees the locks of living
+    workers.
+    """
     with desk(postgres_url) as runs:
         run = drop(runs, drops=0)
         with runs.worker(poll_seconds=60):
@@ -96,7 +102,9 @@ def test_a_lock_is_one_process_s(postgres_url: str) -> None:
 
 
 def test_a_worker_without_its_lock_asks_for_it_until_it_has_it(postgres_url: str) -> None:
-    """A session that the server has not yet found to be lost holds the lock: nothing is taken over meanwhile."""
+    """A session that the server has not yet found to be lost holds the lock: nothing is taken over
+    meanwhile.
+    """
     with desk(postgres_url) as runs, runs.worker(poll_seconds=60):
         lost, back = (PostgresPresence(postgres_url, runs.workflow, "same") for _ in range(2))
         lost.hold()

@@ -75,7 +75,9 @@ def test_v3_answers(channel: Literal["native", "text"], style: Literal["union", 
 
 
 def test_v3_run() -> None:
-    """The function of a tool loop gets exactly what was judged, after a correction of what it could not have got."""
+    """The function of a tool loop gets exactly what was judged, after a correction of what it could
+    not have got.
+    """
     got: list[tuple[object, ...]] = []
 
     def keep(amount: float, prices: dict[int, Decimal], due: dt.datetime) -> str:

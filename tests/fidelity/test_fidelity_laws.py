@@ -1,4 +1,6 @@
-"""The law of ``strictreply.contract._fidelity`` over generated types: typed values say what was judged (V3)."""
+"""The law of ``strictreply.contract._fidelity`` over generated types: typed values say what was
+judged (V3).
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,8 @@ WORDS = st.sampled_from([*NUMBER_LIKE, *OTHER_LIKE, *TIME_LIKE, *INSTANTS])
 ANYTHING = NUMBERS | WORDS | st.booleans() | st.none()
 DECIMALS = st.decimals(allow_nan=False, allow_infinity=False)
 ZONES = st.sampled_from([dt.UTC, dt.timezone(dt.timedelta(hours=5, minutes=30))])
-TIMES = st.datetimes(dt.datetime(1000, 1, 1), timezones=ZONES)  # noqa: DTZ001 - the zone is drawn beside it
+# the zone is drawn beside it
+TIMES = st.datetimes(dt.datetime(1000, 1, 1), timezones=ZONES)  # noqa: DTZ001
 LEAVES = [
     Spelled(bool, st.booleans(), ANYTHING),
     Spelled(int, INTEGERS, NUMBERS),
@@ -208,7 +211,9 @@ _DURATION = re.compile(r"P(?:(\d+)Y)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d
 
 
 def canonical(value: JSON) -> object:
-    """Write JSON so that two spellings of a number, an instant, a duration or a UUID are equal, and nothing else is."""
+    """Write JSON so that two spellings of a number, an instant, a duration or a UUID are equal, and
+    nothing else is.
+    """
     match value:
         case bool() | None:
             return str(value)
@@ -272,7 +277,9 @@ LONG = settings(
 @LONG
 @given(st.data())
 def test_v3_law_typed_is_what_was_judged(data: st.DataObject) -> None:
-    """Over generated types: typed values, dumped as JSON, equal the judged JSON, or there are issues."""
+    """Over generated types: typed values, dumped as JSON, equal the judged JSON, or there are
+    issues.
+    """
     spelled = data.draw(TYPES)
     held(spelled.kind, data.draw(spelled.near | spelled.good))
 

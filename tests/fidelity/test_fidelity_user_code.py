@@ -126,7 +126,9 @@ def test_what_a_users_code_changes_is_theirs(
 
 
 def test_a_users_code_does_not_hide_the_rest() -> None:
-    """Beside a validator that only checks, and below one that follows, values are held to their JSON all the same."""
+    """Beside a validator that only checks, and below one that follows, values are held to their
+    JSON all the same.
+    """
     assert places(judge(Doubled, {"number": HUGE, "many": [HUGE]})) == [
         (CODE, "/number"),
         (CODE, "/many/0"),
@@ -134,7 +136,9 @@ def test_a_users_code_does_not_hide_the_rest() -> None:
 
 
 def test_no_code_of_the_user_runs_twice() -> None:
-    """Factories of defaults, validators and hooks run once for each reply, though its values are compared."""
+    """Factories of defaults, validators and hooks run once for each reply, though its values are
+    compared.
+    """
     ran: list[str] = []
 
     def counting(name: str) -> Callable[[Any], Any]:

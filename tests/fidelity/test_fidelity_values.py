@@ -186,7 +186,9 @@ class Key(RootModel[Annotated[str, StringConstraints(to_lower=True)]]):
     ids=str,
 )
 def test_v3_other_values(kind: Any, judged: JSON, place: str) -> None:
-    """JSON that fits the schema, of which pydantic makes another value, is an issue at the very member."""
+    """JSON that fits the schema, of which pydantic makes another value, is an issue at the very
+    member.
+    """
     assert (CODE, place) in places(judge(kind, judged))
 
 
@@ -209,7 +211,9 @@ def test_v3_other_values(kind: Any, judged: JSON, place: str) -> None:
     ids=str,
 )
 def test_v3_keys_that_are_no_text(kind: Any, judged: JSON) -> None:
-    """The schema itself says how a key that is no text is spelled, so that a model is told before it errs."""
+    """The schema itself says how a key that is no text is spelled, so that a model is told before
+    it errs.
+    """
     assert {code for code, _ in places(judge(kind, judged))} == {"args.property_names"}
 
 
@@ -277,7 +281,9 @@ def test_spellings_of_one_value(kind: Any, judged: JSON, made: object) -> None:
     ],
 )
 def test_remarks_do_not_change_values(kind: Any, judged: str) -> None:
-    """Where ``format`` is a remark, dates and times are still read from nothing else than dates and times."""
+    """Where ``format`` is a remark, dates and times are still read from nothing else than dates and
+    times.
+    """
     assert places(judge(kind, judged, formats="annotate")) == [(CODE, "")]
 
 
@@ -289,7 +295,9 @@ def test_naive_times_stay_naive() -> None:
 
 
 def test_issues_hold_none_of_the_models_words() -> None:
-    """An issue names the place as the schema does; what the model wrote stands in ``found`` alone, capped."""
+    """An issue names the place as the schema does; what the model wrote stands in ``found`` alone,
+    capped.
+    """
     outcome = judge(dict[str, Base64Bytes], {"secret words": "a secret" * 100})
     assert isinstance(outcome, Invalid)
     told = [issue for issue in outcome.issues if issue.code == CODE]

@@ -37,7 +37,9 @@ Shape = typing_extensions.TypeAliasType("Shape", "dict[str, Shape] | Left | floa
 
 
 def test_unions_in_unions_cost_no_more_than_their_places() -> None:
-    """A recursive type of two shapes for the same object is compared once at each place, whatever is found there."""
+    """A recursive type of two shapes for the same object is compared once at each place, whatever
+    is found there.
+    """
     depth = 10
     judged: JSON = HUGE
     for _ in range(depth):

@@ -114,7 +114,9 @@ class Proxy:
 
 
 def configuration(base_url: str, guard: bool = True) -> dict[str, Any]:
-    """Return the proxy's configuration: some models of one server, the guard with its settings, a log."""
+    """Return the proxy's configuration: some models of one server, the guard with its settings, a
+    log.
+    """
     names = ("own", "declared", "filed", "broken")
     models = [
         {
@@ -163,7 +165,9 @@ def running(folder: Path, *, guard: bool = True) -> Iterator[Proxy]:
 
 @contextmanager
 def started(folder: Path, port: int) -> Iterator[tuple[str, int]]:
-    """Start the proxy of a folder's ``config.yaml``, and end it; give its address and the id of its process."""
+    """Start the proxy of a folder's ``config.yaml``, and end it; give its address and the id of its
+    process.
+    """
     quiet = {
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         "LITELLM_TELEMETRY": "False",

@@ -85,7 +85,9 @@ def test_a_good_reply_passes_as_it_came(proxy: Proxy) -> None:
 
 
 def test_a_bad_reply_is_asked_for_again(proxy: Proxy) -> None:
-    """A reply that does not fit goes back with a correction; the client sees the good one, and the tokens of both."""
+    """A reply that does not fit goes back with a correction; the client sees the good one, and the
+    tokens of both.
+    """
     key = proxy.upstream.script(BAD, GOOD)
     answered = ask(proxy, key)
     assert answered.headers["x-strictreply-outcome"] == "mended"
@@ -105,7 +107,9 @@ def test_a_request_without_demands_is_untouched(proxy: Proxy) -> None:
 
 
 def outcomes(proxy: Proxy, cases: list[Fault], how: Callable[..., Any]) -> dict[str, Any]:
-    """Serve each fault once, then a good reply; give what the client got for each, by what makes the fault."""
+    """Serve each fault once, then a good reply; give what the client got for each, by what makes
+    the fault.
+    """
 
     def one(fault: Fault) -> Any:
         try:
@@ -180,7 +184,9 @@ def ends(served: Any) -> bool:
 
 
 def test_a_rejected_reply_is_an_error_of_the_api(proxy: Proxy) -> None:
-    """When the asks are spent, the client's SDK raises its own error, which no word of the model is in."""
+    """When the asks are spent, the client's SDK raises its own error, which no word of the model is
+    in.
+    """
     key = proxy.upstream.script(then=faults.wrong_type(SEARCH, "limit"))
     with pytest.raises(openai.UnprocessableEntityError) as caught:
         ask(proxy, key)
@@ -199,7 +205,9 @@ def test_a_rejected_stream_is_an_error_of_the_api(proxy: Proxy) -> None:
 
 
 def test_what_cannot_be_guaranteed_is_refused(proxy: Proxy) -> None:
-    """Several choices, and demands to a route that is not guarded, are refused before anything is sent."""
+    """Several choices, and demands to a route that is not guarded, are refused before anything is
+    sent.
+    """
     key = proxy.upstream.script(then=GOOD)
 
     def gemini(method: str, model: str, **body: Any) -> None:
@@ -263,7 +271,9 @@ def test_text_is_live(proxy: Proxy) -> None:
 
 
 class UntilRead(Pause):
-    """A pause until the client has text: what a proxy has not read when a connection breaks is lost to it."""
+    """A pause until the client has text: what a proxy has not read when a connection breaks is lost
+    to it.
+    """
 
     is_read: threading.Event
 
@@ -351,7 +361,9 @@ def test_a_cut_stream_is_asked_for_again(proxy: Proxy) -> None:
 
 
 def test_each_of_many_concurrent_requests_gets_its_own(proxy: Proxy) -> None:
-    """A hundred requests at once, streamed and not, half of them mended: each gets the call that was meant for it."""
+    """A hundred requests at once, streamed and not, half of them mended: each gets the call that
+    was meant for it.
+    """
 
     def one(number: int) -> Any:
         steps = [ok.call(SEARCH, query=f"tea {number}")]
@@ -368,7 +380,9 @@ def test_each_of_many_concurrent_requests_gets_its_own(proxy: Proxy) -> None:
 
 @pytest.mark.parametrize("model", ["declared", "filed"])
 def test_a_declared_contract_holds_for_its_model(proxy: Proxy, model: str) -> None:
-    """A contract from a module or a file is written into the request, and its model's replies are held to it."""
+    """A contract from a module or a file is written into the request, and its model's replies are
+    held to it.
+    """
     refund = sr.Tool.from_json_schema(
         "refund",
         {
@@ -386,7 +400,9 @@ def test_a_declared_contract_holds_for_its_model(proxy: Proxy, model: str) -> No
 
 
 def test_a_fallback_is_the_routers(proxy: Proxy) -> None:
-    """A model that fails before its first chunk is replaced by the router's fallback: no ask of ours is needed."""
+    """A model that fails before its first chunk is replaced by the router's fallback: no ask of
+    ours is needed.
+    """
     whole = render(GOOD.served, {"stream": True})
 
     def answer(request: Any) -> Any:
@@ -399,7 +415,9 @@ def test_a_fallback_is_the_routers(proxy: Proxy) -> None:
 
 
 def test_every_ask_is_in_the_proxys_log(proxy: Proxy) -> None:
-    """Each further ask is a call of its own in LiteLLM's log, which says whose it is and what was wrong."""
+    """Each further ask is a call of its own in LiteLLM's log, which says whose it is and what was
+    wrong.
+    """
     key = proxy.upstream.script(BAD, GOOD)
     call = ask(proxy, key).headers["x-litellm-call-id"]
     told = {"call_id": call, "attempt": 2, "issues": ["args.type"]}

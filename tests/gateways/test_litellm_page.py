@@ -1,4 +1,6 @@
-"""docs/litellm.md is true: its configuration starts the proxy, its programs run, and its tables name every setting."""
+"""docs/litellm.md is true: its configuration starts the proxy, its programs run, and its tables
+name every setting.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ def test_the_page_runs(
             exec(program.replace("4000", str(port)), names)  # noqa: S102 - the page itself
             names["client"].close()
 
-    exec(compile(model, "page", "exec", dont_inherit=True), {"input": in_the_meantime})  # noqa: S102 - the page itself
+    # the page itself
+    exec(compile(model, "page", "exec", dont_inherit=True), {"input": in_the_meantime})  # noqa: S102
     assert capsys.readouterr().out == PAGE.shown[0]
 
 
@@ -71,7 +74,9 @@ def test_the_table_names_every_setting() -> None:
 
 
 def test_no_class_is_derived_from_a_guard() -> None:
-    """LiteLLM would not see the hooks of streams on it: what it let through would go unguarded without a word."""
+    """LiteLLM would not see the hooks of streams on it: what it let through would go unguarded
+    without a word.
+    """
     guards = guards_module()
     with pytest.raises(TypeError, match="Guard"):
         type("Mine", (guards.Guard,), {})

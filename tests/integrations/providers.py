@@ -1,4 +1,6 @@
-"""Providers for the tests of the instructor integration: real SDKs over mock transports, and the replies they give."""
+"""Providers for the tests of the instructor integration: real SDKs over mock transports, and the
+replies they give.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ ADA = {"name": "Ada", "age": 36}
 
 
 def reply(mode: str, value: object, tool: str = "User") -> JSONObject:
-    """Return a completion that carries ``value`` in one of instructor's modes; a text is used as it is."""
+    """Return a completion that carries ``value`` in one of instructor's modes; a text is used as it
+    is.
+    """
     text = value if isinstance(value, str) else json.dumps(value)
     if mode == "TOOLS":
         return completion(calls=[call(tool, text)])

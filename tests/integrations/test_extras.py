@@ -1,4 +1,6 @@
-"""The libraries of extras: an integration imports without its library, and names the extra when it is needed."""
+"""The libraries of extras: an integration imports without its library, and names the extra when it
+is needed.
+"""
 
 from __future__ import annotations
 

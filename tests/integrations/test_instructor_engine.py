@@ -1,4 +1,6 @@
-"""The engine over instructor: one attempt of instructor's for each ask of ours, the raw reply read by our reader."""
+"""The engine over instructor: one attempt of instructor's for each ask of ours, the raw reply read
+by our reader.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def extract(twin: Twin, server: Server, mode: str = "TOOLS", **keywords: Any) ->
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_reply_that_fits_is_an_instance(twin: Twin, mode: str) -> None:
-    """The value is the caller's own class, with the provider's own completion and one attempt beside it."""
+    """The value is the caller's own class, with the provider's own completion and one attempt
+    beside it.
+    """
     done = extract(twin, Server(reply(mode, ADA)), mode)
     assert done.value == USER
     assert type(done.value) is User
@@ -78,7 +82,9 @@ def test_a_reply_that_fits_is_an_instance(twin: Twin, mode: str) -> None:
 def test_a_reply_that_does_not_fit_is_corrected_by_us(
     twin: Twin, mode: str, value: object, rule: str
 ) -> None:
-    """Every mode is read strictly, validators included; the second request holds the bad reply and our correction."""
+    """Every mode is read strictly, validators included; the second request holds the bad reply and
+    our correction.
+    """
     server = Server(reply(mode, value), reply(mode, ADA))
     done = extract(twin, server, mode)
     assert done.value.model_dump() == ADA
@@ -96,7 +102,8 @@ def test_spent_retries_raise_our_error_with_what_was_sent(twin: Twin) -> None:
         extract(twin, server)
     assert codes(caught.value.attempts) == [["args.type"], ["args.type"]]
     assert [dict(attempt.request) for attempt in caught.value.attempts] == sent(server)
-    assert pickle.loads(pickle.dumps(caught.value)).attempts[1].request["tools"]  # noqa: S301 - our own
+    # our own
+    assert pickle.loads(pickle.dumps(caught.value)).attempts[1].request["tools"]  # noqa: S301
 
 
 @pytest.mark.parametrize(
@@ -186,7 +193,9 @@ class Member(BaseModel):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_the_context_reaches_templates_and_validators_but_no_reply(twin: Twin, mode: str) -> None:
-    """``context`` fills the caller's templates and ``info.context``; what the model wrote is no template."""
+    """``context`` fills the caller's templates and ``info.context``; what the model wrote is no
+    template.
+    """
     server = Server(
         reply(mode, {"name": "{{ who }}"}, "Member"), reply(mode, {"name": "Ada"}, "Member")
     )
@@ -206,7 +215,9 @@ def test_the_context_reaches_templates_and_validators_but_no_reply(twin: Twin, m
     ["tools", "tool_choice", "response_format", "max_retries", "token_budget", "strict", "cache"],
 )
 def test_keywords_that_would_go_unheard_are_refused(twin: Twin, keyword: str) -> None:
-    """Keywords that instructor makes itself, or the policy owns, are refused before anything is sent."""
+    """Keywords that instructor makes itself, or the policy owns, are refused before anything is
+    sent.
+    """
     server = Server(reply("TOOLS", ADA))
     with pytest.raises(sr.ContractError, match=keyword):
         twin.run(
@@ -217,7 +228,9 @@ def test_keywords_that_would_go_unheard_are_refused(twin: Twin, keyword: str) ->
 
 @pytest.mark.parametrize("keyword", ["tools", "tool_choice", "response_format"])
 def test_defaults_of_the_client_do_not_replace_the_model(twin: Twin, keyword: str) -> None:
-    """A keyword that the client sends with every call is refused as it is in one: it would be another contract."""
+    """A keyword that the client sends with every call is refused as it is in one: it would be
+    another contract.
+    """
     server = Server(reply("TOOLS", ADA))
     client = twin.client(server)
     client.kwargs |= {keyword: 1}
@@ -236,7 +249,9 @@ def test_what_is_no_type_is_refused(twin: Twin, kind: Any) -> None:
 
 
 def test_hooks_go_on_seeing_every_ask(twin: Twin) -> None:
-    """The client's hooks and the call's see each request with our correction, each response, each bad reply."""
+    """The client's hooks and the call's see each request with our correction, each response, each
+    bad reply.
+    """
     seen: list[tuple[str, Any]] = []
     server = Server(reply("TOOLS", BAD), reply("TOOLS", ADA))
     client = twin.client(server)
@@ -280,7 +295,9 @@ def test_an_async_watcher_is_awaited() -> None:
 def test_instructor_neither_logs_nor_repeats_a_bad_reply(
     twin: Twin, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """No word of the model's reaches a log of instructor's or ours, and no correction of instructor's is sent."""
+    """No word of the model's reaches a log of instructor's or ours, and no correction of
+    instructor's is sent.
+    """
     server = Server(reply("TOOLS", BAD), reply("TOOLS", ADA))
     with caplog.at_level(logging.INFO):
         extract(twin, server)
@@ -302,7 +319,9 @@ def test_a_cache_of_the_client_is_not_asked(twin: Twin) -> None:
 
 
 def test_the_clients_own_keywords_are_sent(twin: Twin) -> None:
-    """The keywords of an instructor client go into each request, and room is made for a reply that was cut."""
+    """The keywords of an instructor client go into each request, and room is made for a reply that
+    was cut.
+    """
     server = Server(truncated(), reply("TOOLS", ADA))
     extract(twin, server, options={"max_tokens": 50, "temperature": 0})
     assert [(one["max_tokens"], one["temperature"], one["model"]) for one in sent(server)] == [
@@ -312,7 +331,9 @@ def test_the_clients_own_keywords_are_sent(twin: Twin) -> None:
 
 
 def test_a_policy_for_one_call(twin: Twin) -> None:
-    """``policy`` is a keyword of the call as well, with its escalation: the same bad reply twice goes up at once."""
+    """``policy`` is a keyword of the call as well, with its escalation: the same bad reply twice
+    goes up at once.
+    """
     server = Server(reply("TOOLS", BAD))
     policy = sr.RetryPolicy(max_retries=3, escalation={"model": "stronger"})
     engine = wrap(twin.client(server))
@@ -393,7 +414,9 @@ def test_nothing_but_what_fits_comes_out(mode: str, values: list[Any]) -> None:
 
 
 def test_calls_at_the_same_time_keep_apart() -> None:
-    """One engine serves many tasks: each call is corrected by its own attempts, and gets its own value."""
+    """One engine serves many tasks: each call is corrected by its own attempts, and gets its own
+    value.
+    """
 
     def answer(request: dict[str, Any]) -> dict[str, Any]:
         asked, first = request["messages"][0]["content"], len(request["messages"]) == 1
@@ -432,7 +455,9 @@ def test_a_cancelled_call_is_cancelled() -> None:
 
 
 def test_a_create_that_tells_of_no_reply_brought_none() -> None:
-    """A function that is not instructor's own gives nothing to read: that is no completion, and no value."""
+    """A function that is not instructor's own gives nothing to read: that is no completion, and no
+    value.
+    """
     engine = wrap(instructor.Instructor(client=None, create=lambda **_: User(name="Eve", age=99)))
     with pytest.raises(sr.TransportFailed) as caught:
         engine.create(response_model=User, messages=QUESTION)
@@ -440,7 +465,9 @@ def test_a_create_that_tells_of_no_reply_brought_none() -> None:
 
 
 def test_v7_the_calls_of_an_engine_share_its_quota(twin: Twin) -> None:
-    """An engine that may repeat what the network loses repeats no more than its quota in all of its calls."""
+    """An engine that may repeat what the network loses repeats no more than its quota in all of its
+    calls.
+    """
     server = Server(status(503, retry_after="0"))
     policy = sr.RetryPolicy(max_retries=0, transport_retries=2, quota=3)
     engine = wrap(twin.client(server, "TOOLS", max_retries=0), policy=policy)

@@ -49,7 +49,9 @@ def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 
 
 def test_the_example_keeps_its_promise(tmp_path: Path) -> None:
-    """Run from anywhere, without a key or a network, it ends well, warns of nothing and prints these lines in order."""
+    """Run from anywhere, without a key or a network, it ends well, warns of nothing and prints
+    these lines in order.
+    """
     env = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
     done = subprocess.run(
         [sys.executable, "-W", "error", str(ROOT / "examples" / "instructor_engine.py")],

@@ -42,7 +42,9 @@ def test_a_message_that_fits_is_an_instance(mode: str, good: dict[str, Any]) -> 
 
 
 def test_a_correction_is_spelled_as_the_api_wants_it() -> None:
-    """The bad use of a tool is replayed with the thoughts before it; the correction is its result, an error."""
+    """The bad use of a tool is replayed with the thoughts before it; the correction is its result,
+    an error.
+    """
     server = AnthropicServer(
         blocks(THOUGHT, HIDDEN, text("Sure."), use({**ADA, "age": "36"})), blocks(use(ADA))
     )
@@ -129,6 +131,8 @@ def test_what_ends_a_call_is_one_of_our_errors(
 
 
 def test_of_duplicate_names_in_an_input_the_sdk_leaves_the_last() -> None:
-    """The limit of this shape, stated: the SDK reads the input before we can, so a duplicate name goes unseen."""
+    """The limit of this shape, stated: the SDK reads the input before we can, so a duplicate name
+    goes unseen.
+    """
     body = json.dumps(blocks(use(ADA))).replace('"name": "Ada"', '"name": "Eve", "name": "Ada"')
     assert extract(AnthropicServer(body)).value.name == "Ada"

@@ -53,7 +53,9 @@ def test_there_and_back_is_the_same_error() -> None:
 
 
 def test_code_that_catches_instructors_exception_finds_what_it_reads() -> None:
-    """The attempts, the last completion, the request and the tokens stand where instructor puts them."""
+    """The attempts, the last completion, the request and the tokens stand where instructor puts
+    them.
+    """
     error = failed(reply("TOOLS", BAD))
     told = to_instructor(error)
     assert isinstance(told, instructor.core.InstructorRetryException)
@@ -81,7 +83,9 @@ def test_an_error_without_attempts_is_translated() -> None:
 
 
 def test_instructors_attempts_are_read_again_by_our_reader() -> None:
-    """Where the request tells the schema, each failed attempt gets our codes and paths; the tokens stand at the end."""
+    """Where the request tells the schema, each failed attempt gets our codes and paths; the tokens
+    stand at the end.
+    """
     error = given_up(reply("TOOLS", BAD), reply("TOOLS", {**ADA, "age": "1", "admin": 1}))
     assert isinstance(error, sr.ReplyRejected)
     assert codes(error.attempts) == [["args.type"], ["args.type", "args.extra_key"]]
@@ -91,7 +95,9 @@ def test_instructors_attempts_are_read_again_by_our_reader() -> None:
 
 @pytest.mark.parametrize("mode", ["JSON", "MD_JSON"])
 def test_what_our_reader_cannot_hold_is_told_without_the_models_words(mode: str) -> None:
-    """Where the schema stood in prose, pydantic's words are kept but for those that the model wrote."""
+    """Where the schema stood in prose, pydantic's words are kept but for those that the model
+    wrote.
+    """
     error = given_up(reply(mode, {"name": "Ada", "age": "canary"}), mode=mode)
     assert codes(error.attempts) == [["args.check"], ["args.check"]]
     assert "canary" not in str(error)

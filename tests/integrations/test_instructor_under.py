@@ -1,4 +1,6 @@
-"""A wrapped client under instructor: what instructor asks for is guarded, its own retries have little left to do."""
+"""A wrapped client under instructor: what instructor asks for is guarded, its own retries have
+little left to do.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def test_what_does_not_fit_never_reaches_instructor(twin: Twin, mode: str, value
 
 
 def test_a_rejected_reply_is_not_asked_for_by_both(twin: Twin) -> None:
-    """When our retries are spent instructor asks no more; its exception carries our error with the attempts."""
+    """When our retries are spent instructor asks no more; its exception carries our error with the
+    attempts.
+    """
     server = Server(reply("TOOLS", {}))
     with pytest.raises(instructor.core.InstructorRetryException) as caught:
         twin.run(
@@ -96,7 +100,9 @@ def test_instructors_class_stands_on_the_patched_function(twin: Twin) -> None:
 
 
 def test_a_models_own_validators_are_left_to_instructor(twin: Twin) -> None:
-    """The request tells the schema, not the validators: what those refuse instructor asks for again."""
+    """The request tells the schema, not the validators: what those refuse instructor asks for
+    again.
+    """
     server = Server(reply("TOOLS", {"name": "Ada", "age": 3}), reply("TOOLS", ADA))
     user = twin.run(
         patched(twin, server, "TOOLS"), model="m", response_model=User, messages=QUESTION

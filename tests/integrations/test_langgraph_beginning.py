@@ -1,4 +1,6 @@
-"""A run that is begun on a thread with a past: nothing of the past decides in it, and no question is lost."""
+"""A run that is begun on a thread with a past: nothing of the past decides in it, and no question
+is lost.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ ASK = act("ask_user", question="Which city?")
 
 @pytest.mark.req("R16")
 def test_a_run_on_a_used_thread_has_limits_and_memories_of_its_own() -> None:
-    """The limit, the formats, the branches and the end of the run before are gone, as its threads are."""
+    """The limit, the formats, the branches and the end of the run before are gone, as its threads
+    are.
+    """
     cast = Cast(
         lead=[spread("ann", "bob", ann="a", bob="b"), final("one"), hand("ann"), final("two")],
         ann=[hand("lead", "a"), hand("lead", "b")],
@@ -68,7 +72,9 @@ def test_a_run_on_a_used_thread_has_limits_and_memories_of_its_own() -> None:
 def test_a_question_of_the_run_before_is_asked_first_and_then_the_message_is_worked_on(
     first: Step, answer: str, entry: str
 ) -> None:
-    """As with ``state=``: whoever asked is told, the entry of the new run follows, and it hears the new message."""
+    """As with ``state=``: whoever asked is told, the entry of the new run follows, and it hears the
+    new message.
+    """
     cast = Cast(
         **{"lead": [first], "writer": []}
         | {entry: [final("new")] if entry == "writer" else [first, final("new")]}
@@ -86,7 +92,9 @@ def test_a_question_of_the_run_before_is_asked_first_and_then_the_message_is_wor
 
 
 def test_a_question_waits_on_its_thread_for_as_many_runs_as_it_takes() -> None:
-    """Each run that is begun beside it asks it first, by the same id; the last message is the one worked on."""
+    """Each run that is begun beside it asks it first, by the same id; the last message is the one
+    worked on.
+    """
     cast = Cast(lead=[ASK], writer=[final("last")])
     compiled = graph(cast, saver=InMemorySaver())
     ids = {compiled.invoke(begin(TEAM, "First."), CONFIG)["__interrupt__"][0].value["id"]}
@@ -127,7 +135,9 @@ def test_a_hand_over_without_a_request_tells_what_the_run_was_asked(answer: str)
 def test_a_hand_over_without_a_request_in_a_branch_tells_what_the_branch_was_asked(
     given: dict[str, str], told: str
 ) -> None:
-    """Not what the whole run was asked; a branch that was asked nothing has what its opener's line was asked."""
+    """Not what the whole run was asked; a branch that was asked nothing has what its opener's line
+    was asked.
+    """
     opened = act(
         "invoke_agent", action_input=[{"agent_name": "cid", **given}, {"agent_name": "bob"}]
     )
@@ -163,7 +173,9 @@ def test_a_locked_format_holds_in_branches(inside: bool) -> None:
 
 
 def test_retry_goes_on_in_a_branch_of_the_opener_s_own() -> None:
-    """An agent that opened a branch for itself and fails in it is asked again there: a retry is no hand-over."""
+    """An agent that opened a branch for itself and fails in it is asked again there: a retry is no
+    hand-over.
+    """
     topology = Topology.of({"a": ["a", "b", "User"], "b": ["a"]}, entry="a")
     both = act(
         "invoke_agent",

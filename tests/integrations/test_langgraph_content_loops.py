@@ -1,4 +1,6 @@
-"""An agent that only talks: the line says so as its reason, with what it said and the likely cause (V17, V18, M78)."""
+"""An agent that only talks: the line says so as its reason, with what it said and the likely cause
+(V17, V18, M78).
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def patient(retries: int) -> ErrorPolicy:
 
 @pytest.mark.req("M78")
 def test_v17_an_agent_that_only_talks_is_a_content_loop_under_the_default_policy() -> None:
-    """Nothing is set: four replies of words alone end the line, whose outcome has the snippet and the cause."""
+    """Nothing is set: four replies of words alone end the line, whose outcome has the snippet and
+    the cause.
+    """
     cast = Cast(lead=[NONSENSE] * 30)
     compiled = to_langgraph(TEAM, agents(cast)).compile(checkpointer=InMemorySaver())
     told = outcome_of(compiled.invoke(begin(TEAM, "Go."), CONFIG))

@@ -49,7 +49,9 @@ PROMISES = {
 
 @pytest.mark.parametrize("name", PROMISES)
 def test_an_example_tells_its_story(name: str, tmp_path: Path) -> None:
-    """Run from anywhere, without a key or a network, it ends well, warns of nothing and prints exactly this."""
+    """Run from anywhere, without a key or a network, it ends well, warns of nothing and prints
+    exactly this.
+    """
     status, stdout, stderr = ran(FOLDER / f"{name}.py", tmp_path)
     assert (status, stderr) == (0, "")
     assert stdout.splitlines() == PROMISES[name]

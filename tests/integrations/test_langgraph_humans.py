@@ -1,4 +1,6 @@
-"""Questions to humans: refused answers, waiting, and questions that outlive the run or the branch that asked them."""
+"""Questions to humans: refused answers, waiting, and questions that outlive the run or the branch
+that asked them.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,9 @@ def planning(cast: Cast) -> Any:
 def test_a_question_of_an_earlier_run_is_asked_first_and_then_the_new_message_is_worked_on(
     first: Step, answer: str, entry: str
 ) -> None:
-    """Whatever is answered, the entry of the new run follows; who asked is told, an abort settles the question only."""
+    """Whatever is answered, the entry of the new run follows; who asked is told, an abort settles
+    the question only.
+    """
     cast = Cast(
         **{"lead": [first], "writer": []}
         | {entry: [final("new")] if entry == "writer" else [first, final("new")]}
@@ -95,7 +99,9 @@ def test_a_question_of_an_earlier_run_is_asked_first_and_then_the_new_message_is
 
 @pytest.mark.req("R27")
 def test_a_question_waits_for_as_many_runs_as_it_takes() -> None:
-    """It is carried from state to state, in another thread too, and put in each run until it is answered."""
+    """It is carried from state to state, in another thread too, and put in each run until it is
+    answered.
+    """
     cast = Cast(lead=[ASK, final()])
     compiled = graph(cast, saver=InMemorySaver())
     state: Any = compiled.invoke(begin(TEAM, "First."), CONFIG)
@@ -114,7 +120,9 @@ def test_a_question_waits_for_as_many_runs_as_it_takes() -> None:
 
 @pytest.mark.req("R28")
 def test_an_answer_may_come_with_the_state() -> None:
-    """Without a checkpointer the flag pauses the run, and the application resumes it by the state alone."""
+    """Without a checkpointer the flag pauses the run, and the application resumes it by the state
+    alone.
+    """
     cast = Cast(lead=[ASK, final()])
     cut: Any = graph(cast).invoke(begin(TEAM, "Go.", max_loop_count=0))
     state = give_human_feedback(json.loads(json.dumps(cut)) | {"max_loop_count": 9}, "by all means")
@@ -161,7 +169,9 @@ STACKED: list[tuple[str, list[tuple[HumanKind, str | None, str]]]] = [
 def test_v16_stacked_questions_return_to_the_right_agent(
     goes_on: str, questions: list[tuple[HumanKind, str | None, str]]
 ) -> None:
-    """The application asks before a run that begins at the writer: no question takes another's target away."""
+    """The application asks before a run that begins at the writer: no question takes another's
+    target away.
+    """
     cast = Cast(reader=[], writer=[], lead=[final()])
     cast.models[goes_on].script(final() if goes_on == "writer" else hand("lead", "r"))
     state: Any = begin(TEAM, "Go.", entry="writer")
@@ -183,7 +193,9 @@ BAD = [{"decision": "approve"}, ["approve"], 1, True, 0.5]
 
 @pytest.mark.parametrize("answer", BAD, ids=str)
 def test_an_answer_that_is_no_text_is_refused_and_the_run_waits_on(answer: Any) -> None:
-    """It is a ContractError, however often; the next answer that is text is heard, and no agent was asked meanwhile."""
+    """It is a ContractError, however often; the next answer that is text is heard, and no agent was
+    asked meanwhile.
+    """
     cast = Cast(lead=[ASK, final()])
     compiled = planning(cast)
     paused = compiled.invoke(begin(TEAM, "Plan."), CONFIG)
@@ -209,7 +221,9 @@ def test_an_answer_that_is_no_text_is_refused_and_the_run_waits_on(answer: Any) 
 
 @pytest.mark.parametrize("answer", ["abort", "Retry", " skip ", "more"])
 def test_the_name_of_another_kinds_decision_is_no_feedback(answer: str) -> None:
-    """Who answers ``abort`` to a plan is told what may be answered; the question stays, and costs nothing."""
+    """Who answers ``abort`` to a plan is told what may be answered; the question stays, and costs
+    nothing.
+    """
     cast = Cast(lead=[ASK, final()])
     compiled = planning(cast)
     compiled.invoke(begin(TEAM, "Plan."), CONFIG)
@@ -258,7 +272,9 @@ def test_an_awaited_run_refuses_alike() -> None:
 
 @pytest.mark.parametrize("answer", ["", "  ", "do not abort", "hm"])
 def test_waiting_costs_nothing_of_the_loop_bound(answer: str) -> None:
-    """However often nothing is decided, the question is the same, and the human's turn is one execution."""
+    """However often nothing is decided, the question is the same, and the human's turn is one
+    execution.
+    """
     cast = Cast(lead=[faults.rate_limited(), final()])
     compiled = graph(cast, saver=InMemorySaver(), max_loop_count=2)
     paused = compiled.invoke(begin(TEAM, "Go."), CONFIG)
@@ -273,7 +289,9 @@ def test_waiting_costs_nothing_of_the_loop_bound(answer: str) -> None:
 
 @pytest.mark.req("R13")
 def test_a_question_that_the_limit_cuts_off_stands_in_the_outcome() -> None:
-    """The outcome says that a human is still to be asked, and a run that goes on from the state asks them."""
+    """The outcome says that a human is still to be asked, and a run that goes on from the state
+    asks them.
+    """
     cast = Cast(lead=[ASK, final()])
     compiled = graph(cast, saver=InMemorySaver())
     cut: Any = compiled.invoke(begin(TEAM, "Go.", max_loop_count=0), CONFIG)
@@ -304,7 +322,9 @@ def test_a_question_that_the_limit_cuts_off_stands_in_the_outcome() -> None:
 def test_a_question_that_a_branch_left_is_answered_to_the_agent_that_opened_it(
     left: Step, answer: str, status: str
 ) -> None:
-    """The branch is over: its agent is not asked on another line; only an abort decides, for it is the same run."""
+    """The branch is over: its agent is not asked on another line; only an abort decides, for it is
+    the same run.
+    """
     cast = Cast(lead=[spread("bob", "ann", ann="a", bob="b"), final()], ann=[left], bob=[final()])
     compiled = graph(cast, LAB, saver=InMemorySaver(), max_loop_count=5)
     paused = compiled.invoke(begin(LAB, "Go."), CONFIG)
@@ -318,7 +338,9 @@ def test_a_question_that_a_branch_left_is_answered_to_the_agent_that_opened_it(
 
 
 def test_words_of_one_kind_of_question_do_no_harm_to_another() -> None:
-    """An application's word for ``retry`` is plain text under a question that knows no such decision."""
+    """An application's word for ``retry`` is plain text under a question that knows no such
+    decision.
+    """
     cast = Cast(lead=[ASK, faults.rate_limited(), final()])
     compiled = graph(cast, saver=InMemorySaver(), words={"otra vez": HumanDecision.RETRY})
     given: list[Any] = [begin(TEAM, "Go."), Command(resume="otra vez"), Command(resume="otra vez")]
@@ -345,7 +367,9 @@ def test_a_request_holds_nothing_that_the_run_says_itself(keyword: str) -> None:
 
 @pytest.mark.req("R16")
 def test_each_run_of_a_conversation_has_its_turns_and_its_bound() -> None:
-    """Two that talk in turns begin at no turns again, and the count at 0: the second run is as long as the first."""
+    """Two that talk in turns begin at no turns again, and the count at 0: the second run is as long
+    as the first.
+    """
     cast = Cast(lead=[hand("reader", "x")] * 9, reader=[hand("lead", "y")] * 9)
     compiled = graph(cast, saver=InMemorySaver(), max_turns=3, max_loop_count=50)
     first: Any = compiled.invoke(begin(TEAM, "Go."), CONFIG)
@@ -376,7 +400,9 @@ def test_each_run_of_a_conversation_has_its_turns_and_its_bound() -> None:
 def test_v16_stacked_questions_are_cancelled_and_expire_in_a_run_that_waits(
     ends: list[str], goes_on: str
 ) -> None:
-    """The application takes questions back while the run is interrupted; the run goes on where the others lead."""
+    """The application takes questions back while the run is interrupted; the run goes on where the
+    others lead.
+    """
     cast = Cast(reader=[], writer=[], lead=[final()])
     cast.models[goes_on].script(final() if goes_on == "writer" else hand("lead", "r"))
     state: Any = begin(TEAM, "Go.", entry="writer")

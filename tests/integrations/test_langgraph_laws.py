@@ -1,4 +1,6 @@
-"""Whatever models reply and humans answer, whatever agents are called: runs end, edges hold, no question is lost."""
+"""Whatever models reply and humans answer, whatever agents are called: runs end, edges hold, no
+question is lost.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +110,9 @@ words = st.lists(
 answers = st.tuples(words, st.sampled_from(["retry", "skip", "abort"])).map(
     lambda drawn: [*drawn[0], drawn[1]]
 )
-"""What a human says, again and again: sooner or later it decides something, for waiting has no bound."""
+"""What a human says, again and again: sooner or later it decides something, for waiting has no
+bound.
+"""
 
 
 class Story:
@@ -207,8 +211,8 @@ def test_no_reply_reaches_a_node_over_an_edge_that_is_not_there(
 ) -> None:
     """Whoever is asked, in whatever branch, is the entry, or was handed over to over an edge.
 
-    Every request to a model is looked at, and what it tells of who handed over. A stranger has no script: to ask one
-    raises.
+    Every request to a model is looked at, and what it tells of who handed over. A stranger has no
+    script: to ask one raises.
     """
     story = Story(drawn, said, limit=limit)
     for agent, told in story.requests:

@@ -1,4 +1,6 @@
-"""Branches that lead to the same agent meet there: it is asked once, with what each of them brings (V15, Pattern 2)."""
+"""Branches that lead to the same agent meet there: it is asked once, with what each of them brings
+(V15, Pattern 2).
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ WAIT = act("wait_and_aggregate")
 
 
 def team(**scripts: list[Step]) -> Cast:
-    """Return the published team scripts; the coordinator opens both branches, and the aggregator finishes."""
+    """Return the published team scripts; the coordinator opens both branches, and the aggregator
+    finishes.
+    """
     return Cast(**{"Coordinator": [BOTH], "Aggregator": [final("all of it")], **scripts})
 
 
@@ -116,7 +120,9 @@ def test_v15_pattern_2_converges_awaited() -> None:
     ],
 )
 def test_v15_the_aggregator_is_told_of_every_branch(script: list[Step], content: Any) -> None:
-    """Of one that fails, finishes, hands over nothing, and of what one that only waits was given by its tools."""
+    """Of one that fails, finishes, hands over nothing, and of what one that only waits was given by
+    its tools.
+    """
     cast = team(Worker1=script, Worker2=[hand("Aggregator", "B")])
     state = run(cast, PATTERN_2, max_loop_count=20)
     assert (contents(cast), cast.asked()["Aggregator"]) == ([content, "B"], 1)
@@ -125,7 +131,9 @@ def test_v15_the_aggregator_is_told_of_every_branch(script: list[Step], content:
 
 
 def test_v15_a_branch_that_asks_a_human_is_awaited_over_a_checkpoint() -> None:
-    """The aggregator is not asked before the answer, and another process may go on from the checkpoint."""
+    """The aggregator is not asked before the answer, and another process may go on from the
+    checkpoint.
+    """
     cast = team(Worker1=[ASK, hand("Aggregator", "A, surely")], Worker2=[hand("Aggregator", "B")])
     saver = InMemorySaver()
     paused = graph(cast, PATTERN_2, saver=saver, max_loop_count=20).invoke(
@@ -200,7 +208,9 @@ NESTED = Topology.of(
 
 @pytest.mark.parametrize("back", [False, True])
 def test_v15_nested_branches_meet_where_the_outer_ones_do(back: bool) -> None:
-    """Inner branches that lead past their opener lead its whole branch there, with all that they bring."""
+    """Inner branches that lead past their opener lead its whole branch there, with all that they
+    bring.
+    """
     cast = Cast(
         lead=[spread("left", "right", left="l", right="r")],
         left=[spread("x", "y", x="x", y="y")],
@@ -233,7 +243,9 @@ def test_v15_nested_branches_that_come_back_are_no_loss_either() -> None:
 
 
 def test_v15_branches_that_lead_to_several_agents_meet_in_turns() -> None:
-    """An agent that another meeting point leads to is asked after it, once, with all that leads there."""
+    """An agent that another meeting point leads to is asked after it, once, with all that leads
+    there.
+    """
     topology = Topology.of(
         {
             "lead": ["a", "b", "c"],
@@ -261,7 +273,9 @@ def test_v15_branches_that_lead_to_several_agents_meet_in_turns() -> None:
 
 
 def test_v15_two_meeting_points_are_asked_side_by_side_and_then_the_opener() -> None:
-    """Who opened the branches is told what the agents came to at which they met, and what failed with its cause."""
+    """Who opened the branches is told what the agents came to at which they met, and what failed
+    with its cause.
+    """
     topology = Topology.of(
         {
             "lead": ["a", "b", "c", "d", "User"],
@@ -287,7 +301,9 @@ def test_v15_two_meeting_points_are_asked_side_by_side_and_then_the_opener() -> 
 
 
 def test_v15_a_question_that_outlives_its_branch_does_not_lead_past_the_meeting() -> None:
-    """The share of a branch is spent on its question: it is asked on the line, and then the aggregator follows."""
+    """The share of a branch is spent on its question: it is asked on the line, and then the
+    aggregator follows.
+    """
     order = spread("Worker2", "Worker1", Worker1="Task A", Worker2="Task B")
     cast = team(Coordinator=[order], Worker1=[ASK], Worker2=[hand("Aggregator", "B")])
     compiled = graph(cast, PATTERN_2, saver=InMemorySaver(), max_loop_count=5)
@@ -336,7 +352,9 @@ def test_v15_a_question_that_outlives_its_branch_does_not_close_the_branches_tha
 
 
 def test_v15_where_branches_led_is_held_to_the_topology() -> None:
-    """A place to go on at that was written into a state over an edge that is not there is refused, and nobody asked."""
+    """A place to go on at that was written into a state over an edge that is not there is refused,
+    and nobody asked.
+    """
     cast = Cast(lead=[], ann=[], bob=[])
     spec = {"id": "z", "agent": "ann", "instance_id": "i", "request": "[]"}
     outcome: dict[str, Any] = {
@@ -376,7 +394,9 @@ def test_v15_where_branches_led_is_held_to_the_topology() -> None:
 
 @st.composite
 def pipelines(draw: st.DrawFn) -> tuple[dict[str, list[str]], dict[str, str | None], list[str]]:
-    """Draw agents in an order, edges to later ones, for each one that it hands over to, and where branches begin."""
+    """Draw agents in an order, edges to later ones, for each one that it hands over to, and where
+    branches begin.
+    """
     names = [f"n{index}" for index in range(draw(st.integers(3, 8)))]
     edges = {
         name: draw(st.lists(st.sampled_from(names[index + 1 :] or [""]), unique=True))
@@ -393,7 +413,9 @@ def pipelines(draw: st.DrawFn) -> tuple[dict[str, list[str]], dict[str, str | No
 def test_v15_whatever_leads_where_each_meeting_point_is_asked_once_and_nothing_is_lost(
     drawn: Any,
 ) -> None:
-    """In any pipeline without circles; an agent that a branch begins with is asked for that branch, and once more."""
+    """In any pipeline without circles; an agent that a branch begins with is asked for that branch,
+    and once more.
+    """
     edges, chosen, begun = drawn
     topology = Topology.of(
         {"lead": [*edges, "User"], **{name: [*targets, "End"] for name, targets in edges.items()}},

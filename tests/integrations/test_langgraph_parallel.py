@@ -1,4 +1,6 @@
-"""Parallel hand-overs are branches of the same graph: they run side by side, join in order, and none is lost."""
+"""Parallel hand-overs are branches of the same graph: they run side by side, join in order, and
+none is lost.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ def test_the_same_agent_may_run_in_several_branches() -> None:
 
 @pytest.mark.req("M32")
 def test_v17_instances_are_told_apart_over_rounds_and_runs() -> None:
-    """The same reply opens other instances in each round, in branches of branches and in the next run as well."""
+    """The same reply opens other instances in each round, in branches of branches and in the next
+    run as well.
+    """
     opened = spread("ann", "ann", ann="twice")
     cast = Cast(lead=[opened, opened, final(), opened, final()], ann=[hand("lead", "done")] * 6)
     compiled = graph(cast, LAB, max_loop_count=30)
@@ -154,7 +158,9 @@ def test_waiting_ends_a_branch() -> None:
 
 
 def test_branches_ask_the_user_side_by_side() -> None:
-    """Each question is an interrupt of its own; answered ones are not put again, and no model is asked twice."""
+    """Each question is an interrupt of its own; answered ones are not put again, and no model is
+    asked twice.
+    """
     cast = Cast(
         lead=[spread("ann", "bob", "cid", ann="a", bob="b", cid="c"), final()],
         ann=[act("ask_user", question="Ann?"), hand("lead", "ann knows")],
@@ -202,7 +208,9 @@ DEEP = Topology.of(
 @pytest.mark.req("R32")
 @pytest.mark.parametrize("limit", range(13))
 def test_branches_of_branches_share_one_bound(limit: int) -> None:
-    """Agents that only open more branches are asked limit + 1 times at most in all, and joins count too."""
+    """Agents that only open more branches are asked limit + 1 times at most in all, and joins count
+    too.
+    """
     both = {
         "a": spread("b", "c", b="x", c="x"),
         "b": spread("a", "c", a="x", c="x"),
@@ -215,7 +223,9 @@ def test_branches_of_branches_share_one_bound(limit: int) -> None:
 
 
 def test_a_branch_without_a_share_is_refused_and_told() -> None:
-    """Of four executions that are left two are kept for the join and the lead; the branch asked first gets more."""
+    """Of four executions that are left two are kept for the join and the lead; the branch asked
+    first gets more.
+    """
     three = ("cid", "ann", "bob")
     cast = Cast(
         lead=[spread(*three, **dict.fromkeys(three, "x")), final()],
@@ -258,7 +268,9 @@ def test_parallel_branches_are_awaited_side_by_side() -> None:
 
 
 def test_a_crash_in_one_branch_leaves_the_others_done() -> None:
-    """An error of the process, not of the agent, raises; resumed from the checkpoint, only the broken branch is run."""
+    """An error of the process, not of the agent, raises; resumed from the checkpoint, only the
+    broken branch is run.
+    """
     broken = [True]
 
     def crash(body: Any) -> Any:

@@ -1,4 +1,6 @@
-"""What an error policy says is what a graph does: the client's own loop ends where nothing is to be asked again."""
+"""What an error policy says is what a graph does: the client's own loop ends where nothing is to be
+asked again.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ HAPPENS: dict[Category, Step] = {
 
 
 def ran(happening: Step, policy: ErrorPolicy) -> tuple[str, int]:
-    """Run a team whose lead does this until it is told not to; gives how it ended, and how often it was asked."""
+    """Run a team whose lead does this until it is told not to; gives how it ended, and how often it
+    was asked.
+    """
     cast = Cast(lead=[happening, happening, final()])
     made = ValidationProcessor(TEAM, tools=[broken])
     made.register_action_validator("final_response", crash)
@@ -64,7 +68,9 @@ def ran(happening: Step, policy: ErrorPolicy) -> tuple[str, int]:
 def test_what_is_not_asked_again_ends_at_once(
     category: Category, reaction: Reaction, ended: str
 ) -> None:
-    """A category that is brought to the user, or ends the branch, is so after the first fault: one ask, no more."""
+    """A category that is brought to the user, or ends the branch, is so after the first fault: one
+    ask, no more.
+    """
     assert set(HAPPENS) == set(Category)
     assert ran(HAPPENS[category], ErrorPolicy(reactions={category: reaction}, budget=BUDGET)) == (
         ended,
@@ -75,7 +81,9 @@ def test_what_is_not_asked_again_ends_at_once(
 @pytest.mark.req("M79")
 @pytest.mark.parametrize("category", HAPPENS)
 def test_the_published_table_is_followed(category: Category) -> None:
-    """By default four kinds of bad replies and calls that failed for now are asked again; the others are not."""
+    """By default four kinds of bad replies and calls that failed for now are asked again; the
+    others are not.
+    """
     expected = {Category.API_TERMINAL: ("failed", 1), Category.TOOL_ERROR: ("asked", 1)}
     assert ran(HAPPENS[category], ErrorPolicy(budget=BUDGET)) == expected.get(
         category, ("completed", 3)
@@ -84,7 +92,9 @@ def test_the_published_table_is_followed(category: Category) -> None:
 
 @pytest.mark.req("M79")
 def test_strict_permissions_end_a_graph_at_once() -> None:
-    """A target that is not permitted ends the branch after one ask, and other faults are asked for again."""
+    """A target that is not permitted ends the branch after one ask, and other faults are asked for
+    again.
+    """
     strict = ErrorPolicy(strict_permissions=True, budget=BUDGET)
     assert ran(HAPPENS[Category.PERMISSION_ERROR], strict) == ("failed", 1)
     assert ran(HAPPENS[Category.FORMAT_ERROR], strict) == ("completed", 3)

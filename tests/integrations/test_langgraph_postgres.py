@@ -60,7 +60,9 @@ def gate() -> Iterator[Gate]:
 
 
 class Processes:
-    """Starts processes that advance the run and then wait to be killed; each begins with nothing but the URL."""
+    """Starts processes that advance the run and then wait to be killed; each begins with nothing
+    but the URL.
+    """
 
     def __init__(self, base_url: str, database: str) -> None:
         """Take where the models and the checkpoints are."""

@@ -1,4 +1,6 @@
-"""A run outlives its process: killed anywhere, it goes on from the checkpoint, and nothing answered is asked again."""
+"""A run outlives its process: killed anywhere, it goes on from the checkpoint, and nothing answered
+is asked again.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def act(action: str, **members: Any) -> Step:
 
 
 class Gate:
-    """Serves the tutor's models, and counts; the planner's first request is never answered, but ``reached``."""
+    """Serves the tutor's models, and counts; the planner's first request is never answered, but
+    ``reached``.
+    """
 
     def __init__(self) -> None:
         """Take the scripts."""
@@ -66,7 +70,8 @@ class Gate:
         self.asked[body["model"]] += 1
         if body["model"] == "learning_planner" and not self.reached.is_set():
             self.reached.set()
-            self.over.wait()  # the process that asked is killed; nobody takes this step, however slow the machine is
+            # the process that asked is killed; nobody takes this step, however slow the machine is
+            self.over.wait()
         return self.scripts[body["model"]](body)
 
 
@@ -79,7 +84,9 @@ def gate() -> Iterator[Gate]:
 
 
 class Processes:
-    """Starts processes that advance the run and then wait to be killed; each begins with nothing but the file."""
+    """Starts processes that advance the run and then wait to be killed; each begins with nothing
+    but the file.
+    """
 
     def __init__(self, database: Path) -> None:
         """Take the file that outlives them."""
@@ -131,7 +138,8 @@ def lines_until(process: subprocess.Popen[str], last: str) -> list[str]:
 def test_a_killed_run_goes_on_where_it_was(gate: Gate, processes: Processes) -> None:
     """Killed while a model is asked, only that model is asked again; killed while a human is, the question is pending.
 
-    The tool and every agent that had answered are not run again, and the third process ends the run.
+    The tool and every agent that had answered are not run again, and the third process ends the
+    run.
     """
     with LoopbackServer(gate) as server:
         first = processes.start(server.base_url)

@@ -1,4 +1,6 @@
-"""Rules and circles in graphs: what a rule decides is obeyed whole, and work is told from going in circles."""
+"""Rules and circles in graphs: what a rule decides is obeyed whole, and work is told from going in
+circles.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def under(priority: int, rule: Any = unread) -> Routes:
 
 @pytest.mark.req("R37")
 def test_a_rule_that_reopens_a_finished_run_is_obeyed() -> None:
-    """The end is taken back: the agent that the rule chose is told what the run is about, and decides what follows."""
+    """The end is taken back: the agent that the rule chose is told what the run is about, and
+    decides what follows.
+    """
     cast = Cast(lead=[final("draft"), final("better")], reader=[hand("lead", "poor")])
     state = run(
         cast,
@@ -73,7 +77,9 @@ def test_a_rule_that_reopens_a_finished_run_is_obeyed() -> None:
 def test_a_rule_does_not_lead_past_what_is_prepared(
     step: Step, asked: dict[str, int], priority: int
 ) -> None:
-    """Accepted calls run, branches are opened, and a human is asked; the rule is asked again at the next hop."""
+    """Accepted calls run, branches are opened, and a human is asked; the rule is asked again at the
+    next hop.
+    """
 
     def early(state: Mapping[str, Any]) -> str | None:
         """Lead to the reader right after the lead's first turn."""
@@ -90,7 +96,9 @@ def test_a_rule_does_not_lead_past_what_is_prepared(
 
 @pytest.mark.req("R37")
 def test_a_rule_may_end_a_run_before_its_tools_run() -> None:
-    """To the end it may lead anywhere: what was prepared is given up, and the reason says whose decision it was."""
+    """To the end it may lead anywhere: what was prepared is given up, and the reason says whose
+    decision it was.
+    """
     ran: list[int] = []
 
     @sr.tool
@@ -131,7 +139,9 @@ RING = Topology.of([("a", "b"), ("b", "c"), ("c", "a"), ("a", "User")], entry="a
 def test_agents_that_call_tools_and_hand_over_in_a_ring_go_in_circles(
     topology: Topology, ring: tuple[str, ...], steps: int
 ) -> None:
-    """A round is three steps an agent: the call, its result, the hand-over; the third round is not finished."""
+    """A round is three steps an agent: the call, its result, the hand-over; the third round is not
+    finished.
+    """
     after = dict(zip(ring, (*ring[1:], ring[0]), strict=True))
     cast = Cast(**{name: [ok.call(add, a=1, b=2), hand(after[name], "x")] * 20 for name in ring})
     state = graph(cast, topology, max_loop_count=100, max_turns=1000).invoke(
@@ -154,7 +164,9 @@ def test_a_longer_circle_is_found_when_it_is_looked_for() -> None:
 @pytest.mark.req("R39")
 @pytest.mark.parametrize(("stuck", "reason"), [(False, "final"), (True, "loop_detected")])
 def test_a_poll_whose_result_changes_is_no_circle(stuck: bool, reason: str) -> None:
-    """The same call may be made as long as it tells something new; three times the same is a circle."""
+    """The same call may be made as long as it tells something new; three times the same is a
+    circle.
+    """
     polls: list[int] = []
 
     @sr.tool

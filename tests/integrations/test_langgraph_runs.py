@@ -1,4 +1,6 @@
-"""A topology runs on LangGraph: each reply is judged and routed by us, tools run on right replies, humans interrupt."""
+"""A topology runs on LangGraph: each reply is judged and routed by us, tools run on right replies,
+humans interrupt.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def values(state: Any) -> Any:
 
 
 def test_a_hand_over_carries_its_request_and_a_final_response_ends_the_run() -> None:
-    """The next agent is asked what the reply says, and the answer is the outcome and a message of the conversation."""
+    """The next agent is asked what the reply says, and the answer is the outcome and a message of
+    the conversation.
+    """
     cast = Cast(lead=[hand("writer", {"topic": "tea"})], writer=[final({"text": "Tea."})])
     state = run(cast)
     assert cast.told("writer") == 'From lead: {"topic":"tea"}'
@@ -105,7 +109,9 @@ def test_a_reply_is_corrected_by_the_core_loop_before_anything_follows_from_it()
 
 @pytest.mark.parametrize("written", ["native", "text"])
 def test_tools_run_and_their_results_go_back_to_the_agent(written: str) -> None:
-    """Calls run in order, whether they were made natively or as an action; then the same agent is asked again."""
+    """Calls run in order, whether they were made natively or as an action; then the same agent is
+    asked again.
+    """
     calls = [
         {
             "id": f"c{n}",
@@ -161,7 +167,9 @@ def test_no_tool_runs_while_one_call_of_the_reply_is_wrong() -> None:
 
 @pytest.mark.req("M118")
 def test_executing_an_invalid_result_raises() -> None:
-    """A verdict that is not valid, or calls nothing, is never run; nor is a state that was changed behind our back."""
+    """A verdict that is not valid, or calls nothing, is never run; nor is a state that was changed
+    behind our back.
+    """
     for result in (ValidationResult(is_valid=False), ValidationResult(is_valid=True)):
         with pytest.raises(StateError):
             executable_calls(result)
@@ -181,7 +189,9 @@ def test_executing_an_invalid_result_raises() -> None:
 
 
 def test_a_tool_that_raises_is_brought_to_the_user_and_leaves_no_half_turn() -> None:
-    """The error policy escalates tool errors; ``retry`` asks the agent again as if it had not called."""
+    """The error policy escalates tool errors; ``retry`` asks the agent again as if it had not
+    called.
+    """
 
     @sr.tool
     def fail(what: str) -> str:
@@ -201,7 +211,9 @@ def test_a_tool_that_raises_is_brought_to_the_user_and_leaves_no_half_turn() -> 
 
 
 def test_a_question_to_the_user_interrupts_and_the_answer_reaches_the_agent() -> None:
-    """The interrupt tells the decisions; the question and the answer are messages; nobody is asked twice."""
+    """The interrupt tells the decisions; the question and the answer are messages; nobody is asked
+    twice.
+    """
     cast = Cast(lead=[act("ask_user", question="Do you agree?"), final()])
     team = agents(cast, asks=HumanKind.PLAN_APPROVAL)
     compiled = to_langgraph(TEAM, team, policy=ONE_RETRY).compile(checkpointer=InMemorySaver())
@@ -255,7 +267,9 @@ ERRORS: list[tuple[str, str, str]] = [
 def test_a_failed_call_is_brought_to_the_user_who_decides(
     answer: str, status: str, reason: str
 ) -> None:
-    """An answer that decides nothing has the question put again; retry, skip and abort do what they say."""
+    """An answer that decides nothing has the question put again; retry, skip and abort do what they
+    say.
+    """
     down = faults.rate_limited()
     cast = Cast(lead=[down, final()])
     compiled = graph(cast, saver=InMemorySaver())
@@ -322,7 +336,9 @@ def test_the_loop_limit_ends_a_run_that_hands_over_for_ever() -> None:
 @pytest.mark.req("R35", "R40")
 @pytest.mark.parametrize("awaited", [False, True])
 def test_what_a_run_does_is_counted(awaited: bool) -> None:
-    """Every request to a model under its name, the corrections too, every call under its tool's, and every route."""
+    """Every request to a model under its name, the corrections too, every call under its tool's,
+    and every route.
+    """
 
     @sr.tool
     def fail(what: str) -> str:
@@ -492,7 +508,9 @@ def test_a_conversation_goes_on_with_what_was_said() -> None:
     "response_format", [JSONResponseFormat(), XMLResponseFormat()], ids=["json", "xml"]
 )
 def test_agents_reply_in_the_format_of_the_graph(response_format: ActionFormat) -> None:
-    """Prompt, contract, correction and verdict follow the format; the thread keeps the reply as it was written."""
+    """Prompt, contract, correction and verdict follow the format; the thread keeps the reply as it
+    was written.
+    """
     spelled = response_format.spell({"next_action": "final_response", "content": "done"})
     cast = Cast(lead=[NONSENSE, ok.answer(spelled)])
     state = run(cast, response_format=response_format)

@@ -1,4 +1,6 @@
-"""What a graph is built with reaches every ask of it: the processor, limits, routes, steering, counters."""
+"""What a graph is built with reaches every ask of it: the processor, limits, routes, steering,
+counters.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,9 @@ def reasons(state: Any) -> list[str]:
 
 @pytest.mark.req("M1", "M58")
 def test_a_client_s_loop_is_held_to_the_processor() -> None:
-    """Processors, leniencies and action validators of the application's decide while the model can still be asked."""
+    """Processors, leniencies and action validators of the application's decide while the model can
+    still be asked.
+    """
     made = processor(extraction="fenced")
     made.register_processor(Word())
     made.register_action_validator("final_response", short)
@@ -111,7 +115,9 @@ def test_a_client_s_loop_is_held_to_the_processor() -> None:
 
 @pytest.mark.req("M8", "M118")
 def test_checks_of_native_calls_are_the_processor_s_too() -> None:
-    """An action validator of ``call_tool`` sees native calls in the client's own loop: what it refuses never runs."""
+    """An action validator of ``call_tool`` sees native calls in the client's own loop: what it
+    refuses never runs.
+    """
     ran: list[int] = []
 
     @sr.tool(name="add")
@@ -138,7 +144,9 @@ def test_checks_of_native_calls_are_the_processor_s_too() -> None:
 
 
 def test_the_format_is_the_processor_s() -> None:
-    """Prompts, corrections and verdicts are in the format that the processor reads; no second one is named."""
+    """Prompts, corrections and verdicts are in the format that the processor reads; no second one
+    is named.
+    """
     made = processor(written=XML)
     cast = Cast(
         lead=[
@@ -165,7 +173,9 @@ def test_the_format_is_the_processor_s() -> None:
     ],
 )
 def test_a_processor_that_does_not_fit_is_refused(made: ValidationProcessor, written: Any) -> None:
-    """Another topology, or another format beside the processor's, would be judged by in one place of two."""
+    """Another topology, or another format beside the processor's, would be judged by in one place
+    of two.
+    """
     with pytest.raises(ContractError):
         to_langgraph(TEAM, agents(Cast()), processor=made, response_format=written)
 
@@ -180,7 +190,9 @@ def test_the_caps_of_a_reply_are_the_processor_s() -> None:
 @pytest.mark.req("M114")
 @pytest.mark.parametrize("awaited", [False, True])
 def test_every_attempt_of_a_run_is_counted_once(awaited: bool) -> None:
-    """Bad, bad, good: 3, 1, 2, 2, 2; a hand-over and the calls of tools are judged again and not counted again."""
+    """Bad, bad, good: 3, 1, 2, 2, 2; a hand-over and the calls of tools are judged again and not
+    counted again.
+    """
     metrics = ValidationMetrics()
     cast = Cast(
         lead=[NONSENSE, hand("stranger"), hand("reader", "go"), final()],
@@ -213,7 +225,9 @@ def test_every_attempt_of_a_run_is_counted_once(awaited: bool) -> None:
 
 @pytest.mark.req("M114", "M120")
 def test_an_agent_that_is_never_right_is_counted_and_named() -> None:
-    """Of an ask that fails each reply is counted, and the counters name the fault that it always has."""
+    """Of an ask that fails each reply is counted, and the counters name the fault that it always
+    has.
+    """
     metrics = ValidationMetrics()
     state = run(Cast(lead=[hand("stranger")] * 9), processor=processor(metrics=metrics))
     assert outcome_of(state)["status"] == "failed"
@@ -223,7 +237,9 @@ def test_an_agent_that_is_never_right_is_counted_and_named() -> None:
 
 @pytest.mark.req("M119")
 def test_a_locked_format_is_a_conversation_s_and_an_agent_s() -> None:
-    """An agent that began in JSON is corrected when it turns to XML; in another conversation it may begin in XML."""
+    """An agent that began in JSON is corrected when it turns to XML; in another conversation it may
+    begin in XML.
+    """
     made = processor(lock_format=True)
     made.register_processor(XML.create_processor())
     done = {"next_action": "final_response", "content": "x"}
@@ -271,7 +287,9 @@ def test_the_limit_of_the_call_goes_before_the_others(
     expected: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Argument, state, configuration, environment, 10: in this order, in the route as in what is recorded."""
+    """Argument, state, configuration, environment, 10: in this order, in the route as in what is
+    recorded.
+    """
     monkeypatch.delenv("STRICTREPLY_MAX_LOOP_COUNT", raising=False)
     if environment is not None:
         monkeypatch.setenv("STRICTREPLY_MAX_LOOP_COUNT", environment)
@@ -333,7 +351,9 @@ OTHERWISE_SPELT = ok.answer(
 def test_the_same_work_again_and_again_is_a_loop(
     lead: list[Any], reader: list[Any], loop: bool
 ) -> None:
-    """Calls are compared with their arguments, hand-overs with their requests; nodes may come again as they like."""
+    """Calls are compared with their arguments, hand-overs with their requests; nodes may come again
+    as they like.
+    """
     cast = Cast(lead=lead, reader=reader)
     state = run(cast, PAIR, max_loop_count=30, max_turns=30)
     assert (outcome_of(state)["status"], "loop_detected" in reasons(state)) == (
@@ -380,7 +400,9 @@ def always(node: str) -> Callable[[Mapping[str, Any]], str | None]:
 
 @pytest.mark.req("R37")
 def test_rules_of_the_application_s_choose_by_their_priority() -> None:
-    """A rule before the built-in one redirects a run; a rule that raises, or names no agent, is passed over."""
+    """A rule before the built-in one redirects a run; a rule that raises, or names no agent, is
+    passed over.
+    """
     cast = Cast(lead=[final()], reader=[hand("lead", "read")])
     wrong = (
         RouteRule("raises", 160, lambda state: str(state["nothing"])),
@@ -397,7 +419,9 @@ def test_rules_of_the_application_s_choose_by_their_priority() -> None:
 @pytest.mark.req("R38")
 @pytest.mark.parametrize(("weights", "reads"), [((0, 100), 1), ((100, 0), 0)])
 def test_strategies_share_the_conversations(weights: tuple[int, int], reads: int) -> None:
-    """The rules of a conversation's strategy hold for it: with a weight of 0 never, with all of it always."""
+    """The rules of a conversation's strategy hold for it: with a weight of 0 never, with all of it
+    always.
+    """
     arms = (
         RouteStrategy("plain", weights[0]),
         RouteStrategy("read first", weights[1], (RouteRule("read", 150, to_reader),)),
@@ -464,7 +488,9 @@ ESCALATING = ErrorPolicy(
 @pytest.mark.req("M78")
 @pytest.mark.parametrize("limit", [3, 5, 10])
 def test_an_agent_that_only_talks_is_not_asked_beyond_the_limit(limit: int) -> None:
-    """Its replies of words alone are counted over all asks; at the limit the line fails without another ask."""
+    """Its replies of words alone are counted over all asks; at the limit the line fails without
+    another ask.
+    """
     cast = Cast(lead=[NONSENSE] * 30)
     guard = ContentLoopGuard(hard_limit=limit)
     compiled = graph(

@@ -1,4 +1,6 @@
-"""What lies in a state: anything a model may write fits into a checkpoint, and what does not fit a state is named."""
+"""What lies in a state: anything a model may write fits into a checkpoint, and what does not fit a
+state is named.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ answers = st.dictionaries(st.text(max_size=8), contents, max_size=4) | st.text(m
 def test_whatever_a_model_writes_fits_into_a_checkpoint(
     wanted: Any, told: Any, answer: Any
 ) -> None:
-    """Requests, hand-overs and contents of any JSON are kept by LangGraph's own encoding, and read back equal."""
+    """Requests, hand-overs and contents of any JSON are kept by LangGraph's own encoding, and read
+    back equal.
+    """
     cast = Cast(
         lead=[spread("ann", "bob", ann={"n": wanted}, bob="b"), final(answer)],
         ann=[hand("lead", told)],
@@ -131,7 +135,9 @@ def test_a_state_that_is_not_sound_is_refused_with_its_places(
 
 @pytest.mark.req("M107", "M118")
 def test_branches_that_were_written_into_a_state_are_held_to_the_topology() -> None:
-    """A hand-over in parallel over an edge that is not there is not executed, whoever put it into the state."""
+    """A hand-over in parallel over an edge that is not there is not executed, whoever put it into
+    the state.
+    """
     cast = Cast(lead=[final()], ann=[], bob=[])
     forged = {"agent": "ann", "branches": [SPEC | {"agent": "bob"}, SPEC | {"agent": "lead"}]}
     state: Any = begin(LAB, "Go.") | {"spawned": forged, "next_agent": "branch"}
@@ -154,7 +160,9 @@ def test_an_unreadable_content_is_named() -> None:
 
 @pytest.mark.parametrize("spelt", ["writer", node_of("writer")])
 def test_an_answer_may_lead_to_an_agent_by_its_name(spelt: str) -> None:
-    """An application that asks by itself names the agent, or its node: the answer is told there, and it goes on."""
+    """An application that asks by itself names the agent, or its node: the answer is told there,
+    and it goes on.
+    """
     cast = Cast(writer=[final()], lead=[])
     compiled = graph(cast, saver=InMemorySaver())
     compiled.invoke(request_human_input(begin(TEAM, "Go."), "Sure?", resume_to=spelt), CONFIG)
@@ -164,7 +172,9 @@ def test_an_answer_may_lead_to_an_agent_by_its_name(spelt: str) -> None:
 
 
 def test_a_question_that_nobody_waits_for_is_refused_before_it_is_asked() -> None:
-    """Of an agent that left the topology, in the run that goes on as in one that is begun from its state."""
+    """Of an agent that left the topology, in the run that goes on as in one that is begun from its
+    state.
+    """
     asking = Cast(lead=[act("ask_user", question="Sure?")])
     left = Topology.of({"boss": ["User"]})
     state = graph(asking, saver=InMemorySaver()).invoke(begin(TEAM, "Go."), CONFIG)
@@ -180,7 +190,9 @@ def test_a_question_that_nobody_waits_for_is_refused_before_it_is_asked() -> Non
 @pytest.mark.parametrize("field", ["resume_to", "skip_to", "tell_to"])
 @pytest.mark.parametrize("target", ["nobody", "tools", "branch"])
 def test_v18_each_target_of_a_pending_question_is_somebody_s(field: str, target: str) -> None:
-    """Where an answer leads, where a skip does, and who is told of it: nobody is asked when one of them is unknown."""
+    """Where an answer leads, where a skip does, and who is told of it: nobody is asked when one of
+    them is unknown.
+    """
     state: Any = request_human_input(begin(TEAM, "Go."), "Sure?", resume_to="lead")
     state["human_requests"][0][field] = target
     cast = Cast(lead=[final()])
@@ -203,7 +215,9 @@ def test_a_next_agent_that_is_no_word_leads_to_the_end(target: Any, reason: str)
 
 
 def test_a_change_that_makes_a_state_unsound_is_refused_when_it_is_made() -> None:
-    """A call that waits in a checkpoint belongs to an agent of the topology; the run then goes on as it was."""
+    """A call that waits in a checkpoint belongs to an agent of the topology; the run then goes on
+    as it was.
+    """
     cast = Cast(lead=[ok.call(add, a=1, b=2)])
     team = agents(cast, tools=[add])
     compiled = to_langgraph(TEAM, team, policy=ONE_RETRY).compile(
@@ -231,7 +245,9 @@ def test_a_change_that_makes_a_state_unsound_is_refused_when_it_is_made() -> Non
     ],
 )
 def test_what_somebody_else_wrote_stops_a_join(field: str, value: Any) -> None:
-    """A state that was changed by hand before branches come together is a StateError that names the field."""
+    """A state that was changed by hand before branches come together is a StateError that names the
+    field.
+    """
     cast = Cast(
         lead=[spread("ann", "bob", ann="a", bob="b"), final()], ann=[final()], bob=[final()]
     )

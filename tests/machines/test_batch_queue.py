@@ -41,7 +41,9 @@ def process(environment: dict[str, str], *words: str) -> Iterator[subprocess.Pop
 def test_every_row_is_in_the_result_once_when_a_worker_is_killed(
     postgres_url: str, tmp_path: Path
 ) -> None:
-    """A worker is killed by SIGKILL while both are asking, and started again: each row comes back once, in order."""
+    """A worker is killed by SIGKILL while both are asking, and started again: each row comes back
+    once, in order.
+    """
     model = GatedModel(free=5)
     messages = tmp_path / "messages.jsonl"
     messages.write_text(

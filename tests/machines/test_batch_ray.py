@@ -1,4 +1,6 @@
-"""The row function under Ray Data's plain ``map_batches``, on a cluster of two nodes of which one dies."""
+"""The row function under Ray Data's plain ``map_batches``, on a cluster of two nodes of which one
+dies.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ BATCH = 20
 
 @pytest.fixture
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray sends no statistics, draws no bars and logs what is wrong alone; its workers find the examples."""
+    """Ray sends no statistics, draws no bars and logs what is wrong alone; its workers find the
+    examples.
+    """
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("RAY_DATA_DISABLE_PROGRESS_BARS", "1")
     monkeypatch.setenv("PYTHONPATH", str(EXAMPLES))

@@ -132,7 +132,9 @@ def received(kind: AgentPipelineContextType) -> AgentPipelineContext:
 def before(
     step: PipelineStep, kind: AgentPipelineContextType | None = None
 ) -> AgentPipelineContext:
-    """Make a good context for a step's PRE rules, by default on the first walk that goes by the step."""
+    """Make a good context for a step's PRE rules, by default on the first walk that goes by the
+    step.
+    """
     kind = kind or kinds_at(step)[0]
     walk = WALKS[kind] if step in WALKS[kind] else (step,)
     ctx = received(kind)
@@ -142,7 +144,9 @@ def before(
 
 
 def after(step: PipelineStep, kind: AgentPipelineContextType | None = None) -> AgentPipelineContext:
-    """Make a good context for a step's POST rules; the LLMClient's is a final one, see :func:`waiting`."""
+    """Make a good context for a step's POST rules; the LLMClient's is a final one, see
+    :func:`waiting`.
+    """
     ctx = before(step, kind)
     return built(ctx) if step is PipelineStep.RESPONSE_BUILDER else replace(ctx, **_LEFT[step])
 

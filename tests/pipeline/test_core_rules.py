@@ -1,4 +1,6 @@
-"""The rules of every context: the invariants first, then what the type of a request asks of its envelope."""
+"""The rules of every context: the invariants first, then what the type of a request asks of its
+envelope.
+"""
 
 from __future__ import annotations
 
@@ -219,7 +221,9 @@ def test_an_empty_id_is_empty_in_each_spelling(empty: object) -> None:
 
 @pytest.mark.req("P25")
 def test_a_conversation_context_needs_its_agent() -> None:
-    """In the extended profile an initial request that names a conversation names its agent; published is silent."""
+    """In the extended profile an initial request that names a conversation names its agent;
+    published is silent.
+    """
     alone = changed(NAMED, {"/envelope/agent_context_id": ""})
     assert rules(EXTENDED.validate_core(alone)) == ["core.initial.agent_context_id_present"]
     assert VALIDATOR.validate_core(alone).successful
@@ -236,7 +240,9 @@ def test_a_conversation_context_needs_its_agent() -> None:
 )
 @pytest.mark.req("P51")
 def test_a_continuation_brings_results_alone(member: str, value: object) -> None:
-    """In the extended profile each kind of input in a continuation is an error at its path; published is silent."""
+    """In the extended profile each kind of input in a continuation is an error at its path;
+    published is silent.
+    """
     ctx = changed(received(CONTINUATION), {f"/envelope/{member}": value})
     result = EXTENDED.validate_core(ctx)
     assert [(error.code, error.path) for error in result.errors] == [

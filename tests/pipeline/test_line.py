@@ -1,4 +1,6 @@
-"""The line goes the three walks, validates before and after each step, and stops with nothing half applied."""
+"""The line goes the three walks, validates before and after each step, and stops with nothing half
+applied.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,9 @@ def refused(line: LineResult) -> list[InvokeCode]:
 
 @pytest.mark.req("P43")
 def test_the_three_walks_end_to_end(store: SessionStore) -> None:
-    """Initial, continuation and follow-on, one process each, go their legal paths, valid before and after each step."""
+    """Initial, continuation and follow-on, one process each, go their legal paths, valid before and
+    after each step.
+    """
     begun = App(store, (HERE, CLIENTS))
     initial = begun.turn(asking())
     waiting = responded(initial)
@@ -156,7 +160,9 @@ def test_the_same_results_twice_are_consumed_while_the_turn_waits_again(
 def test_a_submit_that_failed_may_be_corrected(
     store: SessionStore, wrong: dict[str, str], code: InvokeCode
 ) -> None:
-    """Results that a rule refuses, inside the step or behind it, leave the manifest: the corrected ones succeed."""
+    """Results that a rule refuses, inside the step or behind it, leave the manifest: the corrected
+    ones succeed.
+    """
     waiting = responded(App(store, (CLIENTS,)).turn(asking()))
     failed = App(store).turn(answering(waiting, answer("map", **wrong)))
     assert (failed.step, code in refused(failed)) == (STEP.CLIENT_TOOL_CONTINUATION_RESOLVER, True)
@@ -176,7 +182,9 @@ def effect_of(function: Callable[[AgentPipelineContext], Any]) -> StepBody:
 
 
 class Line:
-    """One initial request on the line, with bodies to change; ``log`` has who was asked and what ran, in order."""
+    """One initial request on the line, with bodies to change; ``log`` has who was asked and what
+    ran, in order.
+    """
 
     def __init__(self, *says: Any) -> None:
         """Take the bodies of the small app."""
@@ -210,7 +218,9 @@ class Line:
 
 @pytest.mark.req("P44")
 def test_a_step_is_looked_after_in_order() -> None:
-    """Each step asks whether it is cancelled, runs its body and asks again; seven steps lead to an answer."""
+    """Each step asks whether it is cancelled, runs its body and asks again; seven steps lead to an
+    answer.
+    """
     line = Line()
     assert line.run().status is LineStatus.COMPLETED
     assert line.log == ["cancelled?", "body", "cancelled?"] * 7
@@ -243,7 +253,9 @@ def test_a_step_that_leaves_something_wrong_is_the_last() -> None:
 
 @pytest.mark.req("P44")
 def test_a_caller_that_knows_its_bodies_names_the_steps_to_judge_behind() -> None:
-    """The context after a step is held to the rules that are named for it, and to no others; with none named to all."""
+    """The context after a step is held to the rules that are named for it, and to no others; with
+    none named to all.
+    """
     line = Line()
     line.replace(STEP.AGENT_SESSION_CREATOR, lambda ctx: ctx)
     assert refused(line.run()) == [InvokeCode.SESSION_MISSING, InvokeCode.TURN_MISSING]
@@ -278,7 +290,9 @@ def test_the_seconds_of_each_step_are_told() -> None:
     ("answers", "ran"), [([True], 0), ([False, True], 1), ([False, False, True], 1)]
 )
 def test_a_cancelled_line_is_aborted_not_failed(answers: list[bool], ran: int) -> None:
-    """Cancelled before a body it is not run, cancelled after it what it did is dropped: aborted, without errors."""
+    """Cancelled before a body it is not run, cancelled after it what it did is dropped: aborted,
+    without errors.
+    """
     line = Line()
     line.answers = answers
     done = line.run()
@@ -310,7 +324,9 @@ def raising(error: BaseException) -> StepBody:
 
 @pytest.mark.req("P44")
 def test_what_a_body_raises_is_an_error_of_its_step() -> None:
-    """An exception fails the step as STEP_RAISED, with the exception as the cause and none of its text in the words."""
+    """An exception fails the step as STEP_RAISED, with the exception as the cause and none of its
+    text in the words.
+    """
     line = Line()
     line.bodies[STEP.AGENT_SESSION_CREATOR] = raising(ValueError("secret"))
     done = line.run()
@@ -406,7 +422,9 @@ def test_the_request_handler_may_stamp_the_request() -> None:
 @pytest.mark.req("P40")
 @pytest.mark.parametrize("change", [{"correlation_id": "d"}, {"turn": Turn(id="other")}])
 def test_the_response_builder_changes_nothing_else(change: dict[str, Any]) -> None:
-    """The last step adds the response; with any other change, even under a new fingerprint, it fails."""
+    """The last step adds the response; with any other change, even under a new fingerprint, it
+    fails.
+    """
     line = Line()
 
     build = line.app.build
@@ -437,7 +455,9 @@ def test_calls_that_are_run_here_need_to_be_allowed() -> None:
 
 
 def test_the_response_builder_sees_the_published_rule() -> None:
-    """Whatever is allowed between two asks, the response is built from an answer or from the client's calls alone."""
+    """Whatever is allowed between two asks, the response is built from an answer or from the
+    client's calls alone.
+    """
     line = Line((HERE, CLIENTS))
 
     def reason(ctx: AgentPipelineContext) -> AgentPipelineContext:

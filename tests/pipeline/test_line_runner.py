@@ -1,4 +1,6 @@
-"""The runner takes functions, async functions and generators down the line, and refuses what it could not run."""
+"""The runner takes functions, async functions and generators down the line, and refuses what it
+could not run.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +102,9 @@ ASYNC_KINDS: dict[str, Callable[[PlainBody], StepBody]] = {
 
 @pytest.mark.parametrize("kind", [*KINDS, *ASYNC_KINDS])
 def test_all_kinds_of_bodies_run_alike(kind: str) -> None:
-    """Every kind of body goes the same way to the same response, awaiting; all but the async ones also without."""
+    """Every kind of body goes the same way to the same response, awaiting; all but the async ones
+    also without.
+    """
     made = {
         step: (KINDS | ASYNC_KINDS)[kind](body)
         for step, body in bodies((call("price"),), "hi").items()
@@ -126,11 +130,14 @@ def test_an_async_body_is_not_run_without_awaiting(kind: str) -> None:
 
 
 def test_an_async_body_that_does_not_look_it_fails_its_step() -> None:
-    """A function that gives something to await cannot be run either: its step fails, and nothing stays unawaited."""
+    """A function that gives something to await cannot be run either: its step fails, and nothing
+    stays unawaited.
+    """
     app = App(MemorySessionStore(), "hi")
     made: dict[PipelineStep, StepBody] = dict(app.bodies)
     disguised = awaited(app.reason)
-    made[PipelineStep.REASONER] = lambda ctx: disguised(ctx)  # noqa: PLW0108 - it must not look async
+    # it must not look async
+    made[PipelineStep.REASONER] = lambda ctx: disguised(ctx)  # noqa: PLW0108
     runner = PipelineRunner(made)
     done = runner.run(context(asking()))
     assert (done.step, [error.code for error in done.errors]) == (
@@ -159,7 +166,9 @@ def test_an_exception_becomes_an_error(how: str, kind: str) -> None:
 
 
 def test_a_cancelled_task_is_cancelled() -> None:
-    """Cancelling the task that runs a line ends it as asyncio expects: no step turns that into an error."""
+    """Cancelling the task that runs a line ends it as asyncio expects: no step turns that into an
+    error.
+    """
 
     async def body(ctx: AgentPipelineContext) -> AgentPipelineContext:
         raise asyncio.CancelledError
@@ -172,7 +181,9 @@ def test_a_cancelled_task_is_cancelled() -> None:
 @pytest.mark.req("P70")
 @pytest.mark.parametrize("how", ["sync", "async"])
 def test_cancel_aborts(how: str) -> None:
-    """An event that is set before the line begins aborts it without a body; one set by a body after that body."""
+    """An event that is set before the line begins aborts it without a body; one set by a body after
+    that body.
+    """
     app, event = App(MemorySessionStore(), "hi"), Event()
     made = app.bodies
     load = made[PipelineStep.AGENT_CONTEXT_RESOLVER]
@@ -243,7 +254,9 @@ async def _stream(ctx: AgentPipelineContext) -> AsyncIterator[AgentPipelineConte
 def test_the_bodies_fit_the_walks(
     change: dict[PipelineStep, Any], serves: list[AgentPipelineContextType]
 ) -> None:
-    """A step without a body, a body without a step, and what is no body are ContractErrors before anything runs."""
+    """A step without a body, a body without a step, and what is no body are ContractErrors before
+    anything runs.
+    """
     made = {step: body for step, body in (bodies() | change).items() if body is not None}
     with pytest.raises(ContractError):
         PipelineRunner(made, serves=serves)
@@ -276,7 +289,9 @@ def test_what_cannot_be_run_is_refused(ctx: Any, cancel: Any) -> None:
 
 
 def test_a_validator_of_ones_own_is_used() -> None:
-    """The runner holds the line to the validator that it is given: published alone, it allows no call run here."""
+    """The runner holds the line to the validator that it is given: published alone, it allows no
+    call run here.
+    """
     says = ((call("price"),), "hi")
     assert ran(PipelineRunner(bodies(*says)), "sync").status is LineStatus.COMPLETED
     done = ran(PipelineRunner(bodies(*says), validator=AgentPipelineContextValidator()), "sync")

@@ -55,7 +55,9 @@ def test_what_a_request_brings_tells_its_type(
     blank: str,
     expected: AgentPipelineContextType | list[str],
 ) -> None:
-    """Eight combinations of session, turn and results: three types, and five requests that name what is missing."""
+    """Eight combinations of session, turn and results: three types, and five requests that name
+    what is missing.
+    """
     envelope = Envelope(
         org="o",
         user="u",
@@ -152,7 +154,9 @@ def test_the_round_follows_the_calls_that_wait(
     after_model: PipelineStep,
     after_reasoner: PipelineStep,
 ) -> None:
-    """Calls that are run here go back to the Reasoner, calls of the client to the response, none to the model."""
+    """Calls that are run here go back to the Reasoner, calls of the client to the response, none to
+    the model.
+    """
     ctx = context(kind, *calls, answered=answered)
     assert next_step(ctx, PipelineStep.LLM_CLIENT) is after_model
     assert next_step(ctx, PipelineStep.REASONER) is after_reasoner

@@ -62,7 +62,9 @@ def spent(policy: LoopPolicy, *arguments: str) -> list[bool]:
     ids=lambda bounds: "-".join(map(str, *bounds.items())),
 )
 def test_bounds_that_no_turn_could_keep_are_refused(bounds: dict[str, Any]) -> None:
-    """A bound that allows nothing, or is of another kind, is a ContractError that names it where it is declared."""
+    """A bound that allows nothing, or is of another kind, is a ContractError that names it where it
+    is declared.
+    """
     with pytest.raises(ContractError, match=next(iter(bounds))):
         LoopPolicy(**bounds)
 
@@ -91,7 +93,9 @@ def test_what_is_suppressed_was_warned_of_before(warn_at: int, suppress_at: int)
 
 @pytest.mark.req("P72")
 def test_the_second_of_one_call_is_warned_of_and_the_third_is_not_run() -> None:
-    """Of the same call made once, twice, three times: it runs, it runs with a warning, it does not run."""
+    """Of the same call made once, twice, three times: it runs, it runs with a warning, it does not
+    run.
+    """
     policy, call = LoopPolicy(), made('{"q":"a"}')
     assert spent(policy, *[call.arguments_json] * 4) == [False, False, True, True]
     assert [policy.repeated([call] * times) for times in range(1, 4)] == [
@@ -141,7 +145,9 @@ def test_a_repeatable_tool_may_be_called_the_same_way_again() -> None:
 def test_a_signature_is_the_name_and_the_canonical_arguments(
     one: str, other: str, *, same: bool
 ) -> None:
-    """The order of members, spaces and escapes make no difference; the order of an array and every value do."""
+    """The order of members, spaces and escapes make no difference; the order of an array and every
+    value do.
+    """
     assert (signature(made(one)) == signature(made(other))) is same
     assert signature(made(one)) != signature(made(one, name="find"))
 
@@ -159,7 +165,9 @@ def test_the_order_of_members_is_no_difference(arguments: dict[str, Any], dice: 
 
 @pytest.mark.req("P73")
 def test_values_are_compared_with_their_case() -> None:
-    """``A`` and ``a`` are two calls: neither is warned of, and no third is suppressed for the other's sake."""
+    """``A`` and ``a`` are two calls: neither is warned of, and no third is suppressed for the
+    other's sake.
+    """
     calls = [made('{"q":"A"}'), made('{"q":"a"}')]
     assert LoopPolicy().repeated(calls) == []
     assert spent(LoopPolicy(), '{"q":"A"}', '{"q":"a"}', '{"q":"a"}') == [False, False, False]
@@ -190,7 +198,9 @@ class Read:
 
 @pytest.mark.parametrize(("count", "reads"), [(1, 0), (2, 1), (200, 2)])
 def test_the_guard_is_linear(count: int, reads: int) -> None:
-    """Each call's arguments are read at most once for a question, and only of a tool that was called often enough."""
+    """Each call's arguments are read at most once for a question, and only of a tool that was
+    called often enough.
+    """
     calls: list[Any] = [Read(number) for number in range(count)]
     half = count // 2
     assert not any(spent for _, spent in LoopPolicy().suppressed(calls[half:], calls[:half]))
@@ -201,7 +211,9 @@ def test_the_guard_is_linear(count: int, reads: int) -> None:
 @pytest.mark.req("P74")
 @given(st.text(min_size=1).filter(str.strip), st.text(min_size=1).filter(str.strip))
 def test_the_result_of_a_suppressed_call_keeps_a_manifest_valid(name: str, id_: str) -> None:
-    """The result of a suppressed call is a JSON text under the call's id and name, which says what happened."""
+    """The result of a suppressed call is a JSON text under the call's id and name, which says what
+    happened.
+    """
     call = made("{}", name, id_)
     result = suppressed_result(call)
     manifest = ToolCallManifest(tool_calls=(call,), tool_call_results=(result,))

@@ -1,4 +1,6 @@
-"""When a tool-call manifest is valid: pairs in the same order, each result a JSON text, each failure told whole."""
+"""When a tool-call manifest is valid: pairs in the same order, each result a JSON text, each
+failure told whole.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,9 @@ def test_two_calls_with_their_results_are_valid() -> None:
 )
 @pytest.mark.req("P52")
 def test_there_are_as_many_results_as_calls(calls: Any, results: Any) -> None:
-    """More of the one than of the other is COUNT_MISMATCH; pairs are compared when there are as many."""
+    """More of the one than of the other is COUNT_MISMATCH; pairs are compared when there are as
+    many.
+    """
     found = codes(
         VALIDATOR.validate_tool_call_manifest(
             ToolCallManifest(tool_calls=calls, tool_call_results=results)
@@ -135,7 +139,9 @@ def test_ids_are_compared_letter_by_letter(other: str) -> None:
 
 @pytest.mark.req("P55")
 def test_names_are_compared_where_the_ids_agree() -> None:
-    """Another name for the same id is NAME_MISMATCH with the id and both names (X20: names, not kinds)."""
+    """Another name for the same id is NAME_MISMATCH with the id and both names (X20: names, not
+    kinds).
+    """
     error = one({"/tool_call_results/0/name": "toolB"})
     assert (error.code, error.tool_call_id, error.name, error.result_name) == (
         "NAME_MISMATCH",
@@ -150,7 +156,9 @@ def test_names_are_compared_where_the_ids_agree() -> None:
 @pytest.mark.parametrize("text", [None, "", " ", 5, {"ok": True}])
 @pytest.mark.req("P56")
 def test_every_result_holds_a_json_text(text: object) -> None:
-    """The hard gate: a result without a text, or with a blank one, is an error whatever the others are."""
+    """The hard gate: a result without a text, or with a blank one, is an error whatever the others
+    are.
+    """
     error = one({"/tool_call_results/1/result_json": text})
     assert (error.code, error.index) == ("MISSING_RESULT_JSON", 1)
     assert error.path == "/tool_call_results/1/result_json"
@@ -158,7 +166,9 @@ def test_every_result_holds_a_json_text(text: object) -> None:
 
 @pytest.mark.req("P57")
 def test_a_failure_tells_its_call_and_why() -> None:
-    """The error has the id, the name and, as its reason, the error of the result; its words hold none of them."""
+    """The error has the id, the name and, as its reason, the error of the result; its words hold
+    none of them.
+    """
     error = one(
         {"/tool_call_results/0/result_json": None, "/tool_call_results/0/error_message": "boom"}
     )
@@ -243,7 +253,9 @@ def test_no_two_calls_have_one_id() -> None:
 )
 @pytest.mark.req("P61")
 def test_a_result_is_json_to_the_reader_of_replies(text: str, issue: str) -> None:
-    """A text that the core's reader refuses is RESULT_NOT_JSON, with the reader's own issues at its path."""
+    """A text that the core's reader refuses is RESULT_NOT_JSON, with the reader's own issues at its
+    path.
+    """
     error = one({"/tool_call_results/0/result_json": text})
     assert (error.code, error.index, error.issues[0].code) == ("RESULT_NOT_JSON", 0, issue)
     assert error.issues[0].path.startswith("/tool_call_results/0/result_json")
@@ -274,7 +286,9 @@ def test_any_json_value_is_a_result(text: str) -> None:
 )
 @pytest.mark.req("P49", "P62")
 def test_arguments_are_held_to_the_tool(text: object, code: str, issue: str, path: str) -> None:
-    """With the tools given, arguments that do not fit are told by the issues that a reply would get, at their place."""
+    """With the tools given, arguments that do not fit are told by the issues that a reply would
+    get, at their place.
+    """
     error = one({"/tool_calls/0/arguments_json": text}, KNOWING)
     assert (error.code, error.index, error.tool_call_id, error.name) == (code, 0, "tc1", "toolA")
     assert [(each.code, each.path) for each in error.issues] == [
@@ -315,7 +329,9 @@ def test_arguments_are_judged_as_those_of_a_reply() -> None:
 
 @pytest.mark.req("P62")
 def test_no_arguments_are_no_text_where_none_are_needed() -> None:
-    """As in a reply, an empty text means no arguments for a tool that requires none; without tools it is no JSON."""
+    """As in a reply, an empty text means no arguments for a tool that requires none; without tools
+    it is no JSON.
+    """
     empty = {"/tool_calls/1/arguments_json": ""}
     assert told(empty, KNOWING) == []
     assert one(empty).code == "ARGUMENTS_NOT_JSON"
@@ -351,7 +367,9 @@ def test_no_calls_and_no_results_are_valid() -> None:
 def test_a_result_holds_one_of_json_and_error(
     result_json: str | None, error_message: str | None, published: list[str], allowed: list[str]
 ) -> None:
-    """X11: as published each result holds JSON; with allow_error_results exactly one of JSON and an error."""
+    """X11: as published each result holds JSON; with allow_error_results exactly one of JSON and an
+    error.
+    """
     changes = {
         "/tool_call_results/0/result_json": result_json,
         "/tool_call_results/0/error_message": error_message,
@@ -377,7 +395,9 @@ RESULTS = st.builds(
 )
 @pytest.mark.req("P52", "P53", "P54", "P55", "P56", "P60")
 def test_valid_is_what_the_definition_says(manifest: ToolCallManifest) -> None:
-    """Any manifest is valid exactly when section 5 says so: same count, order, ids, names, unique, all with JSON."""
+    """Any manifest is valid exactly when section 5 says so: same count, order, ids, names, unique,
+    all with JSON.
+    """
     calls, results = manifest.tool_calls, manifest.tool_call_results
     valid = (
         [(call.tool_call_id, call.name) for call in calls]

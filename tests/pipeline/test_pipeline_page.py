@@ -1,4 +1,6 @@
-"""What docs/pipeline.md promises holds: its programs run as they stand, its walks and tables are those of the code."""
+"""What docs/pipeline.md promises holds: its programs run as they stand, its walks and tables are
+those of the code.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def rows(text: str) -> str:
 
 
 def test_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    """The programs, run in order, print what the page shows; the last one writes the table of all rules."""
+    """The programs, run in order, print what the page shows; the last one writes the table of all
+    rules.
+    """
     PAGE.run()
     assert capsys.readouterr().out == "".join(PAGE.shown) + rows(PAGE.text.partition(RULES)[2])
 

@@ -45,7 +45,9 @@ def test_each_is_a_schema_of_draft_2020_12(name: str) -> None:
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_words_are_for_readers_of_any_language(name: str) -> None:
-    """No description holds markup of Python's documentation or its word for null; only the whole has a title."""
+    """No description holds markup of Python's documentation or its word for null; only the whole
+    has a title.
+    """
     written = json.dumps({key: value for key, value in SCHEMAS[name].items() if key != "title"})
     assert not any(
         mark in written for mark in ("``", ":class:", ":data:", ":meth:", "None", '"title": "')

@@ -1,4 +1,6 @@
-"""A client's results fit the calls that wait, one for each; else every fault is told, and nothing is changed."""
+"""A client's results fit the calls that wait, one for each; else every fault is told, and nothing
+is changed.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ MIXED = ToolCallManifest(
 
 @pytest.mark.req("P65")
 def test_all_six_faults_are_told_at_once() -> None:
-    """One submission with every fault yields six errors with the index, the id and the name of each."""
+    """One submission with every fault yields six errors with the index, the id and the name of
+    each.
+    """
     told = errors(
         MIXED, answer(1), answer(1), answer(9), answer(2), answer(3), answer(4, execution_ms=1)
     )
@@ -123,7 +127,9 @@ def test_each_fault_alone_is_one_error(
 
 @pytest.mark.req("P65")
 def test_good_results_stand_in_the_order_of_the_calls() -> None:
-    """Whatever order they come in, results end up pairwise with their calls; those that are there stay."""
+    """Whatever order they come in, results end up pairwise with their calls; those that are there
+    stay.
+    """
     done = reconcile(MIXED, [answer(5), answer(1, result_json="7"), answer(4)])
     assert isinstance(done, ToolCallManifest)
     assert [result.tool_call_id for result in done.tool_call_results] == [
@@ -150,14 +156,18 @@ def test_a_call_of_ours_may_wait_on() -> None:
 
 @pytest.mark.req("P66")
 def test_a_result_of_an_earlier_round_is_consumed() -> None:
-    """Results for calls of the same turn that were answered before are ALREADY_CONSUMED, not unknown."""
+    """Results for calls of the same turn that were answered before are ALREADY_CONSUMED, not
+    unknown.
+    """
     manifest = ToolCallManifest(tool_calls=(call(7),))
     told = errors(manifest, answer(1), answer(8), answer(7), earlier=(call(1), call(7)))
     assert [error.code for error in told] == [InvokeCode.ALREADY_CONSUMED, InvokeCode.UNKNOWN_CALL]
 
 
 def test_an_error_is_a_result_only_where_it_is_allowed() -> None:
-    """The published rule refuses a client's error_message, with it as the reason; the option takes it (X11)."""
+    """The published rule refuses a client's error_message, with it as the reason; the option takes
+    it (X11).
+    """
     manifest = ToolCallManifest(tool_calls=(call(1),))
     failed = answer(1, error_message="boom")
     (error,) = errors(manifest, failed)
@@ -241,7 +251,9 @@ def submissions(draw: st.DrawFn) -> tuple[ToolCallManifest, list[AgentToolCallRe
 def test_a_result_is_never_put_to_another_call(
     case: tuple[ToolCallManifest, list[AgentToolCallResult]],
 ) -> None:
-    """An accepted submission answers every call of the client once, by its own id; a refused one changes nothing."""
+    """An accepted submission answers every call of the client once, by its own id; a refused one
+    changes nothing.
+    """
     manifest, results = case
     before = manifest.to_json()
     done = reconcile(manifest, results)

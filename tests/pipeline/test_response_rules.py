@@ -1,4 +1,6 @@
-"""What a response may hold: closed kinds, members by kind, and presence where even an empty list is present."""
+"""What a response may hold: closed kinds, members by kind, and presence where even an empty list is
+present.
+"""
 
 from __future__ import annotations
 
@@ -68,14 +70,18 @@ def broken(response: Any, changes: dict[str, Any]) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("response", [FINAL, CONTINUATION, WITH_RESULT])
 @pytest.mark.req("P47", "P48")
 def test_the_least_of_each_kind_is_valid(response: Any) -> None:
-    """A text alone makes a final response, a call alone a continuation, as values and as plain JSON."""
+    """A text alone makes a final response, a call alone a continuation, as values and as plain
+    JSON.
+    """
     assert told(response) == told(plain(response)) == []
 
 
 @pytest.mark.parametrize("kind", ["other", "Final", "FINAL", "", None, 5, [], {}])
 @pytest.mark.req("P45")
 def test_there_are_two_kinds(kind: object) -> None:
-    """Any kind but final and client_tool_continuation is one error; what it may hold cannot be told then."""
+    """Any kind but final and client_tool_continuation is one error; what it may hold cannot be told
+    then.
+    """
     assert broken(FINAL, {"/kind": kind}) == [("RESPONSE_KIND", "/kind")]
     assert [each.value for each in ResponseKind] == ["final", "client_tool_continuation"]
 
@@ -158,7 +164,9 @@ def test_a_continuation_has_a_call(calls: object) -> None:
 def test_a_continuation_holds_nothing_of_a_final_response(
     member: str, empty: object, filled: object
 ) -> None:
-    """Each of the five is forbidden, even when it is there and empty; the continuation's message is allowed."""
+    """Each of the five is forbidden, even when it is there and empty; the continuation's message is
+    allowed.
+    """
     for value in (empty, filled):
         assert broken(CONTINUATION, {f"/{member}": value}) == [("FORBIDDEN_MEMBER", f"/{member}")]
     assert broken(CONTINUATION, {"/tool_continuation_message": "Please confirm."}) == []
@@ -202,7 +210,9 @@ def test_a_call_has_its_three_members(member: str, value: object, code: str) -> 
 def test_a_result_has_an_id_a_time_and_one_outcome(
     changes: dict[str, Any], expected: list[str]
 ) -> None:
-    """A tool that failed is a valid result (X11); both outcomes, neither, and a time that is none are errors."""
+    """A tool that failed is a valid result (X11); both outcomes, neither, and a time that is none
+    are errors.
+    """
     members = {f"/tool_results/0/{name}": value for name, value in changes.items()}
     assert [code for code, _ in broken(WITH_RESULT, members)] == expected
 
@@ -224,7 +234,9 @@ def test_allowed_members_are_of_their_kind(response: Any, member: str, value: ob
 
 
 def test_errors_of_a_response_add_up() -> None:
-    """Several faults of one response come together; what members hold is judged when they are allowed to be there."""
+    """Several faults of one response come together; what members hold is judged when they are
+    allowed to be there.
+    """
     result = VALIDATOR.validate_post_step(
         built(
             before(BUILDER),

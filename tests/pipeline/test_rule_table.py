@@ -1,4 +1,6 @@
-"""The table of rules: complete, enumerable, each rule with a case that breaks it alone and one where it holds."""
+"""The table of rules: complete, enumerable, each rule with a case that breaks it alone and one
+where it holds.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,17 @@ SECTIONS = {"2.1", "3", "3.1", *(f"4.{number}" for number in range(1, 11)), "5"}
 
 @pytest.mark.req("P9")
 def test_every_rule_has_its_case_and_every_case_its_rule() -> None:
-    """A rule without a case that breaks it, or a case of a rule that is no more, fails here; ids are unique."""
+    """A rule without a case that breaks it, or a case of a rule that is no more, fails here; ids
+    are unique.
+    """
     assert list(CASES) == [rule.id for rule in list_rules()]
 
 
 @pytest.mark.req("P9")
 def test_the_table_covers_every_section() -> None:
-    """Each section that states rules has rows; the RequestHandler's states the core again, and says so by its step."""
+    """Each section that states rules has rows; the RequestHandler's states the core again, and says
+    so by its step.
+    """
     core_again = {each.section for each in STEPS.values() if each.post == ()} - {
         rule.section for rule in list_rules()
     }
@@ -85,7 +91,9 @@ def test_the_published_rules_are_not_options() -> None:
 
 
 def test_a_row_says_where_it_stands() -> None:
-    """Ids are dotted lower-case words; a rule of a step carries it, and its id begins with the step and the stage."""
+    """Ids are dotted lower-case words; a rule of a step carries it, and its id begins with the step
+    and the stage.
+    """
     for rule in list_rules():
         assert re.fullmatch(r"[a-z_]+(\.[a-z_]+)+", rule.id)
         assert (rule.step is not None) == (rule.stage in {RuleStage.PRE, RuleStage.POST})
@@ -96,14 +104,18 @@ def test_a_row_says_where_it_stands() -> None:
 
 @pytest.mark.req("P75")
 def test_the_words_of_a_rule_are_reasons() -> None:
-    """A message is one short sentence of ours on what must hold: no address to a user, nothing to fill in."""
+    """A message is one short sentence of ours on what must hold: no address to a user, nothing to
+    fill in.
+    """
     for rule in list_rules():
         assert len(rule.message) <= 100
         assert not re.search(r"[{}!?]|\byou\b|please|sorry", rule.message.lower())
 
 
 def test_a_rule_is_one_value() -> None:
-    """The table holds of a rule its place, its condition, its code and its predicate, and nothing else."""
+    """The table holds of a rule its place, its condition, its code and its predicate, and nothing
+    else.
+    """
     assert {each.name for each in fields(PipelineRule)} == {
         *("id", "section", "stage", "step", "code", "profile", "when", "breaches"),
     }

@@ -1,4 +1,6 @@
-"""Both stores keep one table of laws: a turn's end is whole, a manifest has one holder and is answered once."""
+"""Both stores keep one table of laws: a turn's end is whole, a manifest has one holder and is
+answered once.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,9 @@ def test_a_turn_on_a_session_that_moved_on_is_refused_whole(store: SessionStore)
 
 
 def test_a_new_session_takes_no_name_that_is_taken(store: SessionStore) -> None:
-    """A session that begins under an id that is kept already is a conflict, and so is one to go on with that is not."""
+    """A session that begins under an id that is kept already is a conflict, and so is one to go on
+    with that is not.
+    """
     store.save(NEW, FIRST)
     with pytest.raises(SessionConflict):
         store.save(NEW, Turn(id="t2"))
@@ -106,7 +110,9 @@ def test_a_new_session_takes_no_name_that_is_taken(store: SessionStore) -> None:
 
 
 def test_a_conflict_is_found_before_the_manifest_that_waits_is_read(store: SessionStore) -> None:
-    """A save of a session that moved on is a SessionConflict, also when what waits there cannot be read any more."""
+    """A save of a session that moved on is a SessionConflict, also when what waits there cannot be
+    read any more.
+    """
     unreadable: Any = 5
     store.save(
         NEW, FIRST, waiting=ToolCallManifest(tool_calls=(replace(CALLS[0], name=unreadable),))
@@ -169,7 +175,9 @@ def test_a_released_manifest_can_be_answered_again(store: SessionStore) -> None:
 
 
 def test_a_claim_keeps_others_out(store: SessionStore) -> None:
-    """While one holds a claim all others get IN_USE; the holder that asks again gets the same claim."""
+    """While one holds a claim all others get IN_USE; the holder that asks again gets the same
+    claim.
+    """
     store.save(NEW, FIRST, waiting=WAITING)
     claim = held(store, "a")
     assert refused(store, "b") is InvokeCode.IN_USE
@@ -177,7 +185,9 @@ def test_a_claim_keeps_others_out(store: SessionStore) -> None:
 
 
 def test_a_claim_lapses(store: SessionStore, clock: Clock) -> None:
-    """After ``claim_seconds`` somebody else may claim, not before; who lapsed has nothing to release or save."""
+    """After ``claim_seconds`` somebody else may claim, not before; who lapsed has nothing to
+    release or save.
+    """
     store.save(NEW, FIRST, waiting=WAITING)
     late = held(store, "a")
     clock.now += 59.9
@@ -203,7 +213,9 @@ def test_a_lapsed_claim_that_nobody_took_still_stands(store: SessionStore, clock
 
 @pytest.mark.parametrize("waiting", [None, replace(WAITING, tool_calls=(*CALLS, *CALLS))])
 def test_a_save_may_be_repeated(store: SessionStore, waiting: ToolCallManifest | None) -> None:
-    """Saving exactly what is kept is no conflict and changes nothing: a killed process may repeat its last act."""
+    """Saving exactly what is kept is no conflict and changes nothing: a killed process may repeat
+    its last act.
+    """
     for _ in range(2):
         store.save(NEW, FIRST, waiting=WAITING)
     claim, session, turn = held(store, "a"), kept(store), replace(FIRST, iterations=1)
@@ -234,7 +246,9 @@ def test_a_session_that_goes_on_gives_up_what_waits(store: SessionStore) -> None
 
 
 def test_what_a_claim_came_to_is_kept_at_once(store: SessionStore, clock: Clock) -> None:
-    """A result that is kept is there for whoever claims next, however the holder ended; not for who lost the claim."""
+    """A result that is kept is there for whoever claims next, however the holder ended; not for who
+    lost the claim.
+    """
     store.save(NEW, FIRST, waiting=WAITING)
     done = replace(WAITING, tool_call_results=(CALLS[0].answered(1),))
     late = held(store, "a")
@@ -355,7 +369,9 @@ class Watch:
             self.save(holder, waiting=WAITING if operation == "wait again" else None)
 
     def follow_on(self) -> None:
-        """Go on with another turn: refused while somebody answers what waits, and then that is forgotten."""
+        """Go on with another turn: refused while somebody answers what waits, and then that is
+        forgotten.
+        """
         answering = self.valid is not None and not self.lapsed and not self.spent
         with pytest.raises(SessionConflict) if answering else nullcontext():
             self.store.save(kept(self.store), Turn(id=f"later-{self.saves}"))
@@ -387,7 +403,9 @@ class Watch:
 @settings(deadline=None, max_examples=60)
 @given(OPERATIONS)
 def test_a_manifest_has_one_holder_and_is_spent_once(operations: list[tuple[str, str]]) -> None:
-    """In any order of claims, releases, saves and lapses there is one holder, and a spent claim stays spent."""
+    """In any order of claims, releases, saves and lapses there is one holder, and a spent claim
+    stays spent.
+    """
     with tempfile.TemporaryDirectory() as folder:
         clock = Clock()
         sqlite = SQLiteSessionStore(Path(folder) / "s.db", claim_seconds=60, clock=clock)

@@ -197,7 +197,9 @@ def test_a_good_context_passes_every_step_of_its_walk(
 @pytest.mark.parametrize("step", [step for step in PipelineStep if step is not HANDLER])
 @pytest.mark.req("P5")
 def test_the_core_comes_first_and_alone(step: PipelineStep) -> None:
-    """A context that breaks the core and the step's rules is told of the core only, before and after the step."""
+    """A context that breaks the core and the step's rules is told of the core only, before and
+    after the step.
+    """
     bad = changed(
         received(kinds_at(step)[0]),
         {"/envelope/org": None, "/session": "x", "/turn": {}, "/built": 5},
@@ -219,7 +221,9 @@ def test_the_request_handler_leaves_a_core_that_holds() -> None:
 
 
 def bullets(step: PipelineStep, stage: str) -> dict[str, str]:
-    """Break every rule of one step and stage alone, and give the codes: those of the published profile."""
+    """Break every rule of one step and stage alone, and give the codes: those of the published
+    profile.
+    """
     entry = VALIDATOR.validate_pre_step if stage == "pre" else VALIDATOR.validate_post_step
     found = {}
     for name, broken in CASES.items():
@@ -286,7 +290,9 @@ def test_each_bullet_of_a_step_alone_has_its_code(
 @pytest.mark.parametrize("member", ["session_id", "turn_id"])
 @pytest.mark.req("P28")
 def test_what_is_restored_is_named_by_the_request(member: str) -> None:
-    """Of a follow-on each missing id is the core's to report; an initial request names neither, so both are told."""
+    """Of a follow-on each missing id is the core's to report; an initial request names neither, so
+    both are told.
+    """
     unnamed = changed(before(RESTORER), {f"/envelope/{member}": ""})
     assert rules(VALIDATOR.validate_pre_step(unnamed, RESTORER)) == [
         f"core.follow_on.{member}_present"
@@ -322,7 +328,9 @@ def test_the_restorers_keep_to_their_requests() -> None:
 
 
 def test_the_envelope_stays_as_it_was_received() -> None:
-    """X15: an initial request still names no session after one was made, so its core holds at every later step."""
+    """X15: an initial request still names no session after one was made, so its core holds at every
+    later step.
+    """
     for step in WALKS[INITIAL]:
         assert after(step).envelope == received(INITIAL).envelope
         assert VALIDATOR.validate_core(after(step)).successful
@@ -330,7 +338,9 @@ def test_the_envelope_stays_as_it_was_received() -> None:
 
 @pytest.mark.req("P30")
 def test_the_resolver_leaves_a_valid_manifest_of_the_same_turn() -> None:
-    """No manifest, one that is not valid and another turn are errors; contexts and session only where extended asks."""
+    """No manifest, one that is not valid and another turn are errors; contexts and session only
+    where extended asks.
+    """
     assert bullets(CLIENT_RESOLVER, "pre") == {
         **SESSION_TURN,
         "tool_results_present": "TOOL_RESULTS_MISSING",
@@ -370,7 +380,9 @@ def test_the_resolver_leaves_a_valid_manifest_of_the_same_turn() -> None:
 
 @pytest.mark.req("P33")
 def test_only_a_continuation_needs_its_manifest() -> None:
-    """X18: it is the type of the request that asks for the manifest, whatever the response is to be."""
+    """X18: it is the type of the request that asks for the manifest, whatever the response is to
+    be.
+    """
     bare = {"/tool_call_manifest": None, "/response_type": ResponseType.TOOL_CONTINUATION}
     for kind in (INITIAL, FOLLOW_ON):
         assert VALIDATOR.validate_pre_step(changed(before(PROMPT, kind), bare), PROMPT).successful
@@ -381,7 +393,9 @@ def test_only_a_continuation_needs_its_manifest() -> None:
 
 @pytest.mark.req("P34")
 def test_the_reasoner_needs_the_core_and_a_ready_prompt() -> None:
-    """The core and readiness are asked before it, session, turn and contexts where extended asks; after it the core."""
+    """The core and readiness are asked before it, session, turn and contexts where extended asks;
+    after it the core.
+    """
     assert codes(
         VALIDATOR.validate_pre_step(changed(before(REASONER), {"/time_stamp": ""}), REASONER)
     ) == ["CORE_TIMESTAMP"]
@@ -399,7 +413,9 @@ def test_the_reasoner_needs_the_core_and_a_ready_prompt() -> None:
 @pytest.mark.parametrize("ready", [False, None, 1, "yes", {}])
 @pytest.mark.req("P41")
 def test_ready_is_a_flag_that_was_set(ready: object) -> None:
-    """A prompt is ready when its flag is true, not because there is one: after it is made, and before it is used."""
+    """A prompt is ready when its flag is true, not because there is one: after it is made, and
+    before it is used.
+    """
     bad = {"/prompt/ready": ready}
     assert codes(VALIDATOR.validate_post_step(changed(after(PROMPT), bad), PROMPT)) == [
         "PROMPT_NOT_READY"
@@ -411,7 +427,9 @@ def test_ready_is_a_flag_that_was_set(ready: object) -> None:
 
 @pytest.mark.req("P35")
 def test_the_model_is_asked_without_an_answer_and_with_a_valid_manifest() -> None:
-    """A payload before the LLMClient is an error; the manifest is judged in a continuation, and in nothing else."""
+    """A payload before the LLMClient is an error; the manifest is judged in a continuation, and in
+    nothing else.
+    """
     broken = {"/tool_call_manifest": replace(WAITING)}
     assert bullets(LLM, "pre") == {
         "payload_null": "PAYLOAD_NOT_NULL",
@@ -434,7 +452,9 @@ def test_the_model_is_asked_without_an_answer_and_with_a_valid_manifest() -> Non
 
 @pytest.mark.req("P63")
 def test_a_continuation_may_not_answer_nothing() -> None:
-    """The manifest without calls is valid by its definition, and not enough for a continuation, at both its steps."""
+    """The manifest without calls is valid by its definition, and not enough for a continuation, at
+    both its steps.
+    """
     assert VALIDATOR.validate_tool_call_manifest(EMPTY).successful
     empty = {"/tool_call_manifest": EMPTY}
     assert codes(
@@ -469,7 +489,9 @@ def test_the_model_leaves_one_outcome(
 )
 @pytest.mark.req("P35", "P37")
 def test_calls_stand_beside_no_payload_of_any_kind(payload: object) -> None:
-    """A continuation has no payload: one that holds no text, or is none, is an error beside calls all the same."""
+    """A continuation has no payload: one that holds no text, or is none, is an error beside calls
+    all the same.
+    """
     left = changed(waiting(), {"/response_payload": payload})
     (error,) = VALIDATOR.validate_post_step(left, LLM).errors
     assert (error.code, error.rule) == ("BOTH", "llm_client.post.not_both")
@@ -495,7 +517,9 @@ def test_answered_calls_are_not_present_any_more() -> None:
 
 @pytest.mark.req("P38")
 def test_calls_that_are_left_are_the_clients() -> None:
-    """A pending call that is run here is an error that names it, unless server calls are allowed (X13)."""
+    """A pending call that is run here is an error that names it, unless server calls are allowed
+    (X13).
+    """
     left = changed(waiting(), {"/outgoing_manifest/tool_calls": (SECOND_CALL, SERVER_CALL)})
     (error,) = VALIDATOR.validate_post_step(left, LLM).errors
     assert (error.code, error.index, error.tool_call_id, error.name) == (
@@ -574,7 +598,9 @@ def test_an_outcome_has_what_its_response_needs(ctx: Any, expected: list[str]) -
 )
 @pytest.mark.req("P36", "P40")
 def test_the_context_is_the_one_the_response_was_built_from(change: dict[str, Any]) -> None:
-    """Whatever is changed while the response is built, even where no rule looks, is CONTEXT_CHANGED."""
+    """Whatever is changed while the response is built, even where no rule looks, is
+    CONTEXT_CHANGED.
+    """
     good = after(BUILDER)
     assert VALIDATOR.validate_post_step(good, BUILDER).successful
     assert codes(VALIDATOR.validate_post_step(changed(good, change), BUILDER)) == [
@@ -608,7 +634,9 @@ def test_the_response_is_held_to_its_own_rules() -> None:
 
 
 def test_a_fresh_manifest_is_asked_for_where_extended() -> None:
-    """X17: the model is not asked while a call of its last reply waits; the published text does not say so."""
+    """X17: the model is not asked while a call of its last reply waits; the published text does not
+    say so.
+    """
     left = changed(before(LLM), {"/outgoing_manifest": WAITING})
     assert VALIDATOR.validate_pre_step(left, LLM).successful
     (error,) = EXTENDED.validate_pre_step(left, LLM).errors
@@ -617,7 +645,9 @@ def test_a_fresh_manifest_is_asked_for_where_extended() -> None:
 
 @pytest.mark.req("P8")
 def test_every_step_is_declared_and_one_without_rules_says_so() -> None:
-    """Each step has its declaration; where nothing is asked beyond the core, or nothing at all, that is a value."""
+    """Each step has its declaration; where nothing is asked beyond the core, or nothing at all,
+    that is a value.
+    """
     declared = {step: (each.section, each.pre, each.post) for step, each in STEPS.items()}
     assert list(declared) == sorted(PipelineStep)
     assert declared[HANDLER] == ("4.1", None, ())

@@ -49,7 +49,9 @@ for _ in range(MAX_JSON_DEPTH + 10):
 
 @given(VALUES, st.integers(1, 60))
 def test_whatever_a_tool_gives_is_a_bounded_json_text(value: Any, limit: int) -> None:
-    """Any value becomes a text that the strict reader takes and UTF-8 can hold, so that a manifest stays valid."""
+    """Any value becomes a text that the strict reader takes and UTF-8 can hold, so that a manifest
+    stays valid.
+    """
     text = result_json(value, limit)
     assert is_json(text)
     assert (
@@ -85,7 +87,9 @@ def test_what_json_can_say_is_said_as_it_is(value: Any) -> None:
     ids=["nan", "infinity", "one name twice", "deep"],
 )
 def test_what_strict_readers_refuse_is_told_as_a_text(value: Any, said: str) -> None:
-    """NaN, names that are equal as text and too many levels are no JSON to share: the model reads them as a text."""
+    """NaN, names that are equal as text and too many levels are no JSON to share: the model reads
+    them as a text.
+    """
     assert json.loads(result_json(value, 10_000)) == said
 
 
@@ -97,7 +101,9 @@ def test_the_longest_result_is_within_the_limits(character: str) -> None:
 
 
 def test_what_is_cut_says_so() -> None:
-    """A result over the limit keeps its beginning, and tells how long it was; one at the limit stays whole."""
+    """A result over the limit keeps its beginning, and tells how long it was; one at the limit
+    stays whole.
+    """
     assert json.loads(result_json("a" * 11, 10)) == "a" * 10 + "… (cut: 11 characters in total)"
     assert json.loads(result_json(list(range(10)), 5)) == "[0,1,… (cut: 21 characters in total)"
     assert json.loads(result_json("a" * 10, 10)) == "a" * 10
@@ -121,7 +127,9 @@ def test_a_failure_is_a_result() -> None:
     ],
 )
 def test_a_call_is_answered_by_its_id(said: dict[str, Any], content: str) -> None:
-    """In the native channel each result is a tool turn: a text as it is, other values as JSON, an error as one."""
+    """In the native channel each result is a tool turn: a text as it is, other values as JSON, an
+    error as one.
+    """
     result = AgentToolCallResult(tool_call_id="tc1", name="search", **said)
     turns = result_turns(ToolCallManifest(tool_call_results=(result,)), "native")
     assert turns == [{"role": "tool", "tool_call_id": "tc1", "content": content}]

@@ -1,4 +1,6 @@
-"""The one validator: four questions, any content, no memory, no change, no exception, no work of its own."""
+"""The one validator: four questions, any content, no memory, no change, no exception, no work of
+its own.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +100,9 @@ def test_there_are_four_questions() -> None:
 
 @pytest.mark.req("P2")
 def test_one_instance_serves_a_thousand_contexts_at_once() -> None:
-    """Interleaved in threads, each answer is that of a fresh validator, and the instance is as it was."""
+    """Interleaved in threads, each answer is that of a fresh validator, and the instance is as it
+    was.
+    """
     shared = AgentPipelineContextValidator(tools={"toolA": TOOL})
     held = {each.name: getattr(shared, each.name) for each in fields(shared)}
     contents: list[Any] = [
@@ -119,7 +123,9 @@ def test_one_instance_serves_a_thousand_contexts_at_once() -> None:
 
 @pytest.mark.req("P2")
 def test_a_validator_holds_its_options_and_nothing_else() -> None:
-    """It is frozen, has no place for more attributes, and later changes of the caller's tools do not reach it."""
+    """It is frozen, has no place for more attributes, and later changes of the caller's tools do
+    not reach it.
+    """
     given_tools = {"toolA": TOOL}
     validator = AgentPipelineContextValidator(tools=given_tools)
     given_tools.clear()
@@ -173,7 +179,9 @@ ANY = JSON | broken_contexts()
 @settings(max_examples=150)
 @pytest.mark.req("P3", "P4", "P7")
 def test_any_content_is_judged_and_left_alone(content: Any) -> None:
-    """Every entry gives a result for any content: no exception, the content as before, the same answer again."""
+    """Every entry gives a result for any content: no exception, the content as before, the same
+    answer again.
+    """
     snapshot = copy.deepcopy(content)
     results = every_result(content)
     assert all(isinstance(result, InvokeResult) for result in results)
@@ -209,7 +217,9 @@ def frozen(value: Any) -> Any:
 
 @pytest.mark.req("P3")
 def test_a_frozen_context_is_judged_like_any_other() -> None:
-    """Contexts that nothing could change, good and bad, get the results of their JSON, the fingerprint included."""
+    """Contexts that nothing could change, good and bad, get the results of their JSON, the
+    fingerprint included.
+    """
     for ctx in GOOD:
         for changes in ({}, {"/turn": None}, {"/response_payload": "x"}):
             told = changed(plain(ctx), changes)
@@ -218,7 +228,9 @@ def test_a_frozen_context_is_judged_like_any_other() -> None:
 
 @pytest.mark.req("P4")
 def test_no_context_is_a_failure_of_its_own() -> None:
-    """Every entry says NULL_CONTEXT, or NULL_MANIFEST; before the RequestHandler there may be none yet (X21)."""
+    """Every entry says NULL_CONTEXT, or NULL_MANIFEST; before the RequestHandler there may be none
+    yet (X21).
+    """
     found = [entry(VALIDATOR, None) for entry in ENTRIES]
     assert [codes(result) for result in found[:3]] == [["NULL_CONTEXT"], [], ["NULL_CONTEXT"]]
     assert {tuple(codes(result)) for result in found[2:-1]} == {("NULL_CONTEXT",)}
@@ -239,7 +251,9 @@ def nested(depth: int) -> Any:
 
 @pytest.mark.req("P4")
 def test_depth_and_size_raise_nothing() -> None:
-    """Members nested 20 000 levels deep, and numbers and texts that JSON cannot spell, are content like any other."""
+    """Members nested 20 000 levels deep, and numbers and texts that JSON cannot spell, are content
+    like any other.
+    """
     for strange in (
         nested(10_000),
         10**5000,
@@ -294,7 +308,9 @@ FAILING = {f"__{name}__": fail for name in SPECIAL}
 
 
 def made_of(*bases: type, **members: Any) -> type[Any]:
-    """Make a kind of objects whose own code fails, wherever it is asked; so does that of their class."""
+    """Make a kind of objects whose own code fails, wherever it is asked; so does that of their
+    class.
+    """
     kind: Any = type(
         "Failing", (type(bases[0]) if bases else type,), {"__eq__": fail, "__hash__": fail}
     )
@@ -350,7 +366,9 @@ EVERY_PATH = sorted({path for ctx in GOOD for path in paths_of(ctx)})
 
 
 def put(content: Any, path: str, value: object) -> Any:
-    """Put a value at a path of a context, be it a value or JSON; the context itself where it has no such path."""
+    """Put a value at a path of a context, be it a value or JSON; the context itself where it has no
+    such path.
+    """
     try:
         return changed(content, {path: value})
     except (AttributeError, IndexError, TypeError):
@@ -360,7 +378,9 @@ def put(content: Any, path: str, value: object) -> Any:
 @pytest.mark.parametrize("hostile", HOSTILE)
 @pytest.mark.req("P4")
 def test_content_whose_own_code_fails_is_an_error(hostile: str) -> None:
-    """A value that raises wherever it is read breaks rules like any wrong content, alone, as a member or an entry."""
+    """A value that raises wherever it is read breaks rules like any wrong content, alone, as a
+    member or an entry.
+    """
     value = HOSTILE[hostile]
     for content in (
         value,
@@ -424,7 +444,9 @@ def test_a_member_that_cannot_be_read_is_neither_there_nor_missing(
 
 @pytest.mark.parametrize("path", ["/outgoing_manifest", "/outgoing_manifest/tool_calls"])
 def test_calls_that_cannot_be_read_are_not_taken_for_none(path: str) -> None:
-    """A manifest that raises is no outcome by itself, and not the absence of calls beside an answer."""
+    """A manifest that raises is no outcome by itself, and not the absence of calls beside an
+    answer.
+    """
     step = PipelineStep.LLM_CLIENT
     beside = plain(after(step)) | {"outgoing_manifest": {}}
     content = changed(beside, {path: HOSTILE["detached"]})
@@ -457,7 +479,9 @@ def test_a_step_that_nobody_knows_is_an_error(step: Any) -> None:
 
 @pytest.mark.parametrize("step", PipelineStep)
 def test_a_step_is_known_by_number_and_name(step: PipelineStep) -> None:
-    """The member, its number, and its name in the spelling of Python or of the document mean the same step."""
+    """The member, its number, and its name in the spelling of Python or of the document mean the
+    same step.
+    """
     bad = received(INITIAL)
     named = "".join(part.capitalize() for part in step.name.split("_"))
     for spelled in (
@@ -533,7 +557,9 @@ WITHIN = {"_invoke_result", "_manifest_rules", "_rule", "_validator", "_values"}
 
 @pytest.mark.req("P75")
 def test_it_judges_and_does_nothing_else() -> None:
-    """Validator and rules import nothing that runs, waits, stores or talks: values, the reader of JSON, the tools."""
+    """Validator and rules import nothing that runs, waits, stores or talks: values, the reader of
+    JSON, the tools.
+    """
     folder = Path(validator_module.__file__).parent
     for source in (folder / f"{name}.py" for name in sorted(WITHIN)):
         nodes = list(ast.walk(ast.parse(source.read_text(encoding="utf-8"))))

@@ -199,7 +199,9 @@ def test_any_context_comes_back_equal(ctx: AgentPipelineContext) -> None:
     ],
 )
 def test_reading_is_strict(kind: type[Value], change: dict[str, Any]) -> None:
-    """Another kind of member, or one that nobody knows, is refused with its place; nothing is coerced."""
+    """Another kind of member, or one that nobody knows, is refused with its place; nothing is
+    coerced.
+    """
     told = after(PipelineStep.LLM_CLIENT).to_dict()
     assert kind.from_json(json.dumps(told)) == after(PipelineStep.LLM_CLIENT)
     with pytest.raises(ValidationError) as caught:

@@ -39,7 +39,9 @@ def test_equal_json_has_one_spelling(value: Any) -> None:
 
 
 def test_arrays_and_kinds_keep_their_differences() -> None:
-    """Another order of an array, another case of a letter and another kind of value are another spelling."""
+    """Another order of an array, another case of a letter and another kind of value are another
+    spelling.
+    """
     pairs: list[tuple[Any, Any]] = [
         ([1, 2], [2, 1]),
         ("A", "a"),
@@ -84,7 +86,9 @@ def test_what_is_nested_too_deep_has_no_spelling() -> None:
 
 @pytest.mark.req("P40")
 def test_a_fingerprint_is_of_everything_but_the_response() -> None:
-    """With and without its response a context has one mark; with any other member changed it has another."""
+    """With and without its response a context has one mark; with any other member changed it has
+    another.
+    """
     ctx = after(PipelineStep.RESPONSE_BUILDER)
     bare = before(PipelineStep.RESPONSE_BUILDER)
     assert fingerprint(ctx) == fingerprint(bare) == fingerprint(plain(ctx))

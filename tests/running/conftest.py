@@ -1,4 +1,6 @@
-"""Both twins of the loop, for the laws that hold in each; and every turn of every test, judged step by step."""
+"""Both twins of the loop, for the laws that hold in each; and every turn of every test, judged step
+by step.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,9 @@ LOCATE = sr.Tool.from_json_schema("locate", SCHEMA)
 """A tool without a function: the client runs it."""
 
 PATIENCE = 30.0
-"""How long a test waits for what is about to happen anyway, in seconds; nothing waits for it to pass."""
+"""How long a test waits for what is about to happen anyway, in seconds; nothing waits for it to
+pass.
+"""
 
 
 class Loop:
@@ -31,7 +33,9 @@ class Loop:
         store: Any = None,
         **declared: Any,
     ) -> None:
-        """Wrap a client that gives ``steps``; parallel calls are allowed, and nothing is asked twice."""
+        """Wrap a client that gives ``steps``; parallel calls are allowed, and nothing is asked
+        twice.
+        """
         self.asynchronous = asynchronous
         self.store = store
         options = {"parallel": declared.get("channel") != "text", "policy": NO_RETRIES, **declared}
@@ -66,14 +70,18 @@ def spy(name: str, ran: list[str], **options: Any) -> sr.Tool:
 
 
 def asking(*queries: str, tool: str = "search", **ids: str) -> JSONObject:
-    """Return a reply that calls one tool with each query; the call's id is the query unless ``ids`` maps it."""
+    """Return a reply that calls one tool with each query; the call's id is the query unless ``ids``
+    maps it.
+    """
     return completion(
         calls=[call(tool, {"query": query}, ids.get(query, query)) for query in queries]
     )
 
 
 def told(run: sr.Run) -> list[tuple[str, Any]]:
-    """Return the results that the model received, by the ids of their calls, parsed where they are JSON."""
+    """Return the results that the model received, by the ids of their calls, parsed where they are
+    JSON.
+    """
     return [
         (turn["tool_call_id"], read(turn["content"]))
         for turn in run.transcript

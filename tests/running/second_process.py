@@ -32,7 +32,8 @@ def main(path: str, response: str, results: str) -> None:
     """Go on with the run, and print its answer, or the codes of what failed it."""
     loop = Loop(DONE, tools=[DELIVER, LOCATE], store=sr.SQLiteSessionStore(path))
     try:
-        print(loop.run(continuation=response, results=read(results)).answer)  # noqa: T201 - as above
+        # as above
+        print(loop.run(continuation=response, results=read(results)).answer)  # noqa: T201
     except sr.InvokeFailed as failed:
         print(*codes(failed))  # noqa: T201 - as above
 

@@ -1,4 +1,6 @@
-"""Calls that somebody has to allow: by the program's decision alone, once, and with nothing lost on the way."""
+"""Calls that somebody has to allow: by the program's decision alone, once, and with nothing lost on
+the way.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def approval(ran: list[str]) -> sr.Tool:
 @pytest.mark.parametrize("decision", ["true", '{"approved":true}', '{"approved":false}', "{"])
 @pytest.mark.parametrize("spelled", [dict, AgentToolCallResult])
 def test_no_result_of_a_client_allows_a_call(decision: str, spelled: Callable[..., Any]) -> None:
-    """A decision is the program's own value: a result that says the same is DECISION_EXPECTED, and runs nothing."""
+    """A decision is the program's own value: a result that says the same is DECISION_EXPECTED, and
+    runs nothing.
+    """
     ran: list[str] = []
     loop = Loop(asking("x", tool="deliver"), DONE, tools=[approval(ran)])
     paused = loop.run()
@@ -42,7 +46,9 @@ def test_no_result_of_a_client_allows_a_call(decision: str, spelled: Callable[..
 
 
 def test_a_decision_is_no_result(opened: Opened) -> None:
-    """Nobody decides in the place of the client: DECISION_UNEXPECTED, and the result can still be sent."""
+    """Nobody decides in the place of the client: DECISION_UNEXPECTED, and the result can still be
+    sent.
+    """
     loop = opened(asking("l", tool="locate"), DONE, tools=[LOCATE])
     paused = loop.run()
     with pytest.raises(sr.InvokeFailed) as refused:
@@ -94,7 +100,9 @@ def test_what_ran_is_told_to_who_goes_on_without_it(opened: Opened) -> None:
 
 
 def test_an_allowed_call_runs_once_whatever_interrupts_it(opened: Opened) -> None:
-    """Of two allowed calls the second is interrupted: allowed again, neither runs, and the model is told of it."""
+    """Of two allowed calls the second is interrupted: allowed again, neither runs, and the model is
+    told of it.
+    """
     ran: list[str] = []
 
     def deliver(query: str) -> str:
@@ -119,7 +127,9 @@ def test_an_allowed_call_runs_once_whatever_interrupts_it(opened: Opened) -> Non
 
 
 def test_a_listener_that_is_interrupted_pays_nothing_twice(opened: Opened) -> None:
-    """An interrupt while a result is reported comes after the call, and the call does not run again."""
+    """An interrupt while a result is reported comes after the call, and the call does not run
+    again.
+    """
     ran: list[str] = []
     loop = opened(asking("x", tool="deliver"), DONE, tools=[approval(ran)])
     paused = loop.run()
@@ -136,7 +146,9 @@ def test_a_listener_that_is_interrupted_pays_nothing_twice(opened: Opened) -> No
 
 
 def test_a_decision_holds_for_what_was_looked_at(opened: Opened) -> None:
-    """A decision on other arguments, be they another run's or a client's forgery, is DECISION_MISMATCH."""
+    """A decision on other arguments, be they another run's or a client's forgery, is
+    DECISION_MISMATCH.
+    """
     ran: list[str] = []
     loop = opened(asking("x", tool="deliver"), DONE, tools=[approval(ran)])
     paused = loop.run()
@@ -147,7 +159,9 @@ def test_a_decision_holds_for_what_was_looked_at(opened: Opened) -> None:
 
 
 def test_an_interrupted_claim_is_given_back(opened: Opened) -> None:
-    """A turn that was interrupted while it claimed does not keep others out, though it never knew of its claim."""
+    """A turn that was interrupted while it claimed does not keep others out, though it never knew
+    of its claim.
+    """
 
     class Interrupted(MemorySessionStore):
         """Claims once without telling."""
@@ -187,7 +201,9 @@ def test_a_clients_result_is_cut_as_a_tools(opened: Opened) -> None:
 
 
 def test_an_answer_by_tool_is_a_text_in_the_conversation(opened: Opened) -> None:
-    """With ``answer_style="tool"`` no call without a result is left in the transcript, nor in the next request."""
+    """With ``answer_style="tool"`` no call without a result is left in the transcript, nor in the
+    next request.
+    """
     final = completion(calls=[call("final_answer", {"answer": "done"}, "f")])
     loop = opened(final, final, tools=[LOCATE], answer_style="tool")
     done = loop.run()

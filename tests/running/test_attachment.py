@@ -1,4 +1,6 @@
-"""What must hold for any model: no tool runs on an unchecked reply, and every result stands under its own call."""
+"""What must hold for any model: no tool runs on an unchecked reply, and every result stands under
+its own call.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def test_no_tool_runs_unless_the_whole_reply_passed(
     retries: int,
     asynchronous: bool,
 ) -> None:
-    """For any replies, good, bad and mixed: what runs is what an accepted reply calls, all of it, and nothing else."""
+    """For any replies, good, bad and mixed: what runs is what an accepted reply calls, all of it,
+    and nothing else.
+    """
     accepted: list[sr.Attempt] = []
     ran: list[str] = []
     latest: list[bool] = []

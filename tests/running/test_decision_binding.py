@@ -1,4 +1,6 @@
-"""A decision holds for one call of one turn of one run (finding V11): anywhere else it is refused, and nothing runs."""
+"""A decision holds for one call of one turn of one run (finding V11): anywhere else it is refused,
+and nothing runs.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def refused(loop: Loop, paused: Any, *decisions: sr.Decision, **more: Any) -> sr
 def test_v11_a_decision_on_another_users_run_is_refused(
     opened: Opened, decide: Callable[[AgentToolCall], sr.Decision], tmp_path: Path
 ) -> None:
-    """Equal id, name and arguments: the decision is told as the other run's, nothing runs, and the right one fits."""
+    """Equal id, name and arguments: the decision is told as the other run's, nothing runs, and the
+    right one fits.
+    """
     ran: list[str] = []
     store = sr.SQLiteSessionStore(tmp_path / "desk.sqlite")
     ask = asking("x", tool="deliver")
@@ -58,7 +62,9 @@ def test_v11_a_decision_on_another_users_run_is_refused(
 
 
 def test_v11_a_decision_on_an_earlier_turn_is_refused(opened: Opened) -> None:
-    """A call of a later turn of the same run is not allowed by it, nor would it be with an equal id."""
+    """A call of a later turn of the same run is not allowed by it, nor would it be with an equal
+    id.
+    """
     ran: list[str] = []
     ask = asking("x", tool="deliver")
     loop = opened(ask, ask, DONE, tools=[deliver(ran)])
@@ -76,7 +82,9 @@ def test_v11_a_decision_on_an_earlier_turn_is_refused(opened: Opened) -> None:
 
 
 def test_v11_a_decision_that_was_used_is_spent(opened: Opened) -> None:
-    """A replay runs nothing again: neither on the paused run that it answered, nor on the next pause of its turn."""
+    """A replay runs nothing again: neither on the paused run that it answered, nor on the next
+    pause of its turn.
+    """
     ran: list[str] = []
     ask = asking("x", tool="deliver")
     loop = opened(ask, ask, DONE, tools=[deliver(ran)])
@@ -128,7 +136,9 @@ def test_v11_a_pending_call_knows_where_it_waits(
 
 
 def test_v11_the_published_call_has_no_new_member(opened: Opened) -> None:
-    """Where a call waits is told by its response (AGN-033): no call says it again, in JSON or as a schema."""
+    """Where a call waits is told by its response (AGN-033): no call says it again, in JSON or as a
+    schema.
+    """
     paused = opened(asking("x", tool="deliver"), tools=[deliver([])]).run()
     (call,) = paused.pending
     published = {
@@ -156,7 +166,9 @@ def test_v11_the_words_of_a_client_stay_out_of_the_error(opened: Opened) -> None
 
 
 def test_v11_another_runs_decision_is_told_so_whatever_it_names(opened: Opened) -> None:
-    """A decision of another run on another call is no unknown call: the error says which run it is for."""
+    """A decision of another run on another call is no unknown call: the error says which run it is
+    for.
+    """
     loop = opened(asking("x", tool="deliver"), asking("y", tool="deliver"), tools=[deliver([])])
     first, second = loop.run(), loop.run()
     told = refused(loop, second, first.pending[0].approved(), second.pending[0].approved())

@@ -1,4 +1,6 @@
-"""What ``run`` does not judge again is right: every step of every turn keeps to the rules, whatever the model says."""
+"""What ``run`` does not judge again is right: every step of every turn keeps to the rules, whatever
+the model says.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ NOT_IN_A_WALK = {PipelineStep.ACP_COMMAND_HANDLER}
 
 
 def test_the_walks_are_all_judged(opened: Opened, full_walk: FullWalk) -> None:
-    """Parallel calls, a client's, an approval, a denial, a failure and a repeat: every step is seen, and is right."""
+    """Parallel calls, a client's, an approval, a denial, a failure and a repeat: every step is
+    seen, and is right.
+    """
     ran: list[str] = []
 
     def fails(query: str) -> str:
@@ -80,7 +84,9 @@ def test_the_proof_finds_what_is_wrong(opened: Opened, full_walk: FullWalk) -> N
 def test_an_id_that_cannot_be_encoded_is_refused_before_its_tool_runs(
     opened: Opened, id_: str
 ) -> None:
-    """The judge of replies leaves such an id to the rules of a manifest, which are asked before anything is run."""
+    """The judge of replies leaves such an id to the rules of a manifest, which are asked before
+    anything is run.
+    """
     ran: list[str] = []
     loop = opened(asking("q", q=id_), DONE, tools=[spy("search", ran)])
     with pytest.raises(sr.InvokeFailed) as caught:
@@ -103,7 +109,9 @@ def test_an_id_that_cannot_be_encoded_is_refused_before_its_tool_runs(
     ],
 )
 def test_a_result_that_is_none_of_ours_is_judged(changes: dict[str, Any], code: InvokeCode) -> None:
-    """A durable turn reads results back from its database: what no ToolRunner makes is held to the rules."""
+    """A durable turn reads results back from its database: what no ToolRunner makes is held to the
+    rules.
+    """
     tool = spy("search", [])
     client = sr.wrap(Client(), tools=[tool])
     steps = TurnSteps(
@@ -150,7 +158,8 @@ def test_the_short_way_finds_what_the_thorough_way_finds(
 ) -> None:
     """A request, an agent or an answer that breaks a rule ends a turn with the same codes, however often it is judged.
 
-    Judged at every step, a fault may be found a step earlier: before the body that would have passed it on.
+    Judged at every step, a fault may be found a step earlier: before the body that would have
+    passed it on.
     """
     client = sr.wrap(Client(), tools=[spy("search", [])])
     envelope = replace(ENVELOPE, **changes)
@@ -187,7 +196,9 @@ def test_the_short_way_finds_what_the_thorough_way_finds(
 
 
 def test_a_turn_that_claimed_nothing_leaves_the_store_alone() -> None:
-    """A turn that fails before it has claimed anything has no effect to perform, and so costs no access to a store."""
+    """A turn that fails before it has claimed anything has no effect to perform, and so costs no
+    access to a store.
+    """
     contract, agent = sr.wrap(Client()).contract_for(model="m", messages=USER), AgentContext(id="a")
     steps = TurnSteps(
         contract=contract, policy=sr.LoopPolicy(), agent=agent, model="m", new_id=lambda: "i"
@@ -224,7 +235,9 @@ def judged(replies: int) -> int:
 
 
 def test_a_turn_judges_each_thing_once() -> None:
-    """The request, the agent and the response are judged once a turn; each further reply costs the two rules of ids."""
+    """The request, the agent and the response are judged once a turn; each further reply costs the
+    two rules of ids.
+    """
     once, twice, seven = map(judged, (1, 2, 7))
     assert twice - once == 2
     assert seven - once == 12

@@ -1,4 +1,6 @@
-"""Every run ends: the asks of a turn are counted, calls that repeat are not run for ever, and anybody may cancel."""
+"""Every run ends: the asks of a turn are counted, calls that repeat are not run for ever, and
+anybody may cancel.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def same(tool: str = "search", query: str = "a") -> JSONObject:
 
 
 def instructions(loop: Loop) -> list[str]:
-    """Return the instruction added after the conversation in each request, empty where there was none."""
+    """Return the instruction added after the conversation in each request, empty where there was
+    none.
+    """
     last = [messages[-1] for messages in loop.script.messages]
     return [turn["content"] if turn["role"] == "user" else "" for turn in last[1:]]
 
@@ -47,7 +51,9 @@ def test_a_model_that_always_calls_is_asked_eight_times(opened: Opened) -> None:
 def test_a_run_that_has_spent_its_tokens_asks_no_more(
     opened: Opened, bound: int, asks: int, runs: int
 ) -> None:
-    """The tokens of all asks of a run are bounded together: it ends before it runs calls that nobody would hear of."""
+    """The tokens of all asks of a run are bounded together: it ends before it runs calls that
+    nobody would hear of.
+    """
     ran: list[str] = []
     loop = opened(*[asking(str(number)) for number in range(20)], tools=[spy("search", ran)])
     with pytest.raises(sr.ReplyHalted) as halted:
@@ -67,7 +73,9 @@ def test_an_answer_is_never_too_dear(opened: Opened) -> None:
 
 
 def test_the_asks_of_a_turn_are_counted_over_its_pauses(opened: Opened) -> None:
-    """A turn that pauses goes on counting where it was; a call that nobody could hear of bothers no client."""
+    """A turn that pauses goes on counting where it was; a call that nobody could hear of bothers no
+    client.
+    """
     loop = opened(asking("a", tool="locate"), asking("b", tool="locate"), DONE, tools=[LOCATE])
     two = sr.LoopPolicy(max_iterations=2)
     paused = loop.run(loop=two)
@@ -84,7 +92,9 @@ def test_the_asks_of_a_turn_are_counted_over_its_pauses(opened: Opened) -> None:
     st.booleans(),
 )
 def test_every_turn_ends(kinds: list[str], most: int, approve: bool) -> None:
-    """Whatever fitting replies come, and however the client decides, a turn asks at most ``max_iterations`` times."""
+    """Whatever fitting replies come, and however the client decides, a turn asks at most
+    ``max_iterations`` times.
+    """
     made: dict[str, JSONObject] = {
         "search": same(),
         "locate": same("locate"),
@@ -140,7 +150,9 @@ def test_a_call_that_repeats_is_warned_of_then_not_run(opened: Opened) -> None:
 
 @pytest.mark.req("P72")
 def test_the_last_ask_says_so_only_behind_results(opened: Opened) -> None:
-    """With one ask left the model is told to answer now, in that request alone; not where no tool has run."""
+    """With one ask left the model is told to answer now, in that request alone; not where no tool
+    has run.
+    """
     loop = opened(asking("a"), DONE, tools=[spy("search", [])])
     loop.run(loop=sr.LoopPolicy(max_iterations=2))
     (finish,) = instructions(loop)
@@ -181,7 +193,9 @@ def test_values_of_another_case_make_a_new_call() -> None:
 @pytest.mark.req("P74")
 @pytest.mark.parametrize("tool", ["search", "locate", "deliver"])
 def test_a_suppressed_call_waits_for_nobody(opened: Opened, tool: str) -> None:
-    """Its synthetic result stands beside real ones in a valid manifest, also for a call of the client."""
+    """Its synthetic result stands beside real ones in a valid manifest, also for a call of the
+    client.
+    """
     twice = completion(calls=[call(tool, {"query": "a"}, "x"), call(tool, {"query": "a"}, "y")])
     third = completion(calls=[call(tool, {"query": "a"}, "z"), call("search", {"query": "b"}, "s")])
     tools = [spy("search", []), LOCATE, spy("deliver", [], needs_approval=True)]
@@ -235,7 +249,9 @@ def test_a_guard_that_is_wider_lets_more_pass(opened: Opened) -> None:
 
 @pytest.mark.req("P70")
 def test_a_run_that_is_cancelled_before_a_step_does_not_enter_it(opened: Opened) -> None:
-    """The step's body does not run, and the outcome is aborted, which is no failure: nothing is raised."""
+    """The step's body does not run, and the outcome is aborted, which is no failure: nothing is
+    raised.
+    """
     loop = opened(DONE, tools=[LOCATE])
     run = loop.run(cancel=lambda: True)
     assert (run.is_cancelled, run.is_paused, run.pending, loop.asks) == (True, False, (), 0)

@@ -56,7 +56,9 @@ def looped(*steps: Any, **declared: Any) -> tuple[sr.StrictClient, Client]:
 
 
 def test_results_are_handed_back_in_order() -> None:
-    """Each call gets its tool turn under its own id; the answer ends the loop with the whole transcript."""
+    """Each call gets its tool turn under its own id; the answer ends the loop with the whole
+    transcript.
+    """
     calls = [call("search", {"query": "ab"}, "x"), call("weather", {"city": "Oslo"}, "y")]
     client, fake = looped(completion(calls=calls), DONE, parallel=True)
     done = sr.run(client, USER, model="m")
@@ -104,7 +106,9 @@ def test_the_async_twin_gives_the_same() -> None:
 
 @pytest.mark.req("T38", "P68")
 def test_steps_are_bounded() -> None:
-    """A model that calls on and on is asked ``max_iterations`` times, 8 by default; then the loop says so."""
+    """A model that calls on and on is asked ``max_iterations`` times, 8 by default; then the loop
+    says so.
+    """
     client, fake = looped(
         *[completion(calls=[call("search", {"query": str(n)})]) for n in range(99)]
     )
@@ -132,7 +136,9 @@ def test_long_results_are_cut() -> None:
 
 @pytest.mark.req("T36")
 def test_a_failing_tool_is_no_schema_error() -> None:
-    """An exception of a tool is a result with its type, and TOOL_ERROR in the event; nothing is re-asked."""
+    """An exception of a tool is a result with its type, and TOOL_ERROR in the event; nothing is
+    re-asked.
+    """
 
     @sr.tool
     def fail(query: str) -> str:
@@ -243,7 +249,9 @@ def test_tools_of_this_run_alone_are_run() -> None:
     ids=lambda value: ascii(value)[:20] if isinstance(value, str | bytes) else type(value).__name__,
 )
 def test_results_are_told_as_text(result: Any, told: str) -> None:
-    """Text as it is, what JSON can say as JSON, everything else as its ``str``, and all of it as UTF-8."""
+    """Text as it is, what JSON can say as JSON, everything else as its ``str``, and all of it as
+    UTF-8.
+    """
     tool = sr.Tool.from_json_schema("t", {"type": "object"}, function=lambda args: result)
     client, _ = looped(completion(calls=[call("t", {})]), DONE, tools=[tool])
     content = sr.run(client, USER, model="m").transcript[3]["content"]

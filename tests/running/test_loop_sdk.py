@@ -1,4 +1,6 @@
-"""The tool loop over the real SDK and a real socket: what the scripted tests promise holds on the wire."""
+"""The tool loop over the real SDK and a real socket: what the scripted tests promise holds on the
+wire.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ RESULTS = [("call_1", "search s"), ("call_2", "deliver d"), ("call_3", {"at": "h
 
 @pytest.mark.req("P69")
 def test_a_run_pauses_and_goes_on_over_a_socket() -> None:
-    """Three kinds of calls, a failing API in between, and the same results again: each tool ran once."""
+    """Three kinds of calls, a failing API in between, and the same results again: each tool ran
+    once.
+    """
     model, ran, declared = scripted(mixed(), faults.internal_server_error(), ok.answer("done"))
     with model.serve() as server, OpenAI(base_url=server.base_url, api_key="none") as openai:
         client = sr.wrap(openai, **declared)
@@ -76,7 +80,9 @@ def test_the_async_twin_over_a_socket() -> None:
 
 
 def test_a_server_that_counts_anew_in_every_reply() -> None:
-    """Ids that repeat over replies, as local servers give them, go back to the model as ids of one call each."""
+    """Ids that repeat over replies, as local servers give them, go back to the model as ids of one
+    call each.
+    """
     search = spy("search", [])
     model, ran, declared = scripted(
         ok.call(search, query="a"), ok.call(search, query="b"), ok.answer("done")

@@ -1,4 +1,6 @@
-"""A run told while it goes on: every event in its place, the end last, and a closed stream stops the run."""
+"""A run told while it goes on: every event in its place, the end last, and a closed stream stops
+the run.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def kinds(events: list[RunEvent]) -> list[str]:
 
 
 def test_events_come_in_the_order_of_what_happens(opened: Opened) -> None:
-    """An attempt, then its tool's start and end, then the next attempt; the end is last, and has the whole run."""
+    """An attempt, then its tool's start and end, then the next attempt; the end is last, and has
+    the whole run.
+    """
     loop = opened(asking("a"), DONE, tools=[spy("search", [])])
     events, error = streamed(loop)
     assert error is None
@@ -79,7 +83,9 @@ def test_events_come_in_the_order_of_what_happens(opened: Opened) -> None:
 
 
 def test_refused_attempts_are_told_as_well(opened: Opened) -> None:
-    """Each ask of the model is an event, also one whose reply did not fit; no tool starts before one that did."""
+    """Each ask of the model is an event, also one whose reply did not fit; no tool starts before
+    one that did.
+    """
     loop = opened(BAD, asking("a"), DONE, tools=[spy("search", [])], policy=ONE_RETRY)
     events, _ = streamed(loop)
     attempts = [event.attempt.accepted for event in events if isinstance(event, AttemptMade)]
@@ -88,7 +94,9 @@ def test_refused_attempts_are_told_as_well(opened: Opened) -> None:
 
 
 def test_calls_side_by_side_each_start_and_end(opened: Opened) -> None:
-    """Every call of a reply is told to start before it is told to end, between the attempts around it."""
+    """Every call of a reply is told to start before it is told to end, between the attempts around
+    it.
+    """
     events, _ = streamed(opened(asking("a", "b", "c"), DONE, tools=[spy("search", [])]))
     assert kinds(events)[0] == kinds(events)[-2] == "AttemptMade"
     places: dict[str, list[str]] = {}
@@ -221,7 +229,9 @@ def test_closing_an_async_stream_cancels_its_run_at_once() -> None:
 
 
 def test_a_closed_stream_gives_its_calls_back() -> None:
-    """A continuation whose stream nobody reads on may be sent again; what was allowed and ran is not run twice."""
+    """A continuation whose stream nobody reads on may be sent again; what was allowed and ran is
+    not run twice.
+    """
     leave = threading.Event()
     ran: list[str] = []
 

@@ -1,4 +1,6 @@
-"""What a run is opened with: bad input is refused before anything is asked, by a word on what to do instead."""
+"""What a run is opened with: bad input is refused before anything is asked, by a word on what to do
+instead.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def waiting(opened: Opened) -> tuple[Loop, sr.Run]:
     ],
 )
 def test_what_is_no_conversation_is_refused(loop: Loop, messages: Any) -> None:
-    """Messages are a text, or turns of plain JSON: anything else is a ContractError, and nothing is asked."""
+    """Messages are a text, or turns of plain JSON: anything else is a ContractError, and nothing is
+    asked.
+    """
     with pytest.raises(sr.ContractError):
         loop.run(messages)
     assert loop.asks == 0
@@ -111,7 +115,9 @@ def test_one_text_is_a_users_turn(loop: Loop) -> None:
 
 
 def test_an_sdks_own_message_is_taken_as_its_json(loop: Loop) -> None:
-    """A message of an earlier completion may stand in the conversation; the caller's list is not changed."""
+    """A message of an earlier completion may stand in the conversation; the caller's list is not
+    changed.
+    """
     said = [USER[1], Spoken(), USER[1]]
     done = loop.run(said)
     assert loop.script.messages == [[USER[1], MESSAGE, USER[1]]]
@@ -217,7 +223,9 @@ def test_a_finished_run_goes_on_with_words(loop: Loop) -> None:
 def test_a_response_names_what_is_there(
     waiting: tuple[Loop, sr.Run], session: str, turn: str, code: InvokeCode
 ) -> None:
-    """A session or a turn that the store does not have, or that is no name, fails by its code; nothing is lost."""
+    """A session or a turn that the store does not have, or that is no name, fails by its code;
+    nothing is lost.
+    """
     loop, paused = waiting
     assert paused.response is not None
     named = paused.response
@@ -230,7 +238,9 @@ def test_a_response_names_what_is_there(
 
 @pytest.mark.parametrize("given", ["run", "response", "json"])
 def test_a_conversation_goes_on_by_whatever_names_it(opened: Opened, given: str) -> None:
-    """``after`` takes a run, its response or that as JSON, so that a second process can go on with the words."""
+    """``after`` takes a run, its response or that as JSON, so that a second process can go on with
+    the words.
+    """
     loop = opened(DONE, DONE, tools=[LOCATE], store=MemorySessionStore())
     first = loop.run("one")
     assert first.response is not None
@@ -240,7 +250,9 @@ def test_a_conversation_goes_on_by_whatever_names_it(opened: Opened, given: str)
 
 
 def test_each_twin_takes_its_own_client(loop: Loop) -> None:
-    """A client of the other kind, or one that is not wrapped, is a ContractError that says which function to call."""
+    """A client of the other kind, or one that is not wrapped, is a ContractError that says which
+    function to call.
+    """
     with pytest.raises(sr.ContractError):
         Turned(loop).run()
     loop.client = Client(DONE)
@@ -250,7 +262,9 @@ def test_each_twin_takes_its_own_client(loop: Loop) -> None:
 
 
 def test_an_agents_instructions_stand_before_the_conversation(opened: Opened) -> None:
-    """``agent`` is who answers, in every turn of its session; its words are in each request, and kept in none."""
+    """``agent`` is who answers, in every turn of its session; its words are in each request, and
+    kept in none.
+    """
     agent = AgentContext(id="clerk", instructions="Be kind.")
     loop = opened(DONE, DONE, tools=[LOCATE])
     first = loop.run("one", agent=agent)

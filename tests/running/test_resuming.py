@@ -1,4 +1,6 @@
-"""A run that waits for its client: it goes on with results that fit, once, and nothing that failed is lost."""
+"""A run that waits for its client: it goes on with results that fit, once, and nothing that failed
+is lost.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def approval(ran: list[str]) -> sr.Tool:
 
 @pytest.mark.req("P69")
 def test_what_is_run_here_runs_before_the_client_is_asked(opened: Opened) -> None:
-    """Of a mixed reply the server's call runs once, the client's comes back pending, and the loop ends there."""
+    """Of a mixed reply the server's call runs once, the client's comes back pending, and the loop
+    ends there.
+    """
     ran: list[str] = []
     loop = opened(MIXED, DONE, tools=[spy("search", ran), LOCATE])
     paused = loop.run()
@@ -161,7 +165,9 @@ def test_an_id_that_repeats_in_a_turn_is_another_call(opened: Opened) -> None:
 
 
 def test_v10_an_id_of_an_earlier_turn_of_the_conversation_is_another_call(opened: Opened) -> None:
-    """No call of a run has the id of a call before it, in whichever turn that was: the later one is numbered."""
+    """No call of a run has the id of a call before it, in whichever turn that was: the later one is
+    numbered.
+    """
     ask = completion(calls=[call("locate", {"query": "b"}, "call_1")])
     loop = opened(ask, DONE, tools=[LOCATE])
     earlier = completion(calls=[call("locate", {"query": "a"}, "call_1")])["choices"][0]["message"]
@@ -176,7 +182,9 @@ def test_v10_an_id_of_an_earlier_turn_of_the_conversation_is_another_call(opened
 
 
 def test_the_walks_of_a_pause_and_of_what_follows() -> None:
-    """The first request goes the Initial way, the second the Continuation's, with its calls held to the rules."""
+    """The first request goes the Initial way, the second the Continuation's, with its calls held to
+    the rules.
+    """
     loop = Loop(MIXED, DONE, tools=[spy("search", []), LOCATE])
     paused = loop.run()
     done = loop.run(continuation=paused, results=LOCATED)
@@ -229,7 +237,9 @@ def test_a_denied_call_never_runs(opened: Opened) -> None:
 
 
 def test_three_kinds_of_calls_in_one_reply(opened: Opened) -> None:
-    """The server's, the client's and the allowed one's results stand in the order of the calls, each under its id."""
+    """The server's, the client's and the allowed one's results stand in the order of the calls,
+    each under its id.
+    """
     ran: list[str] = []
     kinds = [
         call("deliver", {"query": "d"}, "d"),
@@ -246,7 +256,9 @@ def test_three_kinds_of_calls_in_one_reply(opened: Opened) -> None:
 
 
 def test_an_approved_call_runs_once_whatever_fails_after_it(opened: Opened) -> None:
-    """The model's API fails behind it: the client submits again, and what ran is not run again, even if now denied."""
+    """The model's API fails behind it: the client submits again, and what ran is not run again,
+    even if now denied.
+    """
     ran: list[str] = []
     steps = [asking("x", tool="deliver"), StatusError(500), StatusError(500), DONE]
     loop = opened(*steps, tools=[approval(ran)])
@@ -320,7 +332,9 @@ def test_the_text_channel_pauses_as_well(opened: Opened) -> None:
 
 
 def test_a_cancelled_turn_leaves_its_calls_waiting(opened: Opened) -> None:
-    """Cancelling while a run goes on is no failure: nothing is raised, and the results can be sent again."""
+    """Cancelling while a run goes on is no failure: nothing is raised, and the results can be sent
+    again.
+    """
     ran: list[str] = []
     loop = opened(asking("x", tool="deliver"), DONE, tools=[approval(ran)])
     paused = loop.run()
@@ -334,7 +348,9 @@ def test_a_cancelled_turn_leaves_its_calls_waiting(opened: Opened) -> None:
 
 
 def test_a_follow_up_goes_on_with_the_conversation(opened: Opened) -> None:
-    """``after`` a run the model sees everything that was said, tool results included, and the next words."""
+    """``after`` a run the model sees everything that was said, tool results included, and the next
+    words.
+    """
     loop = opened(asking("s"), DONE, asking("s"), completion("more"), tools=[spy("search", [])])
     first = loop.run()
     second = loop.run("and then?", after=first)
@@ -355,7 +371,9 @@ def test_a_conversation_goes_on_in_one_way(opened: Opened) -> None:
 
 
 def test_a_follow_up_gives_up_what_was_pending(opened: Opened) -> None:
-    """Words instead of results: the model sees what was said and run, the rest as abandoned; results come too late."""
+    """Words instead of results: the model sees what was said and run, the rest as abandoned;
+    results come too late.
+    """
     loop = opened(MIXED, DONE, tools=[spy("search", []), LOCATE])
     paused = loop.run()
     done = loop.run("never mind", after=paused)
@@ -385,7 +403,9 @@ def test_a_follow_up_that_failed_gives_nothing_up(opened: Opened) -> None:
 
 @pytest.mark.parametrize("other", [{"org": "theirs"}, {"user": "stranger"}], ids=["org", "user"])
 def test_a_session_is_its_users(opened: Opened, other: dict[str, str]) -> None:
-    """For anybody else there is no such session, whether to answer its calls or to go on with its words."""
+    """For anybody else there is no such session, whether to answer its calls or to go on with its
+    words.
+    """
     loop = opened(asking("l", tool="locate"), DONE, tools=[LOCATE])
     paused = loop.run(org="ours", user="me")
     for way in (
@@ -419,7 +439,9 @@ def test_turns_that_begin_at_once_are_not_both_kept() -> None:
 
 
 def test_words_that_utf8_cannot_spell_do_not_break_a_pause(opened: Opened) -> None:
-    """Text of a model beside its calls is not judged; half of a surrogate pair in it is replaced, and kept so."""
+    """Text of a model beside its calls is not judged; half of a surrogate pair in it is replaced,
+    and kept so.
+    """
     loop = opened(
         completion("so \ud800", calls=[call("locate", {"query": "l"}, "l")]), DONE, tools=[LOCATE]
     )

@@ -30,7 +30,9 @@ def started(path: Path, response: str, results: str) -> subprocess.Popen[str]:
 
 
 def paused_in(path: Path) -> tuple[Loop, str, str]:
-    """Pause a run in this process; give what travels to the other one: the response, and the results for it."""
+    """Pause a run in this process; give what travels to the other one: the response, and the
+    results for it.
+    """
     loop = Loop(BOTH, DONE, DONE, tools=TOOLS, store=sr.SQLiteSessionStore(path))
     paused = loop.run()
     deliver, locate = paused.pending
@@ -41,7 +43,9 @@ def paused_in(path: Path) -> tuple[Loop, str, str]:
 
 @pytest.mark.req("P66")
 def test_another_process_goes_on(tmp_path: Path) -> None:
-    """All that it needs is the file, the response as JSON and the results; the conversation is then whole for all."""
+    """All that it needs is the file, the response as JSON and the results; the conversation is then
+    whole for all.
+    """
     path = tmp_path / "sessions.db"
     loop, response, results = paused_in(path)
     with started(path, response, results) as process:
@@ -64,7 +68,9 @@ def test_another_process_goes_on(tmp_path: Path) -> None:
 
 
 def test_one_process_at_a_time_goes_on(tmp_path: Path) -> None:
-    """While one runs what was approved, the other gets IN_USE and runs nothing; the first one ends well."""
+    """While one runs what was approved, the other gets IN_USE and runs nothing; the first one ends
+    well.
+    """
     path = tmp_path / "sessions.db"
     loop, response, results = paused_in(path)
     with started(path, response, results) as process:
@@ -78,7 +84,9 @@ def test_one_process_at_a_time_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_killed_process_leaves_the_run_to_others(tmp_path: Path) -> None:
-    """A killed process's run can be answered when its claim has lapsed; calls it had started do not run again."""
+    """A killed process's run can be answered when its claim has lapsed; calls it had started do not
+    run again.
+    """
     path = tmp_path / "sessions.db"
     _, response, results = paused_in(path)
     with started(path, response, results) as process:
@@ -119,7 +127,9 @@ def test_a_process_without_the_file_knows_nothing_of_the_run(tmp_path: Path) -> 
     ids=["one is missing", "one takes other arguments"],
 )
 def test_a_process_with_other_tools_is_told_so(tmp_path: Path, tools: list[sr.Tool]) -> None:
-    """The reply that waits is judged again before anything runs: TOOLS_CHANGED, with every fault; nothing is lost."""
+    """The reply that waits is judged again before anything runs: TOOLS_CHANGED, with every fault;
+    nothing is lost.
+    """
     loop, response, results = paused_in(tmp_path / "sessions.db")
     other = Loop(DONE, tools=tools, store=loop.store)
     with pytest.raises(sr.InvokeFailed) as changed:

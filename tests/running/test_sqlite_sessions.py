@@ -1,4 +1,6 @@
-"""Sessions in a file: other processes share it, one that is killed leaves it whole, a strange file is left alone."""
+"""Sessions in a file: other processes share it, one that is killed leaves it whole, a strange file
+is left alone.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +107,9 @@ def test_one_of_two_processes_gets_the_claim(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("writes", range(4))
 def test_a_process_killed_in_a_save_leaves_nothing_of_it(tmp_path: Path, writes: int) -> None:
-    """SIGKILL before the n-th write, or before the commit: the turn is as it was, and its claim works on."""
+    """SIGKILL before the n-th write, or before the commit: the turn is as it was, and its claim
+    works on.
+    """
     path = tmp_path / "sessions.db"
     store = SQLiteSessionStore(path)
     store.save(NEW, FIRST, waiting=WAITING)
@@ -120,7 +124,9 @@ def test_a_process_killed_in_a_save_leaves_nothing_of_it(tmp_path: Path, writes:
 
 @pytest.mark.parametrize("saves", [1, 3, 8])
 def test_a_process_killed_at_any_time_leaves_whole_turns(tmp_path: Path, saves: int) -> None:
-    """SIGKILL from outside: the session and its last turn are of the same save, and no reported save is lost."""
+    """SIGKILL from outside: the session and its last turn are of the same save, and no reported
+    save is lost.
+    """
     path = tmp_path / "sessions.db"
     with started(SAVING, str(path)) as saving:
         reported = [saving.stdout.readline() for _ in range(saves)]  # type: ignore[union-attr]
@@ -220,7 +226,9 @@ class Counted(SQLiteSessionStore):
 
 
 def test_a_turn_is_one_commit_on_a_connection_that_is_kept(tmp_path: Path) -> None:
-    """However many turns follow on each other: one connection, and of each turn one transaction that writes."""
+    """However many turns follow on each other: one connection, and of each turn one transaction
+    that writes.
+    """
     store = Counted(tmp_path / "sessions.db")
     loop = Loop(*[DONE] * 4, tools=[], store=store)
     run = loop.run()
@@ -247,7 +255,9 @@ def test_what_is_saved_is_on_the_disk(tmp_path: Path) -> None:
 def test_a_file_that_was_changed_behind_a_store_is_the_one_that_counts(
     tmp_path: Path, how: str
 ) -> None:
-    """A kept connection does not go on with a file that is not there any more: what is there is read, or told."""
+    """A kept connection does not go on with a file that is not there any more: what is there is
+    read, or told.
+    """
     path, other = tmp_path / "sessions.db", tmp_path / "other.db"
     for at, name in ((path, "mine"), (other, "other")):
         store = SQLiteSessionStore(at)
@@ -290,7 +300,9 @@ def test_a_file_that_is_replaced_in_a_transaction_is_read_by_the_next(tmp_path: 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are POSIX's")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_fork_has_connections_of_its_own(tmp_path: Path) -> None:
-    """A child that was forked beside kept connections saves what its parent reads, and the other way round."""
+    """A child that was forked beside kept connections saves what its parent reads, and the other
+    way round.
+    """
     store = Counted(tmp_path / "sessions.db")
     store.save(NEW, FIRST)
     child = os.fork()
@@ -306,7 +318,9 @@ def test_a_fork_has_connections_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_store_keeps_few_connections_and_closes_them(tmp_path: Path) -> None:
-    """Ten threads at once leave at most four connections, and closing the store leaves no file beside the database."""
+    """Ten threads at once leave at most four connections, and closing the store leaves no file
+    beside the database.
+    """
     store, gate = Counted(tmp_path / "sessions.db"), threading.Barrier(10)
 
     def use() -> None:
@@ -339,7 +353,9 @@ def pickled(store: SQLiteSessionStore) -> Any:
 def test_a_copy_of_a_store_is_a_store(
     tmp_path: Path, copied: Callable[[SQLiteSessionStore], Any]
 ) -> None:
-    """A copy reads and saves in the same file with its own connections, so it may be sent to another process."""
+    """A copy reads and saves in the same file with its own connections, so it may be sent to
+    another process.
+    """
     store = SQLiteSessionStore(tmp_path / "sessions.db")
     store.save(NEW, FIRST)
     other = copied(store)
@@ -351,7 +367,9 @@ def test_a_copy_of_a_store_is_a_store(
 
 
 def test_a_store_that_nobody_has_any_more_closes_its_connections(tmp_path: Path) -> None:
-    """A garbage-collected store closes its connections, so that SQLite leaves no log beside the file."""
+    """A garbage-collected store closes its connections, so that SQLite leaves no log beside the
+    file.
+    """
     store = SQLiteSessionStore(tmp_path / "sessions.db")
     store.save(NEW, FIRST)
     assert (tmp_path / "sessions.db-wal").exists()

@@ -1,4 +1,6 @@
-"""Whatever a session store does, its user gets an error of ours, and what the run had done (finding V14)."""
+"""Whatever a session store does, its user gets an error of ours, and what the run had done (finding
+V14).
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,9 @@ FAULTS: list[tuple[str, Callable[[Path], None], str]] = [
 def test_v14_a_file_that_is_none_any_more_is_told_by_our_error(
     tmp_path: Path, fault: Callable[[Path], None], reason: str
 ) -> None:
-    """Each way a file can be broken has its reason; the error names the file, and nothing that is kept in it."""
+    """Each way a file can be broken has its reason; the error names the file, and nothing that is
+    kept in it.
+    """
     folder = tmp_path / "kept"
     folder.mkdir()
     path = folder / "desk.sqlite"
@@ -179,7 +183,9 @@ def test_v14_an_id_that_nothing_can_spell(tmp_path: Path, key: str) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
 def test_v13_a_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
-    """The file and those that SQLite puts beside it are 0600, whatever the umask allows; one that is there is left."""
+    """The file and those that SQLite puts beside it are 0600, whatever the umask allows; one that
+    is there is left.
+    """
     before = os.umask(0)
     try:
         store = SQLiteSessionStore(tmp_path / "desk.sqlite")
@@ -195,7 +201,9 @@ def test_v13_a_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 class Failing(MemorySessionStore):
-    """A program's own store, whose ``method`` raises at its ``at``-th use an error that quotes what it should keep."""
+    """A program's own store, whose ``method`` raises at its ``at``-th use an error that quotes what
+    it should keep.
+    """
 
     def __init__(self, method: str, at: int = 1, error: type[Exception] = OSError) -> None:
         """Fail at one use of one method."""
@@ -216,7 +224,9 @@ class Failing(MemorySessionStore):
 def test_v14_an_answer_that_could_not_be_kept_is_not_lost(
     opened: Opened, error: type[Exception]
 ) -> None:
-    """A store that fails when the tools have run: the error is ours, and has the run with its answer."""
+    """A store that fails when the tools have run: the error is ours, and has the run with its
+    answer.
+    """
     ran: list[str] = []
     loop = opened(asking("a"), DONE, tools=[spy("search", ran)], store=Failing("save", error=error))
     with pytest.raises(SessionStoreFailed) as told:
@@ -266,7 +276,9 @@ def test_v14_an_answer_that_came_too_late_is_not_lost(opened: Opened) -> None:
 def test_v14_what_an_allowed_call_came_to_is_not_lost(
     opened: Opened, at: int, done: list[str]
 ) -> None:
-    """Whichever note of two allowed calls cannot be kept: the error tells what ran, and no call ever runs twice."""
+    """Whichever note of two allowed calls cannot be kept: the error tells what ran, and no call
+    ever runs twice.
+    """
     ran: list[str] = []
     loop = opened(
         asking("x", "y", tool="deliver"), DONE, tools=[spy("deliver", ran, needs_approval=True)]
@@ -312,7 +324,9 @@ def test_v14_a_cancel_that_raises_fails_the_run_with_our_error(opened: Opened) -
 def test_v14_a_listener_that_raises_leaves_the_run_and_the_log_alone(
     opened: Opened, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An exception of ``on_event`` changes nothing, and its text, which may be the model's, is not logged."""
+    """An exception of ``on_event`` changes nothing, and its text, which may be the model's, is not
+    logged.
+    """
 
     def listen(event: RunEvent) -> None:
         raise KeyError(CANARY)
@@ -323,7 +337,9 @@ def test_v14_a_listener_that_raises_leaves_the_run_and_the_log_alone(
 
 
 def test_v13_a_types_name_forges_no_line(opened: Opened, caplog: pytest.LogCaptureFixture) -> None:
-    """Clients of services name exceptions by what a server sends: logs and errors show such a name printable."""
+    """Clients of services name exceptions by what a server sends: logs and errors show such a name
+    printable.
+    """
     forged = type("Lost\nERROR root: forged\x1b[2J", (Exception,), {})
 
     def lost(*_: object) -> Any:
@@ -365,7 +381,9 @@ def test_v14_a_tools_error_that_cannot_be_read(opened: Opened) -> None:
 
 
 def test_v14_a_store_that_gives_something_else(opened: Opened) -> None:
-    """A program's own store that returns something else than a session causes no AttributeError in a run."""
+    """A program's own store that returns something else than a session causes no AttributeError in
+    a run.
+    """
 
     class Odd(MemorySessionStore):
         def session(self, session_id: str) -> Any:

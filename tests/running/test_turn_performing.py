@@ -1,4 +1,6 @@
-"""Running the calls of one reply: several at a time, each within its time, and every failure a result."""
+"""Running the calls of one reply: several at a time, each within its time, and every failure a
+result.
+"""
 
 from __future__ import annotations
 
@@ -126,7 +128,9 @@ def test_results_stand_in_the_order_of_the_calls(opened: Opened) -> None:
 
 @pytest.mark.parametrize("own", [True, False], ids=["the tool's own limit", "the loop's limit"])
 def test_a_tool_that_takes_too_long_is_given_up(opened: Opened, *, own: bool) -> None:
-    """The model is told of the timeout; a call beside it keeps its result, and the late one is never heard of again."""
+    """The model is told of the timeout; a call beside it keeps its result, and the late one is
+    never heard of again.
+    """
     never = threading.Event()
     events: list[RunEvent] = []
 
@@ -218,7 +222,9 @@ def test_a_limit_beyond_all_clocks_waits(opened: Opened, limit: float) -> None:
 def test_what_a_tool_raises_is_a_result(
     opened: Opened, error: Exception, said: dict[str, str]
 ) -> None:
-    """A ToolError's words are for the model; of anything else it learns the type, and the event has the whole."""
+    """A ToolError's words are for the model; of anything else it learns the type, and the event has
+    the whole.
+    """
     events: list[RunEvent] = []
 
     def search(query: str) -> str:
@@ -254,7 +260,9 @@ def test_what_is_no_exception_passes(opened: Opened, queries: tuple[str, ...]) -
 
 @pytest.mark.parametrize("queries", [("a",), ("a", "b")], ids=["alone", "beside another"])
 def test_what_a_listener_raises_changes_nothing(opened: Opened, queries: tuple[str, ...]) -> None:
-    """``on_event`` only listens: when it fails at every event, the calls are run and told all the same."""
+    """``on_event`` only listens: when it fails at every event, the calls are run and told all the
+    same.
+    """
 
     def refuse(event: RunEvent) -> None:
         """Fail."""
@@ -290,7 +298,9 @@ async def raising_it() -> None:
 def test_a_cancellation_of_the_tools_own_is_a_failure(
     fail: Callable[[], Any], limit: float | None
 ) -> None:
-    """A tool that ends by a cancellation that is not the run's has failed: the model is told its type."""
+    """A tool that ends by a cancellation that is not the run's has failed: the model is told its
+    type.
+    """
 
     async def search(query: str) -> str:
         """Fail for one query."""
@@ -326,7 +336,9 @@ def test_a_cancellation_out_of_a_sync_tool_is_a_failure(
     "swallowed", [True, False], ids=["it ends in its own way", "it passes it on"]
 )
 def test_a_cancelled_run_is_cancelled(*, swallowed: bool) -> None:
-    """Cancelled while its tools run, the run raises CancelledError and asks no more, whatever a tool makes of it."""
+    """Cancelled while its tools run, the run raises CancelledError and asks no more, whatever a
+    tool makes of it.
+    """
     inside, seen = asyncio.Event(), list[str]()
 
     async def search(query: str) -> str:
@@ -356,7 +368,9 @@ def test_a_cancelled_run_is_cancelled(*, swallowed: bool) -> None:
 
 
 def test_a_tool_that_was_given_up_keeps_no_process(opened: Opened) -> None:
-    """The thread of a sync tool whose time was over is a daemon: neither a loop nor the interpreter waits for it."""
+    """The thread of a sync tool whose time was over is a daemon: neither a loop nor the interpreter
+    waits for it.
+    """
     entered, never = threading.Event(), threading.Event()
     threads: list[threading.Thread] = []
 
@@ -379,7 +393,9 @@ def test_a_tool_that_was_given_up_keeps_no_process(opened: Opened) -> None:
 
 
 def test_a_coroutine_out_of_a_sync_function_is_refused(opened: Opened) -> None:
-    """A tool that hides an async function behind a sync one is a ContractError: nobody would await it."""
+    """A tool that hides an async function behind a sync one is a ContractError: nobody would await
+    it.
+    """
 
     async def hidden() -> None:
         """Do nothing."""
@@ -424,7 +440,9 @@ def test_async_tools_see_the_callers_context() -> None:
 
 
 def test_one_call_runs_in_the_callers_thread() -> None:
-    """A single call without a time limit needs no thread: what is bound to one (a database handle) works."""
+    """A single call without a time limit needs no thread: what is bound to one (a database handle)
+    works.
+    """
 
     def search(query: str) -> list[object]:
         """Return the name of the thread."""
@@ -451,7 +469,9 @@ def test_one_call_may_be_async_beside_a_sync_one() -> None:
 
 
 def test_threads_are_used_again() -> None:
-    """Calls that run one after the other beside an event loop need fewer threads than there are calls."""
+    """Calls that run one after the other beside an event loop need fewer threads than there are
+    calls.
+    """
     loop = Loop(
         *(asking(query) for query in "abcd"),
         DONE,

@@ -1,4 +1,6 @@
-"""Closing objects: where additional members are refused, and where what the schema says is respected."""
+"""Closing objects: where additional members are refused, and where what the schema says is
+respected.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,9 @@ def test_a_silent_root_admits_no_members(root: Any) -> None:
     ],
 )
 def test_listed_members_only(schema: dict[str, Any], good: Any, bad: Any) -> None:
-    """Objects that list members admit these wherever they stand, and no others; composition adds up."""
+    """Objects that list members admit these wherever they stand, and no others; composition adds
+    up.
+    """
     compiled = Schema.compile(schema)
     assert compiled.check(good) == ()
     assert compiled.check(bad) != ()
@@ -126,7 +130,9 @@ def test_listed_members_only(schema: dict[str, Any], good: Any, bad: Any) -> Non
     ],
 )
 def test_what_the_schema_says_is_respected(schema: dict[str, Any], value: Any) -> None:
-    """A statement about other members holds, and an object that lists none stays open below the root."""
+    """A statement about other members holds, and an object that lists none stays open below the
+    root.
+    """
     assert Schema.compile(schema).check(value) == ()
 
 
@@ -145,7 +151,9 @@ def test_the_source_is_kept_as_written() -> None:
 
 
 def test_ambiguous_branches_stay_refused() -> None:
-    """A value that fits two branches of a oneOf as written is refused though only one closed branch takes it."""
+    """A value that fits two branches of a oneOf as written is refused though only one closed branch
+    takes it.
+    """
     union: dict[str, Any] = {"oneOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]}
     assert [issue.code for issue in Schema.compile(union).check({"a": 1})] == ["args.one_of"]
 
@@ -189,7 +197,9 @@ SHARED = {"type": "object", "properties": {"a": {}}}
 def test_closing_keeps_the_meaning_of_compositions(
     schema: dict[str, Any], good: Any, bad: Any
 ) -> None:
-    """A shared, chosen or tested schema is closed where it stands, never where that would refuse good values."""
+    """A shared, chosen or tested schema is closed where it stands, never where that would refuse
+    good values.
+    """
     compiled = Schema.compile(schema)
     assert compiled.check(good) == ()
     assert compiled.check(bad) != ()

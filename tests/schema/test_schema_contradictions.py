@@ -1,4 +1,6 @@
-"""Contradictions are found when a schema is declared, with their place; none that some value fits is refused."""
+"""Contradictions are found when a schema is declared, with their place; none that some value fits
+is refused.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ NEVER: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("member", "place"), NEVER)
 def test_c7_what_nothing_can_fit_is_refused(member: dict[str, Any], place: str) -> None:
-    """A contradiction that every value must pass is a ContractError at its place: at the root, in members, in items."""
+    """A contradiction that every value must pass is a ContractError at its place: at the root, in
+    members, in items.
+    """
     with pytest.raises(ContractError) as caught:
         Answer.of(member)
     assert caught.value.path == place
@@ -91,7 +95,9 @@ def test_c7_what_nothing_can_fit_is_refused(member: dict[str, Any], place: str) 
 def test_c7_a_part_that_nothing_can_fit_is_warned_of_once(
     member: dict[str, Any], place: str
 ) -> None:
-    """A contradiction in an optional part is one warning with the place, which points at the declaration."""
+    """A contradiction in an optional part is one warning with the place, which points at the
+    declaration.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         tool = Tool.from_json_schema("search", holding(member, required=False))
@@ -220,14 +226,18 @@ DEMANDS: list[tuple[dict[str, Any], Any]] = [
         {"p": {"x": 1, "y": 1}, "q": {"n": 1, "z": 1}},
     ),
 ]
-"""Schemas that require what they do not list, in every kind of composition, with a value that has only that."""
+"""Schemas that require what they do not list, in every kind of composition, with a value that has
+only that.
+"""
 
 
 @pytest.mark.parametrize(("schema", "value"), DEMANDS)
 def test_c7_closing_admits_what_is_required_wherever_it_is_required(
     schema: dict[str, Any], value: Any
 ) -> None:
-    """A key that a schema demands is admitted by closing, through references, choices and conditions; others not."""
+    """A key that a schema demands is admitted by closing, through references, choices and
+    conditions; others not.
+    """
     Tool.from_json_schema("t", schema)  # neither refused nor warned of
     closed = Schema.compile(schema)
     assert closed.check(value) == ()
@@ -362,7 +372,9 @@ ROOTS: list[tuple[Any, Any, Any]] = [
 
 @pytest.mark.parametrize(("schema", "good", "bad"), ROOTS)
 def test_v19_other_roots_are_wrapped(schema: dict[str, Any], good: Any, bad: Any) -> None:
-    """With ``wrap_root`` any root can be declared: the model writes an object, the arguments are the value in it."""
+    """With ``wrap_root`` any root can be declared: the model writes an object, the arguments are
+    the value in it.
+    """
     seen: list[Any] = []
     tool = Tool.from_json_schema("search", schema, wrap_root=True, function=seen.append)
     contract = Contract(tools=[tool])
@@ -381,7 +393,9 @@ def test_v19_other_roots_are_wrapped(schema: dict[str, Any], good: Any, bad: Any
     "schema", [ROOTS[0][0], ROOTS[1][0], {"enum": [1]}, {"anyOf": [{"type": "null"}]}]
 )
 def test_v19_other_roots_say_how(schema: dict[str, Any]) -> None:
-    """Without ``wrap_root`` a root that admits no object is refused, and an answer of any root is declared as it is."""
+    """Without ``wrap_root`` a root that admits no object is refused, and an answer of any root is
+    declared as it is.
+    """
     with pytest.raises(ContractError):
         Tool.from_json_schema("search", schema)
     assert Answer.of(schema).schema is not None

@@ -65,7 +65,9 @@ def outcome(schema: Any, value: Any) -> Any:
 
 
 def test_both_engines_give_the_same_issues() -> None:
-    """Without jsonschema-rs the same schemas are refused at the same places, and values get the same issues."""
+    """Without jsonschema-rs the same schemas are refused at the same places, and values get the
+    same issues.
+    """
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_RUST],
         input=json.dumps(CASES),
@@ -78,7 +80,9 @@ def test_both_engines_give_the_same_issues() -> None:
 
 
 def test_the_reference_engine_refuses_what_it_cannot_bound() -> None:
-    """Patterns of names beside unevaluatedProperties would be matched by backtracking, so they are not taken."""
+    """Patterns of names beside unevaluatedProperties would be matched by backtracking, so they are
+    not taken.
+    """
     document = {"allOf": [{"patternProperties": {"^a": {}}}], "unevaluatedProperties": False}
     with pytest.raises(ContractError) as caught:
         ReferenceEngine(document, formats=True)

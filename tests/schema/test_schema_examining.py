@@ -1,4 +1,6 @@
-"""The search for faults: complete where the work allows it, and never beyond the work, however hostile the value."""
+"""The search for faults: complete where the work allows it, and never beyond the work, however
+hostile the value.
+"""
 
 from __future__ import annotations
 
@@ -127,7 +129,9 @@ def test_explaining_stays_within_the_work(name: str) -> None:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_what_was_not_examined_is_said_last(name: str) -> None:
-    """With little work left the issues found so far stand, and the last one says that there may be more."""
+    """With little work left the issues found so far stand, and the last one says that there may be
+    more.
+    """
     schema, make = HOSTILE[name]
     compiled, value = Schema.compile(schema), make()
     whole = compiled.check(value)
@@ -194,7 +198,9 @@ def refused(draft: str) -> Iterator[tuple[str, Schema, Any]]:
 @needs_shared
 @pytest.mark.parametrize("draft", DECLARED)
 def test_the_public_suite_is_explained(draft: str) -> None:
-    """Each value that a schema of the suite refuses has a fault at a place, but for references to a metaschema."""
+    """Each value that a schema of the suite refuses has a fault at a place, but for references to a
+    metaschema.
+    """
     opaque = [
         name
         for name, schema, value in refused(draft)
@@ -205,7 +211,9 @@ def test_the_public_suite_is_explained(draft: str) -> None:
 
 
 def test_comparisons_of_names_are_counted() -> None:
-    """Looking for a near word takes steps by the length of what is compared; without any left there is no hint."""
+    """Looking for a near word takes steps by the length of what is compared; without any left there
+    is no hint.
+    """
     schema = Schema.compile(of({"enum": WORDS}))
     plenty, none = Work(), Work(12)
     (hinted,) = schema.check({"a": near(7)}, work=plenty)

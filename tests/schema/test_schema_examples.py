@@ -106,7 +106,9 @@ def test_no_example_rather_than_a_wrong_one(schema: Any) -> None:
     ],
 )
 def test_part_governs_its_place(path: str, part: Any) -> None:
-    """The part for a pointer is the sub-schema as shown, references followed; the whole when it cannot be told."""
+    """The part for a pointer is the sub-schema as shown, references followed; the whole when it
+    cannot be told.
+    """
     document = {
         "properties": {
             "a": {"type": "integer"},

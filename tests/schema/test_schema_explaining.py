@@ -1,4 +1,6 @@
-"""The issues of a check: one per fault, at the right place, in the schema's words only, with the nearest remedy."""
+"""The issues of a check: one per fault, at the right place, in the schema's words only, with the
+nearest remedy.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +115,9 @@ def test_place_and_pointer_are_the_callers() -> None:
 
 
 def test_an_extra_key_is_found_and_not_told() -> None:
-    """The model's key stands only in ``found``; the words list the allowed keys, the hint names the nearest."""
+    """The model's key stands only in ``found``; the words list the allowed keys, the hint names the
+    nearest.
+    """
     (issue,) = Schema.compile(REFUND).check({"order": 1, "reasno": "late"})
     assert "reasno" not in issue.message + issue.hint + issue.path
     assert "reasno" in issue.found
@@ -142,7 +146,9 @@ def test_unknown_names_are_masked_in_paths() -> None:
     ],
 )
 def test_hints_name_the_nearest(value: Any, word: str) -> None:
-    """A near miss gets the nearest allowed value as its hint, a quoted number the remark that quotes must go."""
+    """A near miss gets the nearest allowed value as its hint, a quoted number the remark that
+    quotes must go.
+    """
     (issue,) = Schema.compile(REFUND).check(value)
     assert word in issue.hint
 
@@ -224,11 +230,15 @@ def test_issues_are_capped() -> None:
     ],
 )
 def test_large_values_are_refused_with_few_issues(schema: Any, value: Any) -> None:
-    """The price of explaining does not grow with a large value: it has at least one issue, not all of them."""
+    """The price of explaining does not grow with a large value: it has at least one issue, not all
+    of them.
+    """
     assert 1 <= len(Schema.compile(schema).check(value)) <= 32
 
 
 def test_a_long_list_costs_what_is_shown_of_it() -> None:
-    """Values that are only counted are not written out: 32 issues with an enum of 9000 values would take a second."""
+    """Values that are only counted are not written out: 32 issues with an enum of 9000 values would
+    take a second.
+    """
     unwritable = object()
     assert list_words(["a" * 80, "b", *[unwritable] * 9000]).endswith(" and 9001 more")

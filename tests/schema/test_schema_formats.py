@@ -17,7 +17,9 @@ SUITE = (
 @needs_shared
 @pytest.mark.parametrize("name", FORMAT_CHECKS)
 def test_formats_agree_with_the_suite(name: str) -> None:
-    """Each format takes and refuses what the suite says, but for punycode, which needs the tables of IDNA."""
+    """Each format takes and refuses what the suite says, but for punycode, which needs the tables
+    of IDNA.
+    """
     cases = json.loads((SUITE / f"{name}.json").read_text(encoding="utf-8"))
     tests = [test for case in cases for test in case["tests"] if isinstance(test["data"], str)]
     wrong = [test["data"] for test in tests if FORMAT_CHECKS[name](test["data"]) != test["valid"]]

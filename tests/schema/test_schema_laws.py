@@ -1,4 +1,6 @@
-"""Laws that hold for any schema: the engines agree, closing only refuses, examples are valid, paths leak nothing."""
+"""Laws that hold for any schema: the engines agree, closing only refuses, examples are valid, paths
+leak nothing.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +127,8 @@ SCHEMAS = st.recursive(LEAVES, compounds, max_leaves=6).map(
         **schema,
     }
 )
-"""Schemas of every kind the library meets, without patterns that the two engines spell differently."""
+"""Schemas of every kind the library meets, without patterns that the two engines spell differently.
+"""
 
 
 @given(schema=SCHEMAS, value=VALUES)
@@ -159,7 +162,9 @@ def test_the_explanation_does_not_depend_on_the_engine(schema: dict[str, Any], v
 @given(schema=SCHEMAS, value=VALUES)
 @settings(max_examples=300)
 def test_every_refusal_is_explained_and_nothing_else(schema: dict[str, Any], value: Any) -> None:
-    """The places found by walking the value decide as the engine does: a fault for each refusal, none otherwise."""
+    """The places found by walking the value decide as the engine does: a fault for each refusal,
+    none otherwise.
+    """
     graph = closed_graph(read_document(schema), root_closed=False)
     engine = RustEngine(graph.document, formats=True)
     issues = Explainer(SchemaParts(graph, engine), frozenset()).issues(

@@ -28,7 +28,9 @@ def strict_json(text: str) -> Any:
 
 
 def recorded_calls() -> Iterator[tuple[dict[str, Any], Any, bool]]:
-    """Return parameters, arguments and verdict of every recorded native call whose arguments are JSON."""
+    """Return parameters, arguments and verdict of every recorded native call whose arguments are
+    JSON.
+    """
     with gzip.open(SHARED / "corpus" / "replies.jsonl.gz", "rt", encoding="utf-8") as lines:
         for line in lines:
             record = json.loads(line)
@@ -50,7 +52,9 @@ def recorded_calls() -> Iterator[tuple[dict[str, Any], Any, bool]]:
 
 @needs_shared
 def test_verdicts_on_recorded_calls_agree_with_the_oracle() -> None:
-    """Every recorded tool can be declared, and each call is judged as jsonschema judged it on a closed copy."""
+    """Every recorded tool can be declared, and each call is judged as jsonschema judged it on a
+    closed copy.
+    """
     compiled: dict[str, Schema] = {}
     seen, wrong = 0, []
     for parameters, arguments, expected in recorded_calls():
@@ -66,7 +70,9 @@ def test_verdicts_on_recorded_calls_agree_with_the_oracle() -> None:
 
 @needs_shared
 def test_hostile_schemas_get_the_right_verdict() -> None:
-    """No hostile schema lets through what must be refused, and none raises anything but ContractError."""
+    """No hostile schema lets through what must be refused, and none raises anything but
+    ContractError.
+    """
     wrong = []
     for line in (SHARED / "hostile" / "replies.jsonl").read_text(encoding="utf-8").splitlines():
         record = json.loads(line)

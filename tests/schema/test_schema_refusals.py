@@ -1,4 +1,6 @@
-"""Schemas that cannot be declared, malformed, unreachable, endless or exploding, are a ContractError with its place."""
+"""Schemas that cannot be declared, malformed, unreachable, endless or exploding, are a
+ContractError with its place.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +107,9 @@ def nested(levels: int) -> dict[str, Any]:
     ],
 )
 def test_refused_when_declared(document: object, place: str | None) -> None:
-    """A schema that cannot be enforced in bounded time and offline is refused, and the error names the place."""
+    """A schema that cannot be enforced in bounded time and offline is refused, and the error names
+    the place.
+    """
     with pytest.raises(ContractError) as caught:
         Schema.compile(document)
     assert place is None or caught.value.path == place
@@ -211,7 +215,9 @@ def test_compile_raises_nothing_else(document: Any, extra: Any) -> None:
 
 @pytest.mark.parametrize("part", [{"properties": [1], "required": ["a"]}, {"properties": 5}])
 def test_a_malformed_part_that_only_a_reference_leads_to_is_refused(part: dict[str, Any]) -> None:
-    """The metaschema looks at no place of another name; what a reference leads to there is a schema all the same."""
+    """The metaschema looks at no place of another name; what a reference leads to there is a schema
+    all the same.
+    """
     document = {
         "properties": {"q": {"$ref": "#/x-parts/C"}},
         "x-parts": {"C": {"type": "object", **part}},

@@ -1,4 +1,6 @@
-"""The shown schema states what is enforced: which objects are closed, unless that would refuse what is accepted."""
+"""The shown schema states what is enforced: which objects are closed, unless that would refuse what
+is accepted.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def told(schema: Any, **definitions: Any) -> dict[str, Any]:
     ],
 )
 def test_a_closed_object_is_shown_as_one(schema: dict[str, Any], shown: dict[str, Any]) -> None:
-    """``additionalProperties: false`` ends each object that admits no other members, and nothing else is changed."""
+    """``additionalProperties: false`` ends each object that admits no other members, and nothing
+    else is changed.
+    """
     before = copy.deepcopy(schema)
     compiled = Schema.compile(schema)
     assert json.dumps(compiled.shown, sort_keys=True) == json.dumps(shown, sort_keys=True)
@@ -84,7 +88,9 @@ def test_a_closed_object_is_shown_as_one(schema: dict[str, Any], shown: dict[str
     ],
 )
 def test_what_would_refuse_too_much_is_not_said(schema: dict[str, Any]) -> None:
-    """Where several schemas describe one object, or the schema speaks for itself, it is shown as it was written."""
+    """Where several schemas describe one object, or the schema speaks for itself, it is shown as it
+    was written.
+    """
     compiled = Schema.compile(inside(schema))
     assert compiled.shown == told(schema)
     if "additionalProperties" not in schema and "unevaluatedProperties" not in schema:
@@ -169,7 +175,9 @@ def test_a_definition_is_sent_as_it_was_given_but_for_that() -> None:
 
 
 def test_an_answer_is_asked_for_as_it_is_held() -> None:
-    """A model, and a schema in the caller's own ``response_format``, are sent closed; ``extra="schema"`` as written."""
+    """A model, and a schema in the caller's own ``response_format``, are sent closed;
+    ``extra="schema"`` as written.
+    """
     own: dict[str, Any] = {
         "type": "json_schema",
         "json_schema": {"name": "n", "strict": True, "schema": inside(OBJECT)},

@@ -21,7 +21,8 @@ DECLARED = {"draft2020-12": {}, "draft7": {"$schema": "http://json-schema.org/dr
 if (SUITE / "draft4").is_dir():  # only some copies of the suite hold it
     DECLARED["draft4"] = {"$schema": "http://json-schema.org/draft-04/schema#"}
 
-# These schemas refer to documents on a server of the suite: nothing is fetched, so they are refused when declared.
+# These schemas refer to documents on a server of the suite: nothing is fetched, so they are refused
+# when declared.
 REMOTE_FILES = {"refRemote.json", "optional/cross-draft.json"}
 REMOTE_CASES = {
     "strict-tree schema, guards against misspelled properties",
@@ -37,14 +38,15 @@ OWN_DIALECT_CASES = {
     "schema that uses custom metaschema with format-assertion: false",
     "schema that uses custom metaschema with format-assertion: true",
 }
-# As 2020-12 a list in items is prefixItems, so that a pointer into it leads nowhere; the draft-07 metaschema is not
-# known to the engine beside a 2020-12 document.
+# As 2020-12 a list in items is prefixItems, so that a pointer into it leads nowhere; the draft-07
+# metaschema is not known to the engine beside a 2020-12 document.
 NOT_UPGRADED_CASES = {
     "relative pointer ref to array",
     "validate definition against metaschema",
     "remote ref, containing refs itself",
 }
-# The reference engine matches patterns linearly itself, and jsonschema looks for unevaluated members with its own.
+# The reference engine matches patterns linearly itself, and jsonschema looks for unevaluated
+# members with its own.
 NOT_IN_REFERENCE_CASES = {
     "unevaluatedProperties with adjacent patternProperties",
     "unevaluatedProperties with nested patternProperties",

@@ -1,4 +1,6 @@
-"""Which branch of a union a value means: by its type or its tag, and only where these tell the branches apart (V18)."""
+"""Which branch of a union a value means: by its type or its tag, and only where these tell the
+branches apart (V18).
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def faults(keyword: str, forms: list[Any], value: Any) -> list[tuple[str, str]]:
 def test_v18_the_branch_is_told_by_type_and_tag_alone(
     keyword: str, forms: list[Any], value: Any, expected: list[tuple[str, str]]
 ) -> None:
-    """Forms that share a tag's text, or differ only as integer and number, do not exclude one another."""
+    """Forms that share a tag's text, or differ only as integer and number, do not exclude one
+    another.
+    """
     named = [
         ("one_of" if rule == "any_of" and keyword == "oneOf" else rule, path)
         for rule, path in expected

@@ -1,4 +1,6 @@
-"""Older drafts and foreign spellings mean what they meant; what has no one meaning is refused with the way on."""
+"""Older drafts and foreign spellings mean what they meant; what has no one meaning is refused with
+the way on.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,9 @@ def schemas_04(draw: st.DrawFn) -> dict[str, Any]:
 @given(schema=schemas_04(), value=VALUES)
 @settings(max_examples=150)
 def test_v19_draft_04_judges_as_it_did(schema: dict[str, Any], value: Any) -> None:
-    """A draft-04 schema gives the verdicts of a draft-04 engine, whatever identifiers a generator gave its members."""
+    """A draft-04 schema gives the verdicts of a draft-04 engine, whatever identifiers a generator
+    gave its members.
+    """
     plain = jsonschema_rs.Draft4Validator(without_ids(schema), offline=True)
     assert (Schema.compile(schema, extra="schema").check(value) == ()) == plain.is_valid(value)
 
@@ -194,7 +198,9 @@ def test_v19_upgrading_twice_changes_nothing(schema: dict[str, Any]) -> None:
     ],
 )
 def test_v19_one_meaning_is_read(written: dict[str, Any], read: dict[str, Any]) -> None:
-    """A spelling with no meaning in any draft, but one in use, is read as that; values are left alone."""
+    """A spelling with no meaning in any draft, but one in use, is read as that; values are left
+    alone.
+    """
     assert modern(written) == read
     assert modern({"properties": {"m": written}}) == {"properties": {"m": read}} | (
         {"required": ["m"]} if written.get("required") is True else {}
@@ -288,7 +294,9 @@ def test_v19_definitions_of_any_name(name: str, declared: dict[str, str]) -> Non
     ],
 )
 def test_v19_refusals_say_the_way_on(document: dict[str, Any], place: str, way_on: str) -> None:
-    """A keyword without one meaning is refused at its place, and the error says what to write instead."""
+    """A keyword without one meaning is refused at its place, and the error says what to write
+    instead.
+    """
     with pytest.raises(ContractError) as caught:
         Schema.compile(document)
     assert caught.value.path == place

@@ -1,4 +1,6 @@
-"""Bounded work: recurring unions may be declared, and a value that would explode is refused instead of tried."""
+"""Bounded work: recurring unions may be declared, and a value that would explode is refused instead
+of tried.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def nest(leaf: Any, depth: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("depth", [1, 8, 30, 60])
 def test_tagged_recursion_is_judged_at_any_depth(depth: int) -> None:
-    """Tags tell the branches apart, so that deep values are accepted, and refused at the very place."""
+    """Tags tell the branches apart, so that deep values are accepted, and refused at the very
+    place.
+    """
     schema = Schema.compile(expression([["and"], ["or"]]))
     assert schema.check(nest(1, depth)) == ()
     (issue,) = schema.check(nest("x", depth))
@@ -49,7 +53,9 @@ def test_tagged_recursion_is_judged_at_any_depth(depth: int) -> None:
 
 
 def test_untagged_recursion_is_accepted_and_refused_within_the_work() -> None:
-    """Where branches cannot be told apart a deep valid value passes, and a deep fault is one of the union."""
+    """Where branches cannot be told apart a deep valid value passes, and a deep fault is one of the
+    union.
+    """
     schema = Schema.compile(expression([["and", "or"], ["or"]]))
     assert schema.check(nest(1, 60)) == ()
     work = Work()
@@ -94,7 +100,9 @@ def test_the_count_is_itself_bounded() -> None:
 
 
 def test_strangers_beyond_counting_are_reported_like_a_few() -> None:
-    """Tens of thousands of unknown members cost no more words than a handful, and what is known is still judged."""
+    """Tens of thousands of unknown members cost no more words than a handful, and what is known is
+    still judged.
+    """
     schema = Schema.compile({"type": "object", "properties": {"a": {"type": "integer"}}})
     few: dict[str, JSON] = {f"k{number}": 1 for number in range(200)} | {"a": "x"}
     many: dict[str, JSON] = {f"k{number}": 1 for number in range(20_000)} | {"a": "x"}

@@ -20,7 +20,9 @@ OWN_PYTHON = TESTS.parent / ".venv-llamacpp" / "bin" / "python"
 
 @pytest.fixture(scope="session")
 def llamacpp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The base URL of llama.cpp's server: the one at STRICTREPLY_LLAMACPP_URL, or one of random weights."""
+    """The base URL of llama.cpp's server: the one at STRICTREPLY_LLAMACPP_URL, or one of random
+    weights.
+    """
     given = os.environ.get("STRICTREPLY_LLAMACPP_URL")
     if given:
         yield given

@@ -1,7 +1,8 @@
 """llama.cpp's own server under the wrapped client: what it makes of noise is accepted only when it fits.
 
-The model has random weights. Its words mean nothing, but the server around it is a real one: it constrains the noise to
-a JSON Schema, parses tool calls out of it, cuts it short, and answers HTTP 500 to what it cannot parse itself.
+The model has random weights. Its words mean nothing, but the server around it is a real one: it
+constrains the noise to a JSON Schema, parses tool calls out of it, cuts it short, and answers HTTP
+500 to what it cannot parse itself.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ pytestmark = pytest.mark.one_lane
 
 ASK: dict[str, Any] = {"messages": [{"role": "user", "content": "go on"}], "max_tokens": 64}
 CALLS: dict[str, int] = {"<tool_call>": 6}
-"""Makes the noise begin a tool call now and then; the server holds what follows to the tool's schema, as it can."""
+"""Makes the noise begin a tool call now and then; the server holds what follows to the tool's
+schema, as it can.
+"""
 NAMED: dict[str, Any] = {"type": "function", "function": {"name": "Search"}}
 WANTED = 2
 MOST_CALLS = 40
@@ -64,7 +67,9 @@ class TextAnswer(Closed):
 
 
 class ShortAnswer(Closed):
-    """What the server is held to, so that it comes to an end; it counts bytes that are no text otherwise than we do."""
+    """What the server is held to, so that it comes to an end; it counts bytes that are no text
+    otherwise than we do.
+    """
 
     answer: Annotated[str, Field(min_length=1, max_length=12)]
 
@@ -101,7 +106,9 @@ def outcomes(exchange: Exchanging, contract: sr.Contract, **keywords: Any) -> Ca
 
 
 def assert_within_budgets(came: sr.Exchange | sr.CallFailed) -> None:
-    """No more asks than the policy allows; every attempt but an accepted last one says what was wrong."""
+    """No more asks than the policy allows; every attempt but an accepted last one says what was
+    wrong.
+    """
     attempts = came.attempts
     failures = [attempt for attempt in attempts if attempt.failure]
     assert len(failures) <= POLICY.repeats + 1
@@ -142,7 +149,9 @@ def test_plain_noise_is_an_answer_when_it_says_something(exchange: Exchanging) -
 
 
 def test_structured_answers_are_accepted_exactly_when_they_fit(exchange: Exchanging) -> None:
-    """The server's constrained decoding does not always keep to the schema; pydantic and jsonschema see it as we do."""
+    """The server's constrained decoding does not always keep to the schema; pydantic and jsonschema
+    see it as we do.
+    """
     came = outcomes(exchange, sr.Contract(answer=Order))
     for call in accepted(came):
         assert fits(Order, text(call.completion))
@@ -160,7 +169,9 @@ def test_noise_in_the_text_channel_is_refused(exchange: Exchanging) -> None:
 def test_the_text_channel_takes_what_the_server_constrained(
     exchange: Exchanging, held: type[BaseModel], branch: type[BaseModel]
 ) -> None:
-    """With the server holding the content to a branch of the union, calls and answers come through, and fit."""
+    """With the server holding the content to a branch of the union, calls and answers come through,
+    and fit.
+    """
     contract = sr.Contract(tools=[Search], channel="text")
     body = {"json_schema": held.model_json_schema()}
     for call in accepted(outcomes(exchange, contract, extra_body=body)):
@@ -176,7 +187,9 @@ def test_the_text_channel_takes_what_the_server_constrained(
 def test_tool_calls_are_accepted_only_when_they_fit(
     exchange: Exchanging, choice: Any, parallel: bool
 ) -> None:
-    """Calls that the server parsed out of noise run only with arguments that fit, and only as many as were allowed."""
+    """Calls that the server parsed out of noise run only with arguments that fit, and only as many
+    as were allowed.
+    """
     contract = sr.Contract(tools=[Search], parallel=parallel)
     for call in accepted(outcomes(exchange, contract, tool_choice=choice, logit_bias=CALLS)):
         calls = call.completion.choices[0].message.tool_calls or []

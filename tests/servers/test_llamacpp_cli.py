@@ -16,7 +16,9 @@ pytestmark = pytest.mark.one_lane
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run the command as a process of its own, without the key and the address of whoever runs the tests."""
+    """Run the command as a process of its own, without the key and the address of whoever runs the
+    tests.
+    """
     env = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")} | {
         "COLUMNS": "80"
     }
@@ -27,7 +29,9 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_random_weights_are_refused_after_bounded_attempts(llamacpp: str, tmp_path: Path) -> None:
-    """Noise in the text channel never passes: so many asks as the budgets allow, then one clear last line."""
+    """Noise in the text channel never passes: so many asks as the budgets allow, then one clear
+    last line.
+    """
     words = (
         "--tools",
         tools_file(tmp_path),

@@ -1,4 +1,6 @@
-"""llama.cpp's own server on a cassette: what it streamed is recorded as it came, judged, and served again."""
+"""llama.cpp's own server on a cassette: what it streamed is recorded as it came, judged, and served
+again.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def texts(stream: Any) -> list[str]:
 
 
 def test_a_stream_is_recorded_and_served_again(llamacpp: str, tmp_path: Path) -> None:
-    """The cassette holds the whole text with its finish reason, and the replay gives the same chunks."""
+    """The cassette holds the whole text with its finish reason, and the replay gives the same
+    chunks.
+    """
     path = tmp_path / "llama.jsonl"
     with openai.OpenAI(base_url=llamacpp, api_key="none", max_retries=0) as client:
         live = texts(record(client, path).chat.completions.create(**ASKED, max_tokens=48))

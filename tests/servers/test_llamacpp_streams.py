@@ -1,4 +1,6 @@
-"""llama.cpp's own server under streams, the raw SDK's and guarded ones: read to the end, closed early, vetoed."""
+"""llama.cpp's own server under streams, the raw SDK's and guarded ones: read to the end, closed
+early, vetoed.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from scripted import http
 
 MESSAGES: list[Any] = [{"role": "user", "content": "go on"}]
 LONG = 15_999
-"""More tokens than anybody waits for; no other request asks for this many, so its slot is told by it."""
+"""More tokens than anybody waits for; no other request asks for this many, so its slot is told by
+it.
+"""
 POLLS = 5_000
 
 
@@ -26,7 +30,9 @@ def client(llamacpp: str, request: pytest.FixtureRequest) -> Iterator[openai.Ope
 
 
 def test_a_stream_read_to_its_end_is_whole(client: openai.OpenAI) -> None:
-    """Text comes in pieces, one finish reason ends it, the usage closes it, and nothing comes after."""
+    """Text comes in pieces, one finish reason ends it, the usage closes it, and nothing comes
+    after.
+    """
     stream: Any = client.chat.completions.create(
         model="any",
         messages=MESSAGES,
@@ -84,7 +90,9 @@ def test_an_async_stream_closed_early_frees_its_slot(llamacpp: str) -> None:
 
 
 def test_a_veto_frees_the_slot(llamacpp: str) -> None:
-    """Noise that is no JSON is stopped at its first character: the server writes no more of what is refused."""
+    """Noise that is no JSON is stopped at its first character: the server writes no more of what is
+    refused.
+    """
     with openai.OpenAI(base_url=llamacpp, api_key="none", max_retries=0) as raw:
         client = sr.wrap(
             raw, channel="text", policy=sr.RetryPolicy(max_retries=0, transport_retries=0)

@@ -1,4 +1,6 @@
-"""Recorded-style streams in every spelling of server-sent events: whole however they come, and nothing when cut."""
+"""Recorded-style streams in every spelling of server-sent events: whole however they come, and
+nothing when cut.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +122,9 @@ ALL_CUTS = bool(os.environ.get("STRICTREPLY_ALL_CUTS"))
 
 
 def cuts_of(body: bytes, name: str) -> list[int]:
-    """Where a stream is cut: at some of its lines' ends and beside them, and at some bytes, the same in every run."""
+    """Where a stream is cut: at some of its lines' ends and beside them, and at some bytes, the
+    same in every run.
+    """
     if ALL_CUTS:
         return list(range(len(body)))
     dice = random.Random(name + str(len(body)))
@@ -168,7 +172,9 @@ def test_a_stream_cut_at_any_byte_is_no_reply(name: str, body: bytes) -> None:
 
 @pytest.mark.parametrize(("name", "body"), STREAMS[:: len(SIZES) + 1])
 def test_every_chunking_is_the_same_stream(name: str, body: bytes) -> None:
-    """In pieces of one byte up, the reply comes out; of what is held nothing before the last event has come."""
+    """In pieces of one byte up, the reply comes out; of what is held nothing before the last event
+    has come.
+    """
     for size in (1, 2, 7, 64, len(body)):
         came = Body([body[start : start + size] for start in range(0, len(body), size)])
         assert read(served(came, name)).outcome == message_of(REPLIES[name]).outcome
@@ -176,7 +182,9 @@ def test_every_chunking_is_the_same_stream(name: str, body: bytes) -> None:
 
 @pytest.mark.parametrize(("name", "body"), STREAMS[1 :: len(SIZES) * 2])
 def test_what_is_held_waits_for_the_last_event(name: str, body: bytes) -> None:
-    """Before the last line has arrived, no call, no finish and no part of a structured answer is delivered."""
+    """Before the last line has arrived, no call, no finish and no part of a structured answer is
+    delivered.
+    """
     came = Body([body[at : at + 1] for at in range(len(body))])
     client = served(came, name)
     for one in client.chat.completions.create(**ASK, stream=True):

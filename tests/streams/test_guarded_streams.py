@@ -1,4 +1,6 @@
-"""The laws of a guarded stream: nothing unvalidated is acted on, nothing ends in silence, nothing is left open."""
+"""The laws of a guarded stream: nothing unvalidated is acted on, nothing ends in silence, nothing
+is left open.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +102,8 @@ def expected(reply: dict[str, Any]) -> dict[str, Any]:
 def test_a_stream_that_is_cut_never_ends(name: str) -> None:
     """Cut anywhere, there is no final chunk and no call, and the exception is ours and the SDK's.
 
-    That is around the end of each line and at every seventh byte; test_cut_streams cuts some at every one.
+    That is around the end of each line and at every seventh byte; test_cut_streams cuts some at
+    every one.
     """
     body = STREAMS[name]
     ends = {at + step for at, byte in enumerate(body) if byte in b"\r\n" for step in (0, 1)}
@@ -155,7 +158,9 @@ def told(call_it: Any) -> tuple[Any, ...]:
 
 @given(st.lists(REPLIES, min_size=1, max_size=4))
 def test_all_four_ways_come_to_the_same(replies: list[dict[str, Any]]) -> None:
-    """Sync, async, streamed and plain: the same reply or the same exception, and requests that differ by the stream."""
+    """Sync, async, streamed and plain: the same reply or the same exception, and requests that
+    differ by the stream.
+    """
     script = [*replies, completion("Tea is sold out.")]
     policy = sr.RetryPolicy(max_retries=4, transport_retries=0, wait=lambda _: 0.0, veto="off")
 
@@ -198,7 +203,9 @@ def STREAMED(reply: dict[str, Any]) -> Any:  # noqa: N802 - a step of a script
 
 
 class Endless:
-    """A loopback server that writes a stream for ever, one event at a time, and counts them until its client leaves."""
+    """A loopback server that writes a stream for ever, one event at a time, and counts them until
+    its client leaves.
+    """
 
     def __init__(self, head: list[bytes], more: bytes) -> None:
         self.head, self.more = head, more
@@ -219,7 +226,9 @@ class Endless:
                 self.serve(connection)
 
     def serve(self, connection: socket.socket) -> None:
-        """Read the request, then write an event whenever the last one was taken, until the client closes."""
+        """Read the request, then write an event whenever the last one was taken, until the client
+        closes.
+        """
         received = b""
         while b"\r\n\r\n" not in received:
             received += connection.recv(65_536)
@@ -465,7 +474,9 @@ class Closing:
 
 
 def test_what_closing_a_stream_raises() -> None:
-    """A bug in the caller's client is raised as it is; a network that fails after the whole reply costs nothing."""
+    """A bug in the caller's client is raised as it is; a network that fails after the whole reply
+    costs nothing.
+    """
     with pytest.raises(RuntimeError):
         list(sr.wrap(Closing(RuntimeError("bug"))).stream(**ASK))
     assert isinstance(
@@ -474,7 +485,9 @@ def test_what_closing_a_stream_raises() -> None:
 
 
 def test_what_is_shown_of_an_answer_does_not_depend_on_how_the_network_joins_events() -> None:
-    """Each event shows the answer as far as its own text goes, also where the whole stream comes at once."""
+    """Each event shows the answer as far as its own text goes, also where the whole stream comes at
+    once.
+    """
     chunks = list(events(completion('{"query": "tea", "limit": 5}')))
     shown = [
         [copy.deepcopy(seen) for seen in served(*pieces, tools=[], answer=SCHEMA).stream(**ASK)]

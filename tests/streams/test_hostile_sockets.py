@@ -1,4 +1,6 @@
-"""A server that misbehaves on its socket: every act ends in an exception of ours, within the deadline."""
+"""A server that misbehaves on its socket: every act ends in an exception of ours, within the
+deadline.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ DEADLINE = 1.0
 """Seconds that a call may take; what never ends is given up then."""
 
 FLOODS = {"1xx without end": 0.25, "deltas without end": 0.25}
-"""Acts without end that come as fast as they are read: a processor is busy until their deadline, which is sooner."""
+"""Acts without end that come as fast as they are read: a processor is busy until their deadline,
+which is sooner.
+"""
 
 PIECES: dict[str, Callable[[], Iterator[bytes]]] = {
     "closes before a byte": lambda: iter(()),
@@ -172,7 +176,9 @@ async def astreamed(url: str, api: str, deadline: float = DEADLINE) -> list[Any]
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("act", ACTS)
 def test_no_act_of_a_server_passes_or_hangs(act: str, is_async: bool, api: str) -> None:
-    """The exception is ours and the SDK's, and nobody waits beyond the deadline (with a margin for slow machines)."""
+    """The exception is ours and the SDK's, and nobody waits beyond the deadline (with a margin for
+    slow machines).
+    """
     deadline = FLOODS.get(act, DEADLINE)
     with Misbehaving(act) as server:
         begun = monotonic()
@@ -185,7 +191,9 @@ def test_no_act_of_a_server_passes_or_hangs(act: str, is_async: bool, api: str) 
 
 
 def answer_of(case: dict[str, Any]) -> bytes:
-    """Write the response of a recorded case that is no act, its headers as wrong as they are told to be."""
+    """Write the response of a recorded case that is no act, its headers as wrong as they are told
+    to be.
+    """
     told = case["body"]
     deep = "gen" in told["body"]
     body = b"[" * 1_000_000 if deep else told["body"]["b"].encode("latin-1")
@@ -238,7 +246,9 @@ def test_each_recorded_act_is_one_of_ours() -> None:
     "location", ["/v1/chat/completions", "http://model.invalid/v1/chat/completions"]
 )
 def test_a_redirect_brings_nothing_out(location: str) -> None:
-    """A loop of redirects and another host's are failures of the call; the key goes to no other host."""
+    """A loop of redirects and another host's are failures of the call; the key goes to no other
+    host.
+    """
     head = f"HTTP/1.1 307 Temporary Redirect\r\nlocation: {location}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
     PIECES[location] = lambda: iter([head.encode()])
     with Misbehaving(location) as server, pytest.raises(sr.CallFailed):

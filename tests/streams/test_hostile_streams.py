@@ -1,4 +1,6 @@
-"""Hostile streams: what must be refused is, with an exception of ours, and nothing of it is acted on."""
+"""Hostile streams: what must be refused is, with an exception of ours, and nothing of it is acted
+on.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ STORED = [case for case in recorded("sse", "http") if stored(case["body"]) is no
 
 @pytest.mark.parametrize("case", STORED, ids=lambda case: case["id"])
 def test_recorded_cases(case: dict[str, Any]) -> None:
-    """A stream that must be refused brings no finish; each exception is ours, and the SDK's, without canaries."""
+    """A stream that must be refused brings no finish; each exception is ours, and the SDK's,
+    without canaries.
+    """
     status, headers, body = stored(case["body"]) or (200, {}, b"")
     kept = {name: value for name, value in headers.items() if name.lower() not in _ABOUT_BODY}
     if case["id"] == "sse_invalid_utf8":  # the byte that it is named after was lost in the file

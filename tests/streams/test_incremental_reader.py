@@ -1,4 +1,6 @@
-"""The incremental reader: it builds what the decoder reads, stops only what the decoder refuses, and looks once."""
+"""The incremental reader: it builds what the decoder reads, stops only what the decoder refuses,
+and looks once.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def reader(limits: Limits | None = None) -> IncrementalReader:
 @given(value=WIDE, dice=st.randoms(use_true_random=True))
 @settings(max_examples=300)
 def test_it_reads_what_the_decoder_reads(value: Any, dice: random.Random) -> None:
-    """Any spelling and cutting: not stopped, and the value is the decoder's; a number alone ends with the text."""
+    """Any spelling and cutting: not stopped, and the value is the decoder's; a number alone ends
+    with the text.
+    """
     text = spelled([value], dice)
     followed = reader()
     assert not any(map(followed.feed, pieces(text, dice)))
@@ -55,7 +59,9 @@ def test_it_reads_what_the_decoder_reads(value: Any, dice: random.Random) -> Non
 )
 @settings(max_examples=2000)
 def test_what_stops_it_is_refused_by_the_decoder_whatever_follows(text: str, value: Any) -> None:
-    """Texts of the characters of JSON, alone and behind a beginning; the code is one of the decoder's."""
+    """Texts of the characters of JSON, alone and behind a beginning; the code is one of the
+    decoder's.
+    """
     good = json.dumps(value)
     for whole in (text, good[: len(good) // 2] + text):
         followed = reader()
@@ -92,7 +98,9 @@ def test_the_caps_are_those_of_the_decoder(limits: Limits, text: str, code: str 
 @given(value=VALUES, dice=st.randoms(use_true_random=True))
 @settings(max_examples=200)
 def test_what_is_not_open_is_final(value: Any, dice: random.Random) -> None:
-    """Every value that a partial shows and does not list as open stands in the end, and in every partial between."""
+    """Every value that a partial shows and does not list as open stands in the end, and in every
+    partial between.
+    """
     text = spelled([value], dice)
     end = decode(text)
     followed = reader()
@@ -142,18 +150,24 @@ def steps(text: str, size: int) -> int:
 )
 @pytest.mark.parametrize("size", [1, 4, 1000])
 def test_the_work_is_linear(unit: str, size: int) -> None:
-    """Four times the text takes no more than four times the steps, however it is cut, partials asked for as well."""
+    """Four times the text takes no more than four times the steps, however it is cut, partials
+    asked for as well.
+    """
     short, long = (steps("[" + unit * count, size) for count in (50, 200))
     assert long <= 4.2 * short + 50
 
 
 def test_a_string_is_skipped_by_one_search_a_piece() -> None:
-    """The steps for a string do not depend on its length, only on its pieces; each character is searched once."""
+    """The steps for a string do not depend on its length, only on its pieces; each character is
+    searched once.
+    """
     assert steps('["' + "x" * 100, 10**6) == steps('["' + "x" * 100_000, 10**6)
 
 
 def test_half_a_pair_that_is_no_escape_is_left_to_whoever_joins_the_pieces() -> None:
-    """A pair cut between two pieces may become one character again, so nothing is said of the text any more."""
+    """A pair cut between two pieces may become one character again, so nothing is said of the text
+    any more.
+    """
     followed = reader()
     assert not any(map(followed.feed, ('"\ud83d', '\ude00"', "x")))
     assert followed.lost
@@ -170,7 +184,9 @@ BEFORE_IT_IS_CLEAR = {"json.several_values": "json.trailing_data"}
 
 @pytest.mark.parametrize("entry", JSON_FAULTS, ids=lambda entry: entry.name)
 def test_a_fault_of_json_has_the_same_code_in_a_stream(entry: Entry) -> None:
-    """Where the arguments of a fault of the kit stop the reader, they do so with the code that the fault promises."""
+    """Where the arguments of a fault of the kit stop the reader, they do so with the code that the
+    fault promises.
+    """
     for fault in entry.all_for(SEARCH, place="call"):
         served: Any = fault.served
         text = served["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"]

@@ -1,4 +1,6 @@
-"""Text that is live: there before the end, never a call that leaked, and one with what is asked for behind it."""
+"""Text that is live: there before the end, never a call that leaked, and one with what is asked for
+behind it.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def test_text_is_shown_before_the_rest_is_taken() -> None:
 @pytest.mark.parametrize("size", [1, 7, 10_000])
 @pytest.mark.parametrize("name", sorted(SPELLINGS))
 def test_a_call_written_as_text_is_never_shown(name: str, size: int) -> None:
-    """No letter of it goes out; only what is a call by its last words is not foreseen (see docs/streams.md)."""
+    """No letter of it goes out; only what is a call by its last words is not foreseen (see
+    docs/streams.md).
+    """
     server = Server(over(Body(deltas(*in_pieces(SPELLINGS[name], size)))))
     told = read(sr.wrap(server.client(), contract=CONTRACT, policy=ONCE))
     assert told.codes == [["call.as_text"]]
@@ -100,7 +104,9 @@ def test_the_last_piece_may_come_with_the_finish() -> None:
 
 @pytest.mark.parametrize("veto", ["off", "streams"])
 def test_a_bad_call_behind_live_text_is_asked_for_again(veto: Any) -> None:
-    """The good call stands behind the text that is there, and the conversation of the second ask holds that text."""
+    """The good call stands behind the text that is there, and the conversation of the second ask
+    holds that text.
+    """
     server = Server(streamed(BAD), streamed(GOOD))
     told = read(wrapped(server, policy=policy(veto=veto)))
     assert (told.content, [one[1:] for one in told.calls], told.reason) == (
@@ -129,7 +135,9 @@ SECONDS = {
 @pytest.mark.parametrize("veto", ["off", "streams"])
 @pytest.mark.parametrize("name", SECONDS)
 def test_what_is_no_reply_is_none_behind_live_text(name: str, veto: Any) -> None:
-    """A second reply is judged as it came, not as a part of the text before it, and is asked for again."""
+    """A second reply is judged as it came, not as a part of the text before it, and is asked for
+    again.
+    """
     server = Server(streamed(BAD), streamed(SECONDS[name]), streamed(GOOD))
     told = read(wrapped(server, policy=policy(veto=veto)))
     assert (told.content, [one[1:] for one in told.calls], told.error) == (
@@ -152,7 +160,9 @@ def test_a_second_ask_that_breaks_is_repeated(failing: Any) -> None:
 
 
 def test_another_text_stands_behind_the_first() -> None:
-    """With a veto the whole reply is asked for again, and a text that comes then is another paragraph, or the same."""
+    """With a veto the whole reply is asked for again, and a text that comes then is another
+    paragraph, or the same.
+    """
     for second, whole in (
         ("Never mind.", "I will look.\n\nNever mind."),
         ("I will look. Not.", "I will look. Not."),
@@ -240,7 +250,9 @@ WRITTEN = st.builds(
 def test_live_chunks_are_those_that_the_sdk_makes(
     written: list[bytes], size: int, is_async: bool
 ) -> None:
-    """Each is equal to the raw stream's, its members that no model knows and its set fields included."""
+    """Each is equal to the raw stream's, its members that no model knows and its set fields
+    included.
+    """
     whole = b"".join(
         [chunk({"role": "assistant", "content": ""}), chunk({"content": "Oh, "}), *written]
     )
@@ -268,7 +280,9 @@ def told_by(one: Any) -> tuple[Any, ...]:
 def test_who_reads_the_events_of_the_sdks_stream_reads_all_of_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A program that has put itself into the SDK's stream sees each event with its data, as without us."""
+    """A program that has put itself into the SDK's stream sees each event with its data, as without
+    us.
+    """
     seen: list[str] = []
     own = openai.Stream._iter_events
 
@@ -289,7 +303,9 @@ def test_who_reads_the_events_of_the_sdks_stream_reads_all_of_them(
 @pytest.mark.parametrize("method", ["iter_bytes", "aiter_bytes", "decode"])
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_decoder_of_a_subclass_reads_live_text(method: str, is_async: bool) -> None:
-    """Where a client has a decoder of events with a method of its own, that reads every event that goes out."""
+    """Where a client has a decoder of events with a method of its own, that reads every event that
+    goes out.
+    """
     taken: list[Any] = []
 
     def over_it(self: Any, *given: Any) -> Any:

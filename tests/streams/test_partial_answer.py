@@ -1,4 +1,6 @@
-"""A typed answer while it is written: what it shows is what the whole answer has, and what is open it does not show."""
+"""A typed answer while it is written: what it shows is what the whole answer has, and what is open
+it does not show.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +124,9 @@ def assert_shown(shown: Any, whole: Any, value: Any, at: str, is_open: set[str])
 def test_what_is_shown_is_final_and_equal_to_the_whole(
     order: Any, dice: random.Random, channel: Any
 ) -> None:
-    """At every cut: no default stands in, nothing open is shown but lists and models around what is final."""
+    """At every cut: no default stands in, nothing open is shown but lists and models around what is
+    final.
+    """
     members = dict(dice.sample(list(order.items()), len(order)))
     text = json.dumps(members if channel == "native" else {"answer": members})
     whole = Order.model_validate_json(json.dumps(members), strict=False)

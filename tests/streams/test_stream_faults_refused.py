@@ -1,4 +1,6 @@
-"""Every stream fault of the catalogue through the drop-in stream: refused as the reference reader refuses it."""
+"""Every stream fault of the catalogue through the drop-in stream: refused as the reference reader
+refuses it.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ INSTEAD = {
     "stream_endless_event": {"timeout", "response_too_large"},
     "stream_endless_text": {"reply.too_large", "shape.extra_key"},
 }
-"""What is said where it is not the oracle's code: of another fault that the same bytes have, or of the connection."""
+"""What is said where it is not the oracle's code: of another fault that the same bytes have, or of
+the connection.
+"""
 
 
 @cache
@@ -101,7 +105,9 @@ def expected(fault: Fault, name: str) -> set[str]:
 @pytest.mark.parametrize(("entry", "name"), CASES)
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 def test_no_fault_of_a_stream_is_acted_on(entry: Entry, name: str, is_async: bool) -> None:
-    """Neither a call nor a finish nor a letter of an answer that is held comes out, and the exception is the SDK's."""
+    """Neither a call nor a finish nor a letter of an answer that is held comes out, and the
+    exception is the SDK's.
+    """
     for fault in made(entry, name):
         told = served(
             ScriptedModel(fault), name, is_async=is_async, max_retries=0, transport_retries=0
@@ -116,7 +122,9 @@ def test_no_fault_of_a_stream_is_acted_on(entry: Entry, name: str, is_async: boo
 
 @pytest.mark.parametrize(("entry", "name"), CASES)
 def test_the_good_reply_comes_in_place_of_a_bad_one(entry: Entry, name: str) -> None:
-    """Exactly the second reply, in well-formed chunks; behind live text the exception instead, after one request."""
+    """Exactly the second reply, in well-formed chunks; behind live text the exception instead,
+    after one request.
+    """
     tool, place = TARGETS[name]
     for fault in made(entry, name):
         good = ok.reply(tool, place=place)

@@ -1,4 +1,6 @@
-"""The veto: no beginning of a reply that the judge accepts is vetoed; what is vetoed the judge refuses."""
+"""The veto: no beginning of a reply that the judge accepts is vetoed; what is vetoed the judge
+refuses.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,9 @@ def test_nothing_that_the_judge_accepts_is_vetoed(
 def test_live_nodes_admit_what_the_schema_admits(
     schema: Any, values: list[Any], extra: Any
 ) -> None:
-    """No value that fits is refused on the way, even where the judge, who is asked before a veto, would not hide it."""
+    """No value that fits is refused on the way, even where the judge, who is asked before a veto,
+    would not hide it.
+    """
     compiled = answering(schema, extra=extra).answer.schema
     assert compiled is not None
     for value in values:
@@ -138,7 +142,9 @@ FAULTS = [
 def test_a_fault_is_vetoed_at_its_character_with_the_judges_code(
     text: str, code: str, path: str, most: int
 ) -> None:
-    """Nothing is vetoed before the last character of the text, and then with the code and place that the judge has."""
+    """Nothing is vetoed before the last character of the text, and then with the code and place
+    that the judge has.
+    """
     contract = called(TOOL)
     veto = Veto(contract)
     assert veto.call(0, "act", "") is None
@@ -193,7 +199,9 @@ def test_the_union_of_the_text_channel_is_vetoed(text: str, code: str, path: str
 
 
 def test_names_of_tools_grow_until_the_arguments_begin() -> None:
-    """A name is vetoed as soon as it can become none of the tools', or as it is none when the arguments begin."""
+    """A name is vetoed as soon as it can become none of the tools', or as it is none when the
+    arguments begin.
+    """
     contract = called(TOOL)
     assert Veto(contract).call(0, "ac", "") is None
     assert [issue.code for issue in [Veto(contract).call(0, "ax", "")] if issue] == ["tool.unknown"]
@@ -286,7 +294,9 @@ LENIENT: dict[Extraction, str] = {
 
 @pytest.mark.parametrize("mode", get_args(Extraction))
 def test_what_a_mode_of_extraction_accepts_is_never_vetoed(mode: Extraction) -> None:
-    """Each mode of extraction makes its text valid, and the veto lets every character of that text pass."""
+    """Each mode of extraction makes its text valid, and the veto lets every character of that text
+    pass.
+    """
     contract: Contract[Any] = Contract(answer=ANSWER, extraction=mode)
     assert isinstance(contract.check({"role": "assistant", "content": LENIENT[mode]}), Valid)
     assert not any(map(Veto(contract).text, LENIENT[mode]))

@@ -1,4 +1,6 @@
-"""The kit over the Responses API: what is served to chat completions is served there, with the same fault."""
+"""The kit over the Responses API: what is served to chat completions is served there, with the same
+fault.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def targets_of(name: str) -> list[tuple[Any, Any]]:
 @pytest.mark.one_lane
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_every_fault_is_refused_as_a_response(name: str) -> None:
-    """Wherever the fault exists in this API, the gate refuses it; faults of the reply itself with the same code."""
+    """Wherever the fault exists in this API, the gate refuses it; faults of the reply itself with
+    the same code.
+    """
     for kind, place in targets_of(name):
         for fault in CATALOGUE[name].all_for(kind, place=place):
             if isinstance(fault.served, HTTPReply):
@@ -98,7 +102,9 @@ def test_a_response_is_served_where_the_path_says_so() -> None:
 
 
 def test_a_script_over_responses_is_guarded() -> None:
-    """A bad reply and a good one: the model that is scripted sees the correction as the result of the call."""
+    """A bad reply and a good one: the model that is scripted sees the correction as the result of
+    the call.
+    """
     seen: list[Any] = []
     replies = iter([BAD, GOOD])
 

@@ -1,4 +1,6 @@
-"""Cassettes: what is written comes back, without secrets; what did not fit is a fault; what is damaged says where."""
+"""Cassettes: what is written comes back, without secrets; what did not fit is a fault; what is
+damaged says where.
+"""
 
 from __future__ import annotations
 
@@ -155,7 +157,9 @@ def test_a_damaged_line_is_told_by_its_number(
 
 
 def test_steps_serve_what_was_recorded(cassette: Cassette) -> None:
-    """A whole plain reply is served as a completion, anything else byte by byte; the source finds it again."""
+    """A whole plain reply is served as a completion, anything else byte by byte; the source finds
+    it again.
+    """
     lines = [taken(GOOD), streamed(GOOD), Taken(REQUEST, None, error_reply(429, "slow down"))]
     for one in lines:
         cassette.add(one)
@@ -166,7 +170,9 @@ def test_steps_serve_what_was_recorded(cassette: Cassette) -> None:
 
 
 def test_failures_are_the_replies_that_do_not_fit(cassette: Cassette) -> None:
-    """Each has the code of the strict gate, its kind and place; good replies and HTTP errors are none."""
+    """Each has the code of the strict gate, its kind and place; good replies and HTTP errors are
+    none.
+    """
     for one in (
         taken(GOOD),
         taken(BAD),
@@ -244,7 +250,9 @@ def test_every_line_is_judged_or_says_why_not(cassette: Cassette, one: Taken, ve
 
 
 def test_the_command_reads_cassettes(cassette: Cassette) -> None:
-    """``strictreply check`` judges what was recorded, streams too, and says of what has no reply why."""
+    """``strictreply check`` judges what was recorded, streams too, and says of what has no reply
+    why.
+    """
     for one in (taken(GOOD), streamed(BAD), Taken(REQUEST, None, error_reply(429, "slow down"))):
         cassette.add(one)
     done = CliRunner().invoke(app, ["check", "--json", str(cassette.path)])
@@ -281,7 +289,9 @@ HIDDEN = [
 
 @pytest.mark.parametrize("request_", HIDDEN)
 def test_no_secret_of_a_request_is_written(tmp_path: Path, request_: JSONObject) -> None:
-    """Keys in messages, in parts, in names, in JSON within arguments, and the client's own key are taken out."""
+    """Keys in messages, in parts, in names, in JSON within arguments, and the client's own key are
+    taken out.
+    """
     cassette = Cassette(tmp_path / "shop.jsonl", secrets=("own-key-hunter2",))
     cassette.add(taken(GOOD, REQUEST | request_))
     written = cassette.path.read_text(encoding="utf-8")
@@ -302,7 +312,9 @@ def saying(secret: str, query: str = "tea") -> Any:
 def test_no_secret_of_a_stream_is_written_though_it_comes_in_pieces(
     cassette: Cassette, ending: WireEnding, keep: int | None
 ) -> None:
-    """A secret that is spread over events is taken out of the bytes as well, however the stream ended."""
+    """A secret that is spread over events is taken out of the bytes as well, however the stream
+    ended.
+    """
     one = streamed(saying(KEY, KEY if keep is None else "tea"), ending, keep)
     cassette.add(Taken(one.request, None, one.reply))
     written = cassette.path.read_text(encoding="utf-8")
@@ -338,7 +350,9 @@ def test_the_users_redaction_is_given_every_text(tmp_path: Path) -> None:
 
 
 def test_replay_serves_the_same_request_the_same(cassette: Cassette) -> None:
-    """Each request gets what was recorded for it; several of one request come in order, the last one stays."""
+    """Each request gets what was recorded for it; several of one request come in order, the last
+    one stays.
+    """
     other = REQUEST | {"temperature": 0.5}
     for one in (taken(BAD), taken(ok.answer("other").served, other), taken(GOOD)):
         cassette.add(one)
@@ -367,7 +381,9 @@ def test_replay_says_what_was_not_recorded(cassette: Cassette) -> None:
 def test_replay_says_how_the_nearest_recording_differs(
     cassette: Cassette, asked: JSONObject, told: list[str]
 ) -> None:
-    """The message names the members that differ from the recording with the most in common, and no others."""
+    """The message names the members that differ from the recording with the most in common, and no
+    others.
+    """
     for request in ({"model": "far"}, REQUEST, REQUEST | {"temperature": 0.5}):
         cassette.add(taken(GOOD, request))
     assert refusal(cassette, asked).endswith(f" differs in {', '.join(told)}")
@@ -389,7 +405,9 @@ def refusal(cassette: Cassette, request: JSONObject) -> str:
 
 
 def test_replay_knows_a_request_by_what_was_written_of_it(tmp_path: Path) -> None:
-    """A request with secrets in it is found again, with the user's own redaction when that is given too."""
+    """A request with secrets in it is found again, with the user's own redaction when that is given
+    too.
+    """
 
     def hide(text: str) -> str:
         """Take out a name."""

@@ -1,4 +1,6 @@
-"""Entries: what is made is proved, is made again from its source, and what cannot be made says what can."""
+"""Entries: what is made is proved, is made again from its source, and what cannot be made says what
+can.
+"""
 
 from __future__ import annotations
 
@@ -92,14 +94,18 @@ def test_a_fault_with_another_code_than_declared_says_which() -> None:
 
 
 def test_a_broken_rule_of_an_answer_has_an_answers_code() -> None:
-    """The same entry says ``args`` of a call and ``answer`` of a structured answer, and is proved by that."""
+    """The same entry says ``args`` of a call and ``answer`` of a structured answer, and is proved
+    by that.
+    """
     entry = made_of("args.type", '{"order": "x", "notes": []}')
     assert entry(Refund).code == "args.type"
     assert entry(Refund, place="json").code == "answer.type"
 
 
 def test_a_users_check_is_not_asked() -> None:
-    """A value that fits the schema is not tried on a check, which may be async and need more than a test has."""
+    """A value that fits the schema is not tried on a check, which may be async and need more than a
+    test has.
+    """
     assert list(made_of("args.type", '{"query": "x"}').all_for(CHECKED)) == []
 
 
@@ -128,7 +134,9 @@ def test_what_is_no_completion_is_taken_at_its_word() -> None:
     ids=["function", "ping", "model", "tool", "dict"],
 )
 def test_each_fault_is_made_again_from_its_source(tool: object) -> None:
-    """The source of every fault of the catalogue is Python that makes the same fault, whatever declared the tool."""
+    """The source of every fault of the catalogue is Python that makes the same fault, whatever
+    declared the tool.
+    """
     found = list(faults.all_for(tool, kinds=list(Kind)))
     assert {fault.kind for fault in found} >= set(Kind) - {Kind.ARGS}
     for fault in found:
@@ -187,7 +195,9 @@ def test_a_place_is_a_member_or_a_pointer() -> None:
     ],
 )
 def test_what_cannot_be_made_says_what_can(make: Any, told: str) -> None:
-    """A missing tool, a misspelt member, a wrong place and a tool without anything to break are told apart."""
+    """A missing tool, a misspelt member, a wrong place and a tool without anything to break are
+    told apart.
+    """
     with pytest.raises(FaultNotMade, match=told):
         make()
 
@@ -201,7 +211,9 @@ def test_bad_arguments_and_bad_tools_are_errors_of_their_own() -> None:
 
 
 def test_whole_texts_of_the_model_are_its_own() -> None:
-    """An app that quotes the arguments of a bad reply echoes it, whatever the fault; good arguments are nobody's."""
+    """An app that quotes the arguments of a bad reply echoes it, whatever the fault; good arguments
+    are nobody's.
+    """
     told = faults.trailing_comma(search)
     served: Any = told.served
     text = served["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"]
@@ -220,7 +232,9 @@ def test_whole_texts_of_the_model_are_its_own() -> None:
 
 
 def test_an_entry_is_named_for_the_variable_that_holds_it() -> None:
-    """A row of a table is named when the catalogue is put together, kind by kind; what has a name keeps it."""
+    """A row of a table is named when the catalogue is put together, kind by kind; what has a name
+    keeps it.
+    """
     shape = response_entry(
         Kind.SHAPE, "shape.empty", "Nothing is wrong.", lambda target: target.clean
     )
@@ -232,7 +246,9 @@ def test_an_entry_is_named_for_the_variable_that_holds_it() -> None:
 
 
 def test_a_row_of_a_table_is_the_entry_as_declared() -> None:
-    """Kind, code, summary, places and needs are those given; without places it can be written anywhere."""
+    """Kind, code, summary, places and needs are those given; without places it can be written
+    anywhere.
+    """
     needs = {"tool_choice": "required"}
     entry = response_entry(
         Kind.TOOL, "tool.unknown", "Nothing is wrong.", lambda _: None, ("call",), needs

@@ -66,7 +66,9 @@ class Service:
     def send(
         self, method: str, path: str, body: object = None, step: str | None = None
     ) -> tuple[int, bytes]:
-        """Send one request, with a step in the header where one is given; gives the status and the body."""
+        """Send one request, with a step in the header where one is given; gives the status and the
+        body.
+        """
         payload = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as connection:
             connection.request(method, path, payload, {} if step is None else {HEADER: step})
@@ -98,7 +100,9 @@ class Service:
 
 @pytest.fixture
 def service() -> Iterator[Service]:
-    """The service that ``strictreply serve-script`` starts; what would hang or drip there is over sooner."""
+    """The service that ``strictreply serve-script`` starts; what would hang or drip there is over
+    sooner.
+    """
     with LoopbackServer(GoodModel(DemandHints()), control=ScriptControl(), patience=0.5) as server:
         yield Service(server.base_url, server.port)
 
@@ -106,7 +110,9 @@ def service() -> Iterator[Service]:
 def repeated(
     times: int, seconds: float, step: str = "rate_limited_seconds", *, apart: bool = False
 ) -> list[str]:
-    """Ask the same again and again, so many seconds apart by the control's clock; gives the verdicts."""
+    """Ask the same again and again, so many seconds apart by the control's clock; gives the
+    verdicts.
+    """
     now = iter(range(times))
     control = ScriptControl(clock=lambda: next(now) * seconds)
     with LoopbackServer(GoodModel(DemandHints()), control=control) as server:
@@ -131,12 +137,16 @@ def repeated(
     ],
 )
 def test_repeats_are_judged(times: int, seconds: float, step: str, verdicts: list[str]) -> None:
-    """The journal reports a client that repeats sooner than Retry-After, or many times without a pause."""
+    """The journal reports a client that repeats sooner than Retry-After, or many times without a
+    pause.
+    """
     assert repeated(times, seconds, step) == verdicts
 
 
 def test_other_requests_are_no_repeats() -> None:
-    """Requests that differ, in their body or in the step that they name, are no repeats of each other."""
+    """Requests that differ, in their body or in the step that they name, are no repeats of each
+    other.
+    """
     assert repeated(8, 0.0, apart=True) == []
 
 
@@ -168,7 +178,9 @@ def told(answered: Answered) -> str:
 
 
 def test_without_a_script_replies_are_good(service: Service) -> None:
-    """A call of the first tool, its end after a result, a structured answer, a text: as the request asks."""
+    """A call of the first tool, its end after a result, a structured answer, a text: as the request
+    asks.
+    """
     assert arguments_of(service.chat()) == {"query": "text"}
     call = {
         "id": "call_1",
@@ -187,7 +199,9 @@ def test_without_a_script_replies_are_good(service: Service) -> None:
 
 
 def test_steps_are_served_in_order(service: Service) -> None:
-    """Faults and good replies come in the script's order, made from each request; a further request is a 400."""
+    """Faults and good replies come in the script's order, made from each request; a further request
+    is a 400.
+    """
     service.script(
         "missing_required",
         {"fault": "wrong_type", "tool": "search", "at": "limit"},
@@ -233,7 +247,9 @@ def test_no_id_of_a_call_comes_twice(service: Service) -> None:
 
 
 def test_the_journal_tells_what_was_asked_and_served(service: Service) -> None:
-    """Each request in order with its path and body, what was served for it, and what the app said anew."""
+    """Each request in order with its path and body, what was served for it, and what the app said
+    anew.
+    """
     service.script("missing_required", {"call": "search"})
     assert service.ask("GET", "/journal") == (200, {"spent": False, "requests": [], "verdicts": []})
     service.chat()
@@ -290,7 +306,9 @@ def test_the_journal_tells_what_was_asked_and_served(service: Service) -> None:
 def test_what_cannot_be_made_is_a_400_that_says_why(
     service: Service, request_body: JSONObject, step: object, words: str
 ) -> None:
-    """A step that cannot be made for a request is refused with the reason, which stands in the journal, too."""
+    """A step that cannot be made for a request is refused with the reason, which stands in the
+    journal, too.
+    """
     service.script(step)
     refused = service.chat(request_body)
     assert words in told(refused)
@@ -330,7 +348,9 @@ def test_a_known_way_of_servers_is_served_by_name(service: Service) -> None:
 def test_a_fault_is_made_of_the_tool_that_fits(
     service: Service, request_body: JSONObject, step: object, arguments: JSONObject
 ) -> None:
-    """Of the tool and the arguments that the step names, else of the first tool that the request lets be called."""
+    """Of the tool and the arguments that the step names, else of the first tool that the request
+    lets be called.
+    """
     assert arguments_of(
         service.chat(request_body, json.dumps(step) if isinstance(step, dict) else str(step))
     ) == (arguments)
@@ -344,7 +364,9 @@ def test_an_answer_is_spoiled_where_there_are_no_tools(service: Service) -> None
 
 
 def test_the_header_speaks_for_one_request(service: Service, client: OpenAI) -> None:
-    """The header of a request chooses its step whatever the script says, which goes on with the next request."""
+    """The header of a request chooses its step whatever the script says, which goes on with the
+    next request.
+    """
     service.script({"call": "search", "args": {"query": "tea"}})
     spoiling = client.with_options(default_headers={HEADER: "missing_required"})
     for serving, arguments in ((spoiling, {}), (client, {"query": "tea"}), (spoiling, {})):
@@ -382,7 +404,9 @@ def test_the_sdk_shows_why_a_header_is_refused(service: Service, client: OpenAI)
 
 
 def a_fault_of_each_kind() -> list[str]:
-    """Return the names of the first, the middle and the last fault of every kind that a call may have."""
+    """Return the names of the first, the middle and the last fault of every kind that a call may
+    have.
+    """
     chosen: list[str] = []
     for kind in Kind:
         names = [
@@ -397,7 +421,9 @@ def a_fault_of_each_kind() -> list[str]:
 
 @pytest.mark.parametrize("name", a_fault_of_each_kind())
 def test_the_strict_gate_refuses_what_a_header_chose(service: Service, name: str) -> None:
-    """A fault chosen by name is refused by the contract with these tools, or is no completion at all."""
+    """A fault chosen by name is refused by the contract with these tools, or is no completion at
+    all.
+    """
     try:
         status, body = service.chat(step=name)
     except (OSError, ValueError, http.client.HTTPException):
@@ -492,7 +518,9 @@ def test_a_body_that_is_too_large_is_refused(service: Service) -> None:
 
 @pytest.mark.parametrize("depth", [200, *range(940, 1_000, 5), 5_000])
 def test_what_is_nested_too_deeply_breaks_no_connection(service: Service, depth: int) -> None:
-    """A request or a script of any depth gets an HTTP response, and a new script heals what it left."""
+    """A request or a script of any depth gets an HTTP response, and a new script heals what it
+    left.
+    """
     nested = b"[" * depth + b"]" * depth
     asked = json.dumps(CHAT).encode()[:-1] + b', "x": ' + nested + b"}"
     assert service.send("POST", "/v1/chat/completions", asked)[0] in {200, 400}
@@ -517,7 +545,9 @@ def test_the_journal_is_json_whatever_was_asked(service: Service) -> None:
 
 
 def test_clients_at_once_share_a_script(service: Service) -> None:
-    """Each step is served once, whoever asks at the same time, and the journal counts every request once."""
+    """Each step is served once, whoever asks at the same time, and the journal counts every request
+    once.
+    """
     steps = [{"call": "search", "args": {"query": str(number)}} for number in range(24)]
     service.script(*steps)
     served: list[str] = []
@@ -540,7 +570,9 @@ def test_clients_at_once_share_a_script(service: Service) -> None:
 
 
 def test_one_odd_request_leaves_the_journal_readable(service: Service) -> None:
-    """A number beyond a double is told as its text, an abyss as null; all else stays, and it is JSON for any reader."""
+    """A number beyond a double is told as its text, an abyss as null; all else stays, and it is
+    JSON for any reader.
+    """
     service.script(then="good")
     service.send(
         "POST", "/v1/chat/completions", json.dumps(CHAT)[:-1].encode() + b', "temperature": 1e999}'
@@ -590,6 +622,8 @@ def test_an_odd_tool_is_no_error_of_the_server(service: Service, wrong: JSONObje
     "wrong", [{"tools": 7}, {"tools": {"a": 1}}, {"input": 7}, {"input": {"a": 1}}, {"text": 7}]
 )
 def test_a_wrong_responses_request_is_told_so(service: Service, wrong: JSONObject) -> None:
-    """A member that is no list, or no object, is a 400 that names it, as the API has it: not an error of the server."""
+    """A member that is no list, or no object, is a 400 that names it, as the API has it: not an
+    error of the server.
+    """
     (name,) = wrong
     assert name in told(service.ask("POST", "/v1/responses", {**RESPONSES, **wrong}))

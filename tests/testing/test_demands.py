@@ -39,7 +39,8 @@ SCHEMA = {
 }
 
 
-def demand(*turns: dict[str, Any], hints: DemandHints = DemandHints(), **keywords: Any) -> Demand:  # noqa: B008 - a frozen value
+# a frozen value
+def demand(*turns: dict[str, Any], hints: DemandHints = DemandHints(), **keywords: Any) -> Demand:  # noqa: B008
     """Read a request."""
     return Demand({"model": "m", "messages": [USER, *turns], **keywords}, hints)
 
@@ -73,7 +74,9 @@ def demand(*turns: dict[str, Any], hints: DemandHints = DemandHints(), **keyword
     ],
 )
 def test_a_request_says_where_a_reply_is_written(asked: Demand, places: list[str]) -> None:
-    """Tools are called natively unless only the prompt names them; a format asks for JSON; else it is plain text."""
+    """Tools are called natively unless only the prompt names them; a format asks for JSON; else it
+    is plain text.
+    """
     assert [target.place for target in asked.targets] == places
     assert all(isinstance(asked.contract.check(target.clean), sr.Valid) for target in asked.targets)
 
@@ -124,7 +127,9 @@ def test_what_cannot_be_replied_to_is_said(asked: Demand) -> None:
 
 
 def test_only_what_is_no_matter_of_the_verdict_is_needed() -> None:
-    """A fault's needs are missing from a request that lacks them, but for what the verdict itself decides."""
+    """A fault's needs are missing from a request that lacks them, but for what the verdict itself
+    decides.
+    """
     needs: dict[str, Any] = {"stream": True, "tool_choice": "required"}
     assert demand().missing(needs) == {"stream": True}
     assert demand(stream=True).missing(needs) == {}
@@ -209,7 +214,9 @@ BAD_CALLS = [
 
 @pytest.mark.parametrize("bad", BAD_CALLS)
 def test_a_tool_turn_may_be_a_correction(bad: dict[str, Any]) -> None:
-    """A tool turn that answers a call which does not fit asks for it again; after the good one the answer comes."""
+    """A tool turn that answers a call which does not fit asks for it again; after the good one the
+    answer comes.
+    """
     tools = [tool("a"), tool("b")]
     for turns in (
         (bad, result()),
@@ -233,14 +240,18 @@ def test_one_bad_call_among_several_is_corrected() -> None:
 
 
 def test_odd_ids_answer_no_call() -> None:
-    """A tool turn whose id is no text is no app's correction: the conversation ends as after a result."""
+    """A tool turn whose id is no text is no app's correction: the conversation ends as after a
+    result.
+    """
     assert "tool_calls" not in str(
         demand({**RESULT, "tool_call_id": [{}]}, tools=[tool("a")]).good()
     )
 
 
 def test_again_asks_for_the_call_whatever_the_turns_say() -> None:
-    """A reply that was bad around a good call shows no fault in the conversation: who served it says so."""
+    """A reply that was bad around a good call shows no fault in the conversation: who served it
+    says so.
+    """
     asked = demand(GOOD_CALL, result("call_9"), tools=[tool("a")])
     assert "tool_calls" not in str(asked.good())
     assert "tool_calls" in str(asked.good(again=True))
@@ -259,7 +270,9 @@ def test_again_asks_for_the_call_whatever_the_turns_say() -> None:
     ],
 )
 def test_a_stream_is_judged_as_what_it_makes(name: str, stream: bool, refused: bool) -> None:
-    """A known way of servers is no fault to a request in a stream either; what never ends is one, whatever it says."""
+    """A known way of servers is no fault to a request in a stream either; what never ends is one,
+    whatever it says.
+    """
     asked = demand(tools=[tool("a")], stream=stream)
     (fault,) = faults.CATALOGUE[name].all_for(tool("a"), place="call")
     assert asked.refuses(fault) is refused

@@ -1,4 +1,6 @@
-"""Event streams: a completion is taken apart as the API does it, and a recorded stream put together again."""
+"""Event streams: a completion is taken apart as the API does it, and a recorded stream put together
+again.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ def test_the_sdk_puts_the_completion_together_again(served: dict[str, Any]) -> N
 
 
 def test_a_stream_is_spelled_as_the_api_does() -> None:
-    """First the role, then a call's id and name, then its arguments in pieces, then the reason, then the usage."""
+    """First the role, then a call's id and name, then its arguments in pieces, then the reason,
+    then the usage.
+    """
     served = completion(
         assistant(None, [native_call("f", '{"a":1}', "c1"), native_call("g", "", "c2")])
     )
@@ -88,7 +92,9 @@ def test_a_stream_is_spelled_as_the_api_does() -> None:
 
 
 def test_the_usage_comes_when_asked_for() -> None:
-    """``include_usage`` adds a last chunk with the tokens and no choice; otherwise no chunk speaks of them."""
+    """``include_usage`` adds a last chunk with the tokens and no choice; otherwise no chunk speaks
+    of them.
+    """
     served = completion(assistant("hi"))
     *others, last = read(served, stream_options={"include_usage": True})
     assert last.choices == []
@@ -144,7 +150,9 @@ def test_a_spoiled_value_stays_one(message: Any, delta: Any) -> None:
     "choice", [{}, {"index": 7}, {"finish_reason": 3, "logprobs": {"content": []}}]
 )
 def test_a_choice_keeps_what_it_has(choice: dict[str, Any]) -> None:
-    """Nothing of a choice is invented: a missing index stays missing, and the last chunk holds how it ended."""
+    """Nothing of a choice is invented: a missing index stays missing, and the last chunk holds how
+    it ended.
+    """
     *_, last = data({"choices": [{"message": {}, **choice}]})
     assert last["choices"] == [{"delta": {}, **choice}]
 
@@ -248,7 +256,9 @@ def message_of(body: bytes) -> dict[str, Any]:
 
 @given(served=WHOLE_COMPLETIONS)
 def test_what_was_taken_apart_comes_back(served: dict[str, Any]) -> None:
-    """The events of a completion, put together, are the completion: usage, refusal and every call included."""
+    """The events of a completion, put together, are the completion: usage, refusal and every call
+    included.
+    """
     assert assembled(b"".join(events(served, usage=True))) == served
 
 
@@ -291,7 +301,9 @@ def test_no_body_is_too_odd(body: bytes) -> None:
 
 @pytest.mark.parametrize("entry", ANSWERED, ids=lambda entry: entry.name)
 def test_no_fault_of_a_stream_passes_for_whole(entry: Entry) -> None:
-    """Each malformed stream of the catalogue, put together, is refused by the gate, or holds no completion."""
+    """Each malformed stream of the catalogue, put together, is refused by the gate, or holds no
+    completion.
+    """
     places = [place for place in entry.places if place != "prose"]
     for place in places:
         try:
@@ -340,14 +352,18 @@ def test_what_follows_the_end_is_not_read() -> None:
     ],
 )
 def test_events_are_read_as_the_standard_says(written: bytes) -> None:
-    """Comments, other fields, any end of line, data in several lines and a byte order mark are what HTML makes them."""
+    """Comments, other fields, any end of line, data in several lines and a byte order mark are what
+    HTML makes them.
+    """
     reader = EventReader()
     (found,) = (*reader.feed(written), *reader.last())
     assert json.loads(found.data) == {"choices": []}
 
 
 def test_an_error_stays_beside_what_came() -> None:
-    """An error in the middle is kept, as data of its own or by the type of its event, and the gate says so."""
+    """An error in the middle is kept, as data of its own or by the type of its event, and the gate
+    says so.
+    """
     begun = stream_of({"content": "Hi"}).split(b"\n\n")[0] + b"\n\n"
     for error in (
         event({"error": {"message": "busy"}}),

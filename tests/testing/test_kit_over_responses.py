@@ -1,4 +1,6 @@
-"""The catalogue over the Responses API: every fault that exists there is refused, and nothing of it is acted on."""
+"""The catalogue over the Responses API: every fault that exists there is refused, and nothing of it
+is acted on.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,9 @@ def failed(
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_no_fault_is_accepted(entry: Entry) -> None:
-    """At each target, whole and streamed: the exception is ours and the SDK's, and nothing of the reply came out."""
+    """At each target, whole and streamed: the exception is ours and the SDK's, and nothing of the
+    reply came out.
+    """
     for name in targets_of(entry):
         for streamed in (form for form in (False, True) if is_of_form(entry, streamed=form)):
             for fault in made(entry, name):
@@ -106,7 +110,9 @@ def test_no_fault_is_accepted(entry: Entry) -> None:
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_every_reply_that_is_served_is_invalid(entry: Entry) -> None:
-    """The gate refuses the bytes themselves; what ends on the way (a status, a cut, a wrong type) is none for it."""
+    """The gate refuses the bytes themselves; what ends on the way (a status, a cut, a wrong type)
+    is none for it.
+    """
     for name in targets_of(entry):
         contract, _ = shape(contract_of(name), {"messages": [], **shaped_by(entry)})
         for fault in made(entry, name):
@@ -171,7 +177,9 @@ def test_a_good_stream_is_told_as_events_and_accepted(name: str) -> None:
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 def test_what_was_recorded_is_served_again(tmp_path: Path, streamed: bool) -> None:
-    """A cassette keeps responses as they came, finds what did not fit, and serves it to the same requests."""
+    """A cassette keeps responses as they came, finds what did not fit, and serves it to the same
+    requests.
+    """
     tool, place = TARGETS["a call"]
     fault = faults.wrong_type(tool, "limit")
     tools = [{"type": "function", **sr.Tool.of(tool).definition["function"]}]

@@ -57,7 +57,9 @@ def cassette(tmp_path: Path) -> Path:
     ],
 )
 def test_every_run_is_a_fault_and_then_good_replies(tool: object, place: ReplyPlace | None) -> None:
-    """The fault comes first, in its place; a good reply of the same tool in the same place stays, until its result."""
+    """The fault comes first, in its place; a good reply of the same tool in the same place stays,
+    until its result.
+    """
     runs = scripts_of(tools=[tool] if tool else [], place=place, kinds=list(Kind))
     assert len(runs) > 10
     for run in runs:
@@ -110,7 +112,9 @@ WAYS_OF_SERVERS = frozenset(
     "said", [{"stream": True}, {"tool_choice": "required"}, {"tool_choice": "none"}]
 )
 def test_only_what_is_a_fault_of_the_apps_requests_is_served(said: Any) -> None:
-    """Faults that need a keyword come only when the requests have it; a known way of servers, where it says no."""
+    """Faults that need a keyword come only when the requests have it; a known way of servers, where
+    it says no.
+    """
     usual = {run.id for run in scripts_of(tools=[search], kinds=list(Kind))}
     more = [
         run
@@ -135,7 +139,9 @@ NAMED: Any = {"tool_choice": {"type": "function", "function": {"name": "aa"}}}
 @pytest.mark.parametrize("place", ["call", "union"])
 @pytest.mark.parametrize("said", [{}, {"parallel_tool_calls": False}])
 def test_no_good_reply_is_served_as_malformed(place: ReplyPlace, said: Any) -> None:
-    """The gate of all the tools refuses every fault and lets every good reply in: a misspelt ``a`` may be ``aa``."""
+    """The gate of all the tools refuses every fault and lets every good reply in: a misspelt ``a``
+    may be ``aa``.
+    """
     native = place == "call"
     gate = sr.Contract(
         tools=[a, aa],
@@ -154,7 +160,9 @@ def test_no_good_reply_is_served_as_malformed(place: ReplyPlace, said: Any) -> N
 
 
 def test_a_named_tool_must_be_called() -> None:
-    """Where the requests name one tool, an answer is a fault, and what follows a fault is that tool's call."""
+    """Where the requests name one tool, an answer is a fault, and what follows a fault is that
+    tool's call.
+    """
     runs = scripts_of(tools=[a, aa], request=NAMED)
     assert "answer_for_required_call" in {run.fault.name for run in runs}
     assert {run.then.source for run in runs} == {ok.reply(aa).source}
@@ -172,7 +180,9 @@ def test_what_follows_a_fault_is_let_in(said: Any, place: ReplyPlace) -> None:
 
 
 def test_every_answer_is_held_to_its_own_schema() -> None:
-    """Several structured answers are asked for by requests of their own: each is spoiled and then given."""
+    """Several structured answers are asked for by requests of their own: each is spoiled and then
+    given.
+    """
     runs = scripts_of(tools=[Refund, {"type": "object", "required": ["x"]}], place="json")
     assert {run.id.partition("-")[0] for run in runs} == {"answer"}
     assert len({run.then.source for run in runs}) == 2
@@ -245,7 +255,9 @@ def told_of(error: BaseException | None) -> str:
 
 @pytest.mark.parametrize("error", [None, KeyError("limit")])
 def test_a_failed_run_is_told_with_a_test_that_repeats_it(error: BaseException | None) -> None:
-    """The story, the JSON that was served, and a test whose body is Python that scripts the same again."""
+    """The story, the JSON that was served, and a test whose body is Python that scripts the same
+    again.
+    """
     told = told_of(error)
     assert "request 1: 1 message -> wrong_type" in told
     assert "as in test_shop.py::test_it" in told
@@ -291,7 +303,9 @@ def test_a_named_fault_that_cannot_be_made_is_an_error(names: Any, reason: str) 
 
 
 def test_by_default_there_is_what_an_app_might_act_on() -> None:
-    """Arguments come first, of every tool; the rest once; nothing that is formal, unless it is asked for."""
+    """Arguments come first, of every tool; the rest once; nothing that is formal, unless it is
+    asked for.
+    """
     gentle, full = (
         scripts_of(tools=[search, Refund]),
         scripts_of(tools=[search, Refund], everything=True),
@@ -317,7 +331,9 @@ def test_by_default_there_is_what_an_app_might_act_on() -> None:
 def test_what_an_app_did_is_read_from_the_exception(
     error: BaseException | None, harm: Harm
 ) -> None:
-    """A failed assertion is about what was done with the reply; anything else is the app's own; none is a loop."""
+    """A failed assertion is about what was done with the reply; anything else is the app's own;
+    none is a loop.
+    """
     assert Cause.of(ScriptedModel(faults.wrong_type(search, "limit")), error).harm is harm
 
 
@@ -333,7 +349,9 @@ def test_a_leak_is_one_where_the_test_asks_for_echoes() -> None:
 
 
 def test_a_loop_over_tools_comes_to_its_end() -> None:
-    """After the result of the good call comes a text; a tool turn that corrects the fault is no result."""
+    """After the result of the good call comes a text; a tool turn that corrects the fault is no
+    result.
+    """
     (run, *_) = scripts_of(tools=[search], names=["wrong_type"])
     model = ScriptedModel(*run.steps, then=run.then)
     turns: list[Any] = [{"role": "user", "content": "Find tea."}]

@@ -120,7 +120,9 @@ def test_a_correction_that_names_nothing_mends_nothing(correction: str) -> None:
 
 @pytest.mark.parametrize("pointer", ["/args/limit", "/limit"])
 def test_the_union_is_mended_inside(pointer: str) -> None:
-    """In the text channel pointers count from the union, or from the arguments when those alone are re-asked."""
+    """In the text channel pointers count from the union, or from the arguments when those alone are
+    re-asked.
+    """
     wrong = {"tool": "search", "args": RIGHT | {"limit": "2"}}
     assert mended(wrong, f"- {pointer}: must be an integer", "union") == {
         "tool": "search",
@@ -166,7 +168,9 @@ def test_a_bad_form_is_mended_when_told(text: str, correction: str) -> None:
 
 
 def test_prose_is_said_again_when_complained_about() -> None:
-    """Plain text has no parts to mend: a complaint gets the right text, anything else the same again."""
+    """Plain text has no parts to mend: a complaint gets the right text, anything else the same
+    again.
+    """
     wanted = Target.of(args="right")
     assert mend(Draft("", "wrong"), wanted, "- /content: must be kind") == Draft("", "right")
     assert mend(Draft("", "wrong"), wanted, "Not valid.") == Draft("", "wrong")

@@ -1,4 +1,6 @@
-"""Serving in memory: what a mounted SDK client meets is what it meets over a socket; clients without HTTP agree."""
+"""Serving in memory: what a mounted SDK client meets is what it meets over a socket; clients
+without HTTP agree.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,9 @@ def text_of(completed: Any) -> str | None:
 
 
 def test_the_real_client_reads_the_completion() -> None:
-    """The responder is given the parsed body, and the SDK its completion; sync and async, plain and streamed."""
+    """The responder is given the parsed body, and the SDK its completion; sync and async, plain and
+    streamed.
+    """
     asked: list[JSONObject] = []
 
     def answer(request: JSONObject) -> JSONObject:
@@ -316,7 +320,9 @@ def get(url: str) -> None:
 
 
 def test_respx_lets_nothing_out_to_a_real_server() -> None:
-    """A client that respx cannot patch is refused before it connects, and again at the end of the router."""
+    """A client that respx cannot patch is refused before it connects, and again at the end of the
+    router.
+    """
     real = ScriptedModel(then=ok.answer())
     with LoopbackServer(real) as server:
         for ask in asked_of(server.base_url):
@@ -333,7 +339,9 @@ def test_respx_lets_nothing_out_to_a_real_server() -> None:
 
 
 def test_a_name_is_not_even_looked_up() -> None:
-    """A host's name is refused before a name server is asked; an error that passes through is not raised twice."""
+    """A host's name is refused before a name server is asked; an error that passes through is not
+    raised twice.
+    """
     with pytest.raises(RuntimeError, match=r"model\.invalid"), respx_router(always(GOOD)):
         socket.create_connection(("model.invalid", 80))
     with pytest.raises(KeyError), respx_router(always(GOOD)):
@@ -375,7 +383,9 @@ async def acreate(served: Any, **options: Any) -> Any:
     "served", [PLAIN, SPOILED, {}, {"choices": None}, {"error": {"message": "no"}}, [], "text", 5]
 )
 def test_it_gives_what_the_sdk_gives(served: Any) -> None:
-    """A completion is the SDK's own object, faults and all; what is no object is what the SDK makes of it."""
+    """A completion is the SDK's own object, faults and all; what is no object is what the SDK makes
+    of it.
+    """
     wanted = openai_client(always(served)).chat.completions.create(**REQUEST)
     for given in (create(served), asyncio.run(acreate(served))):
         assert type(given) is type(wanted)
@@ -418,7 +428,9 @@ def test_a_stream_is_the_sdks_own() -> None:
 def test_it_raises_what_the_sdk_raises(
     served: HTTPReply, error: type[Exception], stream: bool
 ) -> None:
-    """HTTP errors and broken connections are the SDK's exceptions, raised by itself, and asked for only once."""
+    """HTTP errors and broken connections are the SDK's exceptions, raised by itself, and asked for
+    only once.
+    """
     with pytest.raises(error) as caught:
         create(served, stream=stream)
     with pytest.raises(error):

@@ -1,7 +1,8 @@
 """The pytest plugin, as a stranger's test suite uses it: each test here runs another pytest.
 
-Most run it in this process, where what is imported already need not be imported again; where another process is the
-point, or xdist or an event loop must have one to itself, they run it in one of its own.
+Most run it in this process, where what is imported already need not be imported again; where
+another process is the point, or xdist or an event loop must have one to itself, they run it in one
+of its own.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def test_it(llm):
 
 
 def test_an_app_on_the_responses_api_is_tested_alike(suite: pytest.Pytester) -> None:
-    """The mark and ``llm`` serve the API by the path: the careless app fails, a guarded one does not."""
+    """The mark and ``llm`` serve the API by the path: the careless app fails, a guarded one does
+    not.
+    """
     result = run(
         suite,
         """
@@ -160,7 +163,9 @@ def test_a_marked_test_runs_once_per_fault(suite: pytest.Pytester) -> None:
 
 
 def test_a_failure_tells_the_script_and_how_to_make_it_again(suite: pytest.Pytester) -> None:
-    """The report of a failed run holds the step, what the app asked, and a line that scripts it again."""
+    """The report of a failed run holds the step, what the app asked, and a line that scripts it
+    again.
+    """
     result = run(suite, MARKED, "-k", "wrong_type and limit", "-n", "0")
     assert result.parseoutcomes().get("failed", 0) >= 1
     told = result.stdout.str()
@@ -208,7 +213,9 @@ def test_it(llm):
 
 
 def test_the_wrapped_client_survives_all(suite: pytest.Pytester) -> None:
-    """Under ``wrap`` the same app gets the good reply after every fault of its tool, or a clean error."""
+    """Under ``wrap`` the same app gets the good reply after every fault of its tool, or a clean
+    error.
+    """
     result = run(
         suite,
         """
@@ -303,7 +310,9 @@ def test_without_the_fixture():
 
 
 def test_a_fixture_that_hides_ours_is_told(suite: pytest.Pytester) -> None:
-    """A suite's own ``llm`` goes on working; under the mark the error says that it is not strictreply's."""
+    """A suite's own ``llm`` goes on working; under the mark the error says that it is not
+    strictreply's.
+    """
     suite.makeconftest("import pytest\n@pytest.fixture\ndef llm():\n    return 5\n")
     run(suite, "def test_it(llm):\n    assert llm == 5\n").assert_outcomes(passed=1)
     result = run(suite, "@pytest.mark.malformed(tools=[search])\ndef test_it(llm):\n    pass\n")
@@ -434,7 +443,9 @@ def test_nothing_runs(llm):
 
 
 def test_one_bug_is_one_failing_test(suite: pytest.Pytester) -> None:
-    """``bool("false")`` in an app of three tools: few failures, few lines, and the first shows the place."""
+    """``bool("false")`` in an app of three tools: few failures, few lines, and the first shows the
+    place.
+    """
     suite.makepyfile(test_app=SHOP)
     result = suite.runpytest_inprocess("-p", "no:cacheprovider", "-n", "0")
     outcomes, told = result.parseoutcomes(), result.stdout.str()
@@ -447,7 +458,9 @@ def test_one_bug_is_one_failing_test(suite: pytest.Pytester) -> None:
 
 
 def test_all_reports_each_reply(suite: pytest.Pytester) -> None:
-    """``--malformed=all`` makes each malformed reply a test that fails by itself, formal ones among them."""
+    """``--malformed=all`` makes each malformed reply a test that fails by itself, formal ones among
+    them.
+    """
     suite.makepyfile(test_app=SHOP)
     result = suite.runpytest_inprocess("-p", "no:cacheprovider", "-n", "0", "--malformed=all")
     outcomes = result.parseoutcomes()

@@ -1,4 +1,6 @@
-"""Recording: the SDK works as before, sync and async, and each exchange is a line when it ended, however it did."""
+"""Recording: the SDK works as before, sync and async, and each exchange is a line when it ended,
+however it did.
+"""
 
 from __future__ import annotations
 
@@ -132,7 +134,9 @@ SERVED: dict[str, Served] = {
 def test_an_app_sees_no_difference_and_one_line_is_written(
     path: Path, use: Any, stream: bool, served: Served
 ) -> None:
-    """The app meets the same as without recording, whatever is served, and the exchange is one line."""
+    """The app meets the same as without recording, whatever is served, and the exchange is one
+    line.
+    """
     more = {"stream": True} if stream else {}
     given = use(always(served), path, **more)
     expected = plain_use(always(served), path, **more)
@@ -181,7 +185,9 @@ def test_a_line_says_how_it_ended(
 )
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
 def test_a_replay_is_the_same_to_an_app(path: Path, name: str, stream: bool) -> None:
-    """A recording that is served again to the same request does to the app what it did the first time."""
+    """A recording that is served again to the same request does to the app what it did the first
+    time.
+    """
     more = {"stream": True} if stream else {}
     first = sync_use(always(SERVED[name]), path, **more)
     assert plain_use(replay(path), path, **more) == first
@@ -235,7 +241,9 @@ def held() -> tuple[Any, Any]:
 
 
 def test_closing_a_stream_closes_it_upstream_at_once(path: Path) -> None:
-    """A reader that goes away early ends the response underneath before anything more is read; the line is written."""
+    """A reader that goes away early ends the response underneath before anything more is read; the
+    line is written.
+    """
     body, mock = held()
     sdk = openai.OpenAI(
         api_key="none", base_url="http://model.invalid/v1", http_client=http.Client(transport=mock)
@@ -331,7 +339,9 @@ def test_what_is_no_chat_completion_passes_by(path: Path) -> None:
 
 
 def test_the_clients_own_settings_stay(path: Path) -> None:
-    """Default headers, query and cookies of the HTTP client go out; its hooks may even read the response."""
+    """Default headers, query and cookies of the HTTP client go out; its hooks may even read the
+    response.
+    """
     seen: list[Any] = []
 
     def respond(request: Any) -> Any:
@@ -363,7 +373,9 @@ def test_the_clients_own_settings_stay(path: Path) -> None:
 
 
 def test_closing_the_copy_closes_the_client(path: Path) -> None:
-    """As with the SDK's own copies, the connections are shared: whoever has only the copy can close them."""
+    """As with the SDK's own copies, the connections are shared: whoever has only the copy can close
+    them.
+    """
     client = openai_client(always(GOOD))
     with record(client, path) as copy:
         copy.chat.completions.create(**ASK)
@@ -397,7 +409,9 @@ def test_every_retry_is_a_line(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_under_wrap_every_attempt_is_a_line(path: Path) -> None:
-    """The wrapped client over a recorded one: the bad reply and the good one are both there, and judged so."""
+    """The wrapped client over a recorded one: the bad reply and the good one are both there, and
+    judged so.
+    """
     from strictreply.testing import faults  # noqa: PLC0415 - the whole catalogue, for one test
 
     model = ScriptedModel(faults.wrong_type(search, "limit"), ok.call(search, query="tea"))

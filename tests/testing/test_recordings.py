@@ -116,7 +116,9 @@ def test_several_calls_are_recorded_unless_the_request_said_no(
 
 @pytest.mark.parametrize("arguments", ['{"query": "x"}', {"query": "x"}], ids=["text", "parsed"])
 def test_records_with_a_reply(arguments: object) -> None:
-    """A record with ``mode``, ``tools`` and ``reply`` is read as the message it tells of; calls get ids."""
+    """A record with ``mode``, ``tools`` and ``reply`` is read as the message it tells of; calls get
+    ids.
+    """
     record = {
         "model": "m",
         "mode": "tools",
@@ -129,7 +131,9 @@ def test_records_with_a_reply(arguments: object) -> None:
 
 
 def test_records_of_other_modes() -> None:
-    """Calls written as text are judged as the text channel, contents by the schema they were asked by."""
+    """Calls written as text are judged as the text channel, contents by the schema they were asked
+    by.
+    """
     written = {
         "mode": "text_calls",
         "tools": [SEARCH],
@@ -223,7 +227,9 @@ def test_odd_calls_are_left_to_the_contract() -> None:
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
 def test_files(tmp_path: Path, packed: bool) -> None:
-    """Lines are numbered from 1, blank ones counted but passed over, packed or not; a missing end of line is none."""
+    """Lines are numbered from 1, blank ones counted but passed over, packed or not; a missing end
+    of line is none.
+    """
     data = b'{"a":1}\n\n  \r\n{"b":2}\nlast'
     path = tmp_path / "replies.jsonl"
     path.write_bytes(gzip.compress(data) if packed else data)
@@ -237,7 +243,9 @@ def test_files(tmp_path: Path, packed: bool) -> None:
 
 
 def test_a_damaged_file_says_so(tmp_path: Path) -> None:
-    """A file whose packing ends early or is broken is an error of the file, not a short list of replies."""
+    """A file whose packing ends early or is broken is an error of the file, not a short list of
+    replies.
+    """
     path = tmp_path / "replies.jsonl.gz"
     whole = gzip.compress(b'{"a":1}\n' * 1000)
     for damaged in (whole[:-20], whole[:20] + b"damage" + whole[26:], whole[:-8] + bytes(8)):
@@ -283,7 +291,9 @@ def test_a_cassette_says_what_came_in_place_of_a_reply(http: object, reason: str
 
 
 def test_what_came_with_200_is_judged_whatever_it_is() -> None:
-    """An app was given it as a reply: an error in place of one is a verdict, not an unreadable line."""
+    """An app was given it as a reply: an error in place of one is a verdict, not an unreadable
+    line.
+    """
     line = {
         "request": {"messages": []},
         "response": {"error": {"message": "busy"}},

@@ -165,7 +165,9 @@ def unnested(text: str, depth: int) -> Any:
 def test_what_a_name_says_is_secret_is_gone_however_deep(
     secret: str, other: str, name: str, depth: int
 ) -> None:
-    """In JSON within JSON the text under a secret's name is replaced, exactly that: the rest reads as before."""
+    """In JSON within JSON the text under a secret's name is replaced, exactly that: the rest reads
+    as before.
+    """
     given = redacted(nested({name: secret, "other": other}, depth))
     assert unnested(given, depth) == {name: REDACTED, "other": other}
 
@@ -196,7 +198,9 @@ def test_a_text_that_is_cut_off_keeps_nothing_of_a_secret() -> None:
     depth=st.integers(0, 3),
 )
 def test_what_is_no_text_is_gone_as_well(secret: Any, name: str, depth: int) -> None:
-    """Under a secret's name a number, an object and an array are replaced as wholes; what stands beside them stays."""
+    """Under a secret's name a number, an object and an array are replaced as wholes; what stands
+    beside them stays.
+    """
     given = redacted(nested([{name: secret, "other": "kept"}, 7], depth))
     assert unnested(given, depth) == [{name: REDACTED, "other": "kept"}, 7]
 
@@ -224,7 +228,9 @@ def test_an_object_that_is_cut_off_keeps_nothing_of_a_secret() -> None:
     ],
 )
 def test_what_is_assigned_to_a_secret_name_is_gone(name: str, assigned: str, told: str) -> None:
-    """In prose, in a shell's line, in an address, and in JSON around them, the value goes and the rest stays."""
+    """In prose, in a shell's line, in an address, and in JSON around them, the value goes and the
+    rest stays.
+    """
     before, after = f"set {name}{assigned.format('hunter2')}", f"set {name}{told.format(REDACTED)}"
     assert redacted(before) == after
     assert json.loads(redacted(json.dumps({"text": before}))) == {"text": after}
@@ -234,7 +240,9 @@ def test_what_is_assigned_to_a_secret_name_is_gone(name: str, assigned: str, tol
     "value", [1234, -1.5, {"user": "ada", "key": "hunter2"}, {"type": "bearer", "value": "x"}]
 )
 def test_members_that_are_no_texts_are_judged_too(value: Any) -> None:
-    """In JSON values a number or an object under a secret's name goes as a whole, also in a printed dict."""
+    """In JSON values a number or an object under a secret's name goes as a whole, also in a printed
+    dict.
+    """
     assert Redaction().value({"credentials": value, "other": 1}) == {
         "credentials": REDACTED,
         "other": 1,
@@ -243,7 +251,9 @@ def test_members_that_are_no_texts_are_judged_too(value: Any) -> None:
 
 
 def test_declarations_and_tokens_of_a_model_stay() -> None:
-    """A schema of a parameter is no secret, nor is true, null, nor the token of which a logprob tells."""
+    """A schema of a parameter is no secret, nor is true, null, nor the token of which a logprob
+    tells.
+    """
     schema = {
         "type": "object",
         "properties": {"password": {"type": "string"}, "token": {"type": ["string", "null"]}},
@@ -272,7 +282,9 @@ def test_names_of_members_are_texts_too() -> None:
 
 
 def test_known_secrets_are_taken_out_unless_they_are_placeholders() -> None:
-    """A credential goes wherever it stands; one that is a word of a few letters is none, and is everywhere."""
+    """A credential goes wherever it stands; one that is a word of a few letters is none, and is
+    everywhere.
+    """
     redaction = Redaction().knowing(("my-own-key-1", "none", ""))
     assert redaction.value({"tool_choice": "none", "content": "I am my-own-key-1!"}) == {
         "tool_choice": "none",
@@ -332,7 +344,9 @@ def test_hostile_texts_are_read_in_bounded_work(piece: str) -> None:
 )
 @pytest.mark.parametrize("secret", ["CANARY-4711-abcd", "canary0123456789"])
 def test_v13_what_a_text_labels_is_gone(text: str, secret: str) -> None:
-    """Headers, labelled values, bearers, cookies and members of queries are taken out, in prose and in JSON."""
+    """Headers, labelled values, bearers, cookies and members of queries are taken out, in prose and
+    in JSON.
+    """
     spelled = text.format(secret)
     for written in (
         spelled,

@@ -79,7 +79,9 @@ def test_steps_that_were_not_asked_for_are_told() -> None:
 
 
 def test_what_was_asked_is_what_it_was_then() -> None:
-    """Neither an app that changes its messages, nor one that changes a reply, changes what was served or recorded."""
+    """Neither an app that changes its messages, nor one that changes a reply, changes what was
+    served or recorded.
+    """
     step = ok.call(search, query="tea")
     model = ScriptedModel(step, step)
     request: Any = {
@@ -142,7 +144,9 @@ def test_the_text_of_a_turn(content: Any, text: str) -> None:
 
 
 def test_a_correction_is_what_the_first_request_did_not_say() -> None:
-    """New turns are the correction, whether the app piles them up or not; the assistant's own turn is none."""
+    """New turns are the correction, whether the app piles them up or not; the assistant's own turn
+    is none.
+    """
     model = ScriptedModel(then=ok.answer())
     reply = {"role": "assistant", "content": "bad"}
     ask(model)
@@ -263,7 +267,9 @@ def test_the_source_makes_the_script_again(steps: tuple[Step, ...], then: Step |
 
 
 def test_the_story_tells_steps_and_requests_and_no_reply() -> None:
-    """A story has the script, the gate's codes, the requests and the corrections, and nothing that the model wrote."""
+    """A story has the script, the gate's codes, the requests and the corrections, and nothing that
+    the model wrote.
+    """
     model = ScriptedModel(faults.wrong_type(search, "limit"), then=ok.answer())
     ask(model)
     ask(model, {"role": "user", "content": "limit must be a number"})
@@ -310,7 +316,9 @@ def test_threads_share_a_script() -> None:
 
 
 def test_good_steps_repeat_no_id_of_the_conversation() -> None:
-    """A script of equal calls gives each an id of its own, as servers do; a fault is served as it is."""
+    """A script of equal calls gives each an id of its own, as servers do; a fault is served as it
+    is.
+    """
     step = ok.call({"name": "now"})
     model, messages = ScriptedModel(*[step] * 3), list[Any]()
     for _ in range(3):
@@ -337,7 +345,9 @@ def test_no_id_is_given_out_twice_in_a_run(make: Any) -> None:
 
 
 def test_streamed_faults_have_new_ids_too() -> None:
-    """The ids in the events of a raw response are those of no other reply; within it each stays what it was."""
+    """The ids in the events of a raw response are those of no other reply; within it each stays
+    what it was.
+    """
     model = ScriptedModel(then=faults.stream_calls_share_index(search))
     bodies = [model({"messages": [USER], "stream": True}) for _ in range(2)]
     ids = [
@@ -359,14 +369,18 @@ def test_streamed_faults_have_new_ids_too() -> None:
     ],
 )
 def test_a_fault_about_ids_is_what_it_says(fault: Any, ids: list[Any]) -> None:
-    """However often it is served, and whatever ids were given out: the same are wrong in the same way."""
+    """However often it is served, and whatever ids were given out: the same are wrong in the same
+    way.
+    """
     model = ScriptedModel(ok.call(search), then=fault(search))
     model({"messages": [USER]})
     assert [ids_of(model({"messages": [USER]})) for _ in range(2)] == [ids, ids]
 
 
 def test_a_fault_is_not_served_for_ever() -> None:
-    """After ``max_requests`` of them an endless loop gets a 400 that says so; good steps without a loop never do."""
+    """After ``max_requests`` of them an endless loop gets a 400 that says so; good steps without a
+    loop never do.
+    """
     model = ScriptedModel(ok.call(search), then=faults.wrong_type(search), max_requests=3)
     given = [model({"messages": [USER]}) for _ in range(5)]
     assert [isinstance(one, HTTPReply) for one in given] == [False] * 4 + [True]
@@ -381,7 +395,9 @@ def test_a_fault_is_not_served_for_ever() -> None:
 
 
 def test_a_tool_loop_on_good_calls_ends_too() -> None:
-    """A conversation with as many turns of the model as requests are allowed is endless, however good the calls are."""
+    """A conversation with as many turns of the model as requests are allowed is endless, however
+    good the calls are.
+    """
     model, messages = ScriptedModel(then=ok.call(search), max_requests=3), list[Any]([USER])
     while not isinstance(served := model({"messages": messages}), HTTPReply):
         messages.append(cast("Any", served)["choices"][0]["message"])

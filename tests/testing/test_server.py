@@ -1,4 +1,6 @@
-"""The server over real sockets: its bytes, its endings, its refusals; what is answered is a scripted responder."""
+"""The server over real sockets: its bytes, its endings, its refusals; what is answered is a
+scripted responder.
+"""
 
 from __future__ import annotations
 
@@ -326,7 +328,9 @@ def test_localhost_is_loopback() -> None:
 
 
 def test_closing_frees_the_port_at_once() -> None:
-    """With an idle keep-alive connection open, leaving the context still ends, and the port can be bound again."""
+    """With an idle keep-alive connection open, leaving the context still ends, and the port can be
+    bound again.
+    """
     with LoopbackServer(echo) as server:
         idle = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
         assert ask(idle, "GET", "/health")[0] == 200
@@ -336,7 +340,9 @@ def test_closing_frees_the_port_at_once() -> None:
 
 
 def test_an_unopened_server_can_be_left() -> None:
-    """The IPv6 loopback address is bound like the other, and what never served is closed all the same."""
+    """The IPv6 loopback address is bound like the other, and what never served is closed all the
+    same.
+    """
     if not socket.has_ipv6:
         pytest.skip("no IPv6 here")
     try:
@@ -348,7 +354,9 @@ def test_an_unopened_server_can_be_left() -> None:
 
 
 def test_a_client_that_goes_away_is_only_logged() -> None:
-    """A connection that breaks in the middle of a body leaves a line in the log, and the server serves on."""
+    """A connection that breaks in the middle of a body leaves a line in the log, and the server
+    serves on.
+    """
     lines: list[str] = []
     with LoopbackServer(echo, log=lines.append) as server:
         raw = socket.create_connection(("127.0.0.1", server.port), timeout=20)

@@ -1,4 +1,6 @@
-"""Laws of the strategies: valid is what everybody takes, invalid what nobody does, and both shrink to the least."""
+"""Laws of the strategies: valid is what everybody takes, invalid what nobody does, and both shrink
+to the least.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,9 @@ def test_valid_replies_pass_the_gate(tool: Tool, place: ReplyPlace) -> None:
 
 @tools
 def test_invalid_replies_are_refused_with_their_code(tool: Tool) -> None:
-    """No fault passes the gate, whatever arguments it was made on, and its code is among the issues."""
+    """No fault passes the gate, whatever arguments it was made on, and its code is among the
+    issues.
+    """
     contract = Target.of(tool).contract
 
     @quick
@@ -132,7 +136,9 @@ def test_whatever_the_schema_values_fit(schema: Any, data: st.DataObject) -> Non
     "code", ["args.minimum", "args.required", "args.extra_key", "json.duplicate_key"]
 )
 def test_a_fault_shrinks_to_the_smallest(code: str) -> None:
-    """The first entry with a property is found, on the smallest arguments and at the first place that it spoils."""
+    """The first entry with a property is found, on the smallest arguments and at the first place
+    that it spoils.
+    """
     fault = find(strategies.invalid_replies(search), lambda fault: fault.code == code)
     ordered = (
         entry
@@ -145,7 +151,9 @@ def test_a_fault_shrinks_to_the_smallest(code: str) -> None:
 
 
 def test_arguments_shrink_to_the_example() -> None:
-    """The least arguments are those of the schema's example; and with a property, the least that have it."""
+    """The least arguments are those of the schema's example; and with a property, the least that
+    have it.
+    """
     assert find(strategies.valid_arguments(search), lambda _: True) == {"query": "text"}
     assert find(strategies.valid_arguments(search), lambda args: "limit" in args) == {
         "query": "text",
@@ -187,7 +195,9 @@ def test_what_only_the_model_knows_is_kept() -> None:
 
 
 def test_faults_are_steps_of_a_script() -> None:
-    """A drawn fault can be served: a wrapped client is corrected once and then takes the good reply."""
+    """A drawn fault can be served: a wrapped client is corrected once and then takes the good
+    reply.
+    """
 
     @quick
     @given(

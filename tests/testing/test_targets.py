@@ -1,4 +1,6 @@
-"""Targets: what is aimed at is judged by the right gate, and how it is spelled is Python that finds it again."""
+"""Targets: what is aimed at is judged by the right gate, and how it is spelled is Python that finds
+it again.
+"""
 
 from __future__ import annotations
 
@@ -124,11 +126,14 @@ def test_an_answer_is_spelled_as_python_that_works(answer: object) -> None:
     """The spelling of a type is the type, that of a JSON Schema the schema."""
     import typing  # noqa: PLC0415 - a name for the spelling of typing's own
 
-    assert eval(spelled(answer, tool=False), {**globals(), "typing": typing}) == answer  # noqa: S307 - our own words
+    # our own words
+    assert eval(spelled(answer, tool=False), {**globals(), "typing": typing}) == answer  # noqa: S307
 
 
 def test_a_name_is_used_only_where_it_is_one() -> None:
-    """A Tool or a definition is spelled by the variable of a module that holds that very object, else written out."""
+    """A Tool or a definition is spelled by the variable of a module that holds that very object,
+    else written out.
+    """
     named = {
         "search": search,
         "decorated": decorated,
@@ -174,7 +179,9 @@ SLEEPER = Sleeper()
 
 
 def test_looking_for_a_name_wakes_nothing() -> None:
-    """Of the values of strangers' modules only the type is asked: none loads itself because a name is looked for."""
+    """Of the values of strangers' modules only the type is asked: none loads itself because a name
+    is looked for.
+    """
     assert not isinstance(SLEEPER, str)
     before = Sleeper.woken
     assert before

@@ -27,7 +27,9 @@ def suite(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def test_ten_lines_catch_the_bug(suite: pytest.Pytester) -> None:
-    """The first program, at most ten lines, fails once for each cause, and prints what the page shows."""
+    """The first program, at most ten lines, fails once for each cause, and prints what the page
+    shows.
+    """
     assert len(code_lines(BLOCKS[0])) <= 10
     suite.makepyfile(test_shop=BLOCKS[0])
     result = suite.runpytest_inprocess("-p", "no:cacheprovider", "-n", "0")
@@ -52,7 +54,9 @@ def test_the_script_of_the_page_runs(suite: pytest.Pytester) -> None:
 
 
 def test_an_unchanged_program_is_tested(suite: pytest.Pytester) -> None:
-    """A program that makes its own client fails over the loopback server for the causes of the first test."""
+    """A program that makes its own client fails over the loopback server for the causes of the
+    first test.
+    """
     program = next(block for block in BLOCKS if "OPENAI_BASE_URL" in block)
     suite.makepyfile(test_shop=BLOCKS[0].partition("@pytest.mark")[0] + program)
     outcomes = suite.runpytest_inprocess("-p", "no:cacheprovider", "-n", "0").parseoutcomes()
@@ -79,6 +83,7 @@ def test_hypothesis_of_the_page_runs(suite: pytest.Pytester) -> None:
 )
 def test_every_name_of_the_page_exists(name: str) -> None:
     """Nothing is promised that is not there."""
-    from strictreply.testing import faults, mounting, ok, strategies  # noqa: PLC0415 - only this test needs them all
+    # only this test needs them all
+    from strictreply.testing import faults, mounting, ok, strategies  # noqa: PLC0415
 
     assert any(hasattr(room, name) for room in (faults, mounting, ok, strategies))

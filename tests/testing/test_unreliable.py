@@ -1,4 +1,6 @@
-"""The unreliable model: what it says to each kind of request, how it fails, and how it takes corrections."""
+"""The unreliable model: what it says to each kind of request, how it fails, and how it takes
+corrections.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +110,9 @@ def right(question: Question) -> list[tuple[str, str]]:
 
 
 def faults_of(choice: dict[str, Any]) -> list[str]:
-    """RecordingJudge native calls as strictly as the product: every fault as a line of a correction."""
+    """RecordingJudge native calls as strictly as the product: every fault as a line of a
+    correction.
+    """
     lines: list[str] = []
     for index, (name, arguments) in enumerate(called(choice)):
         at = f"/tool_calls/{index}/function"
@@ -207,7 +211,9 @@ def written(choice: dict[str, Any]) -> Draft:
 
 
 def assert_shares(place: ReplyPlace, choices: Iterable[dict[str, Any]]) -> None:
-    """Check that the weather question's faults come as often as the table says, except those that cannot be made."""
+    """Check that the weather question's faults come as often as the table says, except those that
+    cannot be made.
+    """
     shares = SHARES["call" if place == "call" else "content"]
     target = Target.of(SCENARIO.tools[1], place=place, args=WEATHER.calls[0].args)
     drafts = {name: made for name in shares if (made := spoiled_drafts(target, name))}
@@ -220,7 +226,9 @@ def assert_shares(place: ReplyPlace, choices: Iterable[dict[str, Any]]) -> None:
 
 
 def test_native_faults_come_in_the_recorded_shares() -> None:
-    """Over 2,000 seeds each kind of native fault comes as often as the table says, and each is a real fault."""
+    """Over 2,000 seeds each kind of native fault comes as often as the table says, and each is a
+    real fault.
+    """
     models = (UnreliableModel(SCENARIO, seed=seed, failure_rate=1) for seed in range(2_000))
     choices = [reply(model, native(WEATHER)) for model in models]
     assert all(choice["finish_reason"] == "length" or faults_of(choice) for choice in choices)
@@ -239,7 +247,9 @@ def share(place: str, *kinds: Kind) -> float:
 
 
 def test_the_table_sums_as_recorded() -> None:
-    """79 % of failed native calls are wrong in the arguments, 13 % in the name, 7 % are not JSON or cut."""
+    """79 % of failed native calls are wrong in the arguments, 13 % in the name, 7 % are not JSON or
+    cut.
+    """
     assert share("call", Kind.ARGS) == pytest.approx(79)
     assert share("call", Kind.TOOL) == pytest.approx(13)
     assert share("call", Kind.JSON, Kind.FINISH) == pytest.approx(7)
@@ -261,7 +271,9 @@ def asks_until_valid(model: UnreliableModel, question: Question, limit: int = 5)
 
 
 def test_exact_corrections_mend() -> None:
-    """A loop that names each fault gets a valid call in 2 asks mostly, in 3 now and then, and always by then."""
+    """A loop that names each fault gets a valid call in 2 asks mostly, in 3 now and then, and
+    always by then.
+    """
     models = [UnreliableModel(SCENARIO, seed=seed, failure_rate=1) for seed in range(500)]
     asks = Counter(asks_until_valid(model, WEATHER) for model in models)
     assert set(asks) == {2, 3}
@@ -299,7 +311,9 @@ def test_an_empty_correction_changes_no_text_either(correction: str) -> None:
 
 
 def scoped(question: Question, choice: dict[str, Any], wrong: int) -> dict[str, Any]:
-    """Ask again for one call of a reply, as the product does: its tool alone, forced; the siblings kept."""
+    """Ask again for one call of a reply, as the product does: its tool alone, forced; the siblings
+    kept.
+    """
     calls = choice["message"]["tool_calls"]
     tool = calls[wrong]["function"]["name"]
     lines = [
@@ -317,7 +331,9 @@ def scoped(question: Question, choice: dict[str, Any], wrong: int) -> dict[str, 
 
 @pytest.mark.parametrize("question", SCENARIO.questions[4:6], ids=lambda question: question.text)
 def test_one_call_is_re_asked_alone(question: Question) -> None:
-    """With the failing tool forced, only its call comes back, mended or now and then with another fault."""
+    """With the failing tool forced, only its call comes back, mended or now and then with another
+    fault.
+    """
     seen: Counter[bool] = Counter()
     for seed in range(200):
         model = UnreliableModel(SCENARIO, seed=seed, failure_rate=1)
@@ -335,7 +351,9 @@ def test_one_call_is_re_asked_alone(question: Question) -> None:
 
 
 def test_calls_replayed_as_text_are_recognised() -> None:
-    """Calls that no history can hold come back as the assistant's text; a correction still finds its call."""
+    """Calls that no history can hold come back as the assistant's text; a correction still finds
+    its call.
+    """
     model = next(
         model
         for model in (UnreliableModel(SCENARIO, seed=seed, failure_rate=1) for seed in range(500))
@@ -437,7 +455,9 @@ def test_a_result_may_look_like_a_list_of_paths() -> None:
 
 
 def test_tool_choice_is_honoured() -> None:
-    """``none`` gets no call, ``required`` one, a named function that one, a list of allowed ones one of them."""
+    """``none`` gets no call, ``required`` one, a named function that one, a list of allowed ones
+    one of them.
+    """
     model = UnreliableModel(SCENARIO, failure_rate=0)
     named = {"type": "function", "function": {"name": "create_refund"}}
     allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": TOOLS[1:2]}}
@@ -454,7 +474,9 @@ def test_tool_choice_is_honoured() -> None:
 
 
 def test_a_strange_question_calls_the_first_tool() -> None:
-    """Anything can be asked: the first tool is called with arguments that fit it, then the result is told."""
+    """Anything can be asked: the first tool is called with arguments that fit it, then the result
+    is told.
+    """
     model = UnreliableModel(SCENARIO, failure_rate=0)
     parameters = {
         "type": "object",
@@ -483,7 +505,9 @@ def test_a_strange_question_without_tools_is_answered() -> None:
 
 
 def test_structured_answers_are_known_by_their_schema() -> None:
-    """``response_format`` gets the scenario's JSON for a schema it knows, else an example that fits."""
+    """``response_format`` gets the scenario's JSON for a schema it knows, else an example that
+    fits.
+    """
     model = UnreliableModel(SCENARIO, failure_rate=0)
     for name, document in (
         ("OrderSummary", OrderSummary.model_json_schema()),
@@ -615,7 +639,9 @@ def aimed(document: dict[str, Any], place: ReplyPlace = "call") -> Target:
 
 @pytest.mark.parametrize("place", ["call", "union", "json"])
 def test_every_fault_is_one(place: ReplyPlace) -> None:
-    """A spoiled draft differs from the clean one and, where it is readable, breaks the schema or the name."""
+    """A spoiled draft differs from the clean one and, where it is readable, breaks the schema or
+    the name.
+    """
     wanted = aimed(CLOSED, place)
     for fault in SHARES["call" if place == "call" else "content"]:
         drafts = spoiled_drafts(wanted, fault)
@@ -666,7 +692,9 @@ def test_plain_text_has_nothing_to_get_wrong() -> None:
 
 @pytest.mark.parametrize("value", [{}, [], "text", 52, 5, None])
 def test_small_values_can_be_malformed(value: Any) -> None:
-    """``extra_closing_bracket`` and the cut leave text that is not JSON, or are not made, for any JSON."""
+    """``extra_closing_bracket`` and the cut leave text that is not JSON, or are not made, for any
+    JSON.
+    """
     wanted = Target(value, "json", Schema.compile(True), declared={}, given=True)
     assert all(not draft.is_json for draft in spoiled_drafts(wanted, "extra_closing_bracket"))
     assert all(draft.cut for draft in spoiled_drafts(wanted, CUT))
@@ -747,7 +775,9 @@ def test_the_answer_of_a_union_may_have_a_schema() -> None:
 
 
 def test_instructions_in_words_are_understood() -> None:
-    """Without a schema, words that ask for the union mean the scenario's tools; other JSON means nothing."""
+    """Without a schema, words that ask for the union mean the scenario's tools; other JSON means
+    nothing.
+    """
     words = 'Reply in JSON: {"tool": "name", "args": {…}} or {"answer": "text"}'
     assert list(read(system=words).tools) == ["known"]
     assert read(system='{"anyOf": 5}\n{"anyOf": [5, {"properties": 5}]}\n{broken').place == "call"

@@ -105,7 +105,9 @@ def test_a_completion_is_json() -> None:
     ],
 )
 def test_a_completion_is_streamed_when_asked_for(options: dict[str, Any], usage: bool) -> None:
-    """With ``stream`` it goes out as events, each a chunk of the body, with the usage when that is asked for."""
+    """With ``stream`` it goes out as events, each a chunk of the body, with the usage when that is
+    asked for.
+    """
     streamed = render(GOOD, {"stream": True, **options})
     assert streamed.parts == events(GOOD, usage=usage)
     assert streamed.headers["Content-Type"].startswith("text/event-stream")
@@ -193,7 +195,9 @@ def test_the_bytes_of_a_response(
 
 @pytest.mark.parametrize("ending", CUT_SHORT)
 def test_a_response_that_ends_early_can_be_seen_to(ending: WireEnding) -> None:
-    """Its declared length is one more than what comes, its chunks have no last one, and without parts nothing comes."""
+    """Its declared length is one more than what comes, its chunks have no last one, and without
+    parts nothing comes.
+    """
     assert b"Content-Length: 3\r\n" in sent(HTTPReply(200, {}, (b"ab",), ending))[0]  # type: ignore[operator]
     assert sent(HTTPReply(200, {}, (b"ab",), ending, "chunked"))[-1] == b"2\r\nab\r\n"
     assert sent(HTTPReply(200, {}, (), ending)) == []
@@ -306,7 +310,9 @@ def test_the_models_are_listed() -> None:
     ],
 )
 def test_what_is_not_served_says_what_is(method: str, path: str, status: int, code: str) -> None:
-    """Other paths and methods are refused in OpenAI's shape, and the message names those that are served."""
+    """Other paths and methods are refused in OpenAI's shape, and the message names those that are
+    served.
+    """
     answered, body = asked(method, path)
     assert (answered, body["error"]["code"]) == (status, code)
     assert ("chat/completions" in body["error"]["message"]) is (status == 404)
@@ -334,7 +340,9 @@ def test_a_wrong_method_is_told_the_right_one() -> None:
     ],
 )
 def test_a_bad_body_is_refused(body: bytes, param: str | None) -> None:
-    """A body that is no request is a 400 in OpenAI's shape with the member at fault, and reaches no responder."""
+    """A body that is no request is a 400 in OpenAI's shape with the member at fault, and reaches no
+    responder.
+    """
     refused = respond(lambda _: pytest.fail("it was asked"), "POST", "/v1/chat/completions", body)
     assert refused.status == 400
     error = json.loads(refused.body)["error"]
@@ -378,7 +386,9 @@ def test_a_failing_responder_is_a_500() -> None:
 
 
 def test_a_request_that_cannot_be_translated_has_a_response() -> None:
-    """Texts that are none, in a request of the Responses API, never raise out of a server's thread or a transport."""
+    """Texts that are none, in a request of the Responses API, never raise out of a server's thread
+    or a transport.
+    """
     item = {"role": "user", "content": [{"type": "input_text", "text": 5}]}
     body = json.dumps({"model": "m", "input": [item]}).encode()
     assert (

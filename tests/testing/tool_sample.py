@@ -410,4 +410,6 @@ SAMPLE: tuple[Any, ...] = (
     UPLOAD,
     ORDER,
 )
-"""Functions, dataclass arguments, pydantic models, a TypedDict, OpenAI and MCP definitions, JSON Schemas."""
+"""Functions, dataclass arguments, pydantic models, a TypedDict, OpenAI and MCP definitions, JSON
+Schemas.
+"""

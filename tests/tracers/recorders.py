@@ -31,7 +31,9 @@ _BEFORE = {kind: dict(vars(kind)) for kind in _PATCHED}
 
 @dataclass(frozen=True)
 class Asked:
-    """One recorded ask: all that was recorded of what was sent and what came, as text, and the tokens of it."""
+    """One recorded ask: all that was recorded of what was sent and what came, as text, and the
+    tokens of it.
+    """
 
     seen: str
     tokens: tuple[int | None, int | None]
@@ -39,7 +41,9 @@ class Asked:
 
 @dataclass
 class Attached:
-    """A recorder at work: ``patch`` gives the client to use, ``asked`` reads what was recorded so far."""
+    """A recorder at work: ``patch`` gives the client to use, ``asked`` reads what was recorded so
+    far.
+    """
 
     asked: Callable[[], list[Asked]]
     patch: Callable[[Any], Any] = field(default=lambda client: client)
@@ -88,7 +92,9 @@ def spans() -> tuple[Any, Any]:
 
 
 def read_spans(kept: Any, of: str, prompt: str, completion: str) -> list[Asked]:
-    """Read the spans that have the attribute ``of`` as asks; the other two name the attributes of the tokens."""
+    """Read the spans that have the attribute ``of`` as asks; the other two name the attributes of
+    the tokens.
+    """
     found = [dict(span.attributes) for span in kept.get_finished_spans()]
     return [
         Asked(json.dumps(each, default=str), (each.get(prompt), each.get(completion)))
@@ -183,7 +189,9 @@ def logfire_classes() -> Iterator[Attached]:
 
 @cache
 def _langfuse() -> tuple[Any, Any]:
-    """Start langfuse once: a key has one client in a process; its import patches the SDK, which is taken back."""
+    """Start langfuse once: a key has one client in a process; its import patches the SDK, which is
+    taken back.
+    """
     _, kept = spans()
     library = importlib.import_module("langfuse")
     at_work = library.Langfuse(
@@ -196,7 +204,9 @@ def _langfuse() -> tuple[Any, Any]:
 
 @contextmanager
 def langfuse() -> Iterator[Attached]:
-    """Langfuse's drop-in patches ``Completions.create`` and ``Completions.parse`` when it is imported."""
+    """Langfuse's drop-in patches ``Completions.create`` and ``Completions.parse`` when it is
+    imported.
+    """
     needs("langfuse")
     at_work, kept = _langfuse()
     importlib.import_module("langfuse.openai").register_tracing()
@@ -258,7 +268,9 @@ def sentry() -> Iterator[Attached]:
 
 @contextmanager
 def langsmith() -> Iterator[Attached]:
-    """Langsmith puts attributes ``create`` and ``parse`` on the completions of the client that it is given."""
+    """Langsmith puts attributes ``create`` and ``parse`` on the completions of the client that it
+    is given.
+    """
     needs("langsmith")
     wrappers = importlib.import_module("langsmith.wrappers")
     runs: dict[Any, dict[str, Any]] = {}

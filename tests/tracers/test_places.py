@@ -1,4 +1,6 @@
-"""Wherever a program stands between us and the SDK it sees the request as it is sent, and retries have one owner."""
+"""Wherever a program stands between us and the SDK it sees the request as it is sent, and retries
+have one owner.
+"""
 
 from __future__ import annotations
 
@@ -164,7 +166,9 @@ def test_the_cap_of_a_response_holds_under_a_patch_of_a_class(place: str, twin: 
 def test_a_client_of_another_library_that_repeats_by_itself_owns_the_retries(
     owned: int | None, asked: int
 ) -> None:
-    """Where ``max_retries`` of the client says that it repeats, nothing is repeated by us; None says nothing."""
+    """Where ``max_retries`` of the client says that it repeats, nothing is repeated by us; None
+    says nothing.
+    """
     client = Client(*[StatusError(503)] * 3)
     vars(client)["max_retries"] = owned
     with pytest.raises(sr.TransportFailed):
@@ -173,7 +177,9 @@ def test_a_client_of_another_library_that_repeats_by_itself_owns_the_retries(
 
 
 def test_a_subclass_with_a_hook_of_the_sdk_sees_the_request() -> None:
-    """``_prepare_options`` is the SDK's own hook for subclasses: it gets the messages, and what it changes is sent."""
+    """``_prepare_options`` is the SDK's own hook for subclasses: it gets the messages, and what it
+    changes is sent.
+    """
     server, seen = Server(GOOD), Seen()
 
     class Hooked(openai.OpenAI):
@@ -200,7 +206,9 @@ def hooked(kind: Any, server: Server) -> Any:
 
 
 def test_a_subclass_makes_headers_of_the_request() -> None:
-    """Whatever looks at the options of a request finds its body there, also where tools are encoded only once."""
+    """Whatever looks at the options of a request finds its body there, also where tools are encoded
+    only once.
+    """
     server = Server(GOOD)
 
     class Hooked(openai.OpenAI):
@@ -217,7 +225,9 @@ def test_a_subclass_makes_headers_of_the_request() -> None:
 
 @pytest.mark.parametrize("form", ["create", "with_raw_response", "with_streaming_response"])
 def test_a_subclass_makes_the_completion(form: str) -> None:
-    """``_process_response_data`` is the SDK's own hook for subclasses: every form of a completion is what it makes."""
+    """``_process_response_data`` is the SDK's own hook for subclasses: every form of a completion
+    is what it makes.
+    """
 
     class Hooked(openai.OpenAI):
         """A client that marks what it returns."""
@@ -306,7 +316,9 @@ def test_a_proxy_that_a_recorder_makes_of_a_client_is_asked() -> None:
 @pytest.mark.parametrize("way", ["reply", "create", "parse", "raw"])
 @pytest.mark.parametrize("twin", ["sync", "async"])
 def test_what_is_put_around_a_completion_is_read_through(twin: str, way: str) -> None:
-    """Some recorders return an object that passes everything on to the completion; what we make anew is the SDK's."""
+    """Some recorders return an object that passes everything on to the completion; what we make
+    anew is the SDK's.
+    """
 
     class Around:
         """Passes on to what it is around."""

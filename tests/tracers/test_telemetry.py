@@ -1,4 +1,6 @@
-"""Our own telemetry: one golden trace, spans that always end, usage counted once, silence where another one records."""
+"""Our own telemetry: one golden trace, spans that always end, usage counted once, silence where
+another one records.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class Recorded:
     """An instrumented client of either twin, and what it recorded."""
 
     def __init__(self, server: Server, twin: str = "sync", **settings: Any) -> None:
-        """Wrap and instrument a client; ``asks`` is that of ``instrument``, the rest goes to ``wrap``."""
+        """Wrap and instrument a client; ``asks`` is that of ``instrument``, the rest goes to
+        ``wrap``.
+        """
         asks = settings.pop("asks", None)
         patch: Callable[[Any], Any] = settings.pop("patch", lambda client: client)
         self.provider, self.kept = spans()
@@ -92,7 +96,9 @@ def twin(request: pytest.FixtureRequest) -> str:
 
 
 def test_the_golden_trace(twin: str) -> None:
-    """A reply with one correction: a parent without usage, and a client span for each ask with its own."""
+    """A reply with one correction: a parent without usage, and a client span for each ask with its
+    own.
+    """
     recorded = Recorded(Server(WRONG, GOOD), twin)
     assert recorded.reply().args == {"query": "tea", "limit": 9}
     parent, first, second = recorded.spans.values()
@@ -161,7 +167,9 @@ def test_a_rejection_names_its_reason_and_its_codes(twin: str) -> None:
 
 
 def test_no_word_that_only_the_model_wrote_is_recorded() -> None:
-    """A tool that was never declared has no name in spans and counters; messages and arguments are nowhere."""
+    """A tool that was never declared has no name in spans and counters; messages and arguments are
+    nowhere.
+    """
     invented = completion(calls=[call("zq_invented", {"zq_key": "zq_value"})])
     needs("opentelemetry.sdk")
     recorded = Recorded(Server(invented), policy=sr.RetryPolicy(max_retries=0))
@@ -283,7 +291,9 @@ def test_what_is_made_inside_an_ask_is_its_child(twin: str) -> None:
 def test_another_instrumentation_that_records_the_asks_is_left_alone_with_them(
     recorder: str, twin: str
 ) -> None:
-    """Then only the reply has a span of ours, and the counters count; ``asks=True`` records all the same."""
+    """Then only the reply has a span of ours, and the counters count; ``asks=True`` records all the
+    same.
+    """
     for asks, names in ((None, []), (True, ["chat m", "chat m*"])):
         with attached(recorder) as at_work:
             recorded = Recorded(Server(WRONG, GOOD), twin, patch=at_work.patch, asks=asks)
@@ -334,7 +344,9 @@ def test_nothing_is_recorded_where_instrumentation_is_suppressed(twin: str) -> N
 
 
 def test_the_http_spans_of_opentelemetry_are_children_of_the_asks(twin: str) -> None:
-    """The real instrumentation of the HTTP library under the SDK, whose spans have the asks as parents."""
+    """The real instrumentation of the HTTP library under the SDK, whose spans have the asks as
+    parents.
+    """
     needs("opentelemetry.instrumentation.httpx")
     module: Any = importlib.import_module("opentelemetry.instrumentation.httpx")
     instrumentor = getattr(module, "HTTPX2ClientInstrumentor", module.HTTPXClientInstrumentor)

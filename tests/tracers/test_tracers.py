@@ -1,4 +1,6 @@
-"""Who stands between us and the SDK sees the truth: real tracers record each ask of a reply, and the guard holds."""
+"""Who stands between us and the SDK sees the truth: real tracers record each ask of a reply, and
+the guard holds.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 
 
 LACKS = dict.fromkeys(RECORDERS, "") | {"opentelemetry": "tools", "sentry": "raw"}
-"""What a recorder does not read: tools, or the usage in a raw response. It is the same with the SDK's own client."""
+"""What a recorder does not read: tools, or the usage in a raw response. It is the same with the
+SDK's own client.
+"""
 
 
 def done(result: Any) -> Any:
@@ -69,7 +73,9 @@ def limit_of(result: Any) -> int:
 
 
 OVER_A_WRAPPED_CLIENT = ("create", "parse", "raw")
-"""The ways whose methods langsmith patches, when it is given a wrapped client: the program calls the patch."""
+"""The ways whose methods langsmith patches, when it is given a wrapped client: the program calls
+the patch.
+"""
 
 CASES = [
     (recorder, when, way)
@@ -85,7 +91,9 @@ CASES = [
 def test_each_ask_is_recorded_once_with_its_messages_tools_and_usage(
     recorder: str, twin: str, when: str, way: str
 ) -> None:
-    """The bad reply and the correction are two records with what was really sent; only the good call comes out."""
+    """The bad reply and the correction are two records with what was really sent; only the good
+    call comes out.
+    """
     server = Server(WRONG, GOOD)
     with attached(recorder) as at_work:
         client = joined(at_work, client_of(server, twin), when)
@@ -108,7 +116,9 @@ def test_each_ask_is_recorded_once_with_its_messages_tools_and_usage(
 def test_a_patch_over_the_method_that_a_program_calls_records_what_the_program_sees(
     twin: str, way: str
 ) -> None:
-    """Langsmith over a wrapped client: one run a reply, of the program's messages and the completion that came out."""
+    """Langsmith over a wrapped client: one run a reply, of the program's messages and the
+    completion that came out.
+    """
     server = Server(WRONG, GOOD)
     with attached("langsmith") as at_work:
         client = joined(at_work, client_of(server, twin), "after")
@@ -127,7 +137,9 @@ def test_a_patch_over_the_method_that_a_program_calls_records_what_the_program_s
 def test_retries_have_one_owner_whoever_stands_between(
     recorder: str, twin: str, when: str, owned: int
 ) -> None:
-    """A server that stays down is asked as often as the client says, neither multiplied nor left out."""
+    """A server that stays down is asked as often as the client says, neither multiplied nor left
+    out.
+    """
     server = Server(status(503, {"error": {"message": "down"}}, retry_after_ms="1"))
     with attached(recorder) as at_work:
         client = joined(at_work, client_of(server, twin, max_retries=owned), when, policy=POLICY)
@@ -140,7 +152,9 @@ def test_retries_have_one_owner_whoever_stands_between(
 
 @pytest.mark.parametrize("recorder", RECORDERS)
 def test_the_policy_owns_the_retries_where_the_sdks_can_be_turned_off(recorder: str) -> None:
-    """An explicit budget counts; under a patched ``create`` of the client inside it is the SDK that repeats."""
+    """An explicit budget counts; under a patched ``create`` of the client inside it is the SDK that
+    repeats.
+    """
     server = Server(status(503, {"error": {"message": "down"}}, retry_after_ms="1"))
     with attached(recorder) as at_work:
         policy = sr.RetryPolicy(wait=wait_none(), transport_retries=4)
@@ -151,7 +165,9 @@ def test_the_policy_owns_the_retries_where_the_sdks_can_be_turned_off(recorder: 
 
 
 def test_two_recorders_at_once_see_every_ask() -> None:
-    """A tracer that patches the client's ``request``, and one that patches the class's ``create``, record both asks."""
+    """A tracer that patches the client's ``request``, and one that patches the class's ``create``,
+    record both asks.
+    """
     server = Server(WRONG, GOOD)
     with attached("traceloop") as outer, attached("logfire_client") as inner:
         client = joined(inner, server.client(), "after")
@@ -166,7 +182,9 @@ def test_two_recorders_at_once_see_every_ask() -> None:
 @pytest.mark.parametrize("way", ["reply", "create"])
 @pytest.mark.parametrize("twin", ["sync", "async"])
 def test_keywords_of_a_recorder_reach_it(twin: str, way: str) -> None:
-    """Langfuse's drop-in takes keywords of its own: they are there for each ask, and not in what is sent."""
+    """Langfuse's drop-in takes keywords of its own: they are there for each ask, and not in what is
+    sent.
+    """
     server = Server(WRONG, GOOD)
     with attached("langfuse") as at_work:
         client = sr.wrap(at_work.patch(client_of(server, twin)), tools=[SEARCH])

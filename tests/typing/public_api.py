@@ -83,7 +83,9 @@ async def fetch(url: str, *, retries: int = 3) -> bytes:
 
 
 async def typed_answers() -> None:
-    """The type of answers is the contract's: a class, text when none is given, anything for a JSON Schema."""
+    """The type of answers is the contract's: a class, text when none is given, anything for a JSON
+    Schema.
+    """
     assert_type(sr.wrap(OpenAI(), answer=Refund).answer(model="m", messages=[]), Refund)
     assert_type(sr.wrap(OpenAI()).answer(model="m", messages=[]), str)
     assert_type(sr.wrap(OpenAI(), contract=sr.Contract(answer=Refund)), sr.StrictClient[Refund])

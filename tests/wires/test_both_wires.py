@@ -97,7 +97,9 @@ CONTRACTS = st.sampled_from(
 
 
 def place(issue: sr.Issue) -> str:
-    """Where a fault of the message is; one of the response around it stands where each API has that."""
+    """Where a fault of the message is; one of the response around it stands where each API has
+    that.
+    """
     return (
         ""
         if issue.path.startswith(("/choices", "/incomplete_details", "/output", "/status"))
@@ -120,7 +122,9 @@ def test_a_reply_has_one_verdict(contract: sr.Contract[Any], reply: Spelt) -> No
 
 
 def told(ask: Any) -> object:
-    """Return what a call comes to: the reply, or the exception with the codes and the words of each attempt."""
+    """Return what a call comes to: the reply, or the exception with the codes and the words of each
+    attempt.
+    """
     try:
         return ask()
     except sr.CallFailed as error:
@@ -173,6 +177,8 @@ def outcome(
 def test_a_call_comes_to_the_same(
     contract: sr.Contract[Any], replies: list[Spelt], streamed: bool
 ) -> None:
-    """Plain or streamed, by either API: the same reply or exception, after requests that say the same."""
+    """Plain or streamed, by either API: the same reply or exception, after requests that say the
+    same.
+    """
     chat = outcome("chat", contract, replies, streamed=streamed)
     assert chat == outcome("responses", contract, replies, streamed=streamed)

@@ -1,4 +1,6 @@
-"""The form of Responses that other servers speak (Open Responses): sparse items, extensions and a final ``[DONE]``."""
+"""The form of Responses that other servers speak (Open Responses): sparse items, extensions and a
+final ``[DONE]``.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def asked(server: Server, **keywords: Any) -> Any:
 )
 @pytest.mark.parametrize("streamed", [False, True])
 def test_sparse_items_and_extensions_pass(items: list[Any], streamed: bool) -> None:
-    """A member that the specification leaves out or lets servers add is no fault, and comes through as it came."""
+    """A member that the specification leaves out or lets servers add is no fault, and comes through
+    as it came.
+    """
     whole = response(*items)
     if not streamed:
         assert [item.to_dict() for item in asked(Server(whole)).output] == items
@@ -91,7 +95,9 @@ def test_what_is_no_reply_there_is_none_here(items: list[Any], code: str) -> Non
 
 
 def test_a_request_of_the_specification_goes_out_whole() -> None:
-    """A choice without a mode, a tool of the implementor, parts of input: all are sent as they were said."""
+    """A choice without a mode, a tool of the implementor, parts of input: all are sent as they were
+    said.
+    """
     server = Server(response(SPARSE_CALL))
     choice: Any = {"type": "allowed_tools", "tools": [{"type": "function", "name": "search"}]}
     parts = [

@@ -71,7 +71,9 @@ def call_of(dice: random.Random, number: int) -> dict[str, Any]:
 
 
 def reply_of(dice: random.Random) -> dict[str, Any]:
-    """One reply of a model: commentary, thoughts, calls, texts, items of the server's tools; whole, cut or refused."""
+    """One reply of a model: commentary, thoughts, calls, texts, items of the server's tools; whole,
+    cut or refused.
+    """
     items: list[dict[str, Any]] = []
     if dice.random() < 0.3:
         items.append(text_item("I will look.", phase=dice.choice(["commentary", None])))
@@ -103,7 +105,9 @@ def reply_of(dice: random.Random) -> dict[str, Any]:
 
 
 def request_of(dice: random.Random) -> dict[str, Any]:
-    """One request of a program: with tools or a format, stored or not, behind another response or in a conversation."""
+    """One request of a program: with tools or a format, stored or not, behind another response or
+    in a conversation.
+    """
     request: dict[str, Any] = {
         "model": "m",
         "input": dice.choice(["find tea", [{"role": "user", "content": "x"}]]),
@@ -126,7 +130,9 @@ def request_of(dice: random.Random) -> dict[str, Any]:
 
 
 class Api(Server):
-    """A server that holds each request to the rules before it answers, and keeps what it would have stored."""
+    """A server that holds each request to the rules before it answers, and keeps what it would have
+    stored.
+    """
 
     def __init__(self, *answers: Any) -> None:
         """Begin with an earlier response, and a conversation."""
@@ -153,7 +159,9 @@ class Api(Server):
 
 @pytest.mark.parametrize("part", range(4))
 def test_no_correction_breaks_a_rule(part: int) -> None:
-    """Splices, parallel calls, cuts, refusals: 0 requests that the API would refuse, and so in the turn after them."""
+    """Splices, parallel calls, cuts, refusals: 0 requests that the API would refuse, and so in the
+    turn after them.
+    """
     for seed in range(part * SEEDS // 4, (part + 1) * SEEDS // 4):
         dice = random.Random(seed)
         api = Api(*(reply_of(dice) for _ in range(4)))

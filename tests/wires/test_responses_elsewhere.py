@@ -1,4 +1,6 @@
-"""What stands on the loop asks by the Responses API when its client was wrapped so: runs, graphs, durable runs."""
+"""What stands on the loop asks by the Responses API when its client was wrapped so: runs, graphs,
+durable runs.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ WHOLE = ["user", "reasoning", "function_call", "function_call_output"]
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 def test_a_run_asks_by_the_responses_api(is_async: bool, tmp_path: Path) -> None:
-    """A bad call is mended, its tool runs once, thoughts go back, and the next turn goes on from the store."""
+    """A bad call is mended, its tool runs once, thoughts go back, and the next turn goes on from
+    the store.
+    """
     server, ran = Noting(BAD, GOOD, DONE, DONE), list[str]()
     client: Any = sr.wrap(server.async_client() if is_async else server.client(), **declared(ran))
 
@@ -85,7 +89,9 @@ def test_a_durable_run_asks_by_the_responses_api(tmp_path: Path) -> None:
 
 
 def test_a_graph_asks_by_the_responses_api() -> None:
-    """An action that does not fit is asked again, a tool runs once, and the graph comes to its answer."""
+    """An action that does not fit is asked again, a tool runs once, and the graph comes to its
+    answer.
+    """
     pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
     from strictreply.coordination import Topology  # noqa: PLC0415 - beside the extra
     from strictreply.integrations.langgraph import ChatAgent, begin, outcome_of, to_langgraph  # noqa: PLC0415

@@ -1,4 +1,6 @@
-"""What frameworks go on with over the Responses API: requests that this API takes, also where a call cannot go back."""
+"""What frameworks go on with over the Responses API: requests that this API takes, also where a
+call cannot go back.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ def ask(server: Server, **keywords: Any) -> Any:
 def test_a_call_that_goes_back_as_text_leaves_no_item_behind(
     bad: JSONObject, good: JSONObject, tool: JSONObject
 ) -> None:
-    """A call that servers do not take back is text in the re-ask: neither it nor its thought is an item there."""
+    """A call that servers do not take back is text in the re-ask: neither it nor its thought is an
+    item there.
+    """
     server = Server(response(reasoning_item(), bad), response(good))
     ask(server, tools=[tool])
     items = sent_by(server)[1]["input"]
@@ -78,7 +82,9 @@ def test_a_call_that_goes_back_as_text_leaves_no_item_behind(
     "keywords", [{}, {"conversation": "conv_1"}], ids=["sent", "kept by the server"]
 )
 def test_a_call_of_a_custom_tool_goes_back_as_a_call_and_is_answered(keywords: Any) -> None:
-    """The correction of its text is the output of a custom tool, also where the server has the call already."""
+    """The correction of its text is the output of a custom tool, also where the server has the call
+    already.
+    """
     server = Server(
         response(reasoning_item(), custom_item("abc", "call_a")),
         response(custom_item("12", "call_b")),
@@ -104,7 +110,9 @@ def test_a_call_of_a_custom_tool_goes_back_as_a_call_and_is_answered(keywords: A
     ],
 )
 def test_a_choice_of_a_custom_tool_is_sent_and_judged_as_one(choice: Any) -> None:
-    """A tool that takes free text is chosen by its own type, and a reply without its call is refused."""
+    """A tool that takes free text is chosen by its own type, and a reply without its call is
+    refused.
+    """
     server = Server(response(text_item("12")), response(custom_item("12", "call_b")))
     ask(server, tools=[DIGITS, FLAT_SEARCH], tool_choice=choice)
     first, second = sent_by(server)
@@ -128,7 +136,9 @@ def test_a_custom_tool_is_chosen_over_chat_completions_too() -> None:
 def test_a_conversation_that_the_server_keeps_is_answered_and_gets_whole_replies(
     arguments: str,
 ) -> None:
-    """Each call that the server has gets its output, and the reply that comes out is the one that it has kept."""
+    """Each call that the server has gets its output, and the reply that comes out is the one that
+    it has kept.
+    """
     server = Server(
         response(reasoning_item(), call_item("search", arguments)),
         response(call_item("search", GOOD, "call_b")),

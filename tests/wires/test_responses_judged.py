@@ -1,4 +1,6 @@
-"""What of a response of the Responses API is judged: items, their statuses, and how the response ended."""
+"""What of a response of the Responses API is judged: items, their statuses, and how the response
+ended.
+"""
 
 from __future__ import annotations
 
@@ -169,7 +171,9 @@ def test_a_good_response_is_its_reply(given: dict[str, Any], reply: object) -> N
     ],
 )
 def test_a_fault_is_named_where_it_is(given: dict[str, Any], code: str, path: str) -> None:
-    """Each constructed fault has its code, and a path into the response or into the one message that is judged."""
+    """Each constructed fault has its code, and a path into the response or into the one message
+    that is judged.
+    """
     found = codes(CONTRACT, given)
     if code == "call.malformed":  # null as arguments is no text
         assert found
@@ -248,7 +252,9 @@ def test_free_text_that_nothing_checks_is_named() -> None:
 
 
 def test_a_call_is_of_the_kind_that_its_tool_is() -> None:
-    """Text for a function and arguments for a custom tool are malformed; an unknown custom tool is unknown."""
+    """Text for a function and arguments for a custom tool are malformed; an unknown custom tool is
+    unknown.
+    """
     contract = sr.Contract(tools=[custom(None), sr.Tool.from_json_schema("search", SCHEMA)])
     assert codes(contract, response(custom_item("x", "search"))) == [
         ("call.malformed", "/tool_calls/0")
@@ -301,7 +307,9 @@ def _chat(text: str) -> dict[str, Any]:
 def test_an_image_or_speech_is_no_call_and_no_structured_answer(
     contract: sr.Contract, code: str, api: Any
 ) -> None:
-    """A reply without text answers only where any text would do, and the verdict says that nothing judged it."""
+    """A reply without text answers only where any text would do, and the verdict says that nothing
+    judged it.
+    """
     image = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "cG5n"}
     spoken = completion(None)
     spoken["choices"][0]["message"]["audio"] = {
@@ -321,7 +329,9 @@ def test_an_image_or_speech_is_no_call_and_no_structured_answer(
 
 @pytest.mark.parametrize("choice", ["required", "allowed"])
 def test_a_tool_that_the_server_called_is_a_tool_that_was_called(choice: str) -> None:
-    """Where some tool is required, an answer may follow a call that the server made itself, and only then."""
+    """Where some tool is required, an answer may follow a call that the server made itself, and
+    only then.
+    """
     web: Any = {"type": "web_search"}
     allowed = {
         "type": "allowed_tools",

@@ -1,4 +1,6 @@
-"""Requests of the Responses API: read into the one form, written back, and asked again in a form the API takes."""
+"""Requests of the Responses API: read into the one form, written back, and asked again in a form
+the API takes.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def inputs(server: Server) -> list[Any]:
 
 
 def test_a_first_request_says_what_the_caller_said() -> None:
-    """Input, instructions and what else the API takes pass as they are; the schema is closed as it is judged."""
+    """Input, instructions and what else the API takes pass as they are; the schema is closed as it
+    is judged.
+    """
     server = Server(response(text_item("hello")))
     given = {
         "instructions": "be brief",
@@ -74,7 +78,9 @@ def test_a_choice_of_a_tool_is_sent_as_it_was_said(choice: Any) -> None:
 
 @pytest.mark.parametrize("mode", ["auto", "required"])
 def test_allowed_tools_are_sent_beside_all(mode: str) -> None:
-    """All tools stay in the request, for prompt caches; a call of one that is not allowed is asked again."""
+    """All tools stay in the request, for prompt caches; a call of one that is not allowed is asked
+    again.
+    """
     weather = FLAT_SEARCH | {"name": "weather"}
     allowed = {
         "type": "allowed_tools",
@@ -135,7 +141,9 @@ def test_a_bad_call_goes_back_as_it_came_behind_its_thought() -> None:
 
 
 def test_a_mended_response_has_the_id_under_which_its_calls_are_stored() -> None:
-    """A program may go on with ``previous_response_id``: the server knows the call ids under that id."""
+    """A program may go on with ``previous_response_id``: the server knows the call ids under that
+    id.
+    """
     bad = response(call_item("search", {"query": 1}))
     made: Any = wrap(
         Server(bad, response(call_item("search", GOOD, "call_new"))).client()
@@ -156,7 +164,9 @@ def test_a_thought_without_its_partner_is_not_sent() -> None:
 
 
 def test_where_nothing_is_stored_thoughts_need_their_writing() -> None:
-    """Under ``store: false`` one without encrypted_content is left out, and its call goes without its own id."""
+    """Under ``store: false`` one without encrypted_content is left out, and its call goes without
+    its own id.
+    """
     bad = call_item("search", {"query": 1})
     server = Server(response(reasoning_item(), bad), response(call_item("search", GOOD)))
     wrap(server.client()).responses.create(**ASK, store=False)
@@ -178,7 +188,9 @@ def test_a_conversation_gets_only_what_it_does_not_have() -> None:
 def test_a_call_that_is_not_sent_back_has_an_output_where_the_server_holds_it(
     given: dict[str, Any],
 ) -> None:
-    """Arguments that no server takes back stand in its conversation, which wants an answer to their call."""
+    """Arguments that no server takes back stand in its conversation, which wants an answer to their
+    call.
+    """
     server = Server(
         response(call_item("search", '{"query": ')), response(call_item("search", GOOD))
     )

@@ -1,4 +1,6 @@
-"""Streams of the Responses API: live text, held calls, one well-formed sequence of events, and nothing when cut."""
+"""Streams of the Responses API: live text, held calls, one well-formed sequence of events, and
+nothing when cut.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +109,9 @@ def test_a_good_stream_is_its_reply(name: str, size: int) -> None:
 
 
 def test_text_is_live_and_calls_are_not() -> None:
-    """Text comes in the server's own pieces; arguments come whole, once all of the reply has passed."""
+    """Text comes in the server's own pieces; arguments come whole, once all of the reply has
+    passed.
+    """
     told, _ = asked(served(events_of(TEXT)))
     assert sum(one.type == "response.output_text.delta" for one in told) > 3
     told, _ = asked(served(events_of(CALLS)))
@@ -146,14 +150,18 @@ def test_what_ends_live_text_ends_the_stream() -> None:
 
 
 def cuts_of(body: bytes) -> list[int]:
-    """Where a body is cut: behind each line, and at every seventh byte; with STRICTREPLY_ALL_CUTS at every byte."""
+    """Where a body is cut: behind each line, and at every seventh byte; with STRICTREPLY_ALL_CUTS
+    at every byte.
+    """
     places = range(len(body) - 2)
     return [at for at in places if ALL_CUTS or at % 7 == 0 or body[at - 1 : at] == b"\n"]
 
 
 @pytest.mark.parametrize("name", REPLIES)
 def test_a_cut_stream_is_no_reply(name: str) -> None:
-    """No terminal event, no call and no final item: at most the beginning of a text, and an exception of ours."""
+    """No terminal event, no call and no final item: at most the beginning of a text, and an
+    exception of ours.
+    """
     body = b"".join(map(typed_event, events_of(REPLIES[name], 7)))
     for at in cuts_of(body):
         cut = http.Response(200, content=body[:at], headers={"content-type": "text/event-stream"})
@@ -234,7 +242,9 @@ EVENT_FAULTS: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("name", EVENT_FAULTS)
 def test_a_faulty_stream_is_refused(name: str) -> None:
-    """A stream that contradicts itself, or ends badly, is no reply: no call of it gets out, those of a good one do."""
+    """A stream that contradicts itself, or ends badly, is no reply: no call of it gets out, those
+    of a good one do.
+    """
     told, error = asked(served(EVENT_FAULTS[name]), policy=ONCE)
     assert isinstance(error, sr.CallFailed)
     assert not {one.type for one in told} & {"response.completed", DELTA, ADDED}
@@ -277,7 +287,9 @@ def test_comments_and_a_done_behind_the_end_are_no_matter() -> None:
 
 
 def test_the_sdks_own_stream_accumulates_it() -> None:
-    """``responses.stream`` raises where events contradict each other; it gives the response that was accepted."""
+    """``responses.stream`` raises where events contradict each other; it gives the response that
+    was accepted.
+    """
     bad = response(call_item("search", {"query": 1}))
     server = Server(served(events_of(bad)), served(events_of(CALLS)))
     client = wrap(server.client())
@@ -306,7 +318,9 @@ def test_an_async_stream_is_the_same() -> None:
 
 
 def test_a_veto_closes_a_stream_of_this_api() -> None:
-    """A call that cannot fit any more ends the stream before its end, with the attempt saying where."""
+    """A call that cannot fit any more ends the stream before its end, with the attempt saying
+    where.
+    """
     bad = events_of(response(call_item("search", {"query": 1, "rest": "x" * 400})), 4)
     client = wrap(
         Server(served(bad), served(HELD)).client(),

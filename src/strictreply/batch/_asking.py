@@ -33,8 +33,9 @@ _OVERLOADED = re.compile(r"\(HTTP (?:429|503|529)\)")
 class Gate:
     """Bounds how many rows are under way: additive increase, multiplicative decrease (as TCP, RFC 5681 §3.1).
 
-    ``limit`` is the bound of now, at first the ``most``. A 429, 503 or 529 halves it, once for all requests that were
-    under way together; as many successes as the bound raise it by one. For one event loop.
+    ``limit`` is the bound of now, at first the ``most``. A 429, 503 or 529 halves it, once for all
+    requests that were under way together; as many successes as the bound raise it by one. For one
+    event loop.
     """
 
     __slots__ = ("_clock", "_good", "_halved_at", "_waiting", "limit", "most", "running")
@@ -115,7 +116,10 @@ class Asking:
 
     @asynccontextmanager
     async def session(self, bucket: RetryBucket) -> AsyncGenerator[Session]:
-        """Open a client in this event loop, and close it at the end; one that was given ready stays open."""
+        """Open a client in this event loop, and close it at the end.
+
+        One that was given ready stays open.
+        """
         client, gate = self.client, Gate(self.concurrency)
         if client is None:
             from openai import AsyncOpenAI  # noqa: PLC0415 - only where no other client was given
@@ -211,10 +215,12 @@ def asynchronous(strict: object) -> AsyncStrictClient[Any]:
 async def ask_each(
     asking: Asking, session: Session, source: Source, take: Take, most: int | None = None
 ) -> None:
-    """Ask about each row, and call ``take`` with its result at once; a row keeps its place until that is awaited.
+    """Ask about each row, and call ``take`` with its result at once.
 
-    ``most`` is how many rows there are, where that is known. An exception of the source is raised when the rows before
-    it have their results; one of ``take`` ends all of it.
+    A row keeps its place until that is awaited.
+
+    ``most`` is how many rows there are, where that is known. An exception of the source is raised
+    when the rows before it have their results; one of ``take`` ends all of it.
     """
     pull, reading, rows = _puller(source), asyncio.Lock(), count()
     broken_off: list[BaseException] = []
@@ -229,7 +235,8 @@ async def ask_each(
                         return
                     try:
                         row = await pull()
-                    except Exception as error:  # noqa: BLE001 - the caller's own code, raised again below
+                    except Exception as error:  # noqa: BLE001
+                        # the caller's own code, raised again below
                         broken_off.append(error)
                         return
                     index = next(rows)

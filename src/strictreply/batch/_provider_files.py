@@ -1,7 +1,8 @@
 """The batch files of a provider, in passes: outputs judged, the rejected asked for again in a file of their own.
 
-A request is ``{"custom_id", "method", "url", "body"}``, an output ``{"id", "custom_id", "response": {"status_code",
-"body"}, "error"}``. Nothing is kept between passes: the loop of a call is played again from all outputs of a row.
+A request is ``{"custom_id", "method", "url", "body"}``, an output ``{"id", "custom_id", "response":
+{"status_code", "body"}, "error"}``. Nothing is kept between passes: the loop of a call is played
+again from all outputs of a row.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ AnyPath: TypeAlias = str | PathLike[str]
 class FileCounts:
     """The counts of a provider's batch: ``statuses`` the rows by their present status.
 
-    ``again`` are the rows whose next request is in the re-ask file, ``missing`` those without any output; ``unknown``
-    the outputs of no request, ``surplus`` those that came after the end of their row or twice; ``unreadable`` are the
-    lines of output files that are no output, and why.
+    ``again`` are the rows whose next request is in the re-ask file, ``missing`` those without any
+    output; ``unknown`` the outputs of no request, ``surplus`` those that came after the end of
+    their row or twice; ``unreadable`` are the lines of output files that are no output, and why.
     """
 
     statuses: Mapping[str, int]
@@ -72,14 +73,16 @@ def judge_files(
 ) -> FileCounts:
     """Validate the output files of a provider's batch, and write the requests to send again.
 
-    ``requests`` are the files of the first pass; ``outputs`` all output and error files so far, pass after pass. Each
-    reply is checked against the tools and the ``response_format`` of its own request, or ``contract``. ``out`` gets a
-    line for each request: its ``custom_id`` and the result columns so far. ``reask`` gets the next requests under the
-    same ids: send it as the next batch, and call this again with its outputs after the others. ``policy`` and
-    ``steering`` None mean the defaults; keep them the same in all passes.
+    ``requests`` are the files of the first pass; ``outputs`` all output and error files so far,
+    pass after pass. Each reply is checked against the tools and the ``response_format`` of its own
+    request, or ``contract``. ``out`` gets a line for each request: its ``custom_id`` and the result
+    columns so far. ``reask`` gets the next requests under the same ids: send it as the next batch,
+    and call this again with its outputs after the others. ``policy`` and ``steering`` None mean the
+    defaults; keep them the same in all passes.
 
-    Files are read line by line, ``.gz`` too; the outputs are indexed in a temporary file as large as they are. ``out``
-    and ``reask`` are written whole or not at all. Raises OSError when a file cannot be read or written.
+    Files are read line by line, ``.gz`` too; the outputs are indexed in a temporary file as large
+    as they are. ``out`` and ``reask`` are written whole or not at all. Raises OSError when a file
+    cannot be read or written.
     """
     counts: Counter[str] = Counter()
     statuses: Counter[str] = Counter()
@@ -148,7 +151,8 @@ def _judged(
             step = contract.next_request(step.request, response, **settings)
     except Exception as error:  # noqa: BLE001 - as with rows that are asked: no row ends the run
         return broken(row.number, error), None, 0
-    # as it was until a reply has been corrected: what a client of ours adds to it is not the caller's
+    # as it was until a reply has been corrected: what a client of ours adds to it is not the
+    # caller's
     is_as_it_was = all(map(is_transport_fault, step.attempts))
     following = (
         None if step.request is None else row.request["body"] if is_as_it_was else step.request
@@ -189,10 +193,14 @@ class _Outputs:
         )
 
     def of(self, custom_id: str, counts: Counter[str]) -> list[Any]:
-        """Return what came for a request, pass after pass; an output that is there twice counts once."""
+        """Return what came for a request, pass after pass.
+
+        An output that is there twice counts once.
+        """
         query = "SELECT line FROM output WHERE custom_id = ? ORDER BY rowid"
         lines = [line for (line,) in self._base.execute(query, (_key(custom_id),))]
-        # told by all that they hold: not every provider gives an output an id, or one of its own in each pass
+        # told by all that they hold: not every provider gives an output an id, or one of its own in
+        # each pass
         different = dict.fromkeys(lines)
         counts["surplus"] += len(lines) - len(different)
         return [_response(_loaded(line)) for line in different]
@@ -205,7 +213,10 @@ class _Outputs:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Delete the file; what it could not hold, as when the disk is full, is an OSError as with any file."""
+        """Delete the file.
+
+        What it could not hold, as when the disk is full, is an OSError as with any file.
+        """
         self._base.close()
         if isinstance(error, sqlite3.Error):
             raise OSError(f"the temporary file of the outputs: {error}") from error

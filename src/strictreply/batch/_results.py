@@ -1,7 +1,8 @@
 """Results of rows, files of JSON lines, and a file of results that survives a kill, with its manifest.
 
-A line is handed to the operating system as soon as its row has a result. Every few seconds, and at the end, the file is
-forced to disk and after it the manifest is replaced; a machine that loses power loses the lines since.
+A line is handed to the operating system as soon as its row has a result. Every few seconds, and at
+the end, the file is forced to disk and after it the manifest is replaced; a machine that loses
+power loses the lines since.
 """
 
 from __future__ import annotations
@@ -53,7 +54,10 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 def open_lines(path: Path) -> Iterator[Line]:
-    """Read a JSONL file but for blank lines, plain or gzip, ``-`` for stdin; gzip.BadGzipFile when it is damaged."""
+    """Read a JSONL file but for blank lines, plain or gzip, ``-`` for stdin.
+
+    gzip.BadGzipFile when it is damaged.
+    """
     with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as opened:
         file = cast("BufferedReader", opened)
         packed = file.peek(len(_GZIP_MAGIC))[: len(_GZIP_MAGIC)] == _GZIP_MAGIC
@@ -174,7 +178,10 @@ def accepted(index: int, reply: AssistantReply[Any], attempts: tuple[Attempt, ..
 
 
 def ended(index: int, error: CallFailed) -> RowResult:
-    """Return the result of a row that no reply fit; the last entry of its issues says why asking ended."""
+    """Return the result of a row that no reply fit.
+
+    The last entry of its issues says why asking ended.
+    """
     halted, failed = isinstance(error, ReplyHalted), isinstance(error, TransportFailed)
     status: Status = "halted" if halted else "failed" if failed else "rejected"
     attempts, words = error.attempts, str(error).splitlines()
@@ -218,7 +225,10 @@ def so_far(index: int, step: NextRequest[Any]) -> RowResult:
 
 
 def broken(index: int, error: BaseException) -> RowResult:
-    """Return the result of a row at which something raised; of an exception that is not ours only the type is kept."""
+    """Return the result of a row at which something raised.
+
+    Of an exception that is not ours only the type is kept.
+    """
     if isinstance(error, RowFault):
         return unasked(index, error.code, str(error), error.hint)
     if isinstance(error, ContractError):
@@ -248,7 +258,9 @@ def entry(attempt: int, code: str, message: str, hint: str, path: str = "") -> J
     return {"attempt": attempt, "code": code, "path": path, "message": message, "hint": hint}
 
 
-INDEX = "index"  # the column with the row of the input that a result is of, from 0: results come in the order they end
+# the column with the row of the input that a result is of, from 0: results come in the order they
+# end
+INDEX = "index"
 _FORMAT = 2
 
 
@@ -275,8 +287,9 @@ class DoneRows:
 class Journal:
     """The results of one run, which ``run`` identifies, in a file, those of earlier starts too.
 
-    Rows at which the API failed are taken out when it is opened, to be asked again; ``api_failed`` counts those since.
-    Raises ContractError when the file belongs to another run or another process writes it, OSError as files do.
+    Rows at which the API failed are taken out when it is opened, to be asked again; ``api_failed``
+    counts those since. Raises ContractError when the file belongs to another run or another process
+    writes it, OSError as files do.
     """
 
     def __init__(

@@ -57,7 +57,10 @@ if TYPE_CHECKING:
 
 
 def rows_of(batch: Any, prefix: str) -> Sequence[Any]:
-    """Return the rows of a batch; ContractError when it has a result column already, TypeError when it is none."""
+    """Return the rows of a batch.
+
+    ContractError when it has a result column already, TypeError when it is none.
+    """
     ours = {prefix + column for column in COLUMNS}
     if taken := [name for name in _names_in(batch) if name in ours]:
         words = f"the batch has a column {taken[0]!r} already, which the results use"
@@ -100,7 +103,10 @@ def _is_arrow(
 
 
 def with_results(batch: Any, results: Sequence[RowResult], prefix: str) -> Any:
-    """Return a batch of the same kind with the result columns; by columns, those without one form are JSON text."""
+    """Return a batch of the same kind with the result columns.
+
+    By columns, those without one form are JSON text.
+    """
     if isinstance(batch, list):
         rows = zip(batch, results, strict=True)
         return [
@@ -150,7 +156,10 @@ _COMMON = {"str": {"str"}, "bool": {"bool"}, "int": {"int", "long"}, "float": {"
 
 
 def write_parquet(lines: Path, target: Path, prefix: str) -> None:
-    """Write a file of results as parquet, whole or not at all; a column of mixed values is JSON text."""
+    """Write a file of results as parquet, whole or not at all.
+
+    A column of mixed values is JSON text.
+    """
     pa, parquet = arrow(), arrow("pyarrow.parquet")
     ours = {
         prefix + INDEX: pa.int64(),
@@ -233,7 +242,10 @@ class Process:
         return Process, ()
 
     def run(self, asking: Asking, job: Job[R]) -> R:
-        """Do a job in the event loop; when the wait for it is interrupted, the job is cancelled first."""
+        """Do a job in the event loop.
+
+        When the wait for it is interrupted, the job is cancelled first.
+        """
         line, doing = self._opened(asking), _Doing(job)
         try:
             return line.portal.start_task_soon(line.do, doing).result()
@@ -270,7 +282,10 @@ class Process:
 
 
 class _Doing(Generic[R]):
-    """A job on its way, known before it begins, as Ctrl-C may come then; ``ended`` is done when nothing of it runs."""
+    """A job on its way, known before it begins, as Ctrl-C may come then.
+
+    ``ended`` is done when nothing of it runs.
+    """
 
     def __init__(self, job: Job[R]) -> None:
         self._job = job
@@ -336,9 +351,9 @@ PATIENT = RetryPolicy(transport_retries=6, quota=500)
 class Rows:
     """What :func:`rows` returns: call it with a batch, await :meth:`acall`, or iterate over :meth:`stream`.
 
-    It may be called from any thread, and pickled. The calls of one process share a thread with an event loop, one
-    client, one bound and one quota. The client is made at the first call; it is closed by :meth:`close`, when nothing
-    refers to this object any more, and when the program ends.
+    It may be called from any thread, and pickled. The calls of one process share a thread with an
+    event loop, one client, one bound and one quota. The client is made at the first call; it is
+    closed by :meth:`close`, when nothing refers to this object any more, and when the program ends.
     """
 
     _asking: Asking
@@ -354,9 +369,10 @@ class Rows:
     def __call__(self, batch: Any) -> Any:
         """Ask about every row of a batch, and return a batch of the same kind with the result columns.
 
-        ``batch`` is a list of mappings, a mapping of columns (lists or arrays), a ``pyarrow.Table`` or a
-        ``pandas.DataFrame``. Ctrl-C cancels the rows under way before it is raised. Raises ContractError when a column
-        of the batch is named like a result column, TypeError for a batch of another kind.
+        ``batch`` is a list of mappings, a mapping of columns (lists or arrays), a ``pyarrow.Table``
+        or a ``pandas.DataFrame``. Ctrl-C cancels the rows under way before it is raised. Raises
+        ContractError when a column of the batch is named like a result column, TypeError for a
+        batch of another kind.
         """
         rows = rows_of(batch, self._prefix)
         results = self._process.run(self._asking, partial(self._all, rows)) if rows else []
@@ -377,15 +393,16 @@ class Rows:
     def stream(self, rows: Source) -> RowStream:
         """Ask about rows as they come, in the event loop at hand and through a client of its own.
 
-        Never more than ``concurrency`` rows are begun whose results were not taken. Close a stream that you leave
-        early (``contextlib.aclosing``), which cancels the rows under way.
+        Never more than ``concurrency`` rows are begun whose results were not taken. Close a stream
+        that you leave early (``contextlib.aclosing``), which cancels the rows under way.
         """
         return RowStream(self._asking, self._process.bucket, rows)
 
     async def each(self, rows: Source, take: Take) -> None:
         """Ask about rows as they come, and call ``take`` with each result and the bound on rows under way.
 
-        No other row is begun in the place of one before its result is taken. An exception of ``take`` ends it all.
+        No other row is begun in the place of one before its result is taken. An exception of
+        ``take`` ends it all.
         """
         async with self._asking.session(self._process.bucket) as session:
             await ask_each(self._asking, session, rows, take)
@@ -403,14 +420,20 @@ class Rows:
 
 
 class RowStream:
-    """The results of rows, each as soon as it is there; ``limit`` is the bound of now on rows under way."""
+    """The results of rows, each as soon as it is there.
+
+    ``limit`` is the bound of now on rows under way.
+    """
 
     def __init__(self, asking: Asking, bucket: RetryBucket, rows: Source) -> None:
         self.limit: int = asking.concurrency
         self._results = self._asked(asking, bucket, rows)
 
     def __aiter__(self) -> AsyncIterator[RowResult]:
-        """Iterate over the results in the order in which they come; their ``index`` says of which row they are."""
+        """Iterate over the results in the order in which they come.
+
+        Their ``index`` says of which row they are.
+        """
         return self._results
 
     async def aclose(self) -> None:
@@ -420,7 +443,10 @@ class RowStream:
     async def _asked(
         self, asking: Asking, bucket: RetryBucket, rows: Source
     ) -> AsyncGenerator[RowResult]:
-        """Yield each result as soon as it is there; its row keeps its place until the next one is asked for."""
+        """Yield each result as soon as it is there.
+
+        Its row keeps its place until the next one is asked for.
+        """
         waiting: deque[tuple[RowResult, asyncio.Future[None]]] = deque()
         news = asyncio.Event()
 
@@ -462,13 +488,14 @@ def rows(
 ) -> Rows:
     """Return a function that asks a model about each row of a batch, and never drops a row or raises for one.
 
-    ``messages`` is the column of a row, or a function of the row, with a text or messages. ``client`` is a function
-    that makes an async client, called once in each process; or a ready one, which stays open and must not be in use in
-    another event loop; None means ``openai.AsyncOpenAI``. ``policy`` None means :data:`PATIENT`, ``steering`` None the
-    default. ``concurrency`` is how many rows are asked at once; it is halved when the API answers 429, 503 or 529, and
-    grows again slowly. ``prefix`` is put before the names of the result columns, :data:`COLUMNS`. The other keywords
-    are those of a call: ``model``, which must be there, ``api``, ``temperature``, … Raises ContractError when one of
-    these is wrong.
+    ``messages`` is the column of a row, or a function of the row, with a text or messages.
+    ``client`` is a function that makes an async client, called once in each process; or a ready
+    one, which stays open and must not be in use in another event loop; None means
+    ``openai.AsyncOpenAI``. ``policy`` None means :data:`PATIENT`, ``steering`` None the default.
+    ``concurrency`` is how many rows are asked at once; it is halved when the API answers 429, 503
+    or 529, and grows again slowly. ``prefix`` is put before the names of the result columns,
+    :data:`COLUMNS`. The other keywords are those of a call: ``model``, which must be there,
+    ``api``, ``temperature``, … Raises ContractError when one of these is wrong.
     """
     must_be("contract", contract, Contract, "a Contract, as in Contract(answer=Label)")
     policy = policy or PATIENT

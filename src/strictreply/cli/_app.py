@@ -92,8 +92,8 @@ def demo(
 ) -> None:
     """Show a short program, and what becomes of three replies that do not fit: no key, no network.
 
-    With --questions a dozen questions go to an unreliable model inside this program, which the other options shape;
-    with --base-url or --model they go to a real endpoint.
+    With --questions a dozen questions go to an unreliable model inside this program, which the
+    other options shape; with --base-url or --model they go to a real endpoint.
     """
     from strictreply.cli._declared import Endpoint  # noqa: PLC0415 - what only this command needs
     from strictreply.cli._model_commands import run_demo, tell  # noqa: PLC0415
@@ -148,7 +148,10 @@ def ask(
         bool, Option(help="On failure print every attempt, raw replies included.")
     ] = False,
 ) -> None:
-    """Make one call; the reply as JSON on stdout, each attempt on stderr, status 1 when none was valid."""
+    """Make one call.
+
+    The reply as JSON on stdout, each attempt on stderr, status 1 when none was valid.
+    """
     from strictreply.cli._declared import Endpoint, declare  # noqa: PLC0415
     from strictreply.cli._model_commands import run_ask  # noqa: PLC0415
 
@@ -224,7 +227,10 @@ def run_rows(  # noqa: PLR0913 - one parameter an option
         bool, Option("--restart", help="Delete the existing results and start again.")
     ] = False,
 ) -> None:
-    """Ask about every row of a file and write one result a row; the same command goes on after any end."""
+    """Ask about every row of a file and write one result a row.
+
+    The same command goes on after any end.
+    """
     from strictreply.batch._rows import PATIENT  # noqa: PLC0415 - what only this command needs
     from strictreply.cli._batch_command import FileRun, keywords_of, results_of, run_batch  # noqa: PLC0415
     from strictreply.cli._declared import Endpoint, declare_one  # noqa: PLC0415
@@ -269,10 +275,11 @@ def judge_outputs(
 ) -> None:
     """Judge the output files of a provider's batch, and write what is to be asked again under the same ids.
 
-    Each reply is held to the tools and the response_format of its own request. Status 1 when a request has no good
-    reply yet, 3 when a line cannot be read or is of no request.
+    Each reply is held to the tools and the response_format of its own request. Status 1 when a
+    request has no good reply yet, 3 when a line cannot be read or is of no request.
     """
-    from strictreply.cli._batch_command import run_judge  # noqa: PLC0415 - what only this command needs
+    # what only this command needs
+    from strictreply.cli._batch_command import run_judge  # noqa: PLC0415
     from strictreply.cli._declared import declare_one  # noqa: PLC0415
 
     contract = declare_one(tools or [], answer, parallel=True) if tools or answer else None
@@ -300,7 +307,10 @@ def check(
         Literal["empty"] | None, Option(help="empty: a file without a reply is a failure, too.")
     ] = None,
 ) -> None:
-    """Judge recorded replies offline against their tools; status 1 when any is invalid, 3 when any is unreadable."""
+    """Judge recorded replies offline against their tools.
+
+    Status 1 when any is invalid, 3 when any is unreadable.
+    """
     from strictreply.cli._check_command import run_check  # noqa: PLC0415
 
     processes = jobs or os.cpu_count() or 1
@@ -371,12 +381,15 @@ def probe(  # noqa: PLR0913 - one parameter an option
         Option(dir_okay=False, help="An earlier --json report: only what is new fails."),
     ] = None,
 ) -> None:
-    """Run an app once per malformed reply of the catalogue; status 1 when it did not survive them all.
+    """Run an app once per malformed reply of the catalogue.
 
-    The faults are made from the tools that the app's own request declares, by chat completions or by Responses. Nothing
-    leaves this machine.
+    Status 1 when it did not survive them all.
+
+    The faults are made from the tools that the app's own request declares, by chat completions or
+    by Responses. Nothing leaves this machine.
     """
-    from strictreply.cli._declared import load_all, load_tools  # noqa: PLC0415 - what only this command needs
+    # what only this command needs
+    from strictreply.cli._declared import load_all, load_tools  # noqa: PLC0415
     from strictreply.cli._fault_commands import connection, kinds_of, named, run_probe  # noqa: PLC0415
     from strictreply.testing._probing.survival_probe import Probe  # noqa: PLC0415
     from strictreply.testing._scripts import DemandHints  # noqa: PLC0415
@@ -412,7 +425,9 @@ def faults(
 ) -> None:
     """List the catalogue of malformed replies, or show what one of them looks like and what the strict gate says."""
     from strictreply.cli._declared import load_all  # noqa: PLC0415
-    from strictreply.cli._fault_commands import kinds_of, list_faults, show_fault  # noqa: PLC0415 - what only this needs
+
+    # what only this needs
+    from strictreply.cli._fault_commands import kinds_of, list_faults, show_fault  # noqa: PLC0415
 
     if show is None:
         list_faults(kinds_of(kind or []), as_json=as_json)

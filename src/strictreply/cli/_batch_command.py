@@ -45,7 +45,10 @@ _BRACES = "write a literal brace twice: {{ or }}"
 
 
 class NumberedRow(NamedTuple):
-    """A row of the input; ``fault`` says why it cannot be asked, empty when it can. ``position`` is in bytes."""
+    """A row of the input.
+
+    ``fault`` says why it cannot be asked, empty when it can. ``position`` is in bytes.
+    """
 
     number: int
     row: Mapping[str, Any]
@@ -110,7 +113,10 @@ class FileRun:
         return NumberedRow(index, row, position, fault, hint)
 
     def needed_columns(self) -> list[str]:
-        """Return the columns that messages are made of; ends the command when the template is none."""
+        """Return the columns that messages are made of.
+
+        Ends the command when the template is none.
+        """
         if self.template is None:
             return [self.column]
         try:
@@ -307,7 +313,10 @@ class _Results:
         self._kept_back.clear()
 
     def _show(self, limit: int) -> None:
-        """Show how far the run is, when it is time to; ``limit`` is how many rows are asked at once."""
+        """Show how far the run is, when it is time to.
+
+        ``limit`` is how many rows are asked at once.
+        """
         now = time.monotonic()
         if now < self._next_shown:
             return
@@ -357,7 +366,10 @@ def run_judge(
     reask: Path | None,
     **settings: Any,
 ) -> None:
-    """Judge a provider's batch files, and print the counts; outputs of no request and unreadable lines are failures."""
+    """Judge a provider's batch files, and print the counts.
+
+    Outputs of no request and unreadable lines are failures.
+    """
     refuse_paths((*outputs, *requests), out=out, reask=reask)
     try:
         with interruptible():

@@ -1,4 +1,7 @@
-"""``strictreply check``: recorded replies judged offline; counts by tool, model and issue code, with first examples."""
+"""``strictreply check``: recorded replies judged offline.
+
+Counts by tool, model and issue code, with first examples.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,10 @@ SHOWN_OF_A_CAUSE = 3  # replies
 
 
 class JudgedLine(NamedTuple):
-    """What was found in one line; ``reason`` is why it holds no reply, ``shown`` a reply and the ask behind it."""
+    """What was found in one line.
+
+    ``reason`` is why it holds no reply, ``shown`` a reply and the ask behind it.
+    """
 
     line: int
     model: str = NO_NAME
@@ -78,7 +84,10 @@ class ReplyCause(NamedTuple):
 
 @dataclass
 class ReplyTally:
-    """Counts of what was found in the files read so far; ``tell`` is called with every invalid reply."""
+    """Counts of what was found in the files read so far.
+
+    ``tell`` is called with every invalid reply.
+    """
 
     tell: Callable[[JSONObject], None]
     complete: bool = False
@@ -264,7 +273,8 @@ def _others(tally: ReplyTally) -> Iterator[ET.Element]:
 
 MAX_ROWS = 20
 MAX_SHOWN_CHARS = 800  # of a reply
-MIN_SHARED_BYTES = 8_000_000  # of all files: smaller ones are judged here, as another process needs a second to begin
+# of all files: smaller ones are judged here, as another process needs a second to begin
+MIN_SHARED_BYTES = 8_000_000
 _BATCH = 200  # lines that go to a worker at once
 _WAITING = 2  # batches that wait for each worker, so that a file is not read far ahead
 
@@ -278,7 +288,10 @@ def run_check(
     fail_on_empty: bool,
     page: Path | None,
 ) -> None:
-    """Judge every reply in the files by sources of ``tools``; after Ctrl-C the counts so far are shown."""
+    """Judge every reply in the files by sources of ``tools``.
+
+    After Ctrl-C the counts so far are shown.
+    """
     declare(tools)  # a wrong declaration ends the command before any file is opened
     refuse_paths(files, html=page)
     if page is not None and not page.absolute().parent.is_dir():
@@ -325,7 +338,10 @@ def _end(tally: ReplyTally, *, fail_on_empty: bool) -> None:
 
 
 class LineJudge:
-    """Judges line after line by the tools of ``sources``; ``is_paged`` keeps the first replies of each cause."""
+    """Judges line after line by the tools of ``sources``.
+
+    ``is_paged`` keeps the first replies of each cause.
+    """
 
     def __init__(self, sources: Sequence[str], is_paged: bool) -> None:
         self.settings = sources, is_paged
@@ -357,7 +373,10 @@ class LineJudge:
 
 
 def _asked_next(judged: RecordedVerdict) -> str:
-    """Return the correction that a guarded client would have sent; empty where it would not ask again."""
+    """Return the correction that a guarded client would have sent.
+
+    Empty where it would not ask again.
+    """
     response = judged.recording.response
     asked = wire_of(response).written(
         {"model": judged.recording.model, "messages": [{"role": "user", "content": "…"}]}
@@ -374,7 +393,10 @@ def _asked_next(judged: RecordedVerdict) -> str:
 def _judged(
     files: Sequence[Path], judge: LineJudge, jobs: int, tally: ReplyTally
 ) -> Generator[tuple[Path, JudgedLine], None, None]:
-    """Judge file after file, with a progress bar on stderr; a damaged file is reported where it breaks."""
+    """Judge file after file, with a progress bar on stderr.
+
+    A damaged file is reported where it breaks.
+    """
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

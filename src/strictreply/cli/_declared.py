@@ -35,7 +35,10 @@ class Endpoint:
         return re.sub(r"(?<=://)[^/?#]*@", "", self.base_url or "the OpenAI API")
 
     def _refuse_options(self) -> None:
-        """End the command at options that no client can be made of; only the public API demands a key."""
+        """End the command at options that no client can be made of.
+
+        Only the public API demands a key.
+        """
         if self.base_url is None and self.api_key is None:
             fail(
                 "set OPENAI_API_KEY, or pass --base-url (or OPENAI_BASE_URL) of a server that needs no key"
@@ -52,12 +55,14 @@ class Endpoint:
 
     def connect(self) -> tuple[OpenAI, str]:
         """Make the SDK's client and choose the model."""
-        from openai import OpenAI, OpenAIError  # noqa: PLC0415 - a second of import, for the commands that call
+        # a second of import, for the commands that call
+        from openai import OpenAI, OpenAIError  # noqa: PLC0415
 
         self._refuse_options()
         try:
             client = OpenAI(**self._options())
-        except Exception as error:  # noqa: BLE001 - the SDK's HTTP library, which may be one of two, reads the address
+        except Exception as error:  # noqa: BLE001
+            # the SDK's HTTP library, which may be one of two, reads the address
             fail(
                 f"--base-url {self.name}: {error if self.name == self.base_url else type(error).__name__}"
             )
@@ -93,7 +98,10 @@ class Endpoint:
 
 
 def _said(cause: BaseException) -> str:
-    """Return what the server, or else the operating system, said, without credentials; at most 300 characters."""
+    """Return what the server, or else the operating system, said, without credentials.
+
+    At most 300 characters.
+    """
     body = getattr(cause, "body", None)
     message = body.get("message") if isinstance(body, dict) else None
     if not isinstance(message, str) or not message:
@@ -113,7 +121,10 @@ def declare(sources: Sequence[str], **declared: Any) -> Contract:
 
 
 def declare_one(sources: Sequence[str], answer: str | None, **declared: Any) -> Contract:
-    """Make the contract of tools, of an answer ``module:type``, or of both; neither ends the command."""
+    """Make the contract of tools, of an answer ``module:type``, or of both.
+
+    Neither ends the command.
+    """
     if answer is None and not sources:
         fail("pass --tools or --answer: what a reply may be")
     kind = {} if answer is None else {"answer": load_tools(answer, "--answer")[0]}
@@ -151,6 +162,7 @@ def load_tools(source: str, option: str = "--tools") -> list[object]:
             sys.path.insert(0, str(Path.cwd()))
         try:
             found = getattr(importlib.import_module(module), attribute)
-        except Exception as error:  # noqa: BLE001 - the user's module may raise anything when it is imported
+        except Exception as error:  # noqa: BLE001
+            # the user's module may raise anything when it is imported
             fail(f"{option} {source}: {type(error).__name__}: {error}")
     return list(found) if isinstance(found, list | tuple) else [found]

@@ -61,7 +61,10 @@ _WRITERS: Mapping[str, Callable[[Report], str]] = {
 def run_probe(
     app: str, prober: Probe, reports: Mapping[str, Path | None], baseline: Path | None
 ) -> None:
-    """Probe an app, print the report, and write it to ``reports`` by format; only what the ``baseline`` lacks fails."""
+    """Probe an app, print the report, and write it to ``reports`` by format.
+
+    Only what the ``baseline`` lacks fails.
+    """
     known = None if baseline is None else _read_baseline(baseline, app)
     written = {form: path for form, path in reports.items() if path is not None}
     for path in written.values():  # before the work: what cannot be written after it
@@ -228,7 +231,10 @@ def list_faults(kinds: Collection[Kind], *, as_json: bool) -> None:
 
 
 def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
-    """Print what one fault serves, and what the strict gate says; of every place in ``tools``, or of an example."""
+    """Print what one fault serves, and what the strict gate says.
+
+    Of every place in ``tools``, or of an example.
+    """
     entry = named(name)
     try:
         found = (

@@ -73,7 +73,10 @@ STORIES: tuple[tuple[str, str, tuple[tuple[str, ...], ...]], ...] = (
     ),
     ("refused", "A call that stays wrong raises, and runs nothing", (('{"order": 1042}',),)),
 )
-"""The outcome, what it shows, and the arguments of the calls in each reply; the last reply stays."""
+"""The outcome, what it shows, and the arguments of the calls in each reply.
+
+The last reply stays.
+"""
 
 _STORY_STYLES = {
     "came": "default",
@@ -117,7 +120,10 @@ def tell(screen: Console | None = None) -> None:
 def _told(
     screen: Console, replies: tuple[tuple[str, ...], ...]
 ) -> tuple[tuple[Attempt, ...], list[str]]:
-    """Run the program's client through one story, and show it; return the attempts, and what ran."""
+    """Run the program's client through one story, and show it.
+
+    Return the attempts, and what ran.
+    """
     served = chain(replies, repeat(replies[-1]))
 
     def model(_: JSONObject) -> Served:
@@ -188,7 +194,10 @@ Asked: TypeAlias = tuple[str, str, tuple[Attempt, ...]]  # a question, its outco
 def run_demo(
     endpoint: Endpoint | None, *, channel: Channel, seed: int, failure_rate: float, max_retries: int
 ) -> None:
-    """Ask the scenario's questions of the embedded model, or of a real one; a refused reply is a result, no failure."""
+    """Ask the scenario's questions of the embedded model, or of a real one.
+
+    A refused reply is a result, no failure.
+    """
     screen = console()
     contract = Contract(tools=SCENARIO.tools, channel=channel, parallel=channel == "native")
     policy = RetryPolicy(max_retries=max_retries)
@@ -226,7 +235,10 @@ def run_demo(
 def _asked(
     screen: Console, client: StrictClient, endpoint: Endpoint, model: str, question: str
 ) -> Asked:
-    """Ask one question and run what was called; raises TransportFailed when the next question would fail alike."""
+    """Ask one question and run what was called.
+
+    Raises TransportFailed when the next question would fail alike.
+    """
     screen.print(Text(f"\n{question}", style="bold"))
     messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
     live = Live(screen)
@@ -353,7 +365,10 @@ def run_serve_script(host: str, port: int) -> None:
 
 
 def _serve(responder: Responder, told: Callable[[str], str], **options: Any) -> None:
-    """Bind, print what is ``told`` of the base URL, and serve until Ctrl-C; each request is a line on stderr."""
+    """Bind, print what is ``told`` of the base URL, and serve until Ctrl-C.
+
+    Each request is a line on stderr.
+    """
     try:
         server = LoopbackServer(
             responder, log=lambda line: typer.echo(printable(line), err=True), **options

@@ -1,4 +1,7 @@
-"""The JSON Schemas of what strictreply takes and gives; ``schemas/`` in the repository holds them as files."""
+"""The JSON Schemas of what strictreply takes and gives.
+
+``schemas/`` in the repository holds them as files.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,10 @@ def _described(kind: type[Any]) -> JSONObject:
 
 
 def _object_of(schema: JSONObject) -> JSONObject:
-    """Close an object schema, and put our remarks in the place of pydantic's; other schemas keep what holds."""
+    """Close an object schema, and put our remarks in the place of pydantic's.
+
+    Other schemas keep what holds.
+    """
     if "properties" not in schema:
         return {
             key: value

@@ -37,7 +37,9 @@ class Status(IntEnum):
 
     INVALID = 1  # a reply was invalid, or an app did not survive one
     USAGE = 2  # the command cannot work with what it was given; nothing was done
-    FAILED = 3  # there was nothing to judge: an endpoint did not answer, a line could not be read, none was there
+    # there was nothing to judge: an endpoint did not answer, a line could not be read, none was
+    # there
+    FAILED = 3
     INTERRUPTED = 130  # Ctrl-C, as shells report it: 128 + SIGINT
 
 
@@ -145,7 +147,10 @@ class Live:
             self.line("wrong", described(issue, raw), "yellow")
 
     def line(self, label: str, words: str, style: str = "default") -> None:
-        """Print ``words`` beside their label, hanging when they take several lines; no control character acts."""
+        """Print ``words`` beside their label, hanging when they take several lines.
+
+        No control character acts.
+        """
         lead = f"  {label}".ljust(HANGING)
         text = Text(printable_lines(words), style=style)
         for shown in text.wrap(self._console, max(1, self._console.width - HANGING)):

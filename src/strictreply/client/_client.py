@@ -85,17 +85,18 @@ class StrictClient(Wrapped[A_co], OpenAI):
     def reply(self, **keywords: Unpack[CallKeywords]) -> AssistantReply[A_co]:
         """Make one call and return its typed reply.
 
-        Takes the keywords of ``chat.completions.create``, and ``tools`` in any form a contract takes, ``contract``,
-        ``policy`` and ``steering`` for this call alone. Raises ReplyRejected, ReplyHalted or TransportFailed when no
-        reply fits, ContractError when the request itself is wrong; nothing has been sent then.
+        Takes the keywords of ``chat.completions.create``, and ``tools`` in any form a contract
+        takes, ``contract``, ``policy`` and ``steering`` for this call alone. Raises ReplyRejected,
+        ReplyHalted or TransportFailed when no reply fits, ContractError when the request itself is
+        wrong; nothing has been sent then.
         """
         return self._exchanged(self._ask({**keywords})).reply
 
     def answer(self, **keywords: Unpack[CallKeywords]) -> A_co:
         """Make one call like :meth:`reply` and return its answer alone, of the contract's ``answer`` type.
 
-        For a contract without tools, or with ``tool_choice="none"``: raises ContractError when a call of a tool would
-        be a valid reply too.
+        For a contract without tools, or with ``tool_choice="none"``: raises ContractError when a
+        call of a tool would be a valid reply too.
         """
         return _answer_of(self._exchanged(_only_answers(self._ask({**keywords}))))
 
@@ -117,7 +118,9 @@ class StrictClient(Wrapped[A_co], OpenAI):
         return as_sdks_stream(next(pieces), pieces, sending)
 
     def stream(self, **keywords: Unpack[CallKeywords]) -> ReplyStream[A_co]:
-        """Make one call like :meth:`reply`, and return its events as they come; see :class:`ReplyStream`.
+        """Make one call like :meth:`reply`, and return its events as they come.
+
+        See :class:`ReplyStream`.
 
         The request is sent when the first event is asked for.
         """
@@ -145,7 +148,8 @@ class StrictClient(Wrapped[A_co], OpenAI):
     ) -> Generator[Any]:
         """Yield what the relay passes on of a call, and put its exchange into ``ended``."""
         refuse_async_checks(ask.contract)
-        sending.lap()  # a typed stream may begin long after it was made, and its deadline counts from here
+        # a typed stream may begin long after it was made, and its deadline counts from here
+        sending.lap()
         flow = call_flow(ask, sending, relay)
         try:
             with self._observing(ask, sending) as sending.observer:
@@ -170,7 +174,8 @@ class StrictClient(Wrapped[A_co], OpenAI):
                 try:
                     with bounds:
                         return work()
-                except Exception as error:  # noqa: BLE001 - what is no failure of the transport is raised again
+                except Exception as error:  # noqa: BLE001
+                    # what is no failure of the transport is raised again
                     return failure_of(error)
             case Notify(attempt=attempt):
                 with unharmed("on_attempt"):
@@ -275,7 +280,10 @@ class AsyncStrictClient(Wrapped[A_co], AsyncOpenAI):
             yield piece
 
     async def _perform(self, effect: CallEffect, sending: Sending) -> Any:
-        """Do what the flow asks for, awaiting; what is still awaited at the deadline is cancelled, and returns None."""
+        """Do what the flow asks for, awaiting.
+
+        What is still awaited at the deadline is cancelled, and returns None.
+        """
         left = sending.left()
         if isinstance(effect, Io):
             try:
@@ -384,17 +392,19 @@ def wrap(
 ) -> StrictClient | AsyncStrictClient:
     """Wrap a client so that it returns only valid replies.
 
-    ``client`` is ``openai.OpenAI()``, ``openai.AsyncOpenAI()``, the module ``openai`` or anything with their
-    ``chat.completions.create``; it is not changed; of a wrapped client the original is wrapped again. Pass a ready
-    ``contract``, or its keywords (``tools``, ``answer``, ``channel``, …) here. ``policy`` None means ``RetryPolicy()``,
-    ``steering`` None the default. ``on_attempt`` is called with every attempt; its exceptions are logged by type.
-    ``log_replies`` redacts a raw reply for the DEBUG log, None logs none. ``usage="total"`` writes the tokens of
-    all requests of a call into its completion; with ``last`` it has those of the last request, as the API reported
-    them. ``api`` is the default API of ``reply``, ``exchange``, ``answer`` and ``stream``: ``chat`` (chat completions)
-    or ``responses``; the SDK's own methods are guarded on both.
+    ``client`` is ``openai.OpenAI()``, ``openai.AsyncOpenAI()``, the module ``openai`` or anything
+    with their ``chat.completions.create``; it is not changed; of a wrapped client the original is
+    wrapped again. Pass a ready ``contract``, or its keywords (``tools``, ``answer``, ``channel``,
+    …) here. ``policy`` None means ``RetryPolicy()``, ``steering`` None the default. ``on_attempt``
+    is called with every attempt; its exceptions are logged by type. ``log_replies`` redacts a raw
+    reply for the DEBUG log, None logs none. ``usage="total"`` writes the tokens of all requests of
+    a call into its completion; with ``last`` it has those of the last request, as the API reported
+    them. ``api`` is the default API of ``reply``, ``exchange``, ``answer`` and ``stream``: ``chat``
+    (chat completions) or ``responses``; the SDK's own methods are guarded on both.
 
-    Raises ContractError when the declaration is wrong, or a sync client is given a tool with an async check or an
-    async ``on_attempt``; TypeError when ``client`` has no ``chat.completions.create``.
+    Raises ContractError when the declaration is wrong, or a sync client is given a tool with an
+    async check or an async ``on_attempt``; TypeError when ``client`` has no
+    ``chat.completions.create``.
     """
     if contract is not None and declared:
         raise ContractError("give wrap() a contract or the keywords of one, not both")

@@ -1,16 +1,18 @@
 """HTTP exchanges held to bounds: one deadline, a cap on the decoded body, and no redirect to another origin.
 
-The SDK is given a stand-in for its HTTP client: an object of the same class (httpx or httpx2, neither is imported) that
-shares all state with it. An async call is cancelled at the deadline from outside; for a sync call, whose timeouts start
-anew whenever a byte comes, the deadline shortens each wait by itself:
+The SDK is given a stand-in for its HTTP client: an object of the same class (httpx or httpx2,
+neither is imported) that shares all state with it. An async call is cancelled at the deadline from
+outside; for a sync call, whose timeouts start anew whenever a byte comes, the deadline shortens
+each wait by itself:
 
-==========================================  ===========================================================
-connecting, each address of a host          its trace event, which holds the timeout (``_traced``)
-the pause before connecting again           its trace event (``Bounds.check_pause``)
-waiting for a connection of the pool        the timeouts of the request (``_Timeouts``)
-TLS, each read and each write               the network stream, whose class is changed (``_timed_class``)
-each piece of the body                      the body of the response (``_BoundedBody``)
-==========================================  ===========================================================
+==========================================
+=========================================================== connecting, each address of a host
+its trace event, which holds the timeout (``_traced``) the pause before connecting again
+its trace event (``Bounds.check_pause``) waiting for a connection of the pool        the timeouts of
+the request (``_Timeouts``) TLS, each read and each write               the network stream, whose
+class is changed (``_timed_class``) each piece of the body                      the body of the
+response (``_BoundedBody``) ==========================================
+===========================================================
 """
 
 from __future__ import annotations
@@ -33,8 +35,9 @@ MAX_ERROR_BYTES = (
     1_000_000  # of a response that is no success: the SDK parses it, and a megabyte holds any error
 )
 
-# Compressed bytes that are expanded at once, so that no step makes more than some 16 MB: deflate expands 1,032 times at
-# most, zstd makes a block of 128 KB from 4 bytes (RFC 8878 §3.1.1.2), brotli one of 16 MB from some 8 (RFC 7932 §9.2).
+# Compressed bytes that are expanded at once, so that no step makes more than some 16 MB: deflate
+# expands 1,032 times at most, zstd makes a block of 128 KB from 4 bytes (RFC 8878 §3.1.1.2), brotli
+# one of 16 MB from some 8 (RFC 7932 §9.2).
 _STEP_BYTES = {"gzip": 4096, "deflate": 4096, "zstd": 128, "br": 8}
 _MAX_CODINGS = 5  # undone one on top of the other; nobody sends more than one
 _PIECE_BYTES = 65_536
@@ -59,7 +62,10 @@ _current: ContextVar[Bounds | None] = ContextVar("strictreply_exchange", default
 
 
 class BodySize:
-    """The bytes of a body, also after each content coding; beyond the cap (1 MB of an error) the exchange stops."""
+    """The bytes of a body, also after each content coding.
+
+    Beyond the cap (1 MB of an error) the exchange stops.
+    """
 
     def __init__(self, response: Any, max_bytes: int) -> None:
         self._status: int = response.status_code
@@ -74,7 +80,10 @@ class BodySize:
         self._totals = [0] * (len(known) + 1)
 
     def feed(self, data: bytes, layer: int = 0) -> None:
-        """Count bytes of a layer, and what they expand to above it; layer 0 is the body as it came."""
+        """Count bytes of a layer, and what they expand to above it.
+
+        Layer 0 is the body as it came.
+        """
         self._totals[layer] += len(data)
         if self._totals[layer] > self._max_bytes:
             self._stop()
@@ -90,7 +99,10 @@ class BodySize:
 
 
 class _Expander:
-    """One content coding undone piece by piece, as httpx undoes it; what cannot be read stops the exchange."""
+    """One content coding undone piece by piece, as httpx undoes it.
+
+    What cannot be read stops the exchange.
+    """
 
     def __init__(self, coding: str) -> None:
         self._coding, self._begun = coding, False
@@ -138,7 +150,10 @@ class _Expander:
 
 
 def _machine(coding: str) -> Any:
-    """Return a decompressor; None without a library for the coding, as then the HTTP library cannot undo it either."""
+    """Return a decompressor.
+
+    None without a library for the coding, as then the HTTP library cannot undo it either.
+    """
     if coding not in _LIBRARIES:
         return zlib.decompressobj(zlib.MAX_WBITS | (16 if coding == "gzip" else 0))
     library = _first_installed(_LIBRARIES[coding])
@@ -157,7 +172,10 @@ def _first_installed(names: tuple[str, ...]) -> Any:
 
 
 class _BoundedBody:
-    """A body that counts itself, and checks the time before it passes ``least`` bytes on; sync or async as it was."""
+    """A body that counts itself, and checks the time before it passes ``least`` bytes on.
+
+    Sync or async as it was.
+    """
 
     def __init__(
         self, behind: Any, size: BodySize, check_time: Callable[[], object], least: int
@@ -180,7 +198,8 @@ class _BoundedBody:
             yield bytes(kept)
 
     def _joined(self, kept: bytearray, piece: bytes) -> tuple[bytes, ...]:
-        # the HTTP library keeps each piece as an object: of two bytes each they would take thirty times their size
+        # the HTTP library keeps each piece as an object: of two bytes each they would take thirty
+        # times their size
         self._check_time()
         self._size.feed(piece)
         kept += piece
@@ -219,7 +238,10 @@ class Bounds:
     pause: float = 0.0
 
     def left(self) -> float | None:
-        """Return the seconds that are left, None without a deadline; stop the exchange when there are none."""
+        """Return the seconds that are left, None without a deadline.
+
+        Stop the exchange when there are none.
+        """
         if self.until is None:
             return None
         left = self.until - time.monotonic()
@@ -310,7 +332,10 @@ class bounded:  # noqa: N801 - used as contextlib's are, of which it is a lighte
 
 
 def stand_in(client: Any) -> Any | None:
-    """Return a stand-in for an httpx or httpx2 client, of its class and state, that bounds; None for anything else."""
+    """Return a stand-in for an httpx or httpx2 client, of its class and state, that bounds.
+
+    None for anything else.
+    """
     kind: Any = type(client)
     if not callable(getattr(kind, "send", None)) or not isinstance(
         getattr(client, "event_hooks", None), dict
@@ -343,7 +368,10 @@ class _StandIn:
         """Close nothing: the SDK's own class would close the connections here, which belong to the client behind."""
 
     def send(self, request: Any, *, stream: bool = False, **options: Any) -> Any:
-        """Send a request within the current bounds; return the response, an awaitable of it from an async client."""
+        """Send a request within the current bounds.
+
+        Return the response, an awaitable of it from an async client.
+        """
         outer, client, is_async = _current.get(), self.stood_for, self.is_async
         if outer is None:
             return type(client).send(client, request, stream=stream, **options)
@@ -366,7 +394,8 @@ class _StandIn:
                 "timeout": _Timeouts(given.get("timeout", {})),
                 "trace": trace,
             }
-        # redirects are followed, whatever the client says, and judged by our hook: each ends the call or leads on
+        # redirects are followed, whatever the client says, and judged by our hook: each ends the
+        # call or leads on
         sent = type(client).send(
             sender, request, stream=stream, **options | {"follow_redirects": True}
         )
@@ -434,7 +463,10 @@ def _addresses(info: Mapping[str, Any]) -> int:
 
 
 def _time_stream(stream: Any) -> bool:
-    """Time a network stream from now on, and return whether it is one; outside of our exchanges nothing changes."""
+    """Time a network stream from now on, and return whether it is one.
+
+    Outside of our exchanges nothing changes.
+    """
     kind: Any = type(stream)
     if not callable(getattr(stream, "get_extra_info", None)):
         return False
@@ -449,7 +481,8 @@ def _time_stream(stream: Any) -> bool:
 @cache
 def _timed_class(kind: Any) -> Any:
     """Derive a stream whose every read and write ends with the exchange that the thread or task is in."""
-    # an open stream changes its class: one base and no state; an async one is cut by its cancel scope
+    # an open stream changes its class: one base and no state; an async one is cut by its cancel
+    # scope
     is_async = inspect.iscoroutinefunction(kind.write)
 
     class Timed(kind):  # type: ignore[misc]  # a class that is only known here
@@ -464,7 +497,10 @@ def _timed_class(kind: Any) -> Any:
             return super().read(max_bytes, _shortened(timeout))
 
         def write(self, buffer: bytes, timeout: float | None = None) -> Any:
-            """Write all of it; a sync stream in steps, as it starts its timeout anew whenever the peer reads a bit."""
+            """Write all of it.
+
+            A sync stream in steps, as it starts its timeout anew whenever the peer reads a bit.
+            """
             if is_async or _current.get() is None:
                 return super().write(buffer, _shortened(timeout))
             for start in range(0, len(buffer), _WRITE_BYTES):

@@ -1,4 +1,7 @@
-"""What the SDK's ``create`` would post, byte for byte, made past its type-driven transform; its responses made anew."""
+"""What the SDK's ``create`` would post, byte for byte, made past its type-driven transform.
+
+Its responses made anew.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ from strictreply.wires._opening import Wire
 _HTTP_LIBRARIES = ("httpx", "httpx2")
 _ABOUT_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})
 MAX_PLAIN_NODES = 2_000_000
-"""How many values of a request are examined; one with more, or that contains itself, takes the SDK's own way."""
+"""How many values of a request are examined.
+
+One with more, or that contains itself, takes the SDK's own way.
+"""
 
 _OPTIONS = {
     "extra_headers": "headers",
@@ -81,7 +87,10 @@ class Came:
 
     @classmethod
     def of(cls, wire: Wire, source: Any) -> Came | None:
-        """Return what is in a raw response of the SDK; None for anything else, or where the SDK has to parse it."""
+        """Return what is in a raw response of the SDK.
+
+        None for anything else, or where the SDK has to parse it.
+        """
         if type(source) is not _named_in("openai._legacy_response", "LegacyAPIResponse"):
             return None
         client, kind = source._client, sdk_type(wire)
@@ -99,12 +108,16 @@ class Came:
         return cls(kind, source.content, source.request_id) if is_sdks else None
 
     def valid(self) -> Any | None:
-        """Return a chat completion that is valid in every type, in a fraction of the SDK's time; None for others."""
+        """Return a chat completion that is valid in every type, in a fraction of the SDK's time.
+
+        None for others.
+        """
         if self.kind is _named_in(*CHAT.sdk_types[:2]):
             with suppress(ValueError):
                 made = self.kind.model_validate_json(self.content, strict=True)
                 made._request_id = self.request_id
-                # of these the SDK counts no member as set that it has no field for; of optional ones pydantic's count
+                # of these the SDK counts no member as set that it has no field for; of optional
+                # ones pydantic's count
                 for one in (made, *made.choices, *(choice.message for choice in made.choices)):
                     one.__pydantic_fields_set__.difference_update(one.__pydantic_extra__ or ())
                 return made
@@ -131,7 +144,10 @@ def parsed(wire: Wire, source: Any) -> Any:
 
 
 def raw_response(source: Any, replaced: JSONObject | None, form: str, parsed: Any) -> Any:
-    """Return a raw response of the SDK in a form, whose ``parse()`` returns ``parsed``; ``replaced``: its new body."""
+    """Return a raw response of the SDK in a form, whose ``parse()`` returns ``parsed``.
+
+    ``replaced``: its new body.
+    """
     http = source.http_response
     if replaced is not None or form == "stream":
         body = http.content if replaced is None else json.dumps(replaced).encode()
@@ -241,7 +257,10 @@ class Posts:
         self._texts: dict[tuple[int, ...], tuple[tuple[JSONObject, ...], str]] = {}
 
     def of(self, sender: Any, keywords: JSONObject) -> JSONObject | None:
-        """Return what ``create`` would pass to ``post``; None when it refuses, or posts in a way that is not known."""
+        """Return what ``create`` would pass to ``post``.
+
+        None when it refuses, or posts in a way that is not known.
+        """
         members = {name: value for name, value in keywords.items() if name not in _OPTIONS}
         plain = {name: value for name, value in members.items() if _is_plain(value)}
         form = self._form(sender, members, plain)
@@ -258,7 +277,10 @@ class Posts:
         return form | {"body": body, "options": options}
 
     def _form(self, sender: Any, members: JSONObject, plain: JSONObject) -> JSONObject | None:
-        """Return what ``create`` passes to ``post``, with an empty value for each plain one; None as in ``of``."""
+        """Return what ``create`` passes to ``post``, with an empty value for each plain one.
+
+        None as in ``of``.
+        """
         is_plain = len(plain) == len(members)
         names = (type(sender).create, *members, bool(members.get("stream"))) if is_plain else ()
         if (form := self._forms.get(names)) is not None:
@@ -348,7 +370,10 @@ def _has_content(post: Any) -> bool:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether a value is JSON at every level, without recursion; a value that contains itself is not."""
+    """Return whether a value is JSON at every level, without recursion.
+
+    A value that contains itself is not.
+    """
     if type(value) is Definitions:
         return True
     pending, left = [value], MAX_PLAIN_NODES

@@ -1,6 +1,7 @@
 """What becomes of the chunks of a streamed call: each is put together with the others, watched, and passed on or held.
 
-Behind text that went out the reply keeps that text: a later ask may only bring the calls beside it, or more text.
+Behind text that went out the reply keeps that text: a later ask may only bring the calls beside it,
+or more text.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ _MOST_FIRST = 1000  # characters that are looked at for the beginning of a call
 
 
 class Came(NamedTuple):
-    """A chunk as JSON, None for what is none, and as it is passed on; ``is_exact``: the SDK reads its bytes as that."""
+    """A chunk as JSON, None for what is none, and as it is passed on.
+
+    ``is_exact``: the SDK reads its bytes as that.
+    """
 
     plain: JSON
     kept: Any
@@ -49,7 +53,10 @@ def came_in(event: Event, limits: Limits) -> Came:
 
 
 class Relay:
-    """Follows the stream of each ask of one call, and passes nothing on; ``is_over``: no more of it is to be read."""
+    """Follows the stream of each ask of one call, and passes nothing on.
+
+    ``is_over``: no more of it is to be read.
+    """
 
     def __init__(self, contract: Contract, wire: Wire, *, vetoes: bool = True) -> None:
         self.contract, self.wire, self._vetoes = contract, wire, vetoes
@@ -102,7 +109,8 @@ class Relay:
         if fault is not None and self._vetoes:
             assembly.fault, assembly.is_over, self.vetoed = fault, True, self.veto.vetoed()
 
-    def passed(self, came: Came, assembly: Assembly) -> list[Any]:  # noqa: ARG002 - for the kinds of relays
+    # for the kinds of relays
+    def passed(self, came: Came, assembly: Assembly) -> list[Any]:  # noqa: ARG002
         """Return what may be passed on of a chunk."""
         return []
 
@@ -126,7 +134,10 @@ class ChunkRelay(Relay):
         super().__init__(contract, wire, vetoes=vetoes)
 
     def begin(self, asks_for: AsksFor) -> None:
-        """Begin with the stream of one ask; a second text is not live: it may stand behind the first."""
+        """Begin with the stream of one ask.
+
+        A second text is not live: it may stand behind the first.
+        """
         super().begin(asks_for)
         contract = self.contract
         # text may go out before the reply is judged where it is any text, or prose beside calls
@@ -139,12 +150,18 @@ class ChunkRelay(Relay):
         self._first, self._waiting = "", list[Came]()
 
     def opened(self, source: Any) -> list[Any]:
-        """Return what the first response is opened as, the SDK's own object for it; nothing of later ones."""
+        """Return what the first response is opened as, the SDK's own object for it.
+
+        Nothing of later ones.
+        """
         first, self._is_opened = not self._is_opened, True
         return [source] if first else []
 
     def passed(self, came: Came, assembly: Assembly) -> list[Any]:
-        """Return the chunk (a ``Came``, or its bytes) when it is nothing but live text; the first wait until it is."""
+        """Return the chunk (a ``Came``, or its bytes) when it is nothing but live text.
+
+        The first wait until it is.
+        """
         text: Any = assembly.delta.get("content") or ""
         if self._is_held or not assembly.is_text_alone:
             self._is_held |= bool(text)  # what follows a held piece of the text waits, too
@@ -171,8 +188,8 @@ class ChunkRelay(Relay):
 class Provisional(Generic[A_co]):
     """A further piece of a reply that is still arriving.
 
-    ``delta`` is the new piece of the content; ``partial`` the part of a structured answer so far, None for any
-    other content.
+    ``delta`` is the new piece of the content; ``partial`` the part of a structured answer so far,
+    None for any other content.
     """
 
     delta: str
@@ -204,7 +221,10 @@ class EventRelay(Relay):
     """Shows each piece of the content as it comes, and takes back what did not fit."""
 
     def begin(self, asks_for: AsksFor) -> None:
-        """Begin with the stream of one ask; what is asked for to be put into a message is not shown."""
+        """Begin with the stream of one ask.
+
+        What is asked for to be put into a message is not shown.
+        """
         super().begin(asks_for)
         self._is_shown, self._has_shown = asks_for == "reply", False
 

@@ -1,4 +1,7 @@
-"""The requests of one call within its bounds, answered whole or by a stream; and errors that are the SDK's, too."""
+"""The requests of one call within its bounds, answered whole or by a stream.
+
+And errors that are the SDK's, too.
+"""
 
 from __future__ import annotations
 
@@ -64,15 +67,21 @@ class Telemetry(Protocol):
     def call(
         self, ask: Ask, client: Any, *, seen: bool
     ) -> AbstractContextManager[CallObserver | None]:
-        """Return what is entered around a call of the inner ``client``; ``seen``: somebody else sees each ask of it."""
+        """Return what is entered around a call of the inner ``client``.
+
+        ``seen``: somebody else sees each ask of it.
+        """
         ...
 
 
 class RetryBucket:
-    """The tokens of :attr:`RetryPolicy.quota` that the calls of one wrapped client have taken; for any thread.
+    """The tokens of :attr:`RetryPolicy.quota` that the calls of one wrapped client have taken.
 
-    As in the standard retry mode of the AWS SDKs (5 tokens for a repeat; a success gives back what its repeat took, or
-    1) and the retry throttling of gRPC (proposal A6): repeats would multiply the load on a server that is down.
+    For any thread.
+
+    As in the standard retry mode of the AWS SDKs (5 tokens for a repeat; a success gives back what
+    its repeat took, or 1) and the retry throttling of gRPC (proposal A6): repeats would multiply
+    the load on a server that is down.
     """
 
     __slots__ = ("_lock", "_taken")
@@ -81,7 +90,10 @@ class RetryBucket:
         self._lock, self._taken = Lock(), 0
 
     def take(self, quota: int) -> bool:
-        """Take the tokens of one repeat; return False when more than ``quota`` repeats would be out."""
+        """Take the tokens of one repeat.
+
+        Return False when more than ``quota`` repeats would be out.
+        """
         with self._lock:
             is_left = self._taken + _REPEAT_TOKENS <= quota * _REPEAT_TOKENS
             self._taken += _REPEAT_TOKENS if is_left else 0
@@ -97,9 +109,10 @@ class RetryBucket:
 class Sending:
     """The requests of one call: the transport they take, the caps of the reply, and the response that came last.
 
-    ``raised`` is the error that came after it, if any. ``at`` is when the last event happened by ``clock``, in seconds,
-    ``until`` when the deadline passes, None without one. ``repeats`` counts how often the request at hand was repeated.
-    ``incoming`` is a stream that is open: whoever breaks off the call closes it.
+    ``raised`` is the error that came after it, if any. ``at`` is when the last event happened by
+    ``clock``, in seconds, ``until`` when the deadline passes, None without one. ``repeats`` counts
+    how often the request at hand was repeated. ``incoming`` is a stream that is open: whoever
+    breaks off the call closes it.
     """
 
     transport: Transport
@@ -125,12 +138,18 @@ class Sending:
         return self.at - before
 
     def begin(self, timeout: float | None) -> float:
-        """Begin a request that was given ``timeout`` seconds at the last event; return the seconds since then."""
+        """Begin a request that was given ``timeout`` seconds at the last event.
+
+        Return the seconds since then.
+        """
         self.until = None if timeout is None else self.at + timeout
         return self.lap()
 
     def left(self) -> float | None:
-        """Return the seconds that are left of the deadline, not below 0; None without a deadline."""
+        """Return the seconds that are left of the deadline, not below 0.
+
+        None without a deadline.
+        """
         return None if self.until is None else max(0.0, self.until - self.clock())
 
     def send(self, request: JSONObject, timeout: float | None) -> Any:
@@ -175,7 +194,10 @@ class Sending:
     def completion(
         self, response: JSONObject, *, spliced: bool, reply: AssistantReply | None = None
     ) -> Any:
-        """Return the SDK's own completion for the response that came last; see :meth:`Transport.completion`."""
+        """Return the SDK's own completion for the response that came last.
+
+        See :meth:`Transport.completion`.
+        """
         if self.last is None or self.last.is_stream:
             return self.transport.assembled(response, self.way, reply)
         return self.transport.completion(
@@ -184,7 +206,10 @@ class Sending:
 
 
 class Io(NamedTuple):
-    """Effect: do ``work`` (awaited by an async client) within ``bounds``; the event is its result or a Failure."""
+    """Effect: do ``work`` (awaited by an async client) within ``bounds``.
+
+    The event is its result or a Failure.
+    """
 
     work: Callable[[], Any]
     bounds: AbstractContextManager[None] = NOTHING
@@ -255,7 +280,10 @@ def _called(
 def _followed(
     source: Any, sending: Sending, relay: Relay
 ) -> Generator[Io | list[Any], Any, Failure | None]:
-    """Read a stream as far as its relay follows it, and close it; return the failure that broke it off."""
+    """Read a stream as far as its relay follows it, and close it.
+
+    Return the failure that broke it off.
+    """
     incoming = sending.incoming = Incoming(source, sending)
     yield relay.opened(source)
     failure: Failure | None = None
@@ -267,7 +295,8 @@ def _followed(
             break
         for came in several:
             if pieces := relay.feed(came):
-                yield pieces  # before the next is read: the part of an answer that is in them grows with that
+                # before the next is read: the part of an answer that is in them grows with that
+                yield pieces
     sending.incoming = None
     yield Io(incoming.aclose if sending.is_async else incoming.close)
     return failure
@@ -337,10 +366,11 @@ def as_sdks_too(
 ) -> CallFailed:
     """Return the same error as an instance of what the SDK would have raised, with the fields of that.
 
-    ``last`` is the response that came last, ``raised`` the error that came after it: an SDK's own is of its class. A
-    deadline is ``APITimeoutError``, a content filter and a cut what ``parse`` raises, an exchange that was broken off
-    ``APIConnectionError``, any other refused reply ``APIResponseValidationError``, whose ``response`` is None where
-    another program read that. Without an SDK behind the client the error stays as it is.
+    ``last`` is the response that came last, ``raised`` the error that came after it: an SDK's own
+    is of its class. A deadline is ``APITimeoutError``, a content filter and a cut what ``parse``
+    raises, an exchange that was broken off ``APIConnectionError``, any other refused reply
+    ``APIResponseValidationError``, whose ``response`` is None where another program read that.
+    Without an SDK behind the client the error stays as it is.
     """
     client = transport.client
     sdk: Any = sys.modules.get("openai")

@@ -19,7 +19,10 @@ T = TypeVar("T")
 
 
 def as_sdks_stream(source: Any, rest: Any, sending: Sending) -> Any:
-    """Return what the SDK returns for a stream, over ``rest``, in the form asked for; else plain chunks."""
+    """Return what the SDK returns for a stream, over ``rest``, in the form asked for.
+
+    Else plain chunks.
+    """
     http, is_async = (
         source.http_response if is_raw(source) else getattr(source, "response", None),
         sending.is_async,
@@ -40,7 +43,8 @@ def as_sdks_stream(source: Any, rest: Any, sending: Sending) -> Any:
         if type(made) is kind and all(
             map(is_sdks_own, (kind.__stream__, kind._iter_events, *reading))
         ):  # noqa: SLF001
-            made._decoder = _Decoder(rest, decoder, is_chat=is_chat)  # noqa: SLF001 - nothing else reads its events
+            # nothing else reads its events
+            made._decoder = _Decoder(rest, decoder, is_chat=is_chat)  # noqa: SLF001
         return made
     transport = sending.transport
     return kind(

@@ -1,4 +1,7 @@
-"""The guarded methods of the SDK; its raw and streaming forms call ``create`` or ``parse``, so two guard them all."""
+"""The guarded methods of the SDK.
+
+Its raw and streaming forms call ``create`` or ``parse``, so two guard them all.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,10 @@ Held: TypeAlias = Literal["guarded", "passes", "refuses"]
 _GUARDED = (*(wire.resource for wire in WIRES.values()), f"beta.{CHAT.resource}")
 _MAX_NESTED = 6
 Call: TypeAlias = Callable[[Wire, JSONObject, Way, JSONObject | None], Any]
-"""Makes a guarded call of keywords, with a ``response_format`` or the contract's; returns its response or awaitable."""
+"""Makes a guarded call of keywords, with a ``response_format`` or the contract's.
+
+Returns its response or awaitable.
+"""
 
 
 @cache
@@ -75,7 +81,10 @@ class Namespaces:
     def __init__(
         self, client: Any, wrapped: Any, call: Call, origin: Namespaces | None = None
     ) -> None:
-        """Hold those of ``wrapped`` around ``client``; of a copy, what was patched in ``origin`` counts, too."""
+        """Hold those of ``wrapped`` around ``client``.
+
+        Of a copy, what was patched in ``origin`` counts, too.
+        """
         self._client, self._wrapped, self._call, self._origin = client, wrapped, call, origin
         self.transports: dict[str, Transport] = {} if origin is None else origin.transports
         self._made: dict[str, tuple[Any, Any]] = {}
@@ -87,7 +96,10 @@ class Namespaces:
         return self.transports[wire.name]
 
     def made(self, wire: Wire, /, **keywords: Any) -> Any:
-        """Make one guarded call; one of ours on its way through what somebody has put over ``create`` is sent."""
+        """Make one guarded call.
+
+        One of ours on its way through what somebody has put over ``create`` is sent.
+        """
         transport = self.transport(wire)
         return (
             transport.create(**keywords)
@@ -137,7 +149,10 @@ class Namespaces:
         return beta
 
     def patched_create(self, wire: Wire) -> Any:
-        """Return what somebody has put in the place of the ``create`` of an API; None when nobody has."""
+        """Return what somebody has put in the place of the ``create`` of an API.
+
+        None when nobody has.
+        """
         name, *inside = wire.resource.split(".")
         resource = self._made.get(name, (None, None))[1]
         for member in inside:
@@ -148,7 +163,10 @@ class Namespaces:
         return resource.create
 
     def _like(self, inner: Any, mixin: Any = None, **ours: Any) -> Any:
-        """Return a namespace of the SDK's own class with some methods in front; our state is in ``_strictreply_…``."""
+        """Return a namespace of the SDK's own class with some methods in front.
+
+        Our state is in ``_strictreply_…``.
+        """
         kind: Any = type(inner)
         made: Any = object.__new__(kind if mixin is None else _mixed(mixin, kind))
         kept = {name: value for name, value in vars(inner).items() if name not in _OWN}
@@ -218,7 +236,10 @@ class GuardedMethods(_Guarded):
     """``chat.completions`` or ``responses`` of a wrapped client."""
 
     def create(self, **keywords: Any) -> Any:
-        """Make one call; the response is valid by the contract. Takes ``contract``, ``policy``, ``steering``, too."""
+        """Make one call.
+
+        The response is valid by the contract. Takes ``contract``, ``policy``, ``steering``, too.
+        """
         return self._created(keywords)
 
     def parse(self, **keywords: Any) -> Any:
@@ -266,7 +287,10 @@ def _finished(
 
 
 def _form(keywords: JSONObject) -> str | None:
-    """Take the form in which the SDK's own wrappers want the response out of the headers; None for a completion."""
+    """Take the form in which the SDK's own wrappers want the response out of the headers.
+
+    None for a completion.
+    """
     headers: Mapping[str, str] = keywords.get("extra_headers") or {}
     if RAW_RESPONSE in headers:
         keywords["extra_headers"] = {

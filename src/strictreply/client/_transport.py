@@ -1,7 +1,7 @@
 """Sending one request through the wrapped client, and reading what came as plain JSON.
 
-It is posted past the SDK's type-driven transform, in a fraction of the time, where nobody has replaced a method of the
-SDK on the way: a tracer, a cache or a spy of a test is called as usual.
+It is posted past the SDK's type-driven transform, in a fraction of the time, where nobody has
+replaced a method of the SDK on the way: a tracer, a cache or a spy of a test is called as usual.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ from strictreply.wires import WIRES
 from strictreply.wires._opening import Wire, as_json, read_body
 
 RAW_RESPONSE = "X-Stainless-Raw-Response"
-"""The header that has methods of the openai SDK return the raw response; it never leaves the SDK."""
+"""The header that has methods of the openai SDK return the raw response.
+
+It never leaves the SDK.
+"""
 
 _CALLED = ("post", "request")
 _ON_THE_WAY = (*_CALLED, "_prepare_options", "_build_request", "_process_response_data")
@@ -58,8 +61,9 @@ class Sent:
 class Way:
     """How a call was made, where not by a method of ours.
 
-    ``form``: ``true`` for the SDK's raw response, ``stream`` for that of ``with_streaming_response``, None for a
-    completion, which ``finish`` parses with the reply in it. ``through`` is called instead of the client's ``create``.
+    ``form``: ``true`` for the SDK's raw response, ``stream`` for that of
+    ``with_streaming_response``, None for a completion, which ``finish`` parses with the reply in
+    it. ``through`` is called instead of the client's ``create``.
     """
 
     form: str | None = None
@@ -70,7 +74,8 @@ class Way:
 class Transport:
     """The one way to an API: the ``create`` of a client's resource, whose own retries we do not use.
 
-    No state of the client is copied: what is set on it later counts. Raises TypeError where it has no ``create``.
+    No state of the client is copied: what is set on it later counts. Raises TypeError where it has
+    no ``create``.
     """
 
     __slots__ = ("_posts", "_resource_of", "_sender", "client", "wire")
@@ -94,7 +99,10 @@ class Transport:
         return self._resource_of(self.client)
 
     def retries(self) -> tuple[int | None, bool]:
-        """Return the client's own ``max_retries``, if any; and whether it repeats by itself: 0 is left for us then."""
+        """Return the client's own ``max_retries``, if any.
+
+        And whether it repeats by itself: 0 is left for us then.
+        """
         said = getattr(self.client, "max_retries", None)
         if type(said) is not int:
             return None, False
@@ -115,7 +123,10 @@ class Transport:
         )
 
     def send(self, request: JSONObject, timeout: float | None, way: Way = Way()) -> Any:
-        """Make the call, its own timeout shortened to ``timeout``; return the SDK's response, or an awaitable of it."""
+        """Make the call, its own timeout shortened to ``timeout``.
+
+        Return the SDK's response, or an awaitable of it.
+        """
         keywords = dict(request)
         if timeout is not None:
             keywords["timeout"] = _shortened(
@@ -179,7 +190,10 @@ class Transport:
         way: Way = Way(),
         reply: AssistantReply | None = None,
     ) -> Any:
-        """Return the SDK's own completion for a response, ``spliced`` or as sent; itself where there is none."""
+        """Return the SDK's own completion for a response, ``spliced`` or as sent.
+
+        Itself where there is none.
+        """
         came, is_form = sent.source, way.form is not None and is_raw(sent.source)
         if isinstance(came, Came):
             came = came.parse()
@@ -215,7 +229,10 @@ def _is_openais(kind: Any) -> bool:
 
 
 def is_patched(completions: Any) -> bool:
-    """Return whether ``create`` was replaced on the object; a patch that was undone may leave the class's own there."""
+    """Return whether ``create`` was replaced on the object.
+
+    A patch that was undone may leave the class's own there.
+    """
     create = vars(completions).get("create")
     return create is not None and getattr(create, "__func__", create) is not getattr(
         type(completions), "create", None
@@ -270,7 +287,10 @@ def _alone_class(kind: Any) -> Any:
 
 
 def _post_once(client: Any, wire: Wire, path: str, *, options: Any = None, **given: Any) -> Any:
-    """Post what the SDK's ``create`` gives, once; the completion is parsed here if nobody stands below."""
+    """Post what the SDK's ``create`` gives, once.
+
+    The completion is parsed here if nobody stands below.
+    """
     options = {**(options or {}), "max_retries": 0}
     headers = options.get("headers") or {}
     if given.get("stream") or RAW_RESPONSE in headers or not _is_untouched(client):

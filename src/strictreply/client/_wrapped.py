@@ -52,9 +52,12 @@ if TYPE_CHECKING:
 
 
 class ApiKeywords(TypedDict, total=False):
-    """The keywords of ``create``, but for the messages; ``tools`` as in a contract, ``api`` for the API to ask.
+    """The keywords of ``create``, but for the messages.
 
-    One of the API that is not here yet is passed on as any other; type checkers want it in ``extra_body``.
+    ``tools`` as in a contract, ``api`` for the API to ask.
+
+    One of the API that is not here yet is passed on as any other; type checkers want it in
+    ``extra_body``.
     """
 
     api: Api
@@ -117,7 +120,10 @@ class RequestKeywords(ApiKeywords, total=False):
 
 
 class CallKeywords(RequestKeywords, total=False):
-    """The keywords of one call: ``messages`` may hold the SDK's objects, ``input`` its items; either may be a text."""
+    """The keywords of one call: ``messages`` may hold the SDK's objects, ``input`` its items.
+
+    Either may be a text.
+    """
 
     messages: str | Iterable[Mapping[str, Any] | BaseModel]
     input: str | Iterable[Mapping[str, Any] | BaseModel]
@@ -132,8 +138,9 @@ logger = logging.getLogger("strictreply")
 OnAttempt = Callable[[Attempt], Awaitable[None] | None]
 """Called with every attempt as soon as it is judged; may be async with an async client.
 
-An ``Exception`` that it raises changes nothing of the call: its type is logged, not its words, which may be the
-model's. KeyboardInterrupt, cancellation and others that are no ``Exception`` pass through.
+An ``Exception`` that it raises changes nothing of the call: its type is logged, not its words,
+which may be the model's. KeyboardInterrupt, cancellation and others that are no ``Exception`` pass
+through.
 """
 
 Redact = Callable[[str], str]
@@ -149,8 +156,9 @@ _OF_CONTRACTS = frozenset({"answer", *ContractKeywords.__annotations__}) - {"too
 class Exchange(Generic[A_co]):
     """The result of a call, with all its attempts.
 
-    ``reply`` is the valid reply; ``attempts`` all attempts in order; ``transcript`` the caller's messages and the
-    accepted assistant turn, without refused replies (requirement T26); ``contract`` what the reply was checked against.
+    ``reply`` is the valid reply; ``attempts`` all attempts in order; ``transcript`` the caller's
+    messages and the accepted assistant turn, without refused replies (requirement T26);
+    ``contract`` what the reply was checked against.
     """
 
     reply: AssistantReply[A_co]
@@ -161,7 +169,10 @@ class Exchange(Generic[A_co]):
 
     @property
     def completion(self) -> ChatCompletion:
-        """The SDK's own ``ChatCompletion``, valid by the contract; see ``wrap(usage=…)`` for its ``usage``."""
+        """The SDK's own ``ChatCompletion``, valid by the contract.
+
+        See ``wrap(usage=…)`` for its ``usage``.
+        """
         return cast("ChatCompletion", self._complete())
 
     @property
@@ -246,7 +257,10 @@ class Wrapped(Generic[A_co]):
     def __init__(
         self, client: Any, contract: Contract[A_co], settings: Settings, origin: Guard | None = None
     ) -> None:
-        """Guard a client by a contract; ``origin`` is what this is a copy of: it shares what that has learnt."""
+        """Guard a client by a contract.
+
+        ``origin`` is what this is a copy of: it shares what that has learnt.
+        """
         if is_sdks(client):
             object.__setattr__(self, "__dict__", client.__dict__)
         copied = None if origin is None or origin.inner is not client else origin.namespaces
@@ -267,7 +281,10 @@ class Wrapped(Generic[A_co]):
         return made
 
     def __getattr__(self, name: str) -> Any:
-        """Pass everything that is not ours to the client inside; what Python looks for on objects is not there."""
+        """Pass everything that is not ours to the client inside.
+
+        What Python looks for on objects is not there.
+        """
         if name.startswith("__") or name == "_guard":
             raise AttributeError(name)
         return getattr(self._guard.inner, name)
@@ -319,7 +336,10 @@ class Wrapped(Generic[A_co]):
         )
 
     def observed_by(self, telemetry: Telemetry | None) -> Self:
-        """Return a copy whose calls ``telemetry`` observes; see :func:`strictreply.integrations.otel.instrument`."""
+        """Return a copy whose calls ``telemetry`` observes.
+
+        See :func:`strictreply.integrations.otel.instrument`.
+        """
         return self._remade(settings=replace(self._guard.settings, telemetry=telemetry))
 
     def counting_in(self, bucket: RetryBucket) -> Self:
@@ -342,7 +362,10 @@ class Wrapped(Generic[A_co]):
         drop_in: Wire | None = None,
         response_format: JSONObject | None = None,
     ) -> Ask:
-        """Read one call's keywords, ours and the API's; ``drop_in`` is the API whose own method was called."""
+        """Read one call's keywords, ours and the API's.
+
+        ``drop_in`` is the API whose own method was called.
+        """
         guard, settings = self._guard, self._guard.settings
         wire = drop_in or wire_named(keywords.pop("api", None) or settings.api)
         own = {
@@ -453,7 +476,10 @@ class Wrapped(Generic[A_co]):
         ended: list[Exchange[A_co]],
         relay: Relay | None = None,
     ) -> Iterable[Any]:
-        """Put the exchange of a call into ``ended``, and return what its relay still releases; or raise its error."""
+        """Put the exchange of a call into ``ended``, and return what its relay still releases.
+
+        Or raise its error.
+        """
         self._guard.learnt.learn(self._guard.inner, ask.base, outcome.attempts)
         if isinstance(outcome, Ended):
             error = outcome.end.error(outcome.attempts, outcome.failure, outcome.tool)

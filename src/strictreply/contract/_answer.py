@@ -1,4 +1,7 @@
-"""The kinds of a direct answer: text, an instance of a pydantic type, or JSON of a schema; also while it is written."""
+"""The kinds of a direct answer: text, an instance of a pydantic type, or JSON of a schema.
+
+Also while it is written.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +31,17 @@ from strictreply.values._issues import Code, Issue, pointer_tokens, quote
 from strictreply.values._limits import JSON, Extra, Formats, Work
 from strictreply.values._replies import A_co, Invalid, ToolCall, Verdict
 
-FINAL_ANSWER = "final_answer"  # the tool that carries the answer with ``answer_style="tool"`` (requirement T14)
+# the tool that carries the answer with ``answer_style="tool"`` (requirement T14)
+FINAL_ANSWER = "final_answer"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[A_co]):
     """The kind of answer a contract admits.
 
-    ``schema`` is None for text, ``adapter`` for text and plain JSON Schemas; ``kind`` is the type that the adapter
-    makes. ``blank`` admits text of white space only. ``name`` is what the schema is called in ``response_format``.
+    ``schema`` is None for text, ``adapter`` for text and plain JSON Schemas; ``kind`` is the type
+    that the adapter makes. ``blank`` admits text of white space only. ``name`` is what the schema
+    is called in ``response_format``.
     """
 
     schema: Schema | None = None
@@ -54,7 +59,10 @@ class Answer(Generic[A_co]):
         formats: Formats = "assert",
         blank: bool = False,
     ) -> Answer[Any]:
-        """Compile ``str``, a pydantic type or a JSON Schema, ContractError for others; an Answer is taken as it is."""
+        """Compile ``str``, a pydantic type or a JSON Schema, ContractError for others.
+
+        An Answer is taken as it is.
+        """
         if isinstance(kind, Answer):
             return kind
         if kind is str:
@@ -94,7 +102,10 @@ class Answer(Generic[A_co]):
         return {"type": "string", "minLength": 1} if self.schema is None else self.schema.shown
 
     def judge(self, value: JSON, at: str, work: Work | None = None) -> Any | Invalid:
-        """Return the typed answer that ``value`` spells, or what is wrong with it; ``work`` as in ``Schema.check``."""
+        """Return the typed answer that ``value`` spells, or what is wrong with it.
+
+        ``work`` as in ``Schema.check``.
+        """
         if self.schema is None:  # text that says something (requirement T8)
             if not isinstance(value, str):
                 return Invalid(
@@ -113,28 +124,42 @@ class Answer(Generic[A_co]):
             self.adapter, value, at=at, names=self.schema.names, place="answer", work=work
         )
 
-    def judge_message(self, message: object) -> Verdict | None:  # noqa: ARG002 - for a kind that has something to say
-        """Judge a whole native message, for a kind of answer that is more than content; None is for the channel."""
+    # for a kind that has something to say
+    def judge_message(self, message: object) -> Verdict | None:  # noqa: ARG002
+        """Judge a whole native message, for a kind of answer that is more than content.
+
+        None is for the channel.
+        """
         return None
 
     def calls_in(self, answer: Any) -> tuple[ToolCall, ...]:  # noqa: ARG002 - the same
-        """Return the calls inside a typed answer, in the order of their ``tool_calls``; none, as here."""
+        """Return the calls inside a typed answer, in the order of their ``tool_calls``.
+
+        None, as here.
+        """
         return ()
 
 
 _DESCRIBED: ByText[Answer[Any]] = ByText()
-# By the name of a member in JSON: its attribute, its type, and what reads it; None where that needs the whole.
+# By the name of a member in JSON: its attribute, its type, and what reads it; None where that needs
+# the whole.
 _Members = dict[str, tuple[str, Any, "TypeAdapter[Any] | None"]]
 
 
 class PartialAnswer:
-    """One answer followed while it is written, for one stream; ``names`` are the names that the contract knows."""
+    """One answer followed while it is written, for one stream.
+
+    ``names`` are the names that the contract knows.
+    """
 
     def __init__(self, kind: Any, adapter: TypeAdapter[Any], names: Collection[str]) -> None:
         self._root, self._names, self._is_lost = _Open(kind, adapter), names, False
 
     def grown(self, partial: Partial[Any]) -> Any:
-        """Return the answer with what has become final; None as long as nothing can be shown of it."""
+        """Return the answer with what has become final.
+
+        None as long as nothing can be shown of it.
+        """
         if not self._is_lost:
             steps = [pointer_tokens(path)[-1] for path in partial.open[1:]]
             self._is_lost = not self._root.grow(
@@ -144,7 +169,10 @@ class PartialAnswer:
 
 
 class _Open:
-    """A value that is still written: an object of a model or a list, with what of it is final; else it is not shown."""
+    """A value that is still written: an object of a model or a list, with what of it is final.
+
+    Else it is not shown.
+    """
 
     def __init__(self, kind: Any, adapter: TypeAdapter[Any]) -> None:
         kind = _bare(kind)
@@ -163,7 +191,10 @@ class _Open:
         )
 
     def grow(self, value: JSON, steps: list[str] | None, names: Collection[str]) -> bool:
-        """Take what is final; return whether the type admits it. ``steps`` lead to what is open, None for nothing."""
+        """Take what is final.
+
+        Return whether the type admits it. ``steps`` lead to what is open, None for nothing.
+        """
         if steps is None:
             whole = instance_of(self._adapter, value, at="", names=names)
             self.made = self.made if isinstance(whole, Invalid) else whole
@@ -235,7 +266,10 @@ def _bare(kind: Any) -> Any:
 
 
 def _members_of(kind: Any) -> _Members | None:
-    """Return the members of a model of which a part says something; None for a type that only makes sense whole."""
+    """Return the members of a model of which a part says something.
+
+    None for a type that only makes sense whole.
+    """
     if not isinstance(kind, type) or not issubclass(kind, BaseModel) or issubclass(kind, RootModel):
         return None
     return kept_on(kind, (PartialAnswer,), lambda: _read(kind))
@@ -267,7 +301,10 @@ def _read(kind: type[BaseModel]) -> _Members | None:
 
 
 def _adapter(read: Any, config: ConfigDict | None) -> TypeAdapter[Any] | None:
-    """Return what reads a type by the configuration around it; None for a type that says nothing by itself."""
+    """Return what reads a type by the configuration around it.
+
+    None for a type that says nothing by itself.
+    """
     for one in (config, None):  # a model has a configuration of its own
         with suppress(*UNREADABLE):
             return TypeAdapter(read, config=one)

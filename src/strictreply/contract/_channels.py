@@ -47,7 +47,10 @@ def answer_schema(contract: Contract) -> dict[str, JSON]:
 
 
 def call_schema(tool: Tool) -> dict[str, JSON]:
-    """Return the schema of ``{"tool": …, "args": …}`` for one tool; its parameters keep their own ``$defs``."""
+    """Return the schema of ``{"tool": …, "args": …}`` for one tool.
+
+    Its parameters keep their own ``$defs``.
+    """
     words: dict[str, JSON] = {"description": tool.description} if tool.description else {}
     args = _embedded(f"tool:{tool.name}", tool.parameters.shown)
     return _closed_object({"tool": {"const": tool.name, **words}, "args": args})
@@ -70,13 +73,19 @@ def union_schema(contract: Contract) -> dict[str, JSON]:
 
 
 def admits_answer(contract: Contract) -> bool:
-    """Return whether an answer may be given under the demanded choice; where it is a tool, it counts as a call, too."""
+    """Return whether an answer may be given under the demanded choice.
+
+    Where it is a tool, it counts as a call, too.
+    """
     by_call = contract.answer_style == "tool" and contract.choice in {"required", FINAL_ANSWER}
     return by_call or contract.choice in {"auto", "none"}
 
 
 def or_answer(contract: Contract) -> str:
-    """Return the words that follow a list of tools where an answer may be given instead; empty where none may."""
+    """Return the words that follow a list of tools where an answer may be given instead.
+
+    Empty where none may.
+    """
     if contract.answer_style == "tool" or not admits_answer(contract):
         return ""  # final_answer is on the list
     if contract.channel == "text":
@@ -87,7 +96,10 @@ def or_answer(contract: Contract) -> str:
 def instructions(
     contract: Contract, wanted: str = "exactly one JSON object", schema: JSON = None
 ) -> str:
-    """Return the request for ``wanted`` in the text channel (T21); ``schema`` None is that of the union."""
+    """Return the request for ``wanted`` in the text channel (T21).
+
+    ``schema`` None is that of the union.
+    """
     return f"{_TEXT_RULES.format(wanted=wanted)}\n{compact(schema or union_schema(contract))}"
 
 
@@ -146,7 +158,10 @@ def _closed_object(properties: dict[str, JSON]) -> dict[str, JSON]:
 
 
 def _embedded(name: str, document: object) -> JSON:
-    """Return a schema to place inside another; one with references of its own gets a base URI to keep them its own."""
+    """Return a schema to place inside another.
+
+    One with references of its own gets a base URI to keep them its own.
+    """
     if isinstance(document, dict) and '"$ref"' in compact(document):
         return {"$id": f"urn:strictreply:{name}", **document}
     return document  # type: ignore[return-value]
@@ -251,7 +266,10 @@ def extra_keys(
     at: str = "",
     inner: Mapping[str, Schema | None] | None = None,
 ) -> list[Issue]:
-    """Report at most 16 members beside the allowed ones (T4, T5); ``inner`` has the schemas where a key may belong."""
+    """Report at most 16 members beside the allowed ones (T4, T5).
+
+    ``inner`` has the schemas where a key may belong.
+    """
     names = " and ".join(f'"{key}"' for key in allowed)
     extras = [key for key in value if key not in allowed][:MAX_EXTRA_KEYS]
     known = [
@@ -298,7 +316,10 @@ def judge_text(contract: Contract, text: str | bytes, work: Work) -> Verdict:
 
 
 def named_tool(contract: Contract, message: object) -> str | None:
-    """Read which tool a content names, whatever else is wrong; empty for an answer, None when it cannot be read."""
+    """Read which tool a content names, whatever else is wrong.
+
+    Empty for an answer, None when it cannot be read.
+    """
     content = text_in(peek(message, "content"))
     if content is None:
         return None
@@ -346,7 +367,10 @@ def _missing_keys(contract: Contract, value: dict[str, JSON]) -> list[Issue]:
 
 
 def _judge_call(contract: Contract, value: dict[str, JSON], work: Work) -> Outcome:
-    """Judge ``{"tool": …, "args": …}``; the arguments are held to the tool's schema when the tool is known."""
+    """Judge ``{"tool": …, "args": …}``.
+
+    The arguments are held to the tool's schema when the tool is known.
+    """
     name = value.get("tool")
     tool = contract.by_name.get(name) if isinstance(name, str) else None
     # the schemas that a key beside the tool and its arguments may have been meant for

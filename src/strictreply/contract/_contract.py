@@ -61,7 +61,10 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Effect: run these tools' checks on these typed arguments; the text says where the arguments stand."""
+    """Effect: run these tools' checks on these typed arguments.
+
+    The text says where the arguments stand.
+    """
 
     jobs: tuple[tuple[Tool, Any, str], ...]
 
@@ -94,24 +97,27 @@ class ContractKeywords(TypedDict, total=False):
 class Contract(Generic[A_co]):
     """What a reply may be: immutable, compiled once, safe to share between threads and tasks.
 
-    ``tools`` takes functions, pydantic models, :class:`Tool` values, OpenAI definitions and MCP entries. ``answer`` is
-    ``str``, a pydantic type or a JSON Schema: what a direct answer must be. ``channel`` says where calls are written:
-    ``native`` (``tool_calls``) or ``text`` (a JSON union in the content). ``parallel`` allows several native calls at
-    once. ``extraction`` is one leniency or several; ``strict`` allows none. ``extra`` is ``forbid`` or ``schema`` for
-    all tools and the answer, also those in a request; None leaves each tool as it was declared. ``formats`` says
-    whether ``format`` is asserted in the tools and the answer; None leaves each tool as it was declared, and asserts it
-    in the answer. ``answer_style="tool"`` makes the tool ``final_answer`` the only way to answer (requirement T14).
-    ``blank_answers`` accepts white space as an answer. ``calls_as_text="answer"`` accepts a native text answer that is,
-    as a whole, a call of a declared tool in a form that models are known to write (JSON, ``<tool_call>``, …);
-    ``refuse`` makes it the fault ``call.as_text``. ``dialects="strict"`` takes a message in the API's own form only;
-    ``known`` accepts known deviations of servers, each of which the verdict names in its ``leniency``. ``limits`` caps
-    the size of a reply.
+    ``tools`` takes functions, pydantic models, :class:`Tool` values, OpenAI definitions and MCP
+    entries. ``answer`` is ``str``, a pydantic type or a JSON Schema: what a direct answer must be.
+    ``channel`` says where calls are written: ``native`` (``tool_calls``) or ``text`` (a JSON union
+    in the content). ``parallel`` allows several native calls at once. ``extraction`` is one
+    leniency or several; ``strict`` allows none. ``extra`` is ``forbid`` or ``schema`` for all tools
+    and the answer, also those in a request; None leaves each tool as it was declared. ``formats``
+    says whether ``format`` is asserted in the tools and the answer; None leaves each tool as it was
+    declared, and asserts it in the answer. ``answer_style="tool"`` makes the tool ``final_answer``
+    the only way to answer (requirement T14). ``blank_answers`` accepts white space as an answer.
+    ``calls_as_text="answer"`` accepts a native text answer that is, as a whole, a call of a
+    declared tool in a form that models are known to write (JSON, ``<tool_call>``, …); ``refuse``
+    makes it the fault ``call.as_text``. ``dialects="strict"`` takes a message in the API's own form
+    only; ``known`` accepts known deviations of servers, each of which the verdict names in its
+    ``leniency``. ``limits`` caps the size of a reply.
 
-    What one request demands is a contract of its own: ``choice`` is ``auto``, ``required``, ``none`` or the name of the
-    one tool that must be called; ``offered`` are the tools that the model is shown where it may call some of them only
-    (``allowed_tools``), none where it may call all that it is shown; ``ids_may_repeat`` says whether a call may have
-    the id of an earlier one of its conversation (whoever asks numbers them then). Raises ContractError when a
-    declaration is wrong, TypeError for an unknown keyword.
+    What one request demands is a contract of its own: ``choice`` is ``auto``, ``required``,
+    ``none`` or the name of the one tool that must be called; ``offered`` are the tools that the
+    model is shown where it may call some of them only (``allowed_tools``), none where it may call
+    all that it is shown; ``ids_may_repeat`` says whether a call may have the id of an earlier one
+    of its conversation (whoever asks numbers them then). Raises ContractError when a declaration is
+    wrong, TypeError for an unknown keyword.
     """
 
     tools: tuple[Tool, ...]
@@ -215,7 +221,10 @@ class Contract(Generic[A_co]):
 
     @cached_property
     def unchecked(self) -> frozenset[str]:
-        """The tools whose input is free text that nothing checks; a verdict names them in its ``leniency``."""
+        """The tools whose input is free text that nothing checks.
+
+        A verdict names them in its ``leniency``.
+        """
         return frozenset(tool.name for tool in self.tools if tool.is_unchecked)
 
     @cached_property
@@ -243,7 +252,10 @@ class Contract(Generic[A_co]):
         )
 
     def with_choice(self, choice: str) -> Self:
-        """Demand what ``tool_choice`` demands; ContractError when it names a tool that is not declared."""
+        """Demand what ``tool_choice`` demands.
+
+        ContractError when it names a tool that is not declared.
+        """
         if choice not in CHOICES and choice not in self.callable_names:
             raise ContractError(
                 f"tool_choice names {choice!r}, not one of the tools: {self.tool_list or 'none'}"
@@ -263,10 +275,10 @@ class Contract(Generic[A_co]):
     def check(self, reply: object, *, api: Api | None = None) -> Verdict[A_co]:
         """Judge a reply: no client, no I/O.
 
-        ``reply`` is a JSON text (the union in the text channel, a message or a completion in the native one), an OpenAI
-        message, a completion or a response of the Responses API, each as a mapping or an SDK object. ``api`` says by
-        which API it came, None takes it by its form. The tools' own checks run last; ContractError when one is async
-        (:meth:`acheck`).
+        ``reply`` is a JSON text (the union in the text channel, a message or a completion in the
+        native one), an OpenAI message, a completion or a response of the Responses API, each as a
+        mapping or an SDK object. ``api`` says by which API it came, None takes it by its form. The
+        tools' own checks run last; ContractError when one is async (:meth:`acheck`).
         """
         return drive(self._check(reply, api), perform_check)
 
@@ -283,15 +295,18 @@ class Contract(Generic[A_co]):
     ) -> NextRequest[A_co]:
         """Judge what came, and make the request that corrects it: the client's own loop, one step at a time.
 
-        For those who send requests themselves: through another transport, or a provider's batch. ``request`` holds the
-        keywords of ``chat.completions.create``, in which tools and ``response_format`` may be left to this contract.
-        ``responses`` are all that came so far, in order: each a completion as a mapping, an SDK object or JSON text, or
-        the exception that came instead; none makes the first request. A request from here remembers what came before
-        while it is in memory: pass it with the one response to it, or your own with all of them. ``policy`` and
-        ``steering`` None mean those that such a request remembers, else the defaults. Raises ContractError when the
-        request is wrong, a tool's check is async, or nothing was left to ask.
+        For those who send requests themselves: through another transport, or a provider's batch.
+        ``request`` holds the keywords of ``chat.completions.create``, in which tools and
+        ``response_format`` may be left to this contract. ``responses`` are all that came so far, in
+        order: each a completion as a mapping, an SDK object or JSON text, or the exception that
+        came instead; none makes the first request. A request from here remembers what came before
+        while it is in memory: pass it with the one response to it, or your own with all of them.
+        ``policy`` and ``steering`` None mean those that such a request remembers, else the
+        defaults. Raises ContractError when the request is wrong, a tool's check is async, or
+        nothing was left to ask.
         """
-        from strictreply.retry._stepping import next_request  # noqa: PLC0415 - the loop stands above the contract
+        # the loop stands above the contract
+        from strictreply.retry._stepping import next_request  # noqa: PLC0415
 
         return next_request(self, request, responses, policy, steering)
 
@@ -302,7 +317,10 @@ class Contract(Generic[A_co]):
 
 
 def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
-    """Index tools by name; ContractError when two share one, or one is named like a choice between tools."""
+    """Index tools by name.
+
+    ContractError when two share one, or one is named like a choice between tools.
+    """
     index: dict[str, Tool] = {}
     for tool in tools:
         if tool.name in CHOICES:
@@ -318,7 +336,10 @@ def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
 
 
 def check_of(contract: Contract, verdict: Verdict) -> Check | None:
-    """Ask for the checks of the called tools; None when the reply is invalid or no called tool has one."""
+    """Ask for the checks of the called tools.
+
+    None when the reply is invalid or no called tool has one.
+    """
     jobs: list[tuple[Tool, Any, str]] = []
     for index, call in enumerate(
         () if isinstance(verdict, Invalid) else contract.calls_in(verdict.reply)
@@ -362,7 +383,10 @@ async def aperform_check(effect: Check) -> Checked:
 
 
 def _outcome(tool: Tool, args: Any) -> Any:
-    """Call a tool's check on a copy of the arguments; a ValueError is what it found, anything else is raised."""
+    """Call a tool's check on a copy of the arguments.
+
+    A ValueError is what it found, anything else is raised.
+    """
     try:
         given = copy.deepcopy(args)
     except (TypeError, copy.Error) as error:
@@ -401,9 +425,9 @@ def shape(
 ) -> tuple[Contract, JSONObject]:
     """Read the keywords of one call: the contract that its reply is held to, and the request without what that holds.
 
-    Raises ContractError for what no verdict could honour. A schema in ``response_format`` is the answer's contract for
-    this call; ``json_object`` makes an object of an answer that was any text. ``extra_body`` has the last word on any
-    of them, as it has in the SDK.
+    Raises ContractError for what no verdict could honour. A schema in ``response_format`` is the
+    answer's contract for this call; ``json_object`` makes an object of an answer that was any text.
+    ``extra_body`` has the last word on any of them, as it has in the SDK.
     """
     request = _read_body(wire.read(given(keywords)))
     _refuse_unheld(request)

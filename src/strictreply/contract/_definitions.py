@@ -34,7 +34,8 @@ _BESIDE = {"type": "type", "function": "function"} | {
     name: f"{name} inside function" for name in _MEMBERS
 }
 """What a misspelt member may have meant, by where it stands, and how to say so."""
-# The words of other APIs for the parameters: passed on as a vendor's member, they would leave a tool without any.
+# The words of other APIs for the parameters: passed on as a vendor's member, they would leave a
+# tool without any.
 _OTHER_WORDS = frozenset(
     {"args", "arguments", "input_schema", "inputSchema", "json_schema", "params", "schema"}
 )
@@ -50,7 +51,10 @@ class VendorMembers:
 
 
 class Definition(NamedTuple):
-    """A tool definition; no parameters are the schema of an empty object, ``strict`` is None when it is not given."""
+    """A tool definition.
+
+    No parameters are the schema of an empty object, ``strict`` is None when it is not given.
+    """
 
     name: str
     description: str
@@ -71,7 +75,10 @@ def given(members: Mapping[str, Any]) -> JSONObject:
 
 
 def read_definition(definition: Mapping[str, Any]) -> Definition:
-    """Read ``{"type": "function", "function": {…}}``, or its inside; ContractError with the path of a faulty member."""
+    """Read ``{"type": "function", "function": {…}}``, or its inside.
+
+    ContractError with the path of a faulty member.
+    """
     if definition.get("type", "function") != "function":
         raise ContractError('only tools of the type "function" can be declared', path="/type")
     outer, body, at = _parted(definition)
@@ -184,9 +191,10 @@ class Signature:
 def read_signature(function: Callable[..., object]) -> Signature:
     """Read the parameters and the docstring (Google, NumPy or Sphinx style) of ``function``.
 
-    A description in ``Field`` wins over the docstring. Types local to a function are found while that function runs.
-    Raises ContractError, naming the parameter, for one without annotation, for ``*args`` and ``**kwargs``, for a name
-    that pydantic cannot hold, for a type that it cannot read from JSON, and for a generator function.
+    A description in ``Field`` wins over the docstring. Types local to a function are found while
+    that function runs. Raises ContractError, naming the parameter, for one without annotation, for
+    ``*args`` and ``**kwargs``, for a name that pydantic cannot hold, for a type that it cannot read
+    from JSON, and for a generator function.
     """
     name = function_name(function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -208,7 +216,8 @@ def read_signature(function: Callable[..., object]) -> Signature:
 
 def read_docstring(text: str) -> tuple[str, dict[str, str]]:
     """Part a Google, NumPy or Sphinx docstring into prose without its sections, and descriptions by parameter."""
-    import docstring_parser  # noqa: PLC0415 - 20 ms that only a program with function tools should pay
+    # 20 ms that only a program with function tools should pay
+    import docstring_parser  # noqa: PLC0415
 
     try:
         parsed = docstring_parser.parse(text)
@@ -297,7 +306,8 @@ def _model(name: str, function: Callable[..., object], fields: dict[str, Any]) -
     )
     try:
         with warnings.catch_warnings():
-            # a parameter may well be called "copy" or "schema": read through vars(), it shadows nothing we use
+            # a parameter may well be called "copy" or "schema": read through vars(), it shadows
+            # nothing we use
             warnings.simplefilter("ignore", UserWarning)
             module = _documented(function).__module__
             return create_model(f"{title}Args", __config__=config, __module__=module, **fields)

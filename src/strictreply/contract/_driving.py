@@ -21,7 +21,10 @@ Result = TypeVar("Result")
 
 
 def drive(flow: Generator[Effect, Event, Result], perform: Callable[[Effect], Event]) -> Result:
-    """Run ``flow`` to its result, performing each effect in turn; what ``perform`` raises closes the flow."""
+    """Run ``flow`` to its result, performing each effect in turn.
+
+    What ``perform`` raises closes the flow.
+    """
     try:
         step = advanced(flow)
         while not isinstance(step, Done):
@@ -59,7 +62,8 @@ def advanced(flow: Generator[Effect, Event, Result], *event: Event) -> Effect | 
         return Done(stop.value)
 
 
-# What hears of each wait, for each :func:`skipped` that is open: for the whole process, as an app may wait anywhere.
+# What hears of each wait, for each :func:`skipped` that is open: for the whole process, as an app
+# may wait anywhere.
 _skipping: list[Callable[[float], object]] = []
 
 
@@ -83,7 +87,10 @@ def _is_skipped(seconds: float) -> bool:
 
 @contextmanager
 def skipped(tell: Callable[[float], object]) -> Generator[None]:
-    """Let no time pass: every wait inside, in any thread, ends at once; ``tell`` gets its seconds."""
+    """Let no time pass: every wait inside, in any thread, ends at once.
+
+    ``tell`` gets its seconds.
+    """
     _skipping.append(tell)
     try:
         yield

@@ -1,4 +1,7 @@
-"""The one judge: from a response, a message or a text to the verdict on it; pure, no user checks, no I/O."""
+"""The one judge: from a response, a message or a text to the verdict on it.
+
+Pure, no user checks, no I/O.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ _CALL_SHAPE = 'an object {"id", "type": "function", "function": {"name", "argume
 
 
 def judge(contract: Contract, response: object, wire: Wire | None = None) -> Verdict:
-    """Judge a response or a message without user checks and I/O; where ``wire`` is None its form decides the API."""
+    """Judge a response or a message without user checks and I/O.
+
+    Where ``wire`` is None its form decides the API.
+    """
     opened = opened_for(contract, response, wire or wire_of(response))
     return opened if isinstance(opened, Invalid) else judge_opened(contract, opened)
 
@@ -57,7 +63,10 @@ def judge_reply(contract: Contract, reply: object, wire: Wire | None = None) -> 
 
 
 def judge_opened(contract: Contract, opened: Opened) -> Verdict:
-    """Judge the message inside a response that was already opened; all of it shares one budget of work."""
+    """Judge the message inside a response that was already opened.
+
+    All of it shares one budget of work.
+    """
     if opened.served and contract.choice == "required":  # a tool was called
         contract = contract.with_choice("auto")
     if contract.channel == "text":
@@ -94,7 +103,10 @@ def _may_be_another_medium(contract: Contract, verdict: Invalid) -> bool:
 
 
 def judge_message(contract: Contract, message: object, work: Work) -> Verdict:
-    """Judge calls when there are any, else the content as an answer; a kind of answer may judge both itself."""
+    """Judge calls when there are any, else the content as an answer.
+
+    A kind of answer may judge both itself.
+    """
     own = contract.answer.judge_message(message) if contract.answer_style == "union" else None
     if own is not None:
         return _narrowed(contract, own, work)
@@ -225,7 +237,10 @@ def counts_anew(ids: list[str]) -> bool:
 
 
 def with_numbered_ids(message: JSONObject, taken: Container[str]) -> JSONObject:
-    """Number the ids that earlier calls of the conversation have (``call_1.2``); the same message where none does."""
+    """Number the ids that earlier calls of the conversation have (``call_1.2``).
+
+    The same message where none does.
+    """
     calls = message.get("tool_calls")
     numbered = list(calls) if isinstance(calls, list) else []
     ids = [peek(call, "id") for call in numbered]
@@ -239,7 +254,10 @@ def with_numbered_ids(message: JSONObject, taken: Container[str]) -> JSONObject:
 
 
 def _is_call_as_text(contract: Contract, text: str) -> bool:
-    """Return whether a model wrote a call as its answer; an answer that is more than a schema judges that itself."""
+    """Return whether a model wrote a call as its answer.
+
+    An answer that is more than a schema judges that itself.
+    """
     return (
         _refuses_spelled(contract)
         and len(text) <= contract.limits.reply_bytes
@@ -271,7 +289,10 @@ def _tool_required(contract: Contract) -> Issue | None:
 def _judge_calls(
     contract: Contract, calls: list[object] | tuple[object, ...], work: Work
 ) -> Verdict:
-    """Judge every call and the set of them; all faults are collected, but after 8 faulty calls no more is read."""
+    """Judge every call and the set of them.
+
+    All faults are collected, but after 8 faulty calls no more is read.
+    """
     issues: list[Issue] = list(_id_issues(calls, contract.limits.id_bytes))
     if len(calls) > 1 and not contract.parallel:
         issues.append(Issue.of(Code.TOOL_SEVERAL, "/tool_calls"))

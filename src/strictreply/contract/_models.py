@@ -35,9 +35,11 @@ _MIN_WORD, _MIN_GLUED = 3, 5
 _REFUSED = "refused by a check"
 _BETWEEN, _BLANK = "|", "\0"  # no escape changes the former
 _WORD = re.compile(r"[^\W_]+")
-# letters that are spelled out, or scripts of short words, are read as one: a row of words of one or two letters
+# letters that are spelled out, or scripts of short words, are read as one: a row of words of one or
+# two letters
 _UNIT = re.compile(r"[^\W_]{3,}|[^\W_]{1,2}(?:[\W_]+[^\W_]{1,2}(?![^\W_]))*")
-# what hangs on a value goes with it: other values, the backslash of an escape, marks and quotes beyond ASCII
+# what hangs on a value goes with it: other values, the backslash of an escape, marks and quotes
+# beyond ASCII
 _BLANKS = re.compile(rf"(?:[^\w\0-\x7f]|\\)*{_BLANK}(?:[\W_]*{_BLANK})?[^\w\0-\x7f]*")
 _FUNCTION_WORDS = frozenset(
     _WORD.findall(
@@ -60,10 +62,11 @@ def check_issues(
 ) -> tuple[Issue, ...]:
     """Turn what a check raised or returned into issues, at most 32, that hold none of the model's words.
 
-    ``args`` is what was checked, as JSON or typed: a word of at least three letters that occurs in it, whatever its
-    case, becomes ``[value]``, unless it is a function word or a word of ``names``, the schema's member names; a check
-    that encodes values is not stopped. ``at`` points to it; member names below that are not in ``names`` are shown as
-    ``*``. Raises ContractError when the check returned neither issues nor None.
+    ``args`` is what was checked, as JSON or typed: a word of at least three letters that occurs in
+    it, whatever its case, becomes ``[value]``, unless it is a function word or a word of ``names``,
+    the schema's member names; a check that encodes values is not stopped. ``at`` points to it;
+    member names below that are not in ``names`` are shown as ``*``. Raises ContractError when the
+    check returned neither issues nor None.
     """
     if outcome is None:
         return ()
@@ -86,12 +89,16 @@ def check_issues(
 def _text_of(error: Exception) -> str:
     try:
         return str.__str__(str(error))[:_MAX_READ]
-    except Exception:  # noqa: BLE001 - a user's exception may raise anything in __str__; the value is refused anyway
+    except Exception:  # noqa: BLE001
+        # a user's exception may raise anything in __str__; the value is refused anyway
         return ""
 
 
 class _Complaint:
-    """A refused value, JSON or typed, in which the words of messages are searched; ``names`` may be repeated."""
+    """A refused value, JSON or typed, in which the words of messages are searched.
+
+    ``names`` may be repeated.
+    """
 
     def __init__(self, value: Any, at: str, names: Collection[str], place: str) -> None:
         self._value, self._at, self._names, self._place = value, at, names, place
@@ -147,7 +154,10 @@ class _Complaint:
         )
 
     def _locate(self, loc: tuple[int | str, ...]) -> tuple[str, JSON]:
-        """Follow pydantic's location where it names members; it names union branches and missing keys, too."""
+        """Follow pydantic's location where it names members.
+
+        It names union branches and missing keys, too.
+        """
         path, value = self._at, self._value
         for token in loc:
             if isinstance(value, list) and isinstance(token, int) and token < len(value):
@@ -212,7 +222,8 @@ class _Letters(dict[int, str | None]):
     """A table for ``str.translate`` that folds case, width and accents, and keeps letters, digits and the separator."""
 
     def __missing__(self, code: int) -> str | None:
-        # each character is folded once: texts that normalization makes eighteen times longer cost little
+        # each character is folded once: texts that normalization makes eighteen times longer cost
+        # little
         folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", chr(code)).casefold())
         kept = "".join(char for char in folded if char.isalnum() or char == _BETWEEN)
         self[code] = kept or None  # None, not "": str.translate has a fast path for it
@@ -220,7 +231,10 @@ class _Letters(dict[int, str | None]):
 
 
 def _leaves(value: object) -> Iterator[object]:
-    """Yield the scalars that JSON or typed values are made of; members of enums are the schema's words."""
+    """Yield the scalars that JSON or typed values are made of.
+
+    Members of enums are the schema's words.
+    """
     pending, seen = [value], set[int]()
     while pending:
         part = pending.pop()
@@ -233,7 +247,10 @@ def _leaves(value: object) -> Iterator[object]:
 
 
 def _parts(value: object) -> list[object] | None:
-    """Return the parts of a container or an instance, whatever its serializers would hide; None if it has none."""
+    """Return the parts of a container or an instance, whatever its serializers would hide.
+
+    None if it has none.
+    """
     match value:
         case Mapping():
             return [*value, *value.values()]
@@ -258,12 +275,14 @@ def _parts(value: object) -> list[object] | None:
 
 T = TypeVar("T")
 Adapter: TypeAlias = TypeAdapter[Any]
-KEPT_CHARS = 1_000_000  # of JSON texts whose results are kept: some thousand tools, about 50 MB of compiled schemas
+# of JSON texts whose results are kept: some thousand tools, about 50 MB of compiled schemas
+KEPT_CHARS = 1_000_000
 KEPT_REQUESTS = (
     4  # as large as the current one, kept in any case, so that no number of tools is too large
 )
 _ATTRIBUTE = "__strictreply_compiled__"
-# The attributes of a class or function that a declaration reads, and a program may replace while it runs.
+# The attributes of a class or function that a declaration reads, and a program may replace while it
+# runs.
 _READ = (
     "__name__",
     "__doc__",
@@ -319,7 +338,10 @@ class ByText(Generic[T]):
     def get(
         self, value: object, how: tuple[object, ...], make: Callable[[Any], T]
     ) -> tuple[T, int]:
-        """Return what ``make`` makes of JSON, kept by its text, and the length of that; 0 for what is no plain JSON."""
+        """Return what ``make`` makes of JSON, kept by its text, and the length of that.
+
+        0 for what is no plain JSON.
+        """
         try:
             text = json.dumps(value)
         except (TypeError, ValueError, RecursionError):
@@ -335,7 +357,10 @@ class ByText(Generic[T]):
             return self._made.setdefault(key, made), len(text)
 
     def trim(self, used: Iterable[int]) -> None:
-        """Let go of what was used longest ago; ``used`` are the lengths of the texts of the request at hand."""
+        """Let go of what was used longest ago.
+
+        ``used`` are the lengths of the texts of the request at hand.
+        """
         most = max(KEPT_CHARS, KEPT_REQUESTS * sum(used))
         with self._lock:
             while self._chars > most:
@@ -363,7 +388,10 @@ _KEYS: dict[
 
 
 def adapter_of(kind: Any, name: str) -> Adapter:
-    """Return pydantic's reader of a type; raises ContractError, saying ``name``, when it has none."""
+    """Return pydantic's reader of a type.
+
+    Raises ContractError, saying ``name``, when it has none.
+    """
     try:
         return TypeAdapter(kind)
     except UNREADABLE as error:
@@ -373,7 +401,10 @@ def adapter_of(kind: Any, name: str) -> Adapter:
 
 
 def document_of(adapter: Adapter, name: str) -> JSONObject:
-    """Return the JSON Schema of a type, its root never a reference; ContractError, saying ``name``, if it has none."""
+    """Return the JSON Schema of a type, its root never a reference.
+
+    ContractError, saying ``name``, if it has none.
+    """
     try:
         document = adapter.json_schema(schema_generator=_ModelSchema)
     except UNREADABLE as error:

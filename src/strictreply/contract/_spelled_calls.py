@@ -16,43 +16,60 @@ _JSON_TYPE = r"(?:<\|constrain\|>)?(?:json)?\s*(?:<\|message\|>)?"
 _LAST = r"(?=\s*(?:```\s*)?\Z)"
 _SOME = r".{0,20000}?"  # bounded, because each bracket in it is looked behind
 
-# Each row is a spelling that was met in the place of a native call, and says where; owner/repository#number is a thread
-# on GitHub. A row that ends in \Z as well takes a call that was cut.
+# Each row is a spelling that was met in the place of a native call, and says where;
+# owner/repository#number is a thread on GitHub. A row that ends in \Z as well takes a call that was
+# cut.
 
 MARKERS = (  # what stands around calls and between them
-    r"<\|[^|<>\n]{1,40}\|>",  # special tokens: Llama's <|python_tag|> (raullenchai/Rapid-MLX#703), Kimi's, LFM's
-    r"<\uff5c[^\uff5c<>\n]{1,40}\uff5c>",  # DeepSeek's: tokens with full-width bars (vllm-project/vllm#23454)
+    # special tokens: Llama's <|python_tag|> (raullenchai/Rapid-MLX#703), Kimi's, LFM's
+    r"<\|[^|<>\n]{1,40}\|>",
+    # DeepSeek's: tokens with full-width bars (vllm-project/vllm#23454)
+    r"<\uff5c[^\uff5c<>\n]{1,40}\uff5c>",
     r"<\|tool_call>|<tool_call\|>",  # Gemma 4 (NousResearch/hermes-agent#38376)
-    r"</?(?:tool_calls?|function_calls?|tools?|tool[-_]use)>",  # Hermes, Qwen, GLM (NousResearch/hermes-agent#742)
+    # Hermes, Qwen, GLM (NousResearch/hermes-agent#742)
+    r"</?(?:tool_calls?|function_calls?|tools?|tool[-_]use)>",
     r"</?TOOLCALL>",  # Nemotron (ai-dynamo/dynamo#10115)
-    r"</?(?:[a-z]{1,20}:|\uff5cDSML\uff5c)(?:tool|function)_calls?>",  # MiniMax, DeepSeek V3.2 (hermes-agent#29115)
-    r"\[/?TOOL_CALLS?\]",  # Mistral (ai-dynamo/dynamo#10725); MiniMax (NousResearch/hermes-agent#11994)
+    # MiniMax, DeepSeek V3.2 (hermes-agent#29115)
+    r"</?(?:[a-z]{1,20}:|\uff5cDSML\uff5c)(?:tool|function)_calls?>",
+    # Mistral (ai-dynamo/dynamo#10725); MiniMax (NousResearch/hermes-agent#11994)
+    r"\[/?TOOL_CALLS?\]",
     r"functools(?=\[)",  # Phi-4-mini (vLLM's documentation, tool parsers: phi4_mini_json)
     r"Action:(?=\s*```json\s)",  # Command R (docs.cohere.com, prompting Command R: tool use)
     r"Observation:(?=\s*\Z)",  # ReAct: the model waits for the result (QwenLM/Qwen3#197)
     r"</?s>",  # begin and end of a turn: Llama 2, Mistral
 )
 CALLS = (  # that are no JSON as a whole
-    rf"<function={_NAME}\s*(?:>|(?=\{{)).*?(?:</function>|\Z)",  # Llama 3.1; Qwen3-Coder (llama.cpp#24644)
-    rf"<{_SPACE}invoke\s+name={_NAME}\s*>.*?(?:</{_SPACE}invoke>|\Z)",  # DeepSeek V3.2, Claude (openclaw#97750)
+    # Llama 3.1; Qwen3-Coder (llama.cpp#24644)
+    rf"<function={_NAME}\s*(?:>|(?=\{{)).*?(?:</function>|\Z)",
+    # DeepSeek V3.2, Claude (openclaw#97750)
+    rf"<{_SPACE}invoke\s+name={_NAME}\s*>.*?(?:</{_SPACE}invoke>|\Z)",
     rf"{_NAME}\s*<arg_key>.*?(?=</tool_call>|\Z)",  # GLM 4.5 (pwilkin/llama.cpp#5)
     rf"{_NAME}\s*(?=</tool_call>)",  # GLM 4.5, a call without arguments
-    rf"call:{_NAME}\{{{_SOME}\}}(?=<tool_call\|>|\s*\Z)",  # Gemma 4 (NousResearch/hermes-agent#38376)
-    rf"\[\s*{_NAME}\({_SOME}\)\s*\](?=\s*(?:<\||```|\Z))",  # LFM (ggml-org/llama.cpp#23838), Llama 4: a list in Python
-    rf"{_NAME}\.call\((?:\w+={_SOME})?\){_LAST}",  # Llama 3.1, built-in tools (unslothai/unsloth#5620)
-    rf"(?:(?:print|python)\()?default_api\.{_NAME}\({_SOME}\){_LAST}",  # Gemini (langchain-ai/langchain-google#725)
+    # Gemma 4 (NousResearch/hermes-agent#38376)
+    rf"call:{_NAME}\{{{_SOME}\}}(?=<tool_call\|>|\s*\Z)",
+    # LFM (ggml-org/llama.cpp#23838), Llama 4: a list in Python
+    rf"\[\s*{_NAME}\({_SOME}\)\s*\](?=\s*(?:<\||```|\Z))",
+    # Llama 3.1, built-in tools (unslothai/unsloth#5620)
+    rf"{_NAME}\.call\((?:\w+={_SOME})?\){_LAST}",
+    # Gemini (langchain-ai/langchain-google#725)
+    rf"(?:(?:print|python)\()?default_api\.{_NAME}\({_SOME}\){_LAST}",
     rf"(?<=```tool_code\n)(?:print\()?{_NAME}\({_SOME}\){_LAST}",  # Gemma 3 (andrewyng/aisuite#339)
     rf"{_NAME}\({_SOME}\)(?=\s*</function_calls>)",  # Olmo 3, one a line (vllm-project/vllm#26126)
     rf"functions\.{_NAME}\({_SOME}\){_LAST}",  # the namespace that OpenAI's models see
 )
 HEADS = (  # what names a call before the JSON object of its arguments
-    rf"function<[|\uff5c]tool[▁_]sep[|\uff5c]>{_NAME}(?=\s)",  # DeepSeek V3 (google/adk-python#5654)
+    # DeepSeek V3 (google/adk-python#5654)
+    rf"function<[|\uff5c]tool[▁_]sep[|\uff5c]>{_NAME}(?=\s)",
     rf"{_NAME}<[|\uff5c]tool[▁_]sep[|\uff5c]>",  # DeepSeek V3.1 (vllm-project/vllm#23454)
     rf"{_NAME}(?:\[CALL_ID\]\w+)?\[ARGS\]",  # Mistral Small, Devstral (raullenchai/Rapid-MLX#1071)
-    rf"{_NAME}(?::[0-9]+)?\s*<\|tool_call_argument_begin\|>",  # Kimi K2 (NousResearch/hermes-agent#24534)
-    rf"{_TURN}to={_NAME}\s*(?:<\|channel\|>\w{{1,20}}\s*)?{_JSON_TYPE}(?=\s*\{{)",  # gpt-oss (Rapid-MLX#480)
-    rf"(?:Thought:.*?\n)?Action:[ ]*{_NAME}[ ]*\r?\nAction Input:\s*(?=\{{)",  # ReAct (langchain-ai/langgraph#6747)
-    rf"{_NAME}(?::[0-9]+)?\s*(?=\{{)",  # Mistral Small (Rapid-MLX#1071); ChatGLM: the name on a line of its own
+    # Kimi K2 (NousResearch/hermes-agent#24534)
+    rf"{_NAME}(?::[0-9]+)?\s*<\|tool_call_argument_begin\|>",
+    # gpt-oss (Rapid-MLX#480)
+    rf"{_TURN}to={_NAME}\s*(?:<\|channel\|>\w{{1,20}}\s*)?{_JSON_TYPE}(?=\s*\{{)",
+    # ReAct (langchain-ai/langgraph#6747)
+    rf"(?:Thought:.*?\n)?Action:[ ]*{_NAME}[ ]*\r?\nAction Input:\s*(?=\{{)",
+    # Mistral Small (Rapid-MLX#1071); ChatGLM: the name on a line of its own
+    rf"{_NAME}(?::[0-9]+)?\s*(?=\{{)",
 )
 NAMES = ("name", "tool", "tool_name", "function", "function_name", "recipient_name", "action")
 ARGUMENTS = (
@@ -66,7 +83,8 @@ ARGUMENTS = (
     "action_input",
 )
 """The members of a call in JSON: OpenAI's, Llama's (jundot/omlx#1153), LangChain's, those of our text channel."""
-# The members that hold calls: the API's own, spelled as text (groq/groq-typescript#103), and Gemini's.
+# The members that hold calls: the API's own, spelled as text (groq/groq-typescript#103), and
+# Gemini's.
 WRAPPERS = (
     *("function", "tool_call", "tool_calls", "function_call", "function_calls", "functionCall"),
     *("tool_uses", "calls"),
@@ -92,8 +110,10 @@ _CALLS = tuple(re.compile(row, _FLAGS) for row in CALLS)
 _HEADS = tuple(re.compile(row, _FLAGS) for row in HEADS)
 _THOUGHT = re.compile(
     r"\s*<(think(?:ing)?)>.*?</\1>"
-    r"|(?:(?!<think).)*?</think>(?=\s*\n)"  # the template wrote the opening tag (NousResearch/hermes-agent#35129)
-    r"|\s*(?:<\|start\|>assistant)?<\|channel\|>analysis<\|message\|>.*?<\|end\|>",  # gpt-oss (kekzl/imp#768)
+    # the template wrote the opening tag (NousResearch/hermes-agent#35129)
+    r"|(?:(?!<think).)*?</think>(?=\s*\n)"
+    # gpt-oss (kekzl/imp#768)
+    r"|\s*(?:<\|start\|>assistant)?<\|channel\|>analysis<\|message\|>.*?<\|end\|>",
     _FLAGS,
 )
 _THOUGHT_ENDS = re.compile(r"</think|<\|end\|>", re.IGNORECASE)
@@ -132,7 +152,10 @@ def _beyond(text: str, at: int) -> int:
 
 
 def _call_at(text: str, at: int, tools: Container[str]) -> tuple[int, list[str]] | None:
-    """Return where the call that begins here ends, and the tools that it names; None when it is no call."""
+    """Return where the call that begins here ends, and the tools that it names.
+
+    None when it is no call.
+    """
     if text[at] in "{[":
         if (call := _json_call(text, at, tools)) is not None:
             return call
@@ -157,7 +180,10 @@ def _call_at(text: str, at: int, tools: Container[str]) -> tuple[int, list[str]]
 
 
 def _end_of_arguments(text: str, at: int) -> int | None:
-    """Return where the arguments behind the name of a tool end; what is no JSON ends where its markers say."""
+    """Return where the arguments behind the name of a tool end.
+
+    What is no JSON ends where its markers say.
+    """
     if not text.startswith("{", at):
         return None
     try:

@@ -38,8 +38,12 @@ from strictreply.values._replies import Invalid, ToolCall
 from strictreply.wires._opening import peek
 
 UserCheck: TypeAlias = Callable[[Any], Findings | Awaitable[Findings]]
-"""A user's own check of typed arguments, sync or async; it may raise ValueError instead of returning issues."""
-VALUE = "value"  # the member that holds what the arguments are, where ``wrap_root`` made an object of them
+"""A user's own check of typed arguments, sync or async.
+
+It may raise ValueError instead of returning issues.
+"""
+# the member that holds what the arguments are, where ``wrap_root`` made an object of them
+VALUE = "value"
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 _NOT_AWAITED = "the tool {!r} is async; await arun(), or wrap an async client"
 
@@ -81,19 +85,23 @@ M = TypeVar("M")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tool(Generic[P, R_co]):
-    """One tool that a model may call; immutable, compared by identity. ``Tool[P, R]`` holds a ``Callable[P, R]``.
+    """One tool that a model may call.
 
-    ``parameters`` is the schema of its arguments; ``check`` is a further check by the user, called with the typed
-    arguments. ``function`` is the code behind it, None when the program runs the call itself. ``adapter`` reads
-    arguments into an instance, None when they stay a dict. ``vendor`` holds members of a definition that are not
-    OpenAI's. ``wrapped`` says that the model writes ``{"value": …}`` for arguments that are not an object.
-    ``definition`` is the OpenAI tool definition with those, made once and shared: read it, do not change it. In a tool
-    loop ``needs_approval`` pauses before a call until it is approved, and ``timeout`` limits one call in seconds, None
-    for the loop's limit. ``repeatable`` means that the same call may have another result the next time, as with the
-    state of a job: the loop's guard against repetition never counts it. These three are keywords of every way to
-    declare a tool. ``custom`` is what the API has of a tool whose input is free text, None for a function; its
-    arguments are that text. Raises ContractError when the name is not 1 to 128 letters, digits and ``_ - . : /``,
-    ``timeout`` is no number above 0, or a tool without a function needs approval: whoever runs it decides.
+    Immutable, compared by identity. ``Tool[P, R]`` holds a ``Callable[P, R]``.
+
+    ``parameters`` is the schema of its arguments; ``check`` is a further check by the user, called
+    with the typed arguments. ``function`` is the code behind it, None when the program runs the
+    call itself. ``adapter`` reads arguments into an instance, None when they stay a dict.
+    ``vendor`` holds members of a definition that are not OpenAI's. ``wrapped`` says that the model
+    writes ``{"value": …}`` for arguments that are not an object. ``definition`` is the OpenAI tool
+    definition with those, made once and shared: read it, do not change it. In a tool loop
+    ``needs_approval`` pauses before a call until it is approved, and ``timeout`` limits one call in
+    seconds, None for the loop's limit. ``repeatable`` means that the same call may have another
+    result the next time, as with the state of a job: the loop's guard against repetition never
+    counts it. These three are keywords of every way to declare a tool. ``custom`` is what the API
+    has of a tool whose input is free text, None for a function; its arguments are that text. Raises
+    ContractError when the name is not 1 to 128 letters, digits and ``_ - . : /``, ``timeout`` is no
+    number above 0, or a tool without a function needs approval: whoever runs it decides.
     """
 
     name: str
@@ -145,11 +153,14 @@ class Tool(Generic[P, R_co]):
     def of(
         cls, declaration: object, *, extra: Extra | None = None, formats: Formats | None = None
     ) -> Tool[..., Any]:
-        """Take whatever a user may declare a tool by; definitions are compiled once, however often they are given.
+        """Take whatever a user may declare a tool by.
 
-        That is a Tool, a function, a pydantic model (or dataclass, or TypedDict), an OpenAI tool definition, or an
-        entry of an MCP ``tools/list`` as a mapping or an object. ``extra`` and ``formats`` None keep what the
-        declaration says. Raises ContractError on anything else, and when the declaration itself is wrong.
+        Definitions are compiled once, however often they are given.
+
+        That is a Tool, a function, a pydantic model (or dataclass, or TypedDict), an OpenAI tool
+        definition, or an entry of an MCP ``tools/list`` as a mapping or an object. ``extra`` and
+        ``formats`` None keep what the declaration says. Raises ContractError on anything else, and
+        when the declaration itself is wrong.
         """
         return cls.all_of([declaration], extra=extra, formats=formats)[0]
 
@@ -172,10 +183,11 @@ class Tool(Generic[P, R_co]):
     ) -> Tool[Q, R]:
         """Declare a function, sync or async: schema from the signature, words from the docstring.
 
-        ``name`` defaults to the function's, ``description`` to the docstring without its sections. Arguments come as an
-        instance of a model made from the signature. With ``extra="schema"`` other members are let in and left out of
-        it: the function could not take them. See :func:`strictreply.contract._definitions.read_signature`. Raises
-        ContractError when a parameter cannot be told to a model.
+        ``name`` defaults to the function's, ``description`` to the docstring without its sections.
+        Arguments come as an instance of a model made from the signature. With ``extra="schema"``
+        other members are let in and left out of it: the function could not take them. See
+        :func:`strictreply.contract._definitions.read_signature`. Raises ContractError when a
+        parameter cannot be told to a model.
         """
         signature, parts = read_signature(function), {"function": function}
         adapter, name, words = (
@@ -211,9 +223,10 @@ class Tool(Generic[P, R_co]):
     ) -> Tool[..., Any]:
         """Declare a pydantic model, dataclass or TypedDict: arguments come as its instance.
 
-        ``name`` defaults to the class's, ``description`` to its docstring; ``function`` is called with the instance.
-        With ``extra="schema"`` the type's own configuration says what becomes of members it does not name. Raises
-        ContractError when the type has no JSON Schema, or none of an object.
+        ``name`` defaults to the class's, ``description`` to its docstring; ``function`` is called
+        with the instance. With ``extra="schema"`` the type's own configuration says what becomes of
+        members it does not name. Raises ContractError when the type has no JSON Schema, or none of
+        an object.
         """
         title = getattr(model, "__name__", str(model))
         return cast(
@@ -237,11 +250,12 @@ class Tool(Generic[P, R_co]):
     ) -> Tool[..., Any]:
         """Declare a JSON Schema (2020-12, or the draft from 03 on that ``$schema`` names): arguments come as a dict.
 
-        ``function`` is called with that dict. The schema is copied. ``wrap_root`` declares a schema of any value, since
-        the API sends arguments as objects: unless its ``type`` is ``object``, the model is asked for ``{"value": …}``,
-        and the arguments, for ``function`` and ``check`` too, are the value alone. Raises ContractError when the schema
-        is broken, when nothing fits it, or when it admits no object and ``wrap_root`` is not set. Warns with
-        ContractWarning of each part that nothing can fit.
+        ``function`` is called with that dict. The schema is copied. ``wrap_root`` declares a schema
+        of any value, since the API sends arguments as objects: unless its ``type`` is ``object``,
+        the model is asked for ``{"value": …}``, and the arguments, for ``function`` and ``check``
+        too, are the value alone. Raises ContractError when the schema is broken, when nothing fits
+        it, or when it admits no object and ``wrap_root`` is not set. Warns with ContractWarning of
+        each part that nothing can fit.
         """
         document: Document = modern(read_document(schema))
         wrapped = wrap_root and not (
@@ -260,9 +274,10 @@ class Tool(Generic[P, R_co]):
     ) -> Tool[..., Any]:
         """Declare an OpenAI tool definition, ``{"type": "function", "function": {…}}`` or what stands inside it.
 
-        Missing ``parameters`` mean none; ``strict`` and vendors' members (``cache_control``) stay in the definition. A
-        tool of the type ``custom`` takes a text, which is held to its grammar where that is a regular expression.
-        Raises ContractError with the path of the member that is wrong, or looks like a known one misspelt.
+        Missing ``parameters`` mean none; ``strict`` and vendors' members (``cache_control``) stay
+        in the definition. A tool of the type ``custom`` takes a text, which is held to its grammar
+        where that is a regular expression. Raises ContractError with the path of the member that is
+        wrong, or looks like a known one misspelt.
         """
         if definition.get("type") == "custom":
             custom, schema = read_custom(definition)
@@ -276,8 +291,8 @@ class Tool(Generic[P, R_co]):
     def from_mcp(cls, entry: object, **keywords: Unpack[SchemaKeywords]) -> Tool[..., Any]:
         """Declare an entry of an MCP ``tools/list``, a mapping or an object with ``name`` and ``inputSchema``.
 
-        Titles, annotations and output schemas are no matter of a call and are left aside. Raises ContractError when the
-        name or the schema is missing or of the wrong type.
+        Titles, annotations and output schemas are no matter of a call and are left aside. Raises
+        ContractError when the name or the schema is missing or of the wrong type.
         """
         name, description, schema = (
             peek(entry, key) for key in ("name", "description", "inputSchema")
@@ -321,10 +336,13 @@ class Tool(Generic[P, R_co]):
         return replace(self, parameters=parameters, extra=extra, formats=formats)
 
     def build(self, args: JSON, *, at: str = "", work: Work | None = None) -> Any | Invalid:
-        """Make the typed arguments from JSON that already fits ``parameters``; ``at`` points to them in the reply.
+        """Make the typed arguments from JSON that already fits ``parameters``.
 
-        Return an instance of the model, or the JSON itself when the tool has none. What the model's own validators
-        refuse comes back as ``args.check`` issues, what would become another value as ``args.not_representable``.
+        ``at`` points to them in the reply.
+
+        Return an instance of the model, or the JSON itself when the tool has none. What the model's
+        own validators refuse comes back as ``args.check`` issues, what would become another value
+        as ``args.not_representable``.
         """
         if self.wrapped and isinstance(args, dict):
             return args[VALUE]
@@ -346,9 +364,9 @@ class Tool(Generic[P, R_co]):
     def run(self, call: ToolCall | Any, *, call_id: str | None = None) -> R_co:
         """Call the function with the arguments of a valid call, or with typed arguments alone, as ``build`` made them.
 
-        Raises ContractError when the call is of another tool, or the tool has no function, or an async one; and
-        ToolExecutionError, with the id of the call, from whatever Exception the function raises. ``call_id`` is the id
-        where arguments are given alone.
+        Raises ContractError when the call is of another tool, or the tool has no function, or an
+        async one; and ToolExecutionError, with the id of the call, from whatever Exception the
+        function raises. ``call_id`` is the id where arguments are given alone.
         """
         result = self._call(call, call_id)
         if inspect.iscoroutine(result):
@@ -363,7 +381,10 @@ class Tool(Generic[P, R_co]):
     @overload
     async def arun(self, call: ToolCall | Any, *, call_id: str | None = None) -> R_co: ...
     async def arun(self, call: ToolCall | Any, *, call_id: str | None = None) -> Any:
-        """Call the function like :meth:`run`, awaiting it when it is async; a sync one is called in place."""
+        """Call the function like :meth:`run`, awaiting it when it is async.
+
+        A sync one is called in place.
+        """
         result: Any = self._call(call, call_id)
         if not inspect.isawaitable(result):
             return result

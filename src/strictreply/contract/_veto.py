@@ -29,7 +29,8 @@ _Explain: TypeAlias = Callable[[JSON], object]
 _CHOICE = frozenset({"any_of", "one_of"})
 _WHOLE = frozenset({"enum", "const", "forbidden", "not"}) | _CHOICE
 _NAMED = frozenset({"unknown", "forced", "forbidden"})  # tools
-# The rules that each refused event can have broken; None for any. What is not yet there breaks rules as well.
+# The rules that each refused event can have broken; None for any. What is not yet there breaks
+# rules as well.
 _BROKEN: dict[str, frozenset[str] | None] = {
     "key": frozenset(
         {"extra_key", "no_keys", "property_names", "forbidden", "tool_and_answer", "required"}
@@ -52,7 +53,8 @@ _FENCE_START = re.compile(r"`{1,3}\Z|```(?:j|js|jso|json)?[ \t]*\r?\Z", re.IGNOR
 class Veto:
     """One reply followed as it comes, for one attempt.
 
-    :meth:`text` and :meth:`call` return the issue that nothing can mend, None while something can; it ends the feeding.
+    :meth:`text` and :meth:`call` return the issue that nothing can mend, None while something can;
+    it ends the feeding.
     """
 
     def __init__(self, contract: Contract) -> None:
@@ -134,7 +136,10 @@ class Veto:
         return Vetoed(came, None if example is None else max(0, rest) // _CHARS_PER_TOKEN)
 
     def partial(self) -> Partial[Any] | None:
-        """Return what there is of a structured answer; None for plain text, and before it begins."""
+        """Return what there is of a structured answer.
+
+        None for plain text, and before it begins.
+        """
         answer = self._contract.answer
         if self._answer is None or answer.schema is None:
             return None
@@ -175,7 +180,10 @@ class _Followed:
 
 
 def _issue_of(stop: Stop, issues: tuple[Issue, ...], at: str) -> Issue | None:
-    """Choose among the judge's issues with what was read so far the one that nothing can mend; None when in doubt."""
+    """Choose among the judge's issues with what was read so far the one that nothing can mend.
+
+    None when in doubt.
+    """
     place, broken = [*pointer_tokens(at), *map(str, stop.place)], _BROKEN[stop.event]
     choices: list[tuple[int, Issue]] = []
     for issue in issues:
@@ -262,7 +270,10 @@ class _Text:
         return self._json.feed(piece) if piece else None
 
     def _begun(self, text: str) -> str:
-        """Return the JSON behind what may be stripped, as far as it is there; empty when it has not begun."""
+        """Return the JSON behind what may be stripped, as far as it is there.
+
+        Empty when it has not begun.
+        """
         self._lead = text
         start = text.lstrip()
         thinks = start.startswith(THINK_OPEN)

@@ -53,7 +53,10 @@ _SORTED = json.JSONEncoder(sort_keys=True, check_circular=False)
 
 
 def retry_suggestion(issues: tuple[Issue, ...], allowed: Permitted) -> str | None:
-    """Return what to retry with, to follow "Please retry with:" (M71); None where another ask would not help."""
+    """Return what to retry with, to follow "Please retry with:" (M71).
+
+    None where another ask would not help.
+    """
     remedies = {issue.remedy for issue in issues}
     if Remedy.STOP in remedies or not allowed.actions:
         return None
@@ -81,7 +84,10 @@ def suggested_actions(issues: tuple[Issue, ...], allowed: Permitted) -> tuple[Ac
 
 
 class _Content(NamedTuple):
-    """What an action of the right shape asks for, and its faults; ``action`` is the kind that it counts as."""
+    """What an action of the right shape asks for, and its faults.
+
+    ``action`` is the kind that it counts as.
+    """
 
     action: ActionType
     issues: Iterable[Issue] = ()
@@ -100,7 +106,10 @@ class _Target(NamedTuple):
 def judge_action(
     candidate: JSONObject, terms: ActionTerms, source: Source = UNREAD
 ) -> ValidationResult:
-    """Judge an action and leave it as it is; all faults of the stage that fails are reported (requirement M43)."""
+    """Judge an action and leave it as it is.
+
+    All faults of the stage that fails are reported (requirement M43).
+    """
     action = _named_action(candidate, terms.permitted)
     if isinstance(action, Issue):
         return refused((action,), terms, source)
@@ -189,7 +198,10 @@ def _canonical(candidate: JSONObject, action: ActionType) -> JSONObject:
 
 
 def _one_or_several(spelled: JSONObject, terms: ActionTerms) -> _Content:
-    """Read ``invoke_agent``: a name, one invocation, or a list of them; more than one is parallel (M26 to M28)."""
+    """Read ``invoke_agent``: a name, one invocation, or a list of them.
+
+    More than one is parallel (M26 to M28).
+    """
     given: str | JSONObject | list[JSONObject] = spelled["action_input"]
     at, name = "action_input", "agent_name"
     if isinstance(given, str):
@@ -295,7 +307,10 @@ def _instances(
 
 
 def _outcome(check: ActionCheck, spelled: JSONObject, allowed: Permitted) -> tuple[Issue, ...]:
-    """Run one check on a copy of the action, refused if it raises; ContractError when it returns no issues."""
+    """Run one check on a copy of the action, refused if it raises.
+
+    ContractError when it returns no issues.
+    """
     found: Iterable[Issue] | ValueError | None
     try:
         try:
@@ -322,7 +337,10 @@ _LISTS: Final = (
 
 
 def flaws(result: ValidationResult, agent: str) -> Iterator[str]:
-    """Return why a result made by hand, or read, cannot be routed; each check relies on those before it."""
+    """Return why a result made by hand, or read, cannot be routed.
+
+    Each check relies on those before it.
+    """
     held, parsed = cast("object", result.permitted), cast("object", result.parsed_response)
     if held is not None and (not isinstance(held, Permitted) or held.agent != agent):
         yield "it is the verdict on another agent's reply"

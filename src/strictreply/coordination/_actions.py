@@ -17,7 +17,10 @@ class CategorisedCode(Worded):
     """A code of coordination; all of them are corrected, none ends a loop."""
 
     def at(self, path: str, *, hint: str = "", found: str = "", **words: object) -> Issue:
-        """Report this fault at a JSON Pointer; ``words`` fill the template and never come from a reply or a state."""
+        """Report this fault at a JSON Pointer.
+
+        ``words`` fill the template and never come from a reply or a state.
+        """
         return Issue.of(self, path, hint=hint, found=found, **words)
 
 
@@ -108,7 +111,10 @@ class CoordinationCode(CategorisedCode):
 
 
 class DeclarationError(ContractError):
-    """A topology or a route table is declared wrongly; ``issues`` holds every fault found, at least one."""
+    """A topology or a route table is declared wrongly.
+
+    ``issues`` holds every fault found, at least one.
+    """
 
     def __init__(self, what: str, issues: Iterable[Issue]) -> None:
         self.issues: tuple[Issue, ...] = tuple(issues)
@@ -116,7 +122,10 @@ class DeclarationError(ContractError):
 
 
 class StateError(StrictReplyError, ValueError):
-    """A state, or an update, lacks what routing needs; ``issues`` holds all faults, ``str()`` no value of the state."""
+    """A state, or an update, lacks what routing needs.
+
+    ``issues`` holds all faults, ``str()`` no value of the state.
+    """
 
     def __init__(self, issues: Iterable[Issue]) -> None:
         self.issues: tuple[Issue, ...] = tuple(issues)
@@ -143,7 +152,10 @@ def _listed(headline: str, issues: tuple[Issue, ...]) -> str:
 
 
 class BranchType(StrEnum):
-    """What kind of branch it is; some actions are permitted in some kinds only (requirement M44)."""
+    """What kind of branch it is.
+
+    Some actions are permitted in some kinds only (requirement M44).
+    """
 
     SIMPLE = "simple"
     CONVERSATION = "conversation"
@@ -190,7 +202,10 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AgentInvocation:
-    """One agent to hand over to; ``instance_id`` tells invocations of the same agent apart (requirement M32)."""
+    """One agent to hand over to.
+
+    ``instance_id`` tells invocations of the same agent apart (requirement M32).
+    """
 
     agent_name: str
     request: JSON = None
@@ -229,9 +244,10 @@ UNREAD = Source()  # the source of what was never read from a reply
 class ValidationResult:
     """The verdict on one reply (requirements M11 to M15).
 
-    A valid result has ``action_type`` and ``parsed_response``; an invalid one has ``issues``, ``error_message`` in our
-    words, and a ``retry_suggestion`` where another ask may help. ``calls`` are the ``tool_calls`` with typed arguments,
-    ``origin`` is who asked for the action, and ``permitted`` what the reply was held to.
+    A valid result has ``action_type`` and ``parsed_response``; an invalid one has ``issues``,
+    ``error_message`` in our words, and a ``retry_suggestion`` where another ask may help. ``calls``
+    are the ``tool_calls`` with typed arguments, ``origin`` is who asked for the action, and
+    ``permitted`` what the reply was held to.
     """
 
     is_valid: bool
@@ -254,7 +270,10 @@ class ValidationResult:
 
     @property
     def next_agent(self) -> str | None:
-        """The one agent to hand over to; None when there is none or more than one (requirement M13)."""
+        """The one agent to hand over to.
+
+        None when there is none or more than one (requirement M13).
+        """
         return self.next_agents[0] if len(self.invocations) == 1 else None
 
     @property
@@ -269,7 +288,10 @@ class ValidationResult:
 
     @property
     def final_response(self) -> JSON:
-        """The answer of a final response, text or an object; None for any other result (requirement M14)."""
+        """The answer of a final response, text or an object.
+
+        None for any other result (requirement M14).
+        """
         parsed = self.parsed_response if self.is_valid and self.action_type in ANSWERING else None
         return None if parsed is None else parsed["content"]
 

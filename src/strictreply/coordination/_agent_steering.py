@@ -117,8 +117,9 @@ class AgentSteering:
 class ActionSteering:
     """The words of a client's corrections when its contract asks for an action: ``wrap(…, steering=ActionSteering())``.
 
-    ``otherwise`` words other faults (in the arguments of one tool, of a reply that was cut, under another contract),
-    and all in the mode ``never`` of ``speaking``, which counts. One serves all agents.
+    ``otherwise`` words other faults (in the arguments of one tool, of a reply that was cut, under
+    another contract), and all in the mode ``never`` of ``speaking``, which counts. One serves all
+    agents.
     """
 
     otherwise: Steering = TieredSteering()
@@ -159,9 +160,12 @@ def generate_steering(
     retry_count: int = 1,
     response_format: str | BaseResponseFormat = DEFAULT_FORMAT,
 ) -> str | None:
-    """Return what to change in a reply, None when it is valid (requirement M67); ContractError for an unknown format.
+    """Return what to change in a reply, None when it is valid (requirement M67).
 
-    ``permitted`` None is what the reply was held to; ``response_format`` is the format of the agent's replies.
+    ContractError for an unknown format.
+
+    ``permitted`` None is what the reply was held to; ``response_format`` is the format of the
+    agent's replies.
     """
     if result.is_valid:
         return None
@@ -173,7 +177,10 @@ def generate_steering(
 
 
 def steering_text(context: SteeringContext) -> str:
-    """Return what to change, or what is permitted, in at most 2 KB; more with each retry, never empty (M68, M75)."""
+    """Return what to change, or what is permitted, in at most 2 KB.
+
+    More with each retry, never empty (M68, M75).
+    """
     issues, allowed, count = context.issues, context.permitted, context.retry_count
     categories = list(dict.fromkeys(issue.category for issue in issues))
     if categories == [Category.API_TRANSIENT]:  # there is nothing to change
@@ -255,7 +262,8 @@ class RunningAgent(Protocol):
     def run(self, prompt: str) -> object: ...
 
 
-# judges a reply: ``processor.validate``, or ``processor.process_response``, with the agent filled in
+# judges a reply: ``processor.validate``, or ``processor.process_response``, with the agent filled
+# in
 Validate: TypeAlias = Callable[[object], ValidationResult | Awaitable[ValidationResult]]
 
 
@@ -295,18 +303,23 @@ def retry_with_steering(
     policy: RetryPolicy = DEFAULT_BUDGET,
     **request: Any,
 ) -> ValidationResult | Awaitable[ValidationResult]:
-    """Ask through a wrapped client until the reply is an action of ``answer``'s agent; awaitable for an async client.
+    """Ask through a wrapped client until the reply is an action of ``answer``'s agent.
 
-    ``answer`` is what :meth:`ValidationProcessor.answer_kind` returns; its tools are offered natively. ``request`` are
-    the keywords of ``chat.completions.create``. After the first call at most ``max_retries`` corrections are sent, None
-    for those of ``policy``, in the words of the client's steering, which should be :class:`ActionSteering` (M69, M70).
-    Every attempt is counted in the processor's metrics (M114).
+    Awaitable for an async client.
 
-    In the published form, ``await retry_with_steering(agent, steering, max_retries=3, …)``, an agent with ``run(…)``
-    is asked at most ``max_retries`` times, by ``original_prompt`` and the newest steering; ``validate_response`` judges
-    its replies. ContractError when one of the two keywords is missing.
+    ``answer`` is what :meth:`ValidationProcessor.answer_kind` returns; its tools are offered
+    natively. ``request`` are the keywords of ``chat.completions.create``. After the first call at
+    most ``max_retries`` corrections are sent, None for those of ``policy``, in the words of the
+    client's steering, which should be :class:`ActionSteering` (M69, M70). Every attempt is counted
+    in the processor's metrics (M114).
 
-    Raises what the client raises: ReplyRejected when the retries are spent, ReplyHalted or TransportFailed.
+    In the published form, ``await retry_with_steering(agent, steering, max_retries=3, …)``, an
+    agent with ``run(…)`` is asked at most ``max_retries`` times, by ``original_prompt`` and the
+    newest steering; ``validate_response`` judges its replies. ContractError when one of the two
+    keywords is missing.
+
+    Raises what the client raises: ReplyRejected when the retries are spent, ReplyHalted or
+    TransportFailed.
     """
     budget = policy if max_retries is None else replace(policy, max_retries=max_retries)
     if not isinstance(answer, ActionAnswer):

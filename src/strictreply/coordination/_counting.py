@@ -1,4 +1,7 @@
-"""Counters that any thread may add to: routes and activities of runs, with guarded nodes; verdicts, and their log."""
+"""Counters that any thread may add to: routes and activities of runs, with guarded nodes.
+
+Verdicts, and their log.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,10 @@ class ActivityTally:
 
 @dataclass(frozen=True, slots=True)
 class MetricsSnapshot:
-    """All counters at one moment; ``targets`` and ``reasons`` count routes, ``by_name`` the activities of each name."""
+    """All counters at one moment.
+
+    ``targets`` and ``reasons`` count routes, ``by_name`` the activities of each name.
+    """
 
     targets: Counter[str] = field(default_factory=Counter[str])
     reasons: Counter[str] = field(default_factory=Counter[str])
@@ -158,9 +164,10 @@ def counted(
 ) -> Node:
     """Guard a node, a function of the state or an async one: each execution adds 1 to ``loop_count`` (R21).
 
-    It is 1 more than before whatever the node does with it; guarding twice counts once. With ``routes`` the decision
-    that follows is recorded in ``routing_history``, and with ``metrics`` the execution is counted, both under ``name``,
-    by default the function's own. Raises StateError when the node returns no valid update.
+    It is 1 more than before whatever the node does with it; guarding twice counts once. With
+    ``routes`` the decision that follows is recorded in ``routing_history``, and with ``metrics``
+    the execution is counted, both under ``name``, by default the function's own. Raises StateError
+    when the node returns no valid update.
     """
     label = name or str(getattr(node, "__name__", type(node).__name__))
 
@@ -203,14 +210,18 @@ def counted(
             returned = await node(state, *args, **kwargs)
         return finished(state, returned)
 
-    called = getattr(node, "__call__", None)  # noqa: B004 - of an object whose call is a coroutine function
+    # of an object whose call is a coroutine function
+    called = getattr(node, "__call__", None)  # noqa: B004
     is_async = inspect.iscoroutinefunction(node) or inspect.iscoroutinefunction(called)
     return cast("Node", run_async if is_async else run)
 
 
 @dataclass(frozen=True, slots=True)
 class ValidationCounts:
-    """The five published counters (requirement M114); validations are successful or failed, and nothing else."""
+    """The five published counters (requirement M114).
+
+    Validations are successful or failed, and nothing else.
+    """
 
     total_validations: int = 0
     successful_validations: int = 0
@@ -237,7 +248,10 @@ class ValidationRecord:
 
 @dataclass(frozen=True, slots=True)
 class ValidationSnapshot:
-    """All counters at one moment; ``faults`` counts failed replies by agent and the code of their first fault."""
+    """All counters at one moment.
+
+    ``faults`` counts failed replies by agent and the code of their first fault.
+    """
 
     by_agent: Mapping[str, ValidationCounts] = field(default_factory=dict[str, ValidationCounts])
     faults: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
@@ -249,7 +263,10 @@ class ValidationSnapshot:
         return sum(self.by_agent.values(), ValidationCounts())
 
     def main_fault(self, agent: str | None = None) -> str | None:
-        """Return the code that most replies failed with, of ``agent`` or of all; None when none failed (M120)."""
+        """Return the code that most replies failed with, of ``agent`` or of all.
+
+        None when none failed (M120).
+        """
         codes: Counter[str] = Counter()
         for (name, code), times in self.faults.items():
             if agent in (None, name):
@@ -258,7 +275,10 @@ class ValidationSnapshot:
 
 
 class ValidationMetrics:
-    """Counters that any thread or task may add to, and the last ``rows`` verdicts; ContractError for fewer than 0."""
+    """Counters that any thread or task may add to, and the last ``rows`` verdicts.
+
+    ContractError for fewer than 0.
+    """
 
     __slots__ = ("_by_agent", "_faults", "_history", "_last", "_lock", "_now")
 
@@ -275,13 +295,19 @@ class ValidationMetrics:
     def validated(
         self, agent: str, result: ValidationResult, *, retry: bool = False, steered: bool = False
     ) -> None:
-        """Count one verdict; ``retry`` says that the reply was asked for again, ``steered`` that it was told how."""
+        """Count one verdict.
+
+        ``retry`` says that the reply was asked for again, ``steered`` that it was told how.
+        """
         error = None if result.is_valid else result.error_message or "the reply does not fit"
         action = result.action_type if result.is_valid else None
         self._add(agent, action, error, result.issues, retry, steered)
 
     def attempted(self, agent: str, attempt: Attempt, *, action: ActionType | None = None) -> None:
-        """Count one attempt of the core's loop, and the action of an accepted one; a failed call is no validation."""
+        """Count one attempt of the core's loop, and the action of an accepted one.
+
+        A failed call is no validation.
+        """
         if attempt.failure is None:
             error = "; ".join(issue.dotted for issue in attempt.issues) or None
             self._add(
@@ -349,7 +375,10 @@ class Watch:
                 _logger.debug("reply of %r: raw %s", agent, printable(self.redact(_spelled(raw))))
 
     def attempted(self, agent: str, attempt: Attempt, action: ActionType | None) -> None:
-        """Report one attempt of a client's loop; the client has logged the raw reply, in its own redaction."""
+        """Report one attempt of a client's loop.
+
+        The client has logged the raw reply, in its own redaction.
+        """
         if self.metrics is not None:
             self.metrics.attempted(agent, attempt, action=action)
         if attempt.failure is None:

@@ -41,7 +41,10 @@ class StepType(StrEnum):
 
 
 class RoutingReason(StrEnum):
-    """Why a :class:`Router` decided so, for programs to match on; ``route_next`` has ``RouteReason``."""
+    """Why a :class:`Router` decided so, for programs to match on.
+
+    ``route_next`` has ``RouteReason``.
+    """
 
     SEQUENTIAL = "sequential"
     PARALLEL = "parallel"
@@ -77,7 +80,10 @@ class RoutingReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionStep:
-    """One step of ``target``, an agent, a tool or the User; ``steering`` is the text for the agent, if any."""
+    """One step of ``target``, an agent, a tool or the User.
+
+    ``steering`` is the text for the agent, if any.
+    """
 
     step_type: StepType
     target: str = ""
@@ -97,11 +103,14 @@ class BranchSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingDecision:
-    """What a :class:`Router` decides: what an executor does next (requirement M91); see ``RouteDecision`` for states.
+    """What a :class:`Router` decides: what an executor does next (requirement M91).
 
-    ``next_steps`` are executed in order, ``branch_specs`` in parallel while the branch waits (``should_wait``).
-    ``completion_reason`` is why the branch is over, None while it is not. ``error_action`` is ``terminate``, ``retry``
-    or ``escalate`` when a fault led here. ``reason`` is None only in decisions that no router made.
+    See ``RouteDecision`` for states.
+
+    ``next_steps`` are executed in order, ``branch_specs`` in parallel while the branch waits
+    (``should_wait``). ``completion_reason`` is why the branch is over, None while it is not.
+    ``error_action`` is ``terminate``, ``retry`` or ``escalate`` when a fault led here. ``reason``
+    is None only in decisions that no router made.
     """
 
     next_steps: list[ExecutionStep] = field(default_factory=list[ExecutionStep])
@@ -142,11 +151,12 @@ _NOT_GIVEN: Final = cast("int", object())  # the absence of a count, told from e
 class RoutingContext:
     """What a router is told beside the reply (requirement M94).
 
-    ``retry_count`` counts the corrections of this agent's reply, ``transport_retries`` the repeats of its failed call.
-    ``current_agent`` is who replied, by default the only agent of the branch. ``metadata`` may hold faults of the
-    executor (``critical_api_error`` and others), and the ``retry_count`` as in the published example (X7). With
-    ``steering_enabled`` False a retry has no steering. The last three fields complete what the branch says of a
-    conversation. Raises ContractError for what is no count, and for two that differ.
+    ``retry_count`` counts the corrections of this agent's reply, ``transport_retries`` the repeats
+    of its failed call. ``current_agent`` is who replied, by default the only agent of the branch.
+    ``metadata`` may hold faults of the executor (``critical_api_error`` and others), and the
+    ``retry_count`` as in the published example (X7). With ``steering_enabled`` False a retry has no
+    steering. The last three fields complete what the branch says of a conversation. Raises
+    ContractError for what is no count, and for two that differ.
     """
 
     metadata: JSONObject = field(default_factory=dict[str, Any])
@@ -223,7 +233,10 @@ def refuse(reason: RoutingReason, words: str, **metadata: Any) -> RoutingDecisio
 def tell_user(
     details: Mapping[str, Any], *, data: JSONObject | None = None, **metadata: Any
 ) -> ExecutionStep:
-    """Make the step that brings an error to the user; with ``requires_user_action`` an answer is awaited."""
+    """Make the step that brings an error to the user.
+
+    With ``requires_user_action`` an answer is awaited.
+    """
     known = {"requires_user_action": False, "can_retry": False} | metadata
     given: JSONObject = {"error": dict(details)} | (data or {})
     return ExecutionStep(step_type=StepType.ERROR_RECOVERY, target=USER, data=given, metadata=known)
@@ -233,7 +246,10 @@ _CALL = '{"id": text, "type": "function", "function": {"name": text, "arguments"
 
 
 def _sequential(case: RoutingCase) -> RoutingDecision:
-    """Hand over to one agent; to a partner of the conversation while it has turns left (requirements M95, M108)."""
+    """Hand over to one agent.
+
+    To a partner of the conversation while it has turns left (requirements M95, M108).
+    """
     if len(case.result.invocations) != 1:
         return broken("it does not name one agent to hand over to")
     invocation, branch = case.result.invocations[0], case.branch
@@ -267,7 +283,10 @@ def _parallel(case: RoutingCase) -> RoutingDecision:
 
 
 def _tools(case: RoutingCase) -> RoutingDecision:
-    """Run one step for each call, in order; none when one of them cannot be read (requirement M98)."""
+    """Run one step for each call, in order.
+
+    None when one of them cannot be read (requirement M98).
+    """
     steps: list[ExecutionStep] = []
     for index, call in enumerate(case.result.tool_calls):
         at, function = pointer("/tool_calls", index), call.get("function")
@@ -319,7 +338,10 @@ def _ask_user(case: RoutingCase) -> RoutingDecision:
 def _brought_to_user(
     case: RoutingCase, reason: RoutingReason = RoutingReason.RECOVERY
 ) -> RoutingDecision:
-    """Bring an error to the user; the system's own needs no edge (requirements M49, M81, M88, M101, X8)."""
+    """Bring an error to the user.
+
+    The system's own needs no edge (requirements M49, M81, M88, M101, X8).
+    """
     error = _api_error(case)
     data = {"suggested_action": error.suggested_action} if error.suggested_action else {}
     again = {
@@ -357,7 +379,10 @@ def _auto_retry(case: RoutingCase) -> RoutingDecision:
 
 
 def route_valid(case: RoutingCase, action: ActionType) -> RoutingDecision:
-    """Decide by the route of an action; for the system's own, a changed row of the policy goes first (X5)."""
+    """Decide by the route of an action.
+
+    For the system's own, a changed row of the policy goes first (X5).
+    """
     system = case.result.origin is Origin.SYSTEM
     reaction = case.policy.changed(_api_error(case).issue.category) if system else None
     return ROUTES[action](case) if reaction is None else _REACTING[reaction](case)
@@ -501,7 +526,10 @@ def question_of(
     skip_to: str | None = None,
     requested_at: str = "",
 ) -> PendingHuman:
-    """Make the question of a step to the user; ContractError for a step that is no error of an agent."""
+    """Make the question of a step to the user.
+
+    ContractError for a step that is no error of an agent.
+    """
     failed = step.metadata.get("failed_agent")
     if step.step_type is not StepType.ERROR_RECOVERY or not isinstance(failed, str):
         raise ContractError(
@@ -513,7 +541,10 @@ def question_of(
 def resume_after_error(
     topology: Topology, asked: PendingHuman, decision: HumanDecision | None
 ) -> RoutingDecision:
-    """Continue after an error as the user decided; any decision but retry, skip and abort asks the question again."""
+    """Continue after an error as the user decided.
+
+    Any decision but retry, skip and abort asks the question again.
+    """
     failed, target = asked.resume_to, asked.skip_to
     match decision:
         case HumanDecision.RETRY if failed in topology.agents:

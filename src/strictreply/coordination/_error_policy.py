@@ -1,4 +1,7 @@
-"""What a run does about errors of an API and about bad replies: try again, end, or ask the human; no I/O here."""
+"""What a run does about errors of an API and about bad replies: try again, end, or ask the human.
+
+No I/O here.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ _RETRY, _END, _ASK = ActionType.AUTO_RETRY, ActionType.TERMINAL_ERROR, ActionTyp
 
 
 class ApiErrorClass(StrEnum):
-    """What kind of error it was, and what a run does about it (requirement M83); ``words`` are the message."""
+    """What kind of error it was, and what a run does about it (requirement M83).
+
+    ``words`` are the message.
+    """
 
     action: ActionType
     category: Category
@@ -119,7 +125,10 @@ class ApiError:
 
     @classmethod
     def of_report(cls, report: Mapping[str, Any]) -> Self:
-        """Read ``classification`` (or ``type``) and the rest of a report; what is mistyped counts as not said."""
+        """Read ``classification`` (or ``type``) and the rest of a report.
+
+        What is mistyped counts as not said.
+        """
         details = copy.deepcopy(dict(report))
         kind, wait = (
             _class_of(details.get("classification", details.get("type"))),
@@ -139,7 +148,10 @@ class ApiError:
 
     @classmethod
     def of_exception(cls, error: Exception) -> Self | None:
-        """Read an exception of an SDK, or a failed call, which was retried already; None for a bug, to be raised on."""
+        """Read an exception of an SDK, or a failed call, which was retried already.
+
+        None for a bug, to be raised on.
+        """
         if not isinstance(error, CallFailed):
             failure = classify(error)
             return None if failure is None else cls.of_failure(failure)
@@ -169,7 +181,10 @@ class ApiError:
         )
 
     def to_result(self, *, agent: str, branch_id: str) -> ValidationResult:
-        """Make the system's own action for the router; a recovery has suggestions and ``retry_context`` (M85, M86)."""
+        """Make the system's own action for the router.
+
+        A recovery has suggestions and ``retry_context`` (M85, M86).
+        """
         known = {
             "type": self.classification.value,
             "message": self.message or self.classification.words,
@@ -188,7 +203,10 @@ class ApiError:
 
 
 def read_error_message(message: object) -> ApiError | Invalid:
-    """Read a message with the role ``error``: a report, JSON of one, or any other text; Invalid for others (M87)."""
+    """Read a message with the role ``error``: a report, JSON of one, or any other text.
+
+    Invalid for others (M87).
+    """
     role = peek(message, "role")
     if role != ERROR_ROLE:
         expected = f'"{ERROR_ROLE}" in a message that reports an error'
@@ -232,7 +250,10 @@ _NO_RETRY: Final = {
     Category.TOOL_ERROR: Reaction.ESCALATE,
 }
 DEFAULT_REACTIONS: Final = MappingProxyType(dict.fromkeys(Category, Reaction.RETRY) | _NO_RETRY)
-"""The published reactions; a target that is not permitted is asked for again and never run (requirement X5)."""
+"""The published reactions.
+
+A target that is not permitted is asked for again and never run (requirement X5).
+"""
 
 
 def _ending(reactions: Mapping[Category, Reaction]) -> frozenset[Category]:
@@ -251,10 +272,10 @@ DEFAULT_BUDGET: Final = RetryPolicy(
 class ErrorPolicy:
     """Reactions to faults, and the budget that bounds them.
 
-    ``reactions`` change single categories of :data:`DEFAULT_REACTIONS`; ContractError for any other key or value. With
-    ``strict_permissions`` a target that is not permitted ends the branch at once. In a client's loop and in a router
-    alike, ``max_retries`` of ``budget`` bounds corrections and ``transport_retries`` repeats of a failed call; its
-    ``stop_on`` follows from the reactions.
+    ``reactions`` change single categories of :data:`DEFAULT_REACTIONS`; ContractError for any other
+    key or value. With ``strict_permissions`` a target that is not permitted ends the branch at
+    once. In a client's loop and in a router alike, ``max_retries`` of ``budget`` bounds corrections
+    and ``transport_retries`` repeats of a failed call; its ``stop_on`` follows from the reactions.
     """
 
     reactions: Mapping[Category, Reaction] = field(default_factory=dict[Category, Reaction])
@@ -280,7 +301,10 @@ class ErrorPolicy:
         return max(reactions, key=list(Reaction).index)
 
     def changed(self, category: Category) -> Reaction | None:
-        """Return the reaction that replaces the published one for a category; None where the published one stands."""
+        """Return the reaction that replaces the published one for a category.
+
+        None where the published one stands.
+        """
         reaction = self.reactions[category]
         return None if reaction is DEFAULT_REACTIONS[category] else reaction
 
@@ -294,7 +318,8 @@ class LikelyCause(StrEnum):
     NOTHING_TO_CALL = (
         "nothing_to_call"  # neither an action nor a tool is permitted: review the topology
     )
-    TOOLS_IGNORED = "tools_ignored"  # there is something to call: is it in the request, and does the prompt ask for it?
+    # there is something to call: is it in the request, and does the prompt ask for it?
+    TOOLS_IGNORED = "tools_ignored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +344,10 @@ class ContentStreak:
 
 @dataclass(frozen=True, slots=True)
 class CallModel:
-    """Ask the agent again; with ``steer``, behind a steering whose ``retry_count`` is the streak's count."""
+    """Ask the agent again.
+
+    With ``steer``, behind a steering whose ``retry_count`` is the streak's count.
+    """
 
     steer: bool = False
 
@@ -359,7 +387,10 @@ class ContentLoopGuard:
     def next(
         self, streak: ContentStreak, *, actions: Iterable[str] = (), tools: Iterable[str] = ()
     ) -> CallModel | ContentLoop:
-        """Decide, before the model is asked, whether it is; ``actions`` and ``tools`` are what the agent may call."""
+        """Decide, before the model is asked, whether it is.
+
+        ``actions`` and ``tools`` are what the agent may call.
+        """
         if streak.count < self.hard_limit:
             return CallModel(steer=streak.count >= self.steering_threshold)
         return self.loop(streak, actions=actions, tools=tools)
@@ -371,7 +402,10 @@ class ContentLoopGuard:
     def loop(
         self, streak: ContentStreak, *, actions: Iterable[str] = (), tools: Iterable[str] = ()
     ) -> ContentLoop:
-        """Return the report on an agent that is not asked again; ``actions`` and ``tools`` as for :meth:`next`."""
+        """Return the report on an agent that is not asked again.
+
+        ``actions`` and ``tools`` as for :meth:`next`.
+        """
         actions, tools = tuple(actions), tuple(tools)
         cause = LikelyCause.TOOLS_IGNORED if actions or tools else LikelyCause.NOTHING_TO_CALL
         return ContentLoop(streak.agent, streak.count, actions, tools, streak.snippet, cause)

@@ -60,7 +60,10 @@ _HISTORY = StateSchema({"type": "array", "items": HISTORY_ENTRY})
 
 @dataclass(frozen=True, slots=True)
 class CycleLimit:
-    """A trail is a loop when its end is one piece, ``repeats`` times in a row; ValueError for bounds too small."""
+    """A trail is a loop when its end is one piece, ``repeats`` times in a row.
+
+    ValueError for bounds too small.
+    """
 
     repeats: int = 3
     longest: int = 16  # the steps of a piece; 16 are a round of five agents with a tool call each
@@ -75,7 +78,10 @@ class CycleLimit:
         return self.repeats * self.longest
 
     def loop(self, trail: Sequence[T]) -> tuple[T, ...]:
-        """Return the shortest piece that the trail's end repeats, in order; empty when there is none."""
+        """Return the shortest piece that the trail's end repeats, in order.
+
+        Empty when there is none.
+        """
         for period in range(1, min(self.longest, len(trail) // self.repeats) + 1):
             piece = tuple(trail[-period:])
             if tuple(trail[-period * self.repeats :]) == piece * self.repeats:
@@ -87,9 +93,10 @@ class CycleLimit:
 class RouteRule:
     """A rule of the user's own: the higher ``priority`` is asked first, of equals the one declared first.
 
-    ``decide`` returns a target, or None to leave the choice to later rules, and changes nothing in the state. The
-    built-in rules have 300 (completion), 200 (human input) and 100 (next agent), and come before a rule of the same
-    priority; the loop limit comes before all. A rule that raises, or names no node, is recorded and passed over.
+    ``decide`` returns a target, or None to leave the choice to later rules, and changes nothing in
+    the state. The built-in rules have 300 (completion), 200 (human input) and 100 (next agent), and
+    come before a rule of the same priority; the loop limit comes before all. A rule that raises, or
+    names no node, is recorded and passed over.
     """
 
     name: str
@@ -110,10 +117,10 @@ class RouteStrategy:
 class Routes:
     """The table of :func:`route_next`: where a run may go, and by which rules. A :class:`Router` takes a topology.
 
-    ``nodes`` are the targets, among them ``end`` and ``human_input``. ``max_loop_count`` is the configured limit, None
-    for the environment's or 10. ``cycle`` is which repetition is a loop, None for none. ``strategies`` share the
-    conversations by a hash of the conversation's id and ``experiment``, so that a conversation keeps its strategy and
-    two experiments are independent.
+    ``nodes`` are the targets, among them ``end`` and ``human_input``. ``max_loop_count`` is the
+    configured limit, None for the environment's or 10. ``cycle`` is which repetition is a loop,
+    None for none. ``strategies`` share the conversations by a hash of the conversation's id and
+    ``experiment``, so that a conversation keeps its strategy and two experiments are independent.
 
     Raises DeclarationError with every fault.
     """
@@ -132,7 +139,10 @@ class Routes:
             raise DeclarationError("the route table", issues)
 
     def strategy_for(self, conversation_id: str) -> RouteStrategy | None:
-        """Return the strategy of a conversation, always the same one; None when the table has none."""
+        """Return the strategy of a conversation, always the same one.
+
+        None when the table has none.
+        """
         if not self.strategies:
             return None
         spelt = f"{self.experiment}\0{conversation_id}".encode(errors="surrogatepass")
@@ -142,7 +152,10 @@ class Routes:
 
 
 def edge_map(routes: Routes | None = None, *, end_target: str = END) -> dict[str, str]:
-    """Return the mapping for ``add_conditional_edges``; ``end_target`` may be LangGraph's own ``END`` (X24)."""
+    """Return the mapping for ``add_conditional_edges``.
+
+    ``end_target`` may be LangGraph's own ``END`` (X24).
+    """
     return {node: end_target if node == END else node for node in (routes or DEFAULT_ROUTES).nodes}
 
 
@@ -257,10 +270,11 @@ def route_next(
 ) -> str:
     """Return the target that a run goes on to, as LangGraph's conditional edges want it.
 
-    The limit is ``max_loop_count`` when it is given, else the state's, the table's, that of the environment variable
-    STRICTREPLY_MAX_LOOP_COUNT, or 10. At a count above the limit the run ends: limit + 1 node executions are possible
-    (requirement X22). A ``next_agent`` that is no node leads to the end. Raises StateError with every field that is
-    missing or mistyped, and ContractError, a ValueError, for a limit that is no whole number or negative.
+    The limit is ``max_loop_count`` when it is given, else the state's, the table's, that of the
+    environment variable STRICTREPLY_MAX_LOOP_COUNT, or 10. At a count above the limit the run ends:
+    limit + 1 node executions are possible (requirement X22). A ``next_agent`` that is no node leads
+    to the end. Raises StateError with every field that is missing or mistyped, and ContractError, a
+    ValueError, for a limit that is no whole number or negative.
     """
     return explain_route(state, max_loop_count, routes=routes).target
 
@@ -299,7 +313,10 @@ def record_route(
     now: Now = utc_now,
     limit: int = HISTORY_LIMIT,
 ) -> S:
-    """Add a decision to ``routing_history``, cut to ``limit``; ``source`` None is where the last one led."""
+    """Add a decision to ``routing_history``, cut to ``limit``.
+
+    ``source`` None is where the last one led.
+    """
     before: AgentState = state
     past = before.get("routing_history", [])
     entry: RoutingEntry = {
@@ -366,7 +383,10 @@ def _asked(
 
 
 def _trail(state: AgentState, window: int) -> list[tuple[str, str | None]]:
-    """Return the hops and tasks since the run began or a human was asked; StateError for a broken entry."""
+    """Return the hops and tasks since the run began or a human was asked.
+
+    StateError for a broken entry.
+    """
     past = state.get("routing_history", [])
     start = max(0, len(past) - window - 1)
     newest = past[start:]

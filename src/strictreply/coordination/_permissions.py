@@ -90,7 +90,10 @@ def _object(properties: JSONObject, *optional: str) -> JSONObject:
 
 
 def document_of(action: ActionType) -> JSONObject:
-    """Return the JSON Schema of an action as a model is shown it; ``thought`` is always optional (requirement M39)."""
+    """Return the JSON Schema of an action as a model is shown it.
+
+    ``thought`` is always optional (requirement M39).
+    """
     shape = SHAPES[action]
     members: JSONObject = {"thought": _STRING, "next_action": {"const": action.value}}
     return _object(members | shape.properties, "thought", *shape.optional)
@@ -98,7 +101,10 @@ def document_of(action: ActionType) -> JSONObject:
 
 @lru_cache(maxsize=1_024)
 def action_schema(allowed: Permitted, extra: ExtraKeys) -> Schema:
-    """Return the schema of all that an agent may reply, permitted names as enumerations; branches are of few kinds."""
+    """Return the schema of all that an agent may reply, permitted names as enumerations.
+
+    Branches are of few kinds.
+    """
     document: JSON = {
         "anyOf": [_narrowed(document_of(action), allowed) for action in allowed.actions]
     }
@@ -117,7 +123,10 @@ def _narrowed(schema: JSON, allowed: Permitted) -> JSON:
 
 @cache
 def schema_of(action: ActionType, extra: ExtraKeys = "forbid") -> Schema:
-    """Return the compiled schema of an action; with ``extra="allow"`` members that it does not name pass."""
+    """Return the compiled schema of an action.
+
+    With ``extra="allow"`` members that it does not name pass.
+    """
     return Schema.compile(document_of(action), extra="forbid" if extra == "forbid" else "schema")
 
 
@@ -147,7 +156,10 @@ def _without_nulls(value: JSON, schema: Any, omissible: frozenset[str] | None = 
 
 
 def example_of(action: ActionType, allowed: Permitted, tools: Tools) -> JSONObject | None:
-    """Make a valid reply that asks for a permitted action; None when there are no agents, or its tools admit none."""
+    """Make a valid reply that asks for a permitted action.
+
+    None when there are no agents, or its tools admit none.
+    """
     example = SHAPES[action].example
     members = example(allowed, tools) if callable(example) else example
     return None if members is None else {"next_action": action.value, **members}
@@ -286,7 +298,10 @@ def permitted_actions(
     allowed_agents: Iterable[str] | None = None,  # narrow whom the agent may hand over to
     origin: Origin = Origin.MODEL,
 ) -> Permitted:
-    """Return what ``agent`` may do with ``tools``, in ``branch``, None for a simple one; ContractError for no agent."""
+    """Return what ``agent`` may do with ``tools``, in ``branch``, None for a simple one.
+
+    ContractError for no agent.
+    """
     targets = topology.allowed_targets(agent)
     if (
         origin is Origin.SYSTEM
@@ -312,7 +327,10 @@ def permitted_actions(
 def actions_of(
     met: frozenset[Need], leave: frozenset[ActionType] = frozenset()
 ) -> tuple[ActionType, ...]:
-    """Return the actions of an agent that has met these needs; there are few such sets: each is worked out once."""
+    """Return the actions of an agent that has met these needs.
+
+    There are few such sets: each is worked out once.
+    """
     full = met | {Need.LEAVE}
     return tuple(
         one
@@ -345,7 +363,10 @@ def action_named(name: str) -> ActionType:
 
 
 def read_leave(names: Iterable[str]) -> frozenset[ActionType]:
-    """Read the actions that an application permits expressly; ContractError for one that is the system's own."""
+    """Read the actions that an application permits expressly.
+
+    ContractError for one that is the system's own.
+    """
     leave = frozenset(map(action_named, names))
     for action in leave:
         if Need.SYSTEM in SHAPES[action].needs:
@@ -376,8 +397,9 @@ class ActionTerms:
 class AgentContext:
     """An agent as its prompt presents it (requirement M63).
 
-    ``tools``, by name, are anything that declares one; ``tools_schema``, OpenAI tool definitions, goes before them. The
-    schemas are JSON Schemas of what it is given and of its answer. ``memory_retention`` is carried for the application.
+    ``tools``, by name, are anything that declares one; ``tools_schema``, OpenAI tool definitions,
+    goes before them. The schemas are JSON Schemas of what it is given and of its answer.
+    ``memory_retention`` is carried for the application.
     """
 
     name: str
@@ -392,7 +414,10 @@ class AgentContext:
 
 @dataclass(frozen=True, slots=True)
 class CoordinationContext:
-    """What the coordination permits an agent (M63); ``actions`` None are those that follow from the other fields."""
+    """What the coordination permits an agent (M63).
+
+    ``actions`` None are those that follow from the other fields.
+    """
 
     next_agents: list[str] = field(default_factory=list[str])
     can_return_final_response: bool = False
@@ -431,12 +456,16 @@ class CoordinationContext:
         )
 
 
-# tools as anything that declares one (see Tool.of), in a list, or in a mapping by the name they go by
+# tools as anything that declares one (see Tool.of), in a list, or in a mapping by the name they go
+# by
 Declared: TypeAlias = Iterable[object] | Mapping[str, object]
 
 
 class Toolsets:
-    """The compiled tools of a topology's agents, for all or by name; ContractError for unknown agents and bad tools."""
+    """The compiled tools of a topology's agents, for all or by name.
+
+    ContractError for unknown agents and bad tools.
+    """
 
     __slots__ = ("_declared", "_kept", "_limits", "_shared")
 
@@ -455,7 +484,10 @@ class Toolsets:
         self._kept: dict[str, tuple[tuple[object, ...], Contract]] = {}
 
     def of(self, agent: str, own: Declared | None = None) -> Contract:
-        """Return what calls of an agent's tools are held to; ``own``, what it declares itself, goes before the rest."""
+        """Return what calls of an agent's tools are held to.
+
+        ``own``, what it declares itself, goes before the rest.
+        """
         if own is None:
             return self._declared.get(agent, self._shared)
         declared = tuple(own.items()) if isinstance(own, Mapping) else tuple(own)
@@ -469,7 +501,10 @@ class Toolsets:
 
 
 def compiled(declared: object) -> dict[str, Tool]:
-    """Compile declarations of tools, by name, in a mapping by key; ContractError for what is none, and for twins."""
+    """Compile declarations of tools, by name, in a mapping by key.
+
+    ContractError for what is none, and for twins.
+    """
     if isinstance(declared, Mapping):
         named = cast("Mapping[str, object]", declared)
         return by_name(replace(Tool.of(tool), name=name) for name, tool in named.items())

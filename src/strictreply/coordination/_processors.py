@@ -78,7 +78,8 @@ _NOT_AS_ASKED: Final = AgentReplyCode.FORMAT_MALFORMED.at(
     "", expected="written in the format that was asked for"
 )
 
-# a side of a reply: the message as it came, its text, or the mapping that came or that the text is as JSON
+# a side of a reply: the message as it came, its text, or the mapping that came or that the text is
+# as JSON
 View: TypeAlias = Literal["reply", "text", "value"]
 
 
@@ -104,7 +105,10 @@ class ReplyView:
 
     @property
     def leniency(self) -> tuple[Extraction, ...]:
-        """The lenient steps that reading the value took (requirement X4); none when it was never read."""
+        """The lenient steps that reading the value took (requirement X4).
+
+        None when it was never read.
+        """
         return self._decoded[1] if "_decoded" in self.__dict__ else ()
 
     @property
@@ -137,7 +141,10 @@ class ReplyView:
 def read_reply(
     raw: object, extraction: tuple[Extraction, ...], limits: Limits
 ) -> ReplyView | Invalid:
-    """Open any reply: a mapping, a text, a message or a completion of any SDK; Invalid when it was refused or cut."""
+    """Open any reply: a mapping, a text, a message or a completion of any SDK.
+
+    Invalid when it was refused or cut.
+    """
     view = partial(ReplyView, extraction=extraction, limits=limits)
     if raw is None:
         return _EMPTY
@@ -199,8 +206,8 @@ _NOT_PROSE = ("{", "[", "`", "<", '"')
 class ResponseProcessor(ABC):
     """One way of writing replies, shown the sides of a reply that ``views`` names, in this order.
 
-    ``format_name`` is the format it reads, empty when it is none that an agent could be held to. ``origin`` says who
-    asks for the actions it reads.
+    ``format_name`` is the format it reads, empty when it is none that an agent could be held to.
+    ``origin`` says who asks for the actions it reads.
     """
 
     views: ClassVar[tuple[View, ...]] = ("reply", "text", "value")
@@ -213,7 +220,10 @@ class ResponseProcessor(ABC):
 
     @abstractmethod
     def process(self, response: Any) -> dict[str, Any] | Invalid | None:
-        """Translate a reply into an action; None leaves it to the next processor, Invalid reports that it is faulty."""
+        """Translate a reply into an action.
+
+        None leaves it to the next processor, Invalid reports that it is faulty.
+        """
 
     @abstractmethod
     def priority(self) -> int:
@@ -317,7 +327,10 @@ class StructuredJSONProcessor(RankedProcessor):
 
 
 class TextResponseProcessor(RankedProcessor):
-    """Takes prose, not JSON, a code fence or a tag, for the final response; to be registered expressly (M57)."""
+    """Takes prose, not JSON, a code fence or a tag, for the final response.
+
+    To be registered expressly (M57).
+    """
 
     rank = 10
     views: ClassVar[tuple[View, ...]] = ("text",)
@@ -340,7 +353,8 @@ Candidate: TypeAlias = tuple[JSONObject, Origin, Source]
 class ProcessorChain:
     """Processors in the order they are asked: by priority, then by registration (requirements M51, X2).
 
-    None is those for errors, native calls and JSON; ContractError for what is no processor. Nothing is judged.
+    None is those for errors, native calls and JSON; ContractError for what is no processor. Nothing
+    is judged.
     """
 
     __slots__ = ("processors",)
@@ -357,16 +371,23 @@ class ProcessorChain:
         self.processors: tuple[ResponseProcessor, ...] = tuple(ordered)
 
     async def process(self, response: object) -> JSONObject | None:
-        """Return the action that a raw reply asks for, unjudged; None when none can be read. Nothing is raised."""
+        """Return the action that a raw reply asks for, unjudged.
+
+        None when none can be read. Nothing is raised.
+        """
         found = self.candidate(lambda: read_reply(response, ("strict",), DEFAULT_LIMITS))
         return None if isinstance(found, Invalid) else found[0]
 
     def candidate(self, read: Callable[[], ReplyView | Invalid]) -> Candidate | Invalid:
-        """Read a reply by the first processor that returns an action, as plain JSON; Invalid with the faults (M59)."""
+        """Read a reply by the first processor that returns an action, as plain JSON.
+
+        Invalid with the faults (M59).
+        """
         try:
             view = read()
             return view if isinstance(view, Invalid) else self._first(view)
-        except Exception:  # noqa: BLE001 - to look at an object is to run its code, which may raise anything (M4)
+        except Exception:  # noqa: BLE001
+            # to look at an object is to run its code, which may raise anything (M4)
             return Invalid((UNREADABLE,))
 
     def _first(self, view: ReplyView) -> Candidate | Invalid:
@@ -398,7 +419,10 @@ class ProcessorChain:
 
 
 def _asked(processor: ResponseProcessor, view: ReplyView) -> JSONObject | Invalid | Issue | None:
-    """Return the action that a processor reads, or what prevents it; an Issue is a failure of the processor itself."""
+    """Return the action that a processor reads, or what prevents it.
+
+    An Issue is a failure of the processor itself.
+    """
     worst: Invalid | Issue | None = None
     for side in processor.views:
         response: object = getattr(view, side)

@@ -1,4 +1,7 @@
-"""The parts of the state of a run, as JSON Schemas; and what is asked of a human, and what an answer decides."""
+"""The parts of the state of a run, as JSON Schemas.
+
+And what is asked of a human, and what an answer decides.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,10 @@ class StateSchema:
 
 
 def _named_by(schema: Any, value: object) -> JSON:
-    """Copy what a schema names of a value, as plain JSON; no float, although JSON Schema takes 3.0 for an integer."""
+    """Copy what a schema names of a value, as plain JSON.
+
+    No float, although JSON Schema takes 3.0 for an integer.
+    """
     if isinstance(value, str):
         text = str(value) if value.strip() else ""  # NAME asks for a character; white space is none
         return (
@@ -171,11 +177,12 @@ class HumanKind(StrEnum):
 class PendingHuman:
     """One question to a human that is not answered yet.
 
-    ``resume_to`` is the node an answer leads to (None: where the graph begins), ``skip_to`` where ``skip`` leads, and
-    ``interrupted`` the target that cancelling restores. ``requested_at`` is an ISO 8601 time or empty; ``asked`` counts
-    how often the prompt was put. ``tell_to`` is the node that an answer is told to once the line that asked is over,
-    None while it goes on; ``carried`` counts the runs since that led it to another entry, ``redirected`` the answers to
-    earlier questions that changed ``interrupted``.
+    ``resume_to`` is the node an answer leads to (None: where the graph begins), ``skip_to`` where
+    ``skip`` leads, and ``interrupted`` the target that cancelling restores. ``requested_at`` is an
+    ISO 8601 time or empty; ``asked`` counts how often the prompt was put. ``tell_to`` is the node
+    that an answer is told to once the line that asked is over, None while it goes on; ``carried``
+    counts the runs since that led it to another entry, ``redirected`` the answers to earlier
+    questions that changed ``interrupted``.
     """
 
     id: str
@@ -200,7 +207,10 @@ class PendingHuman:
         return replace(self, resume_to=target, skip_to=target, interrupted=target, tell_to=tell_to)
 
     def carried_over(self, entry: str) -> Self:
-        """Return the question for a new run that begins at ``entry``, once; its asker is still told the answer."""
+        """Return the question for a new run that begins at ``entry``, once.
+
+        Its asker is still told the answer.
+        """
         if self.carried and self.resume_to == entry:
             return self
         return replace(
@@ -215,7 +225,10 @@ class PendingHuman:
 
 @dataclass(frozen=True, slots=True)
 class SettledHuman:
-    """A request that is over: answered with ``decision``, or cancelled when that is None; when, as an ISO 8601 time."""
+    """A request that is over: answered with ``decision``, or cancelled when that is None.
+
+    When, as an ISO 8601 time.
+    """
 
     request: PendingHuman
     decision: HumanDecision | None
@@ -275,7 +288,10 @@ def read_ledger(value: object, at: str = "") -> tuple[HumanRequest, ...]:
 
 
 def merge_ledgers(one: list[JSONObject], other: list[JSONObject]) -> list[JSONObject]:
-    """Join two ledgers, as LangGraph's reducer: every request once, by its later entry; StateError for no ledger."""
+    """Join two ledgers, as LangGraph's reducer: every request once, by its later entry.
+
+    StateError for no ledger.
+    """
     by_age = sorted((*read_ledger(one), *read_ledger(other)), key=_age)
     joined = {request_of(found).id: found for found in by_age}
     in_order = sorted(
@@ -322,11 +338,14 @@ def carry_over(ledger: list[JSONObject], entry: str, *, flagged: bool) -> list[J
 def read_answer(
     kind: HumanKind, answer: str, *, words: Words | None = None
 ) -> HumanDecision | None:
-    """Return what an answer, a decision's name or exactly one of its kind's words, decides; None to ask again.
+    """Return what an answer, a decision's name or exactly one of its kind's words, decides.
 
-    ``words`` adds to them and overrides them. Any other text decides ``kind.otherwise``: a word is never looked for
-    inside a text, so no negation is taken for consent (requirement R26). Raises ContractError when ``words`` names a
-    decision that this kind does not have, and, where it would pass for free text, for another kind's bare decision.
+    None to ask again.
+
+    ``words`` adds to them and overrides them. Any other text decides ``kind.otherwise``: a word is
+    never looked for inside a text, so no negation is taken for consent (requirement R26). Raises
+    ContractError when ``words`` names a decision that this kind does not have, and, where it would
+    pass for free text, for another kind's bare decision.
     """
     if foreign := sorted({*(words or {}).values()} - kind.decisions):
         raise ContractError(f"words of {kind.value!r} may not mean {', '.join(foreign)}")

@@ -1,4 +1,7 @@
-"""The state that agents share, and its changes, the human's turn among them; each returns a new state."""
+"""The state that agents share, and its changes, the human's turn among them.
+
+Each returns a new state.
+"""
 
 from __future__ import annotations
 
@@ -84,10 +87,13 @@ RoutingEntry = TypedDict(
 
 
 class AgentState(TypedDict):
-    """What agents share in one conversation (requirement R14); an application may subclass it with more.
+    """What agents share in one conversation (requirement R14).
 
-    ``human_requests`` is a ledger, annotated with LangGraph's reducer for it. ``max_loop_count`` is this conversation's
-    own limit. ``ending`` is why it is complete. ``reply_formats`` are the formats of agents' replies by name (M119).
+    An application may subclass it with more.
+
+    ``human_requests`` is a ledger, annotated with LangGraph's reducer for it. ``max_loop_count`` is
+    this conversation's own limit. ``ending`` is why it is complete. ``reply_formats`` are the
+    formats of agents' replies by name (M119).
     """
 
     messages: list[ChatMessage]
@@ -143,7 +149,10 @@ _FIELDS: JSONObject = {
 
 
 def fields_of(*names: str, **others: JSONObject) -> JSONObject:
-    """Return the schema of a part of a state; what a state of the published form does not have may be missing."""
+    """Return the schema of a part of a state.
+
+    What a state of the published form does not have may be missing.
+    """
     beside = ("human_requests", "routing_history", "max_loop_count", "ending", "reply_formats")
     return record({name: _FIELDS[name] for name in names} | others, optional=beside)
 
@@ -175,7 +184,9 @@ def create_initial_state(
     now: Now = utc_now,
     make_id: Callable[[], str] = new_id,
 ) -> AgentState:
-    """Begin a conversation, with new ids where none are given; StateError for arguments that make no valid state.
+    """Begin a conversation, with new ids where none are given.
+
+    StateError for arguments that make no valid state.
 
     ``max_loop_count`` is the conversation's own limit, None for the configured one.
     """
@@ -202,7 +213,10 @@ def create_initial_state(
 
 
 def start_run(state: S, user_message: str, *, entry: str = COORDINATOR, now: Now = utc_now) -> S:
-    """Begin another turn with a count of 0; after any answer to a pending request, ``abort`` too, comes ``entry``."""
+    """Begin another turn with a count of 0.
+
+    After any answer to a pending request, ``abort`` too, comes ``entry``.
+    """
     messages = [*state["messages"], said("user", user_message, now)]
     ledger = carry_over(ledger_of(state), entry, flagged=state["requires_human_input"])
     begun = changed(state, messages=messages, human_requests=ledger, next_agent=entry)
@@ -271,9 +285,10 @@ def request_human_input(
 ) -> S:
     """Ask a human: the flag is set, the next target is ``human_input``, and the request stands in the ledger.
 
-    ``prompt`` is empty for the words of ``kind``. An answer leads to ``resume_to``, None for where the graph begins; of
-    an error, ``retry`` leads by default back to the interrupted agent, and ``skip`` to ``skip_to``. A request made
-    while another is pending waits behind it, and interrupts the same target.
+    ``prompt`` is empty for the words of ``kind``. An answer leads to ``resume_to``, None for where
+    the graph begins; of an error, ``retry`` leads by default back to the interrupted agent, and
+    ``skip`` to ``skip_to``. A request made while another is pending waits behind it, and interrupts
+    the same target.
     """
     state = adopted(state)
     interrupted, at = _interrupted(state), now().isoformat()
@@ -284,7 +299,10 @@ def request_human_input(
 
 
 def put_question(state: S, question: PendingHuman) -> S:
-    """Ask a human as :func:`request_human_input` does; a question whose id is known is asked once."""
+    """Ask a human as :func:`request_human_input` does.
+
+    A question whose id is known is asked once.
+    """
     return changed(
         _noted(adopted(state), question), requires_human_input=True, next_agent=HUMAN_INPUT
     )
@@ -295,8 +313,9 @@ def clear_human_input_request(
 ) -> S:
     """Cancel a request, None for the first: flag and feedback are cleared, and the interrupted target is next again.
 
-    Nothing happens for one that is not pending. While others wait, flag and target stay; the feedback stays when a
-    request behind the first is cancelled. A run that was sent to the human by hand goes on at ``home``.
+    Nothing happens for one that is not pending. While others wait, flag and target stay; the
+    feedback stays when a request behind the first is cancelled. A run that was sent to the human by
+    hand goes on at ``home``.
     """
     state = adopted(state)
     waiting = pending_requests(state)
@@ -316,7 +335,10 @@ def clear_human_input_request(
 
 
 def give_human_feedback(state: S, answer: str) -> S:
-    """Put the human's answer into the state, for :func:`human_input` to read; ContractError for what is no text."""
+    """Put the human's answer into the state, for :func:`human_input` to read.
+
+    ContractError for what is no text.
+    """
     if not isinstance(cast("object", answer), str):
         expected = "the name of a decision, a word for one, or free text"
         raise ContractError(
@@ -330,10 +352,10 @@ def human_input(
 ) -> S:
     """Take the human's turn: wait when there is no feedback, else read it as the answer to the first request.
 
-    Waiting adds the request's prompt to the messages once, an answer that decides nothing adds it again. An answer
-    becomes a user message and clears flag and feedback; the run goes on at the request's ``resume_to``, or at ``home``.
-    ``abort`` completes the run, unless the question is of an earlier one. For ``words`` and ContractError see
-    :func:`read_answer`.
+    Waiting adds the request's prompt to the messages once, an answer that decides nothing adds it
+    again. An answer becomes a user message and clears flag and feedback; the run goes on at the
+    request's ``resume_to``, or at ``home``. ``abort`` completes the run, unless the question is of
+    an earlier one. For ``words`` and ContractError see :func:`read_answer`.
     """
     require(_TURN.issues(state))
     state = adopted(state)
@@ -355,7 +377,10 @@ def human_input(
 
 
 def pending_requests(state: AgentState) -> tuple[PendingHuman, ...]:
-    """Return the requests that no human has answered, in the order they are asked; StateError for a broken ledger."""
+    """Return the requests that no human has answered, in the order they are asked.
+
+    StateError for a broken ledger.
+    """
     return tuple(
         one
         for one in read_ledger(ledger_of(state), "/human_requests")
@@ -369,7 +394,10 @@ def ledger_of(state: AgentState) -> list[JSONObject]:
 
 
 def adopted(state: S) -> S:
-    """Return a state whose flag has a request behind it, also when it was set by hand; StateError for bad fields."""
+    """Return a state whose flag has a request behind it, also when it was set by hand.
+
+    StateError for bad fields.
+    """
     require(_REQUESTS.issues(state))
     return (
         _opened(state) if state["requires_human_input"] and not pending_requests(state) else state
@@ -377,7 +405,10 @@ def adopted(state: S) -> S:
 
 
 def apply_update(state: S, update: Mapping[str, Any] | None) -> S:
-    """Return the state after an update, with the requests that either knows (R27); StateError for no valid update."""
+    """Return the state after an update, with the requests that either knows (R27).
+
+    StateError for no valid update.
+    """
     fields = {} if update is None else update
     require(_UPDATE.issues(fields))
     before = adopted(state)
@@ -393,7 +424,10 @@ def _opened(state: S) -> S:
 
 
 def _interrupted(state: AgentState) -> str | None:
-    """Return the target before the human's turn, None for none; ``human_input`` in a run sent there by hand."""
+    """Return the target before the human's turn, None for none.
+
+    ``human_input`` in a run sent there by hand.
+    """
     target: object = state["next_agent"]
     if target == HUMAN_INPUT and (waiting := pending_requests(state)):
         return waiting[-1].interrupted
@@ -418,7 +452,10 @@ def _still_waiting(state: S) -> S:
 
 
 def _settled(state: S, settled: SettledHuman, target: str | None) -> S:
-    """Write the end of a request, and go on to ``target``; requests that still wait interrupt what an answer led to."""
+    """Write the end of a request, and go on to ``target``.
+
+    Requests that still wait interrupt what an answer led to.
+    """
     state = changed(_noted(state, settled), human_feedback=None)
     if not (waiting := pending_requests(state)):
         return changed(state, requires_human_input=False, next_agent=target)

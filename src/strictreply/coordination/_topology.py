@@ -15,7 +15,8 @@ from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, pointer
 
 USER = "User"  # the person: an edge from it is an entry, an edge to it lets an agent ask and finish
-END_NODE = "End"  # an edge to it lets an agent finish without a word to the person; the end of a route is ``END``
+# an edge to it lets an agent finish without a word to the person; the end of a route is ``END``
+END_NODE = "End"
 RESERVED = (USER, END_NODE)
 # how nodes are drawn: Mermaid's brackets, and DOT's ``shape``
 _SHAPES: Final = {USER: ('(["', '"])', "oval"), END_NODE: ('(("', '"))', "doublecircle")}
@@ -23,7 +24,10 @@ _SHAPES: Final = {USER: ('(["', '"])', "oval"), END_NODE: ('(("', '"))', "double
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopologyEdge:
-    """``source`` may hand over to ``target``; ``conversation`` that they talk in turns. Names are trimmed (M47)."""
+    """``source`` may hand over to ``target``.
+
+    ``conversation`` that they talk in turns. Names are trimmed (M47).
+    """
 
     source: str
     target: str
@@ -44,12 +48,13 @@ TopologySource: TypeAlias = (
 class Topology:
     """A graph of agents that holds together, in one canonical order.
 
-    ``agents`` are names, trimmed and sorted, without User and End; ``edges`` are sorted; ``entries`` are the agents a
-    run may begin with: those given and those User has edges to, or else those that no other agent leads to.
-    ``version`` is a hash of all of it: equal topologies, and no others, share it. ``conversations`` are the pairs that
-    talk in turns: marked ones, and agents with edges both ways. Raises DeclarationError with every fault: names that
-    are no text, blank or declared twice, edges with unknown ends, edges out of End, no entry, agents that no entry
-    leads to, no agent that may finish.
+    ``agents`` are names, trimmed and sorted, without User and End; ``edges`` are sorted;
+    ``entries`` are the agents a run may begin with: those given and those User has edges to, or
+    else those that no other agent leads to. ``version`` is a hash of all of it: equal topologies,
+    and no others, share it. ``conversations`` are the pairs that talk in turns: marked ones, and
+    agents with edges both ways. Raises DeclarationError with every fault: names that are no text,
+    blank or declared twice, edges with unknown ends, edges out of End, no entry, agents that no
+    entry leads to, no agent that may finish.
     """
 
     agents: tuple[str, ...]
@@ -94,10 +99,11 @@ class Topology:
     ) -> Self:
         """Declare a topology from targets by agent, from a list of edges, or from a ``networkx.DiGraph``.
 
-        A mapping declares its keys, a graph its nodes, a list of edges every name in it unless ``agents`` is given.
-        ``entry`` names where runs begin. ``conversations`` marks pairs that talk in turns, as does the attribute
-        ``conversation`` of a graph's edge. Raises DeclarationError as the class does, also for what is no graph, for an
-        undirected one, because an edge permits one direction, and for a pair without an edge.
+        A mapping declares its keys, a graph its nodes, a list of edges every name in it unless
+        ``agents`` is given. ``entry`` names where runs begin. ``conversations`` marks pairs that
+        talk in turns, as does the attribute ``conversation`` of a graph's edge. Raises
+        DeclarationError as the class does, also for what is no graph, for an undirected one,
+        because an edge permits one direction, and for a pair without an edge.
         """
         named, edges = _read_graph(source)
         if named is None:
@@ -111,7 +117,10 @@ class Topology:
         )
 
     def neighbours(self, node: str) -> tuple[str, ...]:
-        """Return every node that an edge of ``node`` leads to; for an unknown one all questions raise ContractError."""
+        """Return every node that an edge of ``node`` leads to.
+
+        For an unknown one all questions raise ContractError.
+        """
         if node not in self._targets:
             raise ContractError(
                 f"{node!r} is not an agent of this topology; the agents are: {', '.join(self.agents)}"
@@ -146,7 +155,10 @@ class Topology:
         return tuple(target for target in self.allowed_targets(agent) if target not in out)
 
     def with_edges(self, *edges: TopologyEdge | tuple[str, str]) -> Topology:
-        """Return a topology with more edges, and the agents they name; raises DeclarationError as declaring does."""
+        """Return a topology with more edges, and the agents they name.
+
+        Raises DeclarationError as declaring does.
+        """
         added = [edge if isinstance(edge, TopologyEdge) else TopologyEdge(*edge) for edge in edges]
         named = [name for name in _ends(added) if name not in RESERVED]
         return Topology(
@@ -154,7 +166,10 @@ class Topology:
         )
 
     def without_agents(self, *agents: str) -> Topology:
-        """Return a topology without these agents and their edges; raises DeclarationError as declaring does."""
+        """Return a topology without these agents and their edges.
+
+        Raises DeclarationError as declaring does.
+        """
         kept = tuple(agent for agent in self.agents if agent not in agents)
         edges = tuple(
             edge for edge in self.edges if edge.source not in agents and edge.target not in agents

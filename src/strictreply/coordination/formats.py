@@ -42,8 +42,8 @@ from strictreply.values._replies import Invalid
 class BaseResponseFormat(ABC):
     """A way of writing actions (requirement M60).
 
-    ``extra`` says whether an action may have members that its shape does not name (requirement X3). The ``actions``
-    that its methods take are those that are permitted, in order.
+    ``extra`` says whether an action may have members that its shape does not name (requirement X3).
+    The ``actions`` that its methods take are those that are permitted, in order.
     """
 
     extra: ExtraKeys = "forbid"
@@ -68,7 +68,10 @@ class BaseResponseFormat(ABC):
     def get_examples(
         self, actions: Sequence[ActionType], context: CoordinationContext
     ) -> list[str]:
-        """Write an example of each action but the parallel one; each must be valid for this context."""
+        """Write an example of each action but the parallel one.
+
+        Each must be valid for this context.
+        """
 
     @abstractmethod
     def get_parallel_invocation_examples(self, context: CoordinationContext) -> list[str]:
@@ -175,7 +178,10 @@ class _Registry:
 def register_format(
     name: str, format_class: type[BaseResponseFormat], *, replace: bool = False
 ) -> None:
-    """Register a format for all; ContractError for a blank name, one taken without ``replace``, and no format."""
+    """Register a format for all.
+
+    ContractError for a blank name, one taken without ``replace``, and no format.
+    """
     if not name.strip():
         raise ContractError("a format's name must not be blank")
     known = cast("object", format_class)
@@ -187,7 +193,10 @@ def register_format(
 
 
 def get_format(name: str | None = None) -> BaseResponseFormat:
-    """Make a format by its name, None for the default; ContractError (a ValueError) lists the registered ones."""
+    """Make a format by its name, None for the default.
+
+    ContractError (a ValueError) lists the registered ones.
+    """
     return _class_of(_Registry.default if name is None else name)()
 
 
@@ -225,14 +234,20 @@ DEFAULT_FORMAT: Final = _DefaultFormat(JSONResponseFormat.name)
 
 
 def format_of(given: str | BaseResponseFormat | None) -> BaseResponseFormat:
-    """Return a format, by itself or its registered name; None and DEFAULT_FORMAT are the default that is set."""
+    """Return a format, by itself or its registered name.
+
+    None and DEFAULT_FORMAT are the default that is set.
+    """
     if isinstance(given, BaseResponseFormat):
         return given
     return get_format(None if isinstance(given, _DefaultFormat) else given)
 
 
 class SystemPromptBuilder:
-    """Writes system prompts with valid examples (M62, M64) in a format, by itself or its name; else ContractError."""
+    """Writes system prompts with valid examples (M62, M64) in a format, by itself or its name.
+
+    Else ContractError.
+    """
 
     def __init__(self, response_format: str | BaseResponseFormat = DEFAULT_FORMAT) -> None:
         self._format = format_of(response_format)
@@ -243,7 +258,10 @@ class SystemPromptBuilder:
         coordination_context: CoordinationContext,
         environmental: Mapping[str, object] | None = None,
     ) -> str:
-        """Write the prompt of an agent, with facts such as the date; ContractError for tools declared wrongly."""
+        """Write the prompt of an agent, with facts such as the date.
+
+        ContractError for tools declared wrongly.
+        """
         agent, context = agent_context, coordination_context
         declared = agent.tools if agent.tools_schema is None else agent.tools_schema
         if declared is not None:
@@ -389,7 +407,10 @@ class XMLProcessor(RankedProcessor):
 
 
 class XMLResponseFormat(ActionFormat):
-    """One element for each member of an action; lists and objects stand in their element as JSON."""
+    """One element for each member of an action.
+
+    Lists and objects stand in their element as JSON.
+    """
 
     name = "xml"
 

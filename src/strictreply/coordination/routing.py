@@ -1,4 +1,7 @@
-"""From a verdict on a reply to what is executed next; the verdict is checked once more here (requirement M107)."""
+"""From a verdict on a reply to what is executed next.
+
+The verdict is checked once more here (requirement M107).
+"""
 
 from __future__ import annotations
 
@@ -105,7 +108,10 @@ class RouteCache:
         return copy.deepcopy(kept)
 
     def set_route(self, key: Hashable, route: RoutingDecision) -> None:
-        """Keep a decision, unless it follows a fault; beyond the bound the least recently used one goes."""
+        """Keep a decision, unless it follows a fault.
+
+        Beyond the bound the least recently used one goes.
+        """
         if route.follows_fault():
             return
         kept = copy.deepcopy(route)
@@ -130,10 +136,13 @@ def predict_next_route(
     *,
     allowed: Collection[str] | None = None,
 ) -> str | None:
-    """Return the agent that most often followed ``current_agent``, of equals the later one; None for none (M113).
+    """Return the agent that most often followed ``current_agent``, of equals the later one.
 
-    ``history`` holds pairs (from, to), or entries of ``routing_history``; ContractError for anything else. Only
-    ``allowed`` agents count, such as ``topology.allowed_targets(current_agent)``; None allows any.
+    None for none (M113).
+
+    ``history`` holds pairs (from, to), or entries of ``routing_history``; ContractError for
+    anything else. Only ``allowed`` agents count, such as
+    ``topology.allowed_targets(current_agent)``; None allows any.
     """
     targets: list[str] = []
     for hop in history:
@@ -154,10 +163,12 @@ def predict_next_route(
 
 
 class Router:
-    """Decides what follows a verdict, within a topology (requirement M90); :func:`route_next` decides from a state.
+    """Decides what follows a verdict, within a topology (requirement M90).
 
-    The edges, the branch and who asked are checked again (requirement M107). A router holds no state of a run: it may
-    be shared between threads and tasks.
+    :func:`route_next` decides from a state.
+
+    The edges, the branch and who asked are checked again (requirement M107). A router holds no
+    state of a run: it may be shared between threads and tasks.
     """
 
     __slots__ = ("_format", "_leave", "_toolsets", "policy", "topology")
@@ -173,9 +184,10 @@ class Router:
     ) -> None:
         """Route within ``topology_graph``; steerings ask for replies in ``response_format``.
 
-        ``policy`` decides what follows a reply that does not fit. ``tools`` and ``leave`` are those of
-        :class:`ValidationProcessor`; None takes them from what the verdict was held to, so that one made by hand may
-        call no tool and has no leave. Raises what ValidationProcessor raises for these arguments.
+        ``policy`` decides what follows a reply that does not fit. ``tools`` and ``leave`` are those
+        of :class:`ValidationProcessor`; None takes them from what the verdict was held to, so that
+        one made by hand may call no tool and has no leave. Raises what ValidationProcessor raises
+        for these arguments.
         """
         self.topology: Topology = topology_graph
         self.policy: ErrorPolicy = policy or ErrorPolicy()
@@ -198,12 +210,15 @@ class Router:
         current_branch: Branch,
         routing_context: RoutingContext,
     ) -> RoutingDecision:
-        """Decide what follows a reply, from the verdict on it, the branch and what else is known; none is changed.
+        """Decide what follows a reply, from the verdict on it, the branch and what else is known.
 
-        The agent is ``routing_context.current_agent``, or else the verdict's, or the only one of the branch. Nothing is
-        executed when the topology does not have it (``unknown_agent``), when the verdict asks for what is not permitted
-        (``not_allowed``, with the fault's ``code`` in the metadata), or lacks what its action needs
-        (``broken_result``). No verdict raises: ``reason`` says why the decision was made. It is logged at DEBUG.
+        None is changed.
+
+        The agent is ``routing_context.current_agent``, or else the verdict's, or the only one of
+        the branch. Nothing is executed when the topology does not have it (``unknown_agent``), when
+        the verdict asks for what is not permitted (``not_allowed``, with the fault's ``code`` in
+        the metadata), or lacks what its action needs (``broken_result``). No verdict raises:
+        ``reason`` says why the decision was made. It is logged at DEBUG.
         """
         conversation = (
             routing_context.is_conversation_branch and current_branch.type is BranchType.SIMPLE
@@ -234,7 +249,10 @@ class Router:
     def suggest_alternative_route(
         self, agent: str, failed: str, visited: Collection[str] = ()
     ) -> str | None:
-        """Return an agent to hand over to instead of ``failed``, not visited; None for none (requirement M109)."""
+        """Return an agent to hand over to instead of ``failed``, not visited.
+
+        None for none (requirement M109).
+        """
         return next(iter(self.topology.alternatives(agent, failed, visited)), None)
 
     def _decided(

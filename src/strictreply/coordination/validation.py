@@ -84,7 +84,10 @@ def with_reply_format(state: S, agent: str, result: ValidationResult) -> S:
 
 
 def place_in(exec_state: object) -> tuple[JSON, ...]:
-    """Return where a conversation stands: its id, and how far it has come; empty when the state does not name it."""
+    """Return where a conversation stands: its id, and how far it has come.
+
+    Empty when the state does not name it.
+    """
     conversation, count, messages = (
         peek(exec_state, key) for key in ("conversation_id", "loop_count", "messages")
     )
@@ -104,7 +107,10 @@ def _formats(state: object) -> Mapping[str, object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionAnswer(Answer):
-    """An answer that is an action, judged as the processor judges; ``schema`` None where it is not written in JSON."""
+    """An answer that is an action, judged as the processor judges.
+
+    ``schema`` None where it is not written in JSON.
+    """
 
     terms: ActionTerms  # what an action is held to
     chain: ProcessorChain
@@ -126,7 +132,10 @@ class ActionAnswer(Answer):
         )
 
     def of_reading(self, read: Callable[[], ReplyView | Invalid]) -> ValidationResult:
-        """Judge what a function reads; one that raises, because it runs foreign code, reads nothing (M4)."""
+        """Judge what a function reads.
+
+        One that raises, because it runs foreign code, reads nothing (M4).
+        """
         found = self.chain.candidate(read)
         if isinstance(found, Invalid):
             return refused(found.issues, self.terms, Source(leniency=found.leniency))
@@ -162,7 +171,8 @@ class ActionAnswer(Answer):
             reply = result.calls[0] if len(result.calls) == 1 else ToolCalls(result.calls)
         return Valid(reply, result.source.leniency)
 
-    def judge(self, value: JSON, at: str, work: Work | None = None) -> ValidationResult | Invalid:  # noqa: ARG002 - it counts its own
+    # it counts its own
+    def judge(self, value: JSON, at: str, work: Work | None = None) -> ValidationResult | Invalid:  # noqa: ARG002
         """Judge a value that stands in the text channel's ``answer``: an object, or the text of another format."""
         view = ReplyView(reply=value, extraction=self.extraction, limits=self.terms.tools.limits)
         if isinstance(value, dict):
@@ -179,7 +189,10 @@ class ActionAnswer(Answer):
         return cast("tuple[ToolCall, ...]", answer.calls)
 
     def count(self, attempts: Iterable[Attempt], reply: AssistantReply | None = None) -> None:
-        """Report every attempt of an exchange to the processor's watch; ``reply`` is the accepted one, if any."""
+        """Report every attempt of an exchange to the processor's watch.
+
+        ``reply`` is the accepted one, if any.
+        """
         action = (
             reply.answer.action_type if isinstance(reply, DirectAnswer) else ActionType.CALL_TOOL
         )
@@ -196,7 +209,10 @@ def _placed(result: ValidationResult, at: str) -> Invalid:
 
 @runtime_checkable
 class Agent(Protocol):
-    """An agent by its name in the topology; one that has ``tools``, a list or a mapping, is held to those."""
+    """An agent by its name in the topology.
+
+    One that has ``tools``, a list or a mapping, is held to those.
+    """
 
     @property
     def name(self) -> str:
@@ -205,7 +221,10 @@ class Agent(Protocol):
 
 
 class ValidationProcessor:
-    """Judges every reply of every agent of a topology; several threads and tasks may use it at once."""
+    """Judges every reply of every agent of a topology.
+
+    Several threads and tasks may use it at once.
+    """
 
     def __init__(
         self,
@@ -222,13 +241,15 @@ class ValidationProcessor:
     ) -> None:
         """Hold replies to ``topology_graph``, written in ``response_format``: a registered name, or a format.
 
-        ``tools`` are those of every agent, or by the agent's name; an agent's own ``tools`` take precedence. ``leave``
-        names actions that are permitted only expressly: ``terminal_error``, ``terminate_workflow``. With
-        ``lock_format`` an agent that began a conversation in one format is refused in another, and each verdict needs
-        the ``exec_state`` that remembers it (:func:`with_reply_format`); without it another format is a note.
-        ``extraction`` names the leniencies of the core's reader. Every verdict is counted in ``metrics``, and logged at
-        DEBUG, with the part of the raw reply that ``log_replies`` returns. Raises ContractError (a ValueError) for an
-        unknown format or leniency, for an action that cannot be permitted, and for what declares no tool.
+        ``tools`` are those of every agent, or by the agent's name; an agent's own ``tools`` take
+        precedence. ``leave`` names actions that are permitted only expressly: ``terminal_error``,
+        ``terminate_workflow``. With ``lock_format`` an agent that began a conversation in one
+        format is refused in another, and each verdict needs the ``exec_state`` that remembers it
+        (:func:`with_reply_format`); without it another format is a note. ``extraction`` names the
+        leniencies of the core's reader. Every verdict is counted in ``metrics``, and logged at
+        DEBUG, with the part of the raw reply that ``log_replies`` returns. Raises ContractError (a
+        ValueError) for an unknown format or leniency, for an action that cannot be permitted, and
+        for what declares no tool.
         """
         self.topology = topology_graph
         self.response_format: BaseResponseFormat = format_of(response_format)
@@ -262,14 +283,19 @@ class ValidationProcessor:
         return self._chain.processors
 
     def register_processor(self, processor: ResponseProcessor) -> None:
-        """Ask one more processor from now on, behind those of its priority; ContractError for what is none."""
+        """Ask one more processor from now on, behind those of its priority.
+
+        ContractError for what is none.
+        """
         self._chain = ProcessorChain((*self._chain.processors, processor))
 
     def register_action_validator(self, action: ActionType | str, check: ActionCheck) -> None:
-        """Run a check on every action of this kind that is right so far; it can refuse one, never let one through.
+        """Run a check on every action of this kind that is right so far.
 
-        It is given a copy of the action and what is permitted; it returns issues or None, or raises ValueError. Raises
-        ContractError when ``action`` is none, or ``check`` is async.
+        It can refuse one, never let one through.
+
+        It is given a copy of the action and what is permitted; it returns issues or None, or raises
+        ValueError. Raises ContractError when ``action`` is none, or ``check`` is async.
         """
         kind = action_named(action)
         if inspect.iscoroutinefunction(check) or not callable(check):
@@ -287,11 +313,13 @@ class ValidationProcessor:
     ) -> ValidationResult:
         """Judge a reply of ``agent`` in ``branch``; never raises on what the reply holds.
 
-        ``raw_response`` is a mapping with the action, a text, a message or a completion as a mapping or an SDK object,
-        or an error message (an object with the role ``error``). ``branch`` None is a simple one. ``exec_state``, which
-        is only read, remembers the formats of replies and where the conversation stands, so that the ids of agents'
-        instances differ from round to round (M32). The tools' own checks run last and may be async. Raises
-        ContractError for an agent that the topology does not have, and for a missing state where formats are locked.
+        ``raw_response`` is a mapping with the action, a text, a message or a completion as a
+        mapping or an SDK object, or an error message (an object with the role ``error``).
+        ``branch`` None is a simple one. ``exec_state``, which is only read, remembers the formats
+        of replies and where the conversation stands, so that the ids of agents' instances differ
+        from round to round (M32). The tools' own checks run last and may be async. Raises
+        ContractError for an agent that the topology does not have, and for a missing state where
+        formats are locked.
         """
         return await self.validate_response(
             raw_response, agent, None, branch, exec_state=exec_state
@@ -306,7 +334,10 @@ class ValidationProcessor:
         *,
         exec_state: object = None,
     ) -> ValidationResult:
-        """Judge a reply like :meth:`process_response`; ``allowed_agents`` can only narrow what the topology allows."""
+        """Judge a reply like :meth:`process_response`.
+
+        ``allowed_agents`` can only narrow what the topology allows.
+        """
         flow = self.judging(response, agent_name, branch, exec_state, allowed_agents=allowed_agents)
         return self._told(await adrive(flow, aperform_check), response)
 
@@ -319,7 +350,10 @@ class ValidationProcessor:
         allowed_agents: Iterable[str] | None = None,
         exec_state: object = None,
     ) -> ValidationResult:
-        """Judge a reply like :meth:`validate_response` without awaiting; ContractError when a tool's check is async."""
+        """Judge a reply like :meth:`validate_response` without awaiting.
+
+        ContractError when a tool's check is async.
+        """
         flow = self.judging(response, agent, branch, exec_state, allowed_agents=allowed_agents)
         return self._told(drive(flow, perform_check), response)
 
@@ -332,7 +366,10 @@ class ValidationProcessor:
         *,
         allowed_agents: Iterable[str] | None = None,
     ) -> Generator[Check, Checked, ValidationResult]:
-        """Judge a reply as a flow, for a driver of your own: it asks for the tools' checks; nothing is counted."""
+        """Judge a reply as a flow, for a driver of your own: it asks for the tools' checks.
+
+        Nothing is counted.
+        """
         answer = self._answer(agent, branch, exec_state, allowed_agents)
         tools = answer.terms.tools
         result = answer.of_reading(lambda: read_reply(response, answer.extraction, tools.limits))
@@ -368,8 +405,9 @@ class ValidationProcessor:
     ) -> ActionAnswer:
         """Return the kind of answer by which a wrapped client's loop makes the verdicts of :meth:`process_response`.
 
-        ``client.exchange(contract=answer.contract, …)`` returns ``DirectAnswer(ValidationResult)`` for an action, and
-        native calls as ever. Raises what process_response does, and ContractError for an agent that may do nothing.
+        ``client.exchange(contract=answer.contract, …)`` returns ``DirectAnswer(ValidationResult)``
+        for an action, and native calls as ever. Raises what process_response does, and
+        ContractError for an agent that may do nothing.
         """
         answer = self._answer(agent, branch, exec_state)
         allowed = answer.terms.permitted

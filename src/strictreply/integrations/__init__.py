@@ -5,7 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Final
 
-_NEEDED: Final = {  # what has to be installed for a top-level module, and the extra that installs it
+# what has to be installed for a top-level module, and the extra that installs it
+_NEEDED: Final = {
     **dict.fromkeys(("langgraph", "langchain_core"), ("langgraph 1.0 or newer", "langgraph")),
     **dict.fromkeys(("dbos", "psycopg", "sqlalchemy"), ("dbos 3.4 or newer", "durable")),
     "litellm": ("litellm 1.108 or newer, with its proxy", "litellm"),
@@ -15,7 +16,10 @@ _NEEDED: Final = {  # what has to be installed for a top-level module, and the e
 
 
 def load(module: str) -> Any:
-    """Import a module of an optional library; ImportError names the extra to install when the library is missing."""
+    """Import a module of an optional library.
+
+    ImportError names the extra to install when the library is missing.
+    """
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

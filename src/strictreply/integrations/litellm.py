@@ -1,8 +1,9 @@
 """The guard in LiteLLM's proxy: no reply that breaks the contract of its request leaves ``/chat/completions``.
 
-One line of its configuration, ``callbacks: strictreply.integrations.litellm.guard``. A call of the proxy takes the
-place of an SDK's client under :func:`strictreply.wrap`: its first response is the one that the proxy has already;
-further ones come through the proxy's own routing, fallbacks, keys and logs, without retries of the router.
+One line of its configuration, ``callbacks: strictreply.integrations.litellm.guard``. A call of the
+proxy takes the place of an SDK's client under :func:`strictreply.wrap`: its first response is the
+one that the proxy has already; further ones come through the proxy's own routing, fallbacks, keys
+and logs, without retries of the router.
 """
 
 from __future__ import annotations
@@ -43,14 +44,16 @@ from strictreply.wires._opening import peek
 __all__ = ["Guard", "ReplyWithheld"]
 OtherRoutes: TypeAlias = Literal["refuse", "pass"]
 
-_OTHER: Final = {  # routes past chat completions by which a model can be asked, in LiteLLM's words and a client's
+# routes past chat completions by which a model can be asked, in LiteLLM's words and a client's
+_OTHER: Final = {
     **dict.fromkeys(("responses", "aresponses"), "/v1/responses"),
     **dict.fromkeys(("anthropic_messages", "aanthropic_messages"), "/v1/messages"),
     **dict.fromkeys(("agenerate_content", "agenerate_content_stream"), "generateContent"),
     **dict.fromkeys(("text_completion", "atext_completion"), "/v1/completions"),
 }
 
-_READ: Final = (  # the members of a request that say what its reply may be; all others go along with every ask
+# the members of a request that say what its reply may be; all others go along with every ask
+_READ: Final = (
     *(
         "model",
         "messages",
@@ -73,9 +76,10 @@ logger: Final = logging.getLogger("strictreply")
 class ReplyWithheld(Exception):
     """What the proxy answers in the place of a reply, in the form of OpenAI's errors.
 
-    ``type`` is ``invalid_request_error`` (status 400: the request asks for what cannot be guaranteed),
-    ``reply_rejected`` or ``reply_halted`` (422, which no SDK repeats), or ``reply_failed`` (502). ``code`` is the
-    reason, such as ``retries``. The message holds no word of the model.
+    ``type`` is ``invalid_request_error`` (status 400: the request asks for what cannot be
+    guaranteed), ``reply_rejected`` or ``reply_halted`` (422, which no SDK repeats), or
+    ``reply_failed`` (502). ``code`` is the reason, such as ``retries``. The message holds no word
+    of the model.
     """
 
     param: None = None
@@ -113,25 +117,30 @@ if TYPE_CHECKING:
 else:
     try:
         _Callback = load("litellm.integrations.custom_logger").CustomLogger
-    except ImportError:  # told when a guard is made: this module can be read without LiteLLM, as all of the package can
+    except ImportError:
+        # told when a guard is made: this module can be read without LiteLLM, as all of the package
+        # can
         _Callback = object
 
 
 class Guard(_Callback):
     """A callback for the proxy: each chat completion is valid by its contract, or an error of OpenAI's form.
 
-    ``contract`` holds for all models, or is a mapping from their names in the proxy; for other models the request's own
-    ``tools`` and ``response_format`` hold, and requests without either are passed on untouched. ``policy`` None means
-    ``RetryPolicy(veto="off")``: the proxy logs the tokens of a stream only when it was read to its end. ``usage`` is
-    which tokens the client reads: those of all asks (``total``) or of the ``last``. ``other_routes``, ``refuse`` or
-    ``pass``, holds for tools, and for models with a declared contract, by any other route, such as ``/v1/responses``.
+    ``contract`` holds for all models, or is a mapping from their names in the proxy; for other
+    models the request's own ``tools`` and ``response_format`` hold, and requests without either are
+    passed on untouched. ``policy`` None means ``RetryPolicy(veto="off")``: the proxy logs the
+    tokens of a stream only when it was read to its end. ``usage`` is which tokens the client reads:
+    those of all asks (``total``) or of the ``last``. ``other_routes``, ``refuse`` or ``pass``,
+    holds for tools, and for models with a declared contract, by any other route, such as
+    ``/v1/responses``.
 
-    A guard without any keyword, as :data:`guard` is, reads them from ``litellm_settings: strictreply:`` of the proxy's
-    configuration when the first request comes. There ``policy`` is a mapping of the keywords of a RetryPolicy, and a
-    contract ``module:name``, or a JSON file that holds a list of tools or the keywords of a Contract.
+    A guard without any keyword, as :data:`guard` is, reads them from ``litellm_settings:
+    strictreply:`` of the proxy's configuration when the first request comes. There ``policy`` is a
+    mapping of the keywords of a RetryPolicy, and a contract ``module:name``, or a JSON file that
+    holds a list of tools or the keywords of a Contract.
 
-    Raises ContractError when a setting is wrong; from a configuration, at each request. It has no subclasses: LiteLLM
-    looks for the hooks of streams on a callback's own class alone.
+    Raises ContractError when a setting is wrong; from a configuration, at each request. It has no
+    subclasses: LiteLLM looks for the hooks of streams on a callback's own class alone.
     """
 
     def __init_subclass__(cls) -> None:
@@ -171,7 +180,10 @@ class Guard(_Callback):
     async def async_pre_call_hook(
         self, *, data: JSONObject, call_type: str, **_: Any
     ) -> JSONObject | None:
-        """Refuse what cannot be guaranteed before anything is sent; write a declared contract into the request."""
+        """Refuse what cannot be guaranteed before anything is sent.
+
+        Write a declared contract into the request.
+        """
         with _told():
             settings = self._settings
             declared = settings.contracts.get(str(data.get("model")), settings.contract)
@@ -213,7 +225,10 @@ class Guard(_Callback):
     async def async_post_call_streaming_iterator_hook(
         self, *, response: Any, request_data: JSONObject, **_: Any
     ) -> AsyncGenerator[Any]:
-        """Yield a stream whose calls are held back until the whole reply is valid; text of an answer passes at once."""
+        """Yield a stream whose calls are held back until the whole reply is valid.
+
+        Text of an answer passes at once.
+        """
         call = self._call_of(request_data)
         if call is None:
             async for chunk in response:
@@ -237,13 +252,19 @@ class Guard(_Callback):
     async def async_post_call_streaming_deployment_hook(
         self, *, response_chunk: Any, **_: Any
     ) -> None:
-        """Mark the last chunk of a stream; LiteLLM does not call this for an end that it makes up."""
+        """Mark the last chunk of a stream.
+
+        LiteLLM does not call this for an end that it makes up.
+        """
         response_chunk._hidden_params[_ENDED] = True  # passed along with the chunk, and not sent
 
     async def async_post_call_response_headers_hook(
         self, *, data: JSONObject, response: Any, **_: Any
     ) -> dict[str, str] | None:
-        """Return headers with the outcome of the reply; those of a stream go out before it is known."""
+        """Return headers with the outcome of the reply.
+
+        Those of a stream go out before it is known.
+        """
         call = self._call_of(data)
         if call is None:
             return None
@@ -317,7 +338,10 @@ def _settings_of(given: JSONObject) -> _Settings:
 
 @contextmanager
 def _named(setting: str) -> Generator[None]:
-    """Raise what is wrong with a setting as a ContractError that names it; a user's module may raise anything."""
+    """Raise what is wrong with a setting as a ContractError that names it.
+
+    A user's module may raise anything.
+    """
     try:
         yield
     except Exception as error:
@@ -347,7 +371,10 @@ def _demands(data: JSONObject) -> bool:
 
 
 def _asked(call: _Call, data: JSONObject) -> JSONObject:
-    """Return what the client asked for; messages that another callback has changed since stay as it left them."""
+    """Return what the client asked for.
+
+    Messages that another callback has changed since stay as it left them.
+    """
     now = data["messages"]
     return call.request if now == call.messages else {**call.request, "messages": now}
 
@@ -417,7 +444,10 @@ def _finish_reason(chunk: Any) -> object:
 
 @contextmanager
 def _told() -> Generator[None]:
-    """Raise errors of ours in the form in which the proxy answers; what the proxy itself raised stays as it is."""
+    """Raise errors of ours in the form in which the proxy answers.
+
+    What the proxy itself raised stays as it is.
+    """
     try:
         yield
     except (ContractError, CallFailed) as error:

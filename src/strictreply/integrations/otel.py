@@ -1,7 +1,8 @@
 """OpenTelemetry for wrapped clients: a span for each reply, one for each ask of it, and counters of what went wrong.
 
-Names are those of the semantic conventions for generative AI (semantic-conventions-genai 0.1.0), and ``strictreply.…``
-where these have none; docs/telemetry.md lists them. No message, argument or answer is recorded.
+Names are those of the semantic conventions for generative AI (semantic-conventions-genai 0.1.0),
+and ``strictreply.…`` where these have none; docs/telemetry.md lists them. No message, argument or
+answer is recorded.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ __all__ = ["instrument"]
 
 _NAME = "strictreply"
 
-_PROVIDERS = {  # values of ``gen_ai.provider.name`` by the end of a host; any other speaks the API of ``openai``
+# values of ``gen_ai.provider.name`` by the end of a host; any other speaks the API of ``openai``
+_PROVIDERS = {
     "openai.azure.com": "azure.ai.openai",
     "api.deepseek.com": "deepseek",
     "generativelanguage.googleapis.com": "gcp.gemini",
@@ -74,8 +76,9 @@ def instrument(
 ) -> W:
     """Return a copy of a wrapped client whose replies are recorded with OpenTelemetry.
 
-    Without providers the global ones are used. ``asks`` says whether each ask gets a span with its usage; None means
-    where nobody else records it: not when ``create`` or a request passes what another program put in its way.
+    Without providers the global ones are used. ``asks`` says whether each ask gets a span with its
+    usage; None means where nobody else records it: not when ``create`` or a request passes what
+    another program put in its way.
 
     Raises TypeError for a client that is not wrapped, ImportError without ``strictreply[otel]``.
     """
@@ -203,7 +206,10 @@ class ObservedCall:
         )
 
     def close(self, kinds: Sequence[str] | None = None) -> None:
-        """Close the span of an ask, failed with the first of ``kinds``; None when it was never judged."""
+        """Close the span of an ask, failed with the first of ``kinds``.
+
+        None when it was never judged.
+        """
         span, self._open = self._open, None
         if span is not None:
             if failed := [self._cut] if kinds is None else kinds:
@@ -226,7 +232,10 @@ class ObservedCall:
             self._telemetry.tokens.add(counted, told | {"gen_ai.token.type": kind})
 
     def _tool_of(self, issue: Issue, attempt: Attempt) -> str | None:
-        """Return the declared tool that an issue is about; None for the reply itself, or a name the model made up."""
+        """Return the declared tool that an issue is about.
+
+        None for the reply itself, or a name the model made up.
+        """
         place = _CALL.match(issue.path)
         if place is None or attempt.scope is not None:
             tool = (attempt.scope or "").partition("/")[0]  # of several that were asked for, no one

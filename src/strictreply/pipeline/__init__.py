@@ -1,7 +1,8 @@
 """One turn of an agent, step by step: what each step may find and must leave behind (AGN-036/draft-1).
 
-:class:`AgentPipelineContextValidator` judges a context, :class:`PipelineRunner` takes one down the line with steps of
-your own, and :func:`strictreply.run` is the tool loop built on both, with the steps of ``_turn_steps``.
+:class:`AgentPipelineContextValidator` judges a context, :class:`PipelineRunner` takes one down the
+line with steps of your own, and :func:`strictreply.run` is the tool loop built on both, with the
+steps of ``_turn_steps``.
 """
 
 from __future__ import annotations

@@ -171,7 +171,10 @@ class InvokeCode(Worded):
 
 
 class Breach(TypedDict, total=False):
-    """One place where a rule does not hold, and what is known of it; see :class:`InvokeError` for each."""
+    """One place where a rule does not hold, and what is known of it.
+
+    See :class:`InvokeError` for each.
+    """
 
     path: str
     index: int
@@ -188,10 +191,11 @@ class Breach(TypedDict, total=False):
 class InvokeError(Value):
     """One broken rule: ``rule`` is its id, ``path`` a JSON Pointer into the context or the manifest.
 
-    ``index``, ``tool_call_id``, ``name`` and ``reason`` are those of one entry of a manifest, None elsewhere;
-    ``result_id`` and ``result_name`` those of its result where they differ. ``issues`` are the faults of its arguments
-    against the tool's schema. ``decided_for`` is another run that a decision holds for, by its ``manifest_id``. What a
-    model or a client wrote is in these members alone, never in ``message``.
+    ``index``, ``tool_call_id``, ``name`` and ``reason`` are those of one entry of a manifest, None
+    elsewhere; ``result_id`` and ``result_name`` those of its result where they differ. ``issues``
+    are the faults of its arguments against the tool's schema. ``decided_for`` is another run that a
+    decision holds for, by its ``manifest_id``. What a model or a client wrote is in these members
+    alone, never in ``message``.
     """
 
     code: InvokeCode

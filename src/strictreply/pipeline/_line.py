@@ -39,7 +39,10 @@ OPENINGS: Final[Mapping[AgentPipelineContextType, tuple[PipelineStep, ...]]] = {
         *_PROMPT,
     ),
 }
-"""How each walk begins, until the Reasoner; from there all go Reasoner and LLMClient in turns (requirement P43)."""
+"""How each walk begins, until the Reasoner.
+
+From there all go Reasoner and LLMClient in turns (requirement P43).
+"""
 
 ROUND: Final = (
     PipelineStep.LLM_CLIENT,
@@ -48,7 +51,10 @@ ROUND: Final = (
 
 
 def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
-    """Return a request's type; else INVALID_REQUEST for each missing or blank member (requirement P26)."""
+    """Return a request's type.
+
+    Else INVALID_REQUEST for each missing or blank member (requirement P26).
+    """
     ids: dict[str, object] = {"session_id": envelope.session_id, "turn_id": envelope.turn_id}
     missing = [
         name for name, given in ids.items() if not (isinstance(given, str) and given.strip())
@@ -67,7 +73,10 @@ def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
 
 
 def next_step(ctx: AgentPipelineContext, done: PipelineStep) -> PipelineStep | None:
-    """Return the step after ``done``, None after the last; ContractError for a step that is not on the walk."""
+    """Return the step after ``done``, None after the last.
+
+    ContractError for a step that is not on the walk.
+    """
     pending = () if ctx.outgoing_manifest is None else ctx.outgoing_manifest.pending
     match done:
         case PipelineStep.RESPONSE_BUILDER:
@@ -90,7 +99,10 @@ StepBody: TypeAlias = Callable[[AgentPipelineContext], Any]
 
 
 class LineStatus(StrEnum):
-    """How a line, or a step of it, ended; aborted is cancelled, which is no failure (requirement P70)."""
+    """How a line, or a step of it, ended.
+
+    Aborted is cancelled, which is no failure (requirement P70).
+    """
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -146,11 +158,14 @@ def line_flow(
     clock: Callable[[], float] = time.perf_counter,
     judged_behind: Mapping[PipelineStep, tuple[RuleGroup, ...]] | None = None,
 ) -> Generator[Any, Any, LineResult]:
-    """Walk a request down the line (requirements P43, P44); only an Exception of a body becomes a failure.
+    """Walk a request down the line (requirements P43, P44).
 
-    Each step is: pre-validation, ``cancelled``, the body, ``cancelled`` again, the body's failure, post-validation.
-    ``clock`` returns seconds. The Reasoner's body bounds the rounds (requirement P68). ``judged_behind`` replaces
-    ``validator`` by these groups, each after its step, for bodies that follow the rules.
+    Only an Exception of a body becomes a failure.
+
+    Each step is: pre-validation, ``cancelled``, the body, ``cancelled`` again, the body's failure,
+    post-validation. ``clock`` returns seconds. The Reasoner's body bounds the rounds (requirement
+    P68). ``judged_behind`` replaces ``validator`` by these groups, each after its step, for bodies
+    that follow the rules.
     """
     line = _Line(bodies, validator, cancelled, judged_behind)
     trace: tuple[StepTrace, ...] = ()
@@ -176,7 +191,10 @@ class _Line(NamedTuple):
     def enter(
         self, ctx: AgentPipelineContext, step: PipelineStep
     ) -> Generator[Any, Any, LineResult]:
-        """Take one step; the result has the context after it, or that before it when it did not complete."""
+        """Take one step.
+
+        The result has the context after it, or that before it when it did not complete.
+        """
         failed = LineResult(status=LineStatus.FAILED, context=ctx, step=step)
         body, given, raised = self.bodies.get(step), None, None
         if body is None:
@@ -189,7 +207,8 @@ class _Line(NamedTuple):
             return stopped
         try:
             given = yield from body_flow(body, ctx)
-        except Exception as error:  # noqa: BLE001 - a body is anybody's code: whatever it raises fails its step
+        except Exception as error:  # noqa: BLE001
+            # a body is anybody's code: whatever it raises fails its step
             raised = error
         if (stopped := self._stopped(failed)) is not None:
             return stopped if raised is None else replace(stopped, cause=raised)
@@ -269,9 +288,10 @@ def _changed(
 class PipelineRunner:
     """Takes requests down the line; holds no state of any, so that one runner serves all threads.
 
-    ``bodies`` has the body of every step of the walks in ``serves``, and no other. A body fails by raising:
-    InvokeFailed with errors of its own, or anything. ``validator`` None takes the published rules, and admits calls
-    that are run here between two asks. ``clock`` returns seconds, for the trace.
+    ``bodies`` has the body of every step of the walks in ``serves``, and no other. A body fails by
+    raising: InvokeFailed with errors of its own, or anything. ``validator`` None takes the
+    published rules, and admits calls that are run here between two asks. ``clock`` returns seconds,
+    for the trace.
 
     Raises ContractError when a body is missing, can never be reached or cannot be called.
     """
@@ -316,8 +336,9 @@ class PipelineRunner:
     ) -> LineResult:
         """Take a request down the line.
 
-        ``cancel``, such as ``event.is_set``, is called before and after each body; once it returns True the line is
-        ABORTED. Raises ContractError, before anything runs, when a body is async or ``ctx`` is no context.
+        ``cancel``, such as ``event.is_set``, is called before and after each body; once it returns
+        True the line is ABORTED. Raises ContractError, before anything runs, when a body is async
+        or ``ctx`` is no context.
         """
         if self._awaited:
             raise ContractError(f"these steps are async, use arun: {', '.join(self._awaited)}")
@@ -326,7 +347,10 @@ class PipelineRunner:
     async def arun(
         self, ctx: AgentPipelineContext, cancel: Callable[[], bool] | None = None
     ) -> LineResult:
-        """Take a request down the line like :meth:`run`, awaiting async bodies; sync ones are called in place."""
+        """Take a request down the line like :meth:`run`, awaiting async bodies.
+
+        Sync ones are called in place.
+        """
         return await adrive(self._flow(ctx, cancel), _aperform)
 
     def _flow(
@@ -352,7 +376,8 @@ def _named(steps: Collection[PipelineStep]) -> str:
 
 
 def _is_kind(body: object, is_kind: Callable[[object], bool]) -> bool:
-    return is_kind(body) or is_kind(getattr(body, "__call__", None))  # noqa: B004 - its code is what is looked at
+    # its code is what is looked at
+    return is_kind(body) or is_kind(getattr(body, "__call__", None))  # noqa: B004
 
 
 def _perform(effect: object) -> EffectRaised:

@@ -73,7 +73,10 @@ def _with_both(subject: RuleSubject, *, path: str) -> Iterator[Breach]:
 
 
 def _read_arguments(text: object, tool: Tool | None, at: str) -> JSONObject | Invalid:
-    """Read a call's arguments as a reply's are read (P62, T27); empty text is {} for a tool that requires none."""
+    """Read a call's arguments as a reply's are read (P62, T27).
+
+    Empty text is {} for a tool that requires none.
+    """
     if tool is not None and text == "" and not tool.parameters.check({}):
         return {}
     args = decode(text, at=at, names=tool.parameters.names if tool else frozenset())
@@ -142,7 +145,10 @@ def _renamed(subject: RuleSubject) -> Iterator[Breach]:
 
 
 def _repeated(subject: RuleSubject) -> Iterable[Breach]:
-    """Return the entries whose id stood before in the same list; a pair that repeats is reported once (P60)."""
+    """Return the entries whose id stood before in the same list.
+
+    A pair that repeats is reported once (P60).
+    """
     found: dict[int, Breach] = {}
     for path in (CALLS, MANIFEST_RESULTS):
         seen: set[str | None] = {None}

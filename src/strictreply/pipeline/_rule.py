@@ -69,7 +69,8 @@ def member_of(value: object, name: str) -> object:
         return UNREADABLE if value is UNREADABLE else None
     try:
         held = value.value
-        # of our own values the attribute, as ``peek`` would find after it has asked whether this is a mapping
+        # of our own values the attribute, as ``peek`` would find after it has asked whether this is
+        # a mapping
         return inert(
             getattr(held, name, None) if issubclass(type(held), Value) else peek(held, name)
         )
@@ -149,7 +150,10 @@ class RuleStage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ValidatorOptions:
-    """The options of a validator; see :class:`strictreply.pipeline.AgentPipelineContextValidator`."""
+    """The options of a validator.
+
+    See :class:`strictreply.pipeline.AgentPipelineContextValidator`.
+    """
 
     allow_error_results: bool = False
     allow_server_tool_calls: bool = False
@@ -242,7 +246,10 @@ class PipelineRule:
         return self.code.template
 
     def judge(self, subject: RuleSubject) -> Iterator[InvokeError]:
-        """Report an error for each place where the rule does not hold; none where it is not asked."""
+        """Report an error for each place where the rule does not hold.
+
+        None where it is not asked.
+        """
         if self.profile in ("published", subject.options.profile) and self.when(subject):
             for breach in self.breaches(subject):
                 placed_breach: Breach = {**breach, "path": subject.at + breach.get("path", "")}

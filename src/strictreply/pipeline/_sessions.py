@@ -32,7 +32,10 @@ CLAIM_SECONDS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionClaim(Value):
-    """The right of the request ``holder`` to answer a waiting manifest, once; ``manifest`` has the results so far."""
+    """The right of the request ``holder`` to answer a waiting manifest, once.
+
+    ``manifest`` has the results so far.
+    """
 
     manifest_id: str
     holder: str
@@ -42,8 +45,9 @@ class SessionClaim(Value):
 class SessionConflict(InvokeFailed):
     """A turn was not saved: since it began, its session was continued, or its claim was lost. Nothing was written.
 
-    ``session_id`` and ``turn_id`` name the turn that was not kept; the code of its one error is SESSION_CONFLICT.
-    ``run`` is the outcome of that turn: a :class:`strictreply.Run`, None outside of a run and after unpickling.
+    ``session_id`` and ``turn_id`` name the turn that was not kept; the code of its one error is
+    SESSION_CONFLICT. ``run`` is the outcome of that turn: a :class:`strictreply.Run`, None outside
+    of a run and after unpickling.
     """
 
     __module__ = "strictreply.running"
@@ -61,10 +65,10 @@ class SessionConflict(InvokeFailed):
 class SessionStoreFailed(StrictReplyError):
     """A session store could not read or store a session; the failed call has written nothing.
 
-    ``place`` is the file, or the type of a store that has none. ``reason`` is a stable word, one of :data:`REASONS`.
-    ``cause`` is the underlying exception, None after unpickling: its text may hold session data, so it is in no message
-    and no traceback. ``run`` is the run so far, with its answer if there was one: a :class:`strictreply.Run`, None
-    outside of a run and after unpickling.
+    ``place`` is the file, or the type of a store that has none. ``reason`` is a stable word, one of
+    :data:`REASONS`. ``cause`` is the underlying exception, None after unpickling: its text may hold
+    session data, so it is in no message and no traceback. ``run`` is the run so far, with its
+    answer if there was one: a :class:`strictreply.Run`, None outside of a run and after unpickling.
     """
 
     __module__ = "strictreply.running"
@@ -144,8 +148,9 @@ Kept = TypeVar("Kept", bound=Value)
 class SessionStore(ABC):
     """Keeps sessions in any place that keeps texts in transactions: a store implements ``transaction`` alone.
 
-    A claim lapses after ``claim_seconds`` of ``clock``, which all users of the place share. It is safe for threads and,
-    where the place outlives one, for processes. All methods are sync. A failure of the place is SessionStoreFailed.
+    A claim lapses after ``claim_seconds`` of ``clock``, which all users of the place share. It is
+    safe for threads and, where the place outlives one, for processes. All methods are sync. A
+    failure of the place is SessionStoreFailed.
     """
 
     def __init__(
@@ -161,7 +166,10 @@ class SessionStore(ABC):
         """Open the records: with ``writing`` exclusively, and an exception undoes everything."""
 
     def failure(self, error: Exception) -> SessionStoreFailed:
-        """Return the error that stands for one of the place; pydantic raises ValueError for an unreadable record."""
+        """Return the error that stands for one of the place.
+
+        Pydantic raises ValueError for an unreadable record.
+        """
         reason = "unreadable" if isinstance(error, ValueError) else "failed"
         return SessionStoreFailed(type(self).__name__, reason, cause=error)
 
@@ -184,7 +192,10 @@ class SessionStore(ABC):
             return _read(records, Session, session_id)
 
     def turn(self, session_id: str, turn_id: str) -> Turn | None:
-        """Return the last turn of a session, with the waiting calls and their results so far; None for any other."""
+        """Return the last turn of a session, with the waiting calls and their results so far.
+
+        None for any other.
+        """
         key = manifest_id(session_id, turn_id)
         with self._opened(writing=False) as records:
             turn, entry = _read(records, Turn, key), _read(records, WaitingManifest, key)
@@ -205,13 +216,15 @@ class SessionStore(ABC):
     ) -> None:
         """Keep a turn's end, all of it or nothing.
 
-        ``session.last_turn_id`` is the one that the turn began with (empty for a new session); ``turn.id`` replaces it
-        in what is kept. ``waiting`` is kept for a client's results under ``manifest_id(session.id, turn.id)``;
-        ``consumed`` is the claim that the turn went on with, which ends for ever. The turn before, and what waited on
-        it, is deleted. A save may be repeated.
+        ``session.last_turn_id`` is the one that the turn began with (empty for a new session);
+        ``turn.id`` replaces it in what is kept. ``waiting`` is kept for a client's results under
+        ``manifest_id(session.id, turn.id)``; ``consumed`` is the claim that the turn went on with,
+        which ends for ever. The turn before, and what waited on it, is deleted. A save may be
+        repeated.
 
-        Raises SessionConflict when the session has moved on since, another request is answering what waited on the turn
-        before, or the claim is not held any more; and ContractError when the claim is one of another turn.
+        Raises SessionConflict when the session has moved on since, another request is answering
+        what waited on the turn before, or the claim is not held any more; and ContractError when
+        the claim is one of another turn.
         """
         key = manifest_id(session.id, turn.id)
         if consumed is not None and consumed.manifest_id != key:
@@ -230,7 +243,8 @@ class SessionStore(ABC):
             spent = manifest_id(session.id, began_with) if began_with not in {"", turn.id} else ""
             if began_with != session.last_turn_id or not fresh:
                 raise SessionConflict(session.id, turn.id)
-            # A claim on the turn before is an answer under way: this turn must not forget what it answers.
+            # A claim on the turn before is an answer under way: this turn must not forget what it
+            # answers.
             if spent and self._is_claimed(_read(records, WaitingManifest, spent)):
                 raise SessionConflict(session.id, turn.id)
             _write(records, (session.id, moved), (key, turn), (key, left))
@@ -241,8 +255,9 @@ class SessionStore(ABC):
     def claim(self, manifest_id: str, holder: str) -> SessionClaim | InvokeError:
         """Take the right to answer a waiting manifest, before anything is done with the results (requirement P66).
 
-        ``holder`` is a name that no other request has; a claim may be repeated under the same name. The error's code is
-        NOT_FOUND, ALREADY_CONSUMED, or IN_USE while another holder's claim has not lapsed.
+        ``holder`` is a name that no other request has; a claim may be repeated under the same name.
+        The error's code is NOT_FOUND, ALREADY_CONSUMED, or IN_USE while another holder's claim has
+        not lapsed.
         """
         if not holder:
             raise ContractError("holder must not be empty; pass a name that no other request has")
@@ -254,7 +269,8 @@ class SessionStore(ABC):
                 return InvokeCode.ALREADY_CONSUMED.error("sessions.single_use", path=_MANIFEST)
             if entry.holder != holder and self._is_claimed(entry):
                 return InvokeCode.IN_USE.error("sessions.one_holder", path=_MANIFEST)
-            # The same holder may claim again, which renews its time: after an interrupt it cannot know whether it has.
+            # The same holder may claim again, which renews its time: after an interrupt it cannot
+            # know whether it has.
             _write(records, (manifest_id, replace(entry, holder=holder, claimed_at=self._clock())))
             return SessionClaim(manifest_id=manifest_id, holder=holder, manifest=entry.manifest)
 
@@ -287,7 +303,10 @@ class SessionStore(ABC):
 
 
 class MemorySessionStore(SessionStore):
-    """Keeps sessions as long as the process lives; safe for threads. What is given out is a copy."""
+    """Keeps sessions as long as the process lives.
+
+    Safe for threads. What is given out is a copy.
+    """
 
     def __init__(
         self, *, claim_seconds: float = CLAIM_SECONDS, clock: Callable[[], float] = time.time
@@ -297,19 +316,29 @@ class MemorySessionStore(SessionStore):
         self._records: dict[Record, str] = {}
 
     @contextmanager
-    def transaction(self, *, writing: bool) -> Generator[Records, None, None]:  # noqa: ARG002 - one lock serves both
-        """Admit one thread at a time; values are serialized before the first write, so nothing has to be undone."""
+    # one lock serves both
+    def transaction(self, *, writing: bool) -> Generator[Records, None, None]:  # noqa: ARG002
+        """Admit one thread at a time.
+
+        Values are serialized before the first write, so nothing has to be undone.
+        """
         with self._lock:
             yield self._records
 
 
 def manifest_id(session_id: str, turn_id: str) -> str:
-    """Return the id of a turn's manifest, ``session.turn`` (P67); dots and percent signs inside an id are escaped."""
+    """Return the id of a turn's manifest, ``session.turn`` (P67).
+
+    Dots and percent signs inside an id are escaped.
+    """
     return ".".join(id_.replace("%", "%25").replace(".", "%2E") for id_ in (session_id, turn_id))
 
 
 def manifest_id_of(ctx: AgentPipelineContext) -> str | InvokeResult:
-    """Return the id of a context's manifest; NOT_RESTORED before its session and turn are restored."""
+    """Return the id of a context's manifest.
+
+    NOT_RESTORED before its session and turn are restored.
+    """
     if ctx.session is None or ctx.turn is None:
         return InvokeResult(
             errors=(InvokeCode.NOT_RESTORED.error("sessions.restored", path=_MANIFEST),)

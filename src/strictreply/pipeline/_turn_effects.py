@@ -53,7 +53,10 @@ def identified(
 
 
 def approval_of(result: AgentToolCallResult) -> tuple[bool, str] | None:
-    """Read the decision on a call that needs approval, with its reason or ""; None when the result is no decision."""
+    """Read the decision on a call that needs approval, with its reason or "".
+
+    None when the result is no decision.
+    """
     said = decode(result.result_json)
     if not isinstance(said, dict) or not {"approved"} <= said.keys() <= {"approved", "reason"}:
         return None
@@ -73,12 +76,13 @@ def reconcile(
 ) -> ToolCallManifest | InvokeResult:
     """Match a client's results to the calls that wait for them, in the order of the calls (requirement P65).
 
-    Results that the manifest has already stay. An InvokeResult holds every fault: of each entry of ``results`` the
-    first, and of each call of the client that stays without a result. A call that needs approval wants a decision, any
-    other ``result_json``, or with ``allow_error_results`` this or an ``error_message`` (X11). ``decided`` are the
-    program's decisions, None when it has checked all of them: a client's result approves nothing by itself, and a
-    decision holds for the arguments, session and turn that it was made on, those that the manifest ``waits_in``.
-    Another result for one of the ``earlier`` calls of this turn is ALREADY_CONSUMED (requirement P66).
+    Results that the manifest has already stay. An InvokeResult holds every fault: of each entry of
+    ``results`` the first, and of each call of the client that stays without a result. A call that
+    needs approval wants a decision, any other ``result_json``, or with ``allow_error_results`` this
+    or an ``error_message`` (X11). ``decided`` are the program's decisions, None when it has checked
+    all of them: a client's result approves nothing by itself, and a decision holds for the
+    arguments, session and turn that it was made on, those that the manifest ``waits_in``. Another
+    result for one of the ``earlier`` calls of this turn is ALREADY_CONSUMED (requirement P66).
     """
     given = tuple(results)
     calls = {call.tool_call_id: call for call in manifest.tool_calls}
@@ -200,15 +204,16 @@ _NO_TOOLS: Final[Mapping[str, Tool]] = {}
 class LoopPolicy:
     """The bounds of one turn.
 
-    The model is asked at most ``max_iterations`` times (requirement P68). Of equal calls of a turn, by name and
-    arguments, the ``warn_at``-th is run with a warning, and those from the ``suppress_at``-th on are not run: the model
-    gets a note in place of the result (requirement P72); calls of ``repeatable`` tools are never counted. At most
-    ``concurrency`` calls of one reply run at the same time. ``tool_timeout`` (seconds, None for no limit) is for tools
-    that have none of their own. A result of more than ``max_result_chars`` is cut. A run whose attempts have taken
-    ``max_tokens_total`` tokens ends (None for no bound); a continuation has its own count.
+    The model is asked at most ``max_iterations`` times (requirement P68). Of equal calls of a turn,
+    by name and arguments, the ``warn_at``-th is run with a warning, and those from the
+    ``suppress_at``-th on are not run: the model gets a note in place of the result (requirement
+    P72); calls of ``repeatable`` tools are never counted. At most ``concurrency`` calls of one
+    reply run at the same time. ``tool_timeout`` (seconds, None for no limit) is for tools that have
+    none of their own. A result of more than ``max_result_chars`` is cut. A run whose attempts have
+    taken ``max_tokens_total`` tokens ends (None for no bound); a continuation has its own count.
 
-    Raises ContractError when a bound is no whole number or below 1, ``suppress_at`` is not above ``warn_at``,
-    ``max_result_chars`` is above 150,000, or ``tool_timeout`` is no number above 0.
+    Raises ContractError when a bound is no whole number or below 1, ``suppress_at`` is not above
+    ``warn_at``, ``max_result_chars`` is above 150,000, or ``tool_timeout`` is no number above 0.
     """
 
     max_iterations: int = 8
@@ -298,12 +303,14 @@ def result_json(value: object, limit: int) -> str:
         return compact(_cut(encodable(str.__str__(value)), limit))
     try:
         text = to_json(value, fallback=str).decode()
-    except Exception:  # noqa: BLE001 - cycles, bytes, surrogates; and an object's own code may raise anything
+    except Exception:  # noqa: BLE001
+        # cycles, bytes, surrogates; and an object's own code may raise anything
         try:
             text = encodable(json.dumps(plain(value, other=_other_text), ensure_ascii=False))
         except ValueError:  # a number too long to write
             text = compact(type_name(value))
-    # what strict readers refuse (NaN, names that are equal as text, too many levels) is sent as a text
+    # what strict readers refuse (NaN, names that are equal as text, too many levels) is sent as a
+    # text
     return text if len(text) <= limit and is_json(text) else compact(_cut(text, limit))
 
 
@@ -329,7 +336,10 @@ _NOT_RUN: Final = {  # the words for a call without a result of its own
 def substitute_result(
     call: AgentToolCall, kind: str, limit: int, *, reason: str = ""
 ) -> AgentToolCallResult:
-    """Make the result of a call that has none of its own; the client's ``reason`` replaces our words."""
+    """Make the result of a call that has none of its own.
+
+    The client's ``reason`` replaces our words.
+    """
     text = error_json(kind, reason or _NOT_RUN[kind], limit)
     return AgentToolCallResult(tool_call_id=call.tool_call_id, name=call.name, result_json=text)
 
@@ -389,7 +399,10 @@ def _other_text(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AskModel:
-    """Effect: ask for the next reply, answered with :class:`Asked` or an error; ``is_first`` until a tool is called."""
+    """Effect: ask for the next reply, answered with :class:`Asked` or an error.
+
+    ``is_first`` until a tool is called.
+    """
 
     messages: list[Message] = field(repr=False)
     is_first: bool = True
@@ -414,7 +427,10 @@ class RunTool(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunTools:
-    """Effect: run the calls of one reply, several at a time; answered with a ToolOutcome for each, in order."""
+    """Effect: run the calls of one reply, several at a time.
+
+    Answered with a ToolOutcome for each, in order.
+    """
 
     runs: tuple[RunTool, ...]
 
@@ -433,7 +449,10 @@ class ToolOutcome:
 
 
 TurnEffect: TypeAlias = AskModel | RunTools | Callable[[SessionStore], Any]
-"""An effect of a step, answered with its result or EffectRaised; a function uses the session store."""
+"""An effect of a step, answered with its result or EffectRaised.
+
+A function uses the session store.
+"""
 
 
 def performed(effect: TurnEffect) -> Generator[TurnEffect, Any, Any]:

@@ -211,7 +211,8 @@ class TurnSteps:
             self.claiming = None
             raise InvokeFailed((claim,))
         self.claim = claim
-        # what approved calls came to already is left out: a client that tries again decides on all of them again
+        # what approved calls came to already is left out: a client that tries again decides on all
+        # of them again
         decided = {call.tool_call_id for call in claim.manifest.tool_calls if call.needs_approval}
         kept = [
             result
@@ -236,7 +237,10 @@ class TurnSteps:
     def _resolved(
         self, claim: SessionClaim, answered: ToolCallManifest
     ) -> Generator[TurnEffect, Any, ToolCallManifest]:
-        """Replace decisions by results; the store keeps that a call begins, then its result: none runs twice."""
+        """Replace decisions by results.
+
+        The store keeps that a call begins, then its result: none runs twice.
+        """
         ran = {result.tool_call_id: result for result in claim.manifest.tool_call_results}
         limit = self.policy.max_result_chars
         given = {
@@ -295,7 +299,8 @@ class TurnSteps:
         results = {
             str(run.call.id): outcome.result for run, outcome in zip(runs, outcomes, strict=True)
         }
-        # A ToolRunner makes them like this; a durable turn reads results from its database, which may hold anything.
+        # A ToolRunner makes them like this; a durable turn reads results from its database, which
+        # may hold anything.
         ours = (
             (result.tool_call_id, result.name, result.error_message) == (id_, by_id[id_].name, None)
             and result.result_json is not None
@@ -314,7 +319,10 @@ class TurnSteps:
         return result_turns(manifest, self.contract.channel)
 
     def ask(self, ctx: AgentPipelineContext) -> TurnStep:
-        """Ask the model; its reply leads to an answer, or to calls that are run here or by the client."""
+        """Ask the model.
+
+        Its reply leads to an answer, or to calls that are run here or by the client.
+        """
         turn = turn_of(ctx)
         messages: list[Message] = [*ctx.prompt.messages, *turn.messages, *self._instructions(turn)]
         asked: Asked = yield from performed(AskModel(messages, is_first=not turn.tool_calls))
@@ -370,7 +378,10 @@ class TurnSteps:
         return [{"role": "user", "content": " ".join(texts)}] if texts else []
 
     def _manifest_calls(self, turn: Turn, message: Message) -> tuple[AgentToolCall, ...]:
-        """Make the manifest's calls; the client answers those of tools without a function or that need approval."""
+        """Make the manifest's calls.
+
+        The client answers those of tools without a function or that need approval.
+        """
         tools = self.contract.by_name
         made = [
             AgentToolCall(
@@ -431,7 +442,10 @@ def turn_of(ctx: AgentPipelineContext) -> Turn:
 def answered_manifest(
     waiting: ToolCallManifest, envelope: Envelope, turn: Turn
 ) -> ToolCallManifest:
-    """Add the results of a request to the calls of a turn that wait; raise InvokeFailed when they do not fit."""
+    """Add the results of a request to the calls of a turn that wait.
+
+    Raise InvokeFailed when they do not fit.
+    """
     earlier = turn.tool_calls[: len(turn.tool_calls) - len(waiting.tool_calls)]
     run, decided = (envelope.session_id, envelope.turn_id), envelope.decided
     answered = reconcile(
@@ -496,7 +510,8 @@ def _answer_text(reply: DirectAnswer) -> str:
 
 
 JUDGED_BEHIND: Final[Mapping[PipelineStep, tuple[RuleGroup, ...]]] = {
-    PipelineStep.REQUEST_HANDLER: CORE,  # the request as the caller made it: no later step may change it
+    # the request as the caller made it: no later step may change it
+    PipelineStep.REQUEST_HANDLER: CORE,
     **{
         # all but the hash of the context: the line compares it member by member
         step: (
@@ -511,12 +526,17 @@ JUDGED_BEHIND: Final[Mapping[PipelineStep, tuple[RuleGroup, ...]]] = {
             PipelineStep.AGENT_CONTEXT_LOADER,
             PipelineStep.SESSION_RESTORER,  # what a store kept
             PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER,
-            PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER,  # the client's results, and what was kept of earlier ones
-            PipelineStep.RESPONSE_BUILDER,  # the model's words, and the session's; the rest is compared by the line
+            # the client's results, and what was kept of earlier ones
+            PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER,
+            # the model's words, and the session's; the rest is compared by the line
+            PipelineStep.RESPONSE_BUILDER,
         )
     },
 }
-"""The rules of what is not of our own making, by step; ``tests/running/conftest.py`` judges all steps in full."""
+"""The rules of what is not of our own making, by step.
+
+``tests/running/conftest.py`` judges all steps in full.
+"""
 
 
 def turn_flow(
@@ -527,11 +547,14 @@ def turn_flow(
     correlation_id: str,
     cancelled: Callable[[], bool],
 ) -> Generator[TurnEffect, Any, LineResult]:
-    """Take a request down the line; a turn that completed, or waits for the client, is saved in one piece.
+    """Take a request down the line.
 
-    ``time_stamp`` is when the request came, as ISO 8601. A turn that failed or was aborted leaves the store as it was:
-    the client may send its results again. One that completed and could not be saved has failed with what the store
-    raised, and keeps its context. Raises InvokeFailed for a request of no type.
+    A turn that completed, or waits for the client, is saved in one piece.
+
+    ``time_stamp`` is when the request came, as ISO 8601. A turn that failed or was aborted leaves
+    the store as it was: the client may send its results again. One that completed and could not be
+    saved has failed with what the store raised, and keeps its context. Raises InvokeFailed for a
+    request of no type.
     """
     kind = type_of(envelope)
     if isinstance(kind, InvokeResult):

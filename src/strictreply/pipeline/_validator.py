@@ -252,7 +252,8 @@ def _is_built(subject: RuleSubject) -> bool:
 def _is_unchanged(subject: RuleSubject) -> bool:
     try:
         return subject["/built/fingerprint"] == fingerprint(subject.content)
-    except Exception:  # noqa: BLE001 - it holds what is not JSON, and an object's own code may raise anything
+    except Exception:  # noqa: BLE001
+        # it holds what is not JSON, and an object's own code may raise anything
         return False
 
 
@@ -263,7 +264,10 @@ CORE_ALONE: Final = ()  # nothing is asked beyond the core
 
 
 class StepRules(NamedTuple):
-    """What is asked before and after one step; ``section`` is empty for a step that AGN-036 does not list."""
+    """What is asked before and after one step.
+
+    ``section`` is empty for a step that AGN-036 does not list.
+    """
 
     section: str
     pre: RuleGroup | None
@@ -289,7 +293,8 @@ _ROWS: Final = {
         (_NOT_CONTINUED, _SESSION, _TURN, _OTHER_TURN, *_MODE),
     ),
     PipelineStep.AGENT_CONTEXT_RESOLVER: StepRules("4.3", _NOT_BEGUN, _CONTEXTS),
-    PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER: StepRules(  # a continuation's envelope names its session and turn
+    # a continuation's envelope names its session and turn
+    PipelineStep.CLIENT_TOOL_CALL_SESSION_RESTORER: StepRules(
         "4.2", (_CONTINUED, *_NOT_BEGUN), (_CONTINUED, _SESSION, _SAME_TURN, *_MODE)
     ),
     PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER: StepRules(
@@ -366,7 +371,10 @@ _BY_NAME: Final = {
 
 
 def step_of(step: object) -> PipelineStep | None:
-    """Return the step of a member, a number or a name (``LLMClient`` is ``LLM_CLIENT``); None for anything else."""
+    """Return the step of a member, a number or a name (``LLMClient`` is ``LLM_CLIENT``).
+
+    None for anything else.
+    """
     step = inert(step)
     if isinstance(step, str):
         return _BY_NAME.get(step.replace("_", "").lower())
@@ -390,13 +398,16 @@ def list_rules() -> tuple[PipelineRule, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AgentPipelineContextValidator(ValidatorOptions):
-    """Hold contexts and manifests to AGN-036; it keeps nothing, changes nothing and never raises on any content.
+    """Hold contexts and manifests to AGN-036.
 
-    A context is an AgentPipelineContext, or any mapping with the same names. By default, every tool result must hold
-    JSON (X11) and the model's calls must be the client's (X13): ``allow_error_results`` takes a result's error in place
-    of its JSON, as AGN-033 does, and ``allow_server_tool_calls`` admits calls that go back to the Reasoner.
-    ``profile="extended"`` adds the rules that only the document's first implementation has. ``first_only`` ends with
-    the first error. ``tools``, by name, are what the calls of a manifest are held to, None for none.
+    It keeps nothing, changes nothing and never raises on any content.
+
+    A context is an AgentPipelineContext, or any mapping with the same names. By default, every tool
+    result must hold JSON (X11) and the model's calls must be the client's (X13):
+    ``allow_error_results`` takes a result's error in place of its JSON, as AGN-033 does, and
+    ``allow_server_tool_calls`` admits calls that go back to the Reasoner. ``profile="extended"``
+    adds the rules that only the document's first implementation has. ``first_only`` ends with the
+    first error. ``tools``, by name, are what the calls of a manifest are held to, None for none.
 
     Raises ContractError for a ``profile`` or ``tools`` of another kind.
     """
@@ -425,7 +436,8 @@ class AgentPipelineContextValidator(ValidatorOptions):
     ) -> InvokeResult:
         """Hold the context before a step to the core, then to the step's PRE rules (section 4).
 
-        ``step`` is a PipelineStep, its number or name, else UNKNOWN_STEP. The RequestHandler has no rules (X21).
+        ``step`` is a PipelineStep, its number or name, else UNKNOWN_STEP. The RequestHandler has no
+        rules (X21).
         """
         return self._at_step(ctx, step, RuleStage.PRE)
 
@@ -436,7 +448,10 @@ class AgentPipelineContextValidator(ValidatorOptions):
         return self._at_step(ctx, step, RuleStage.POST)
 
     def validate_tool_call_manifest(self, manifest: ToolCallManifest | object) -> InvokeResult:
-        """Hold a manifest to section 5; an error has the index, the id and the name of its entry, and the reason."""
+        """Hold a manifest to section 5.
+
+        An error has the index, the id and the name of its entry, and the reason.
+        """
         return self._result(manifest, MANIFEST)
 
     def _at_step(self, ctx: object, step: object, stage: RuleStage) -> InvokeResult:
@@ -451,5 +466,6 @@ class AgentPipelineContextValidator(ValidatorOptions):
         return InvokeResult(errors=tuple(islice(errors, 1 if self.first_only else None)))
 
 
-# admits calls that are run here between two asks; the ResponseBuilder still has the published rule (X13)
+# admits calls that are run here between two asks; the ResponseBuilder still has the published rule
+# (X13)
 LOOP_VALIDATOR: Final = AgentPipelineContextValidator(allow_server_tool_calls=True)

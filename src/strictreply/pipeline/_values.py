@@ -1,4 +1,7 @@
-"""The values of the pipeline: frozen, of plain JSON. Making one checks nothing; :meth:`Value.from_json` is strict."""
+"""The values of the pipeline: frozen, of plain JSON. Making one checks nothing.
+
+:meth:`Value.from_json` is strict.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,12 @@ class AgentPipelineContextType(StrEnum):
 
 
 class PipelineStep(IntEnum):
-    """The steps of the line; the numbers are stable (P42), those that end in 0 are AGN-036 sections 4.1 to 4.10.
+    """The steps of the line.
 
-    35 restores a session for a continuation (X14), 65 has no rules; the last three are names in sister documents (X16).
+    The numbers are stable (P42), those that end in 0 are AGN-036 sections 4.1 to 4.10.
+
+    35 restores a session for a continuation (X14), 65 has no rules; the last three are names in
+    sister documents (X16).
     """
 
     REQUEST_HANDLER = 10
@@ -55,7 +61,10 @@ class ResponseType(StrEnum):
     FINAL = "Final"
     TOOL_CONTINUATION = "ToolContinuation"
     SERVER_TOOLS = "ServerTools"
-    """Calls that are run here, between two asks of one turn; never what a response is built from (X13)."""
+    """Calls that are run here, between two asks of one turn.
+
+    Never what a response is built from (X13).
+    """
 
 
 class ResponseKind(StrEnum):
@@ -82,7 +91,10 @@ class Value:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Parse what :meth:`to_json` wrote; raise pydantic.ValidationError, a ValueError, with each place at fault."""
+        """Parse what :meth:`to_json` wrote.
+
+        Raise pydantic.ValidationError, a ValueError, with each place at fault.
+        """
         return cast("Self", _adapter_of(cls).validate_json(text))
 
     @classmethod
@@ -95,7 +107,10 @@ _adapter_of: Final[Callable[[Any], TypeAdapter[Any]]] = lru_cache(maxsize=64)(Ty
 
 
 class _Waiting:
-    """The session and the turn that a call of a response waits in; they are not compared, and not in its JSON."""
+    """The session and the turn that a call of a response waits in.
+
+    They are not compared, and not in its JSON.
+    """
 
     __slots__ = ("_waits_in",)
 
@@ -108,7 +123,8 @@ class _Waiting:
 class AgentToolCall(_Waiting, Value):
     """A call in a manifest; ``arguments_json`` is a JSON text (AGN-033, requirement P49).
 
-    With ``requires_client_execution`` the client sends the result, or with ``needs_approval`` the decision.
+    With ``requires_client_execution`` the client sends the result, or with ``needs_approval`` the
+    decision.
     """
 
     tool_call_id: str
@@ -118,14 +134,20 @@ class AgentToolCall(_Waiting, Value):
     needs_approval: bool = False
 
     def answered(self, value: object, *, execution_ms: int = 0) -> AgentToolCallResult:
-        """Make the result of a call that the client ran; ``value`` is anything that pydantic can write as JSON."""
+        """Make the result of a call that the client ran.
+
+        ``value`` is anything that pydantic can write as JSON.
+        """
         text, id_ = to_json(value, inf_nan_mode="null").decode(), self.tool_call_id
         return AgentToolCallResult(
             tool_call_id=id_, name=self.name, execution_ms=execution_ms, result_json=text
         )
 
     def approved(self) -> Decision:
-        """Make the decision that a call which needs approval may be run; it names where the call waits."""
+        """Make the decision that a call which needs approval may be run.
+
+        It names where the call waits.
+        """
         (session_id, turn_id), id_ = _waits_in(self), self.tool_call_id
         decision = Decision(
             tool_call_id=id_, name=self.name, arguments_json=self.arguments_json, approved=True
@@ -151,9 +173,9 @@ def _waits_in(call: AgentToolCall) -> tuple[str, str]:
 class Decision(Value):
     """Whether a call that needs approval may be run here, with the arguments that were decided on, and why not.
 
-    The program creates it, when it knows who decides: no result of a client is ever taken for one. ``session_id`` and
-    ``turn_id`` name the only turn and run that it is valid for; empty, it is valid for none. A call of ``run.pending``,
-    or of a response read from JSON, fills them in.
+    The program creates it, when it knows who decides: no result of a client is ever taken for one.
+    ``session_id`` and ``turn_id`` name the only turn and run that it is valid for; empty, it is
+    valid for none. A call of ``run.pending``, or of a response read from JSON, fills them in.
     """
 
     tool_call_id: str
@@ -200,9 +222,10 @@ class ToolCallManifest(Value):
 class Envelope(Value):
     """The request as it was received; no step ever changes it (X15).
 
-    ``instructions``, ``input_artifacts`` and ``clip_board_images`` are the user's input, the latter two as content
-    parts. ``messages`` is the caller's conversation, the user's turn last. ``session_id`` and ``turn_id`` name what
-    goes on, empty for nothing; ``tool_results`` are the client's, and those of ``decided``, the program's decisions.
+    ``instructions``, ``input_artifacts`` and ``clip_board_images`` are the user's input, the latter
+    two as content parts. ``messages`` is the caller's conversation, the user's turn last.
+    ``session_id`` and ``turn_id`` name what goes on, empty for nothing; ``tool_results`` are the
+    client's, and those of ``decided``, the program's decisions.
     """
 
     org: str | None
@@ -223,8 +246,8 @@ class Envelope(Value):
 class Session(Value):
     """A conversation of ``org`` and ``user``, for ``mode``, which users know as ``mode_display_name``.
 
-    ``messages`` are those of finished turns; ``last_turn_id`` is the last of these or the one that waits, empty for
-    none.
+    ``messages`` are those of finished turns; ``last_turn_id`` is the last of these or the one that
+    waits, empty for none.
     """
 
     id: str
@@ -242,8 +265,9 @@ class Session(Value):
 class Turn(Value):
     """One request and everything until its response: ``messages`` begin with the user's.
 
-    ``iterations`` counts the asks of the model, ``tool_calls`` are all calls it made in this turn, in order.
-    ``waiting`` are those of its last reply while the client has to answer them, None at any other time.
+    ``iterations`` counts the asks of the model, ``tool_calls`` are all calls it made in this turn,
+    in order. ``waiting`` are those of its last reply while the client has to answer them, None at
+    any other time.
     """
 
     id: str
@@ -273,7 +297,10 @@ class ConversationContext(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptContent(Value):
-    """The prompt of the model; ``ready`` is set by the step that has composed it, and by nothing else (P41)."""
+    """The prompt of the model.
+
+    ``ready`` is set by the step that has composed it, and by nothing else (P41).
+    """
 
     ready: bool = False
     messages: tuple[JSONObject, ...] = field(default=(), repr=False)
@@ -281,7 +308,10 @@ class PromptContent(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponsePayload(Value):
-    """What a final reply of the model says; ``usage`` are the tokens of the turn, None when unknown."""
+    """What a final reply of the model says.
+
+    ``usage`` are the tokens of the turn, None when unknown.
+    """
 
     primary_output_text: str
     files: tuple[JSONObject, ...] = ()
@@ -292,7 +322,10 @@ class ResponsePayload(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentResponse(Value):
-    """What the client gets (AGN-033): ``kind`` decides which members there are (P45 to P48); None is an absent one."""
+    """What the client gets (AGN-033): ``kind`` decides which members there are (P45 to P48).
+
+    None is an absent one.
+    """
 
     _none_is_absent: ClassVar[bool] = True
 
@@ -331,9 +364,9 @@ class BuiltResponse(Value):
 class AgentPipelineContext(Value):
     """All data of one request while the steps of the pipeline process it.
 
-    ``time_stamp`` is an ISO 8601 date and time, ``correlation_id`` names the request in logs. ``tool_call_manifest`` is
-    what a continuation answers, ``outgoing_manifest`` the calls of the model's last reply (X17), ``response_type`` what
-    that reply leads to.
+    ``time_stamp`` is an ISO 8601 date and time, ``correlation_id`` names the request in logs.
+    ``tool_call_manifest`` is what a continuation answers, ``outgoing_manifest`` the calls of the
+    model's last reply (X17), ``response_type`` what that reply leads to.
     """
 
     type: AgentPipelineContextType
@@ -353,7 +386,10 @@ class AgentPipelineContext(Value):
 
 
 def canonical(value: object) -> str:
-    """Return the canonical text of JSON or a value: sorted, ASCII, ``1`` is not ``1.0``; ValueError for all else."""
+    """Return the canonical text of JSON or a value: sorted, ASCII, ``1`` is not ``1.0``.
+
+    ValueError for all else.
+    """
     try:
         return _CANONICAL.encode(value)
     except (TypeError, RecursionError) as error:
@@ -365,7 +401,8 @@ def canonical(value: object) -> str:
 def fingerprint(ctx: object) -> str:
     """Return the hash of all that a context, or a mapping of its members, holds but ``built`` (requirement P40).
 
-    Equal contexts have equal hashes, of 64 hexadecimal digits. Raises ValueError when it holds what is not JSON.
+    Equal contexts have equal hashes, of 64 hexadecimal digits. Raises ValueError when it holds what
+    is not JSON.
     """
     held = {name: member for name, member in _json_members(ctx).items() if name != "built"}
     return sha256(canonical(held).encode()).hexdigest()

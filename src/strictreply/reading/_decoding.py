@@ -20,8 +20,9 @@ _TREE = (
     list,
 )  # isinstance is quicker with a tuple than with a union, and it is asked for every value
 _PLACE = re.compile(r"line ([0-9]+) column ([0-9]+)\Z")
-# Only an exponent of three digits, or 200 digits in a row, can take a number past the largest double. With all digits
-# made alike, two searches rule both out; the plus sign of an exponent passes for one more digit.
+# Only an exponent of three digits, or 200 digits in a row, can take a number past the largest
+# double. With all digits made alike, two searches rule both out; the plus sign of an exponent
+# passes for one more digit.
 _ALIKE = bytes.maketrans(b"123456789+E", b"0000000000e")
 _LONG_EXPONENT, _LONG_NUMBER = b"0e000", b"0" * 200
 
@@ -34,12 +35,15 @@ def decode(
     names: Container[str] = (),
     work: Work | None = None,
 ) -> JSON | Invalid:
-    """Read exactly one JSON text, a str or UTF-8 bytes; return its value, or ``Invalid`` with ``json.*`` issues.
+    """Read exactly one JSON text, a str or UTF-8 bytes.
 
-    Refused are duplicate names, NaN, Infinity and numbers beyond a double, lone surrogates, data after the value, a
-    byte order mark, integers of more than 4300 digits, and what is beyond ``limits``. Paths begin with ``at``, names in
-    them that are not in ``names`` become ``*``. ``work`` is what explaining the whole reply may still take (None: as
-    much as a reply of its own). Time is linear: some 100 ms and 64 MB at the default caps.
+    Return its value, or ``Invalid`` with ``json.*`` issues.
+
+    Refused are duplicate names, NaN, Infinity and numbers beyond a double, lone surrogates, data
+    after the value, a byte order mark, integers of more than 4300 digits, and what is beyond
+    ``limits``. Paths begin with ``at``, names in them that are not in ``names`` become ``*``.
+    ``work`` is what explaining the whole reply may still take (None: as much as a reply of its
+    own). Time is linear: some 100 ms and 64 MB at the default caps.
     """
     if not isinstance(text, str | bytes | bytearray):
         return Invalid(
@@ -62,7 +66,10 @@ def decode(
 
 
 def is_json(text: str, limits: Limits = DEFAULT_LIMITS) -> bool:
-    """Return whether :func:`decode` accepts a text; a refused one costs no more than an accepted one."""
+    """Return whether :func:`decode` accepts a text.
+
+    A refused one costs no more than an accepted one.
+    """
     data = _encoded(text, limits.reply_bytes)
     return data is not None and not isinstance(_accepted(data, limits), _Refusal)
 
@@ -75,14 +82,20 @@ def masked_pointer(at: str, tokens: Iterable[PathToken], names: Container[str]) 
 
 
 class _Refusal(NamedTuple):
-    """Why a text is not accepted, as far as it is known at once; ``reason`` is the words of the fast parser, if any."""
+    """Why a text is not accepted, as far as it is known at once.
+
+    ``reason`` is the words of the fast parser, if any.
+    """
 
     code: Code
     reason: str = ""
 
 
 def _encoded(text: str | bytes | bytearray, cap: int) -> bytes | None:
-    """Return the text as bytes, lone surrogates kept for the parser to refuse; None for more than ``cap`` bytes."""
+    """Return the text as bytes, lone surrogates kept for the parser to refuse.
+
+    None for more than ``cap`` bytes.
+    """
     if isinstance(text, str):
         if str.__len__(text) > cap:
             return None
@@ -107,7 +120,8 @@ def _accepted(data: bytes, limits: Limits) -> JSON | _Refusal:
             next((code for words, code in _REASONS if words in reason), Code.JSON_SYNTAX), reason
         )
     openers = data.count(b"{") + data.count(b"[")
-    # Small values are within the caps by the look of their text: each further node takes a byte at least.
+    # Small values are within the caps by the look of their text: each further node takes a byte at
+    # least.
     if openers > limits.depth or (
         len(data) >= limits.nodes and openers + data.count(b",") >= limits.nodes
     ):
@@ -119,7 +133,9 @@ def _accepted(data: bytes, limits: Limits) -> JSON | _Refusal:
     return _Refusal(Code.JSON_NOT_FINITE) if _has_infinity(value, data) else value
 
 
-_REASONS = (  # the codes for words of the fast parser, where a text is too large to be read again to explain it better
+# the codes for words of the fast parser, where a text is too large to be read again to explain it
+# better
+_REASONS = (
     ("duplicate key", Code.JSON_DUPLICATE_KEY),
     ("EOF", Code.JSON_INCOMPLETE),
     ("trailing characters", Code.JSON_TRAILING_DATA),
@@ -183,7 +199,8 @@ def _explained(
             Issue.of(fault.code, path, hint=fault.hint, found=quote(fault.found), **words)
         )
     if not faults or faults[0].code is Code.JSON_UNEXAMINED:
-        # what only the fast parser refuses, at the place that it names: its refusal is never overruled
+        # what only the fast parser refuses, at the place that it names: its refusal is never
+        # overruled
         place = _PLACE.search(refusal.reason)
         row, character = place.groups() if place else ("1", "1")
         limit = limits.nodes if refusal.code is Code.JSON_TOO_MANY_NODES else limits.depth
@@ -205,12 +222,13 @@ def extract(
 ) -> tuple[str, tuple[Extraction, ...]]:
     """Return the JSON text to be judged, and the lenient steps it took to get it: none when the text is taken whole.
 
-    Each mode is one step, taken in this order. ``after_think`` drops one leading ``<think>…</think>``. ``fenced`` takes
-    the inside of a Markdown fence that is the whole text: three backticks, the word ``json`` or none; not two fences,
-    not tildes, not a fence amid prose. ``first_object`` takes the first complete object that the reader accepts, unless
-    the text is JSON as it stands (T18, T19); objects inside a faulty one whose end is missing are parts of a cut reply,
-    and never taken. A text beyond ``limits.reply_bytes`` is left as it is; the search gives up after 4,000 openings of
-    an object, ``limits.nodes`` values, or ``limits.depth`` levels.
+    Each mode is one step, taken in this order. ``after_think`` drops one leading
+    ``<think>…</think>``. ``fenced`` takes the inside of a Markdown fence that is the whole text:
+    three backticks, the word ``json`` or none; not two fences, not tildes, not a fence amid prose.
+    ``first_object`` takes the first complete object that the reader accepts, unless the text is
+    JSON as it stands (T18, T19); objects inside a faulty one whose end is missing are parts of a
+    cut reply, and never taken. A text beyond ``limits.reply_bytes`` is left as it is; the search
+    gives up after 4,000 openings of an object, ``limits.nodes`` values, or ``limits.depth`` levels.
     """
     if len(text) > limits.reply_bytes:
         return text, ()

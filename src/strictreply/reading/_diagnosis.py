@@ -21,8 +21,9 @@ PathToken: TypeAlias = (
 )
 
 # The grammar of RFC 8259. Possessive quantifiers keep matching linear in time and flat in memory.
-# Before Python 3.11.5 a possessive group that fails midway is not taken back (gh-106052), so groups are not possessive
-# where that costs nothing; for the escapes of a long string it costs memory, which those versions pay.
+# Before Python 3.11.5 a possessive group that fails midway is not taken back (gh-106052), so groups
+# are not possessive where that costs nothing; for the escapes of a long string it costs memory,
+# which those versions pay.
 _SPACE = r"[ \t\n\r]*+"
 _MANY = "*+" if sys.version_info >= (3, 11, 5) else "*"
 _BODY = r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*+)' + _MANY
@@ -30,12 +31,14 @@ _DIGITS = r"(?:0|[1-9][0-9]*+)"
 _NUMBER = rf"-?+{_DIGITS}(?:\.[0-9]++)?(?:[eE][+-]?+[0-9]++)?"
 _WHOLE = r"(?![0-9.eE+-])"  # a number that runs on into such a character is no number
 _COMMA = rf"{_SPACE}(,)?+"
-# Scalars that the grammar alone settles, numbers among them that no exponent can take past the largest double.
+# Scalars that the grammar alone settles, numbers among them that no exponent can take past the
+# largest double.
 _SMALL = (
     rf"-?+(?:0|[1-9][0-9]{{0,199}}+)(?:\.[0-9]++)?(?:[eE](?:-[0-9]++|\+?+[0-9]{{1,2}}+))?{_WHOLE}"
 )
 _PLAIN = rf'"[ !#-\[\]-\x7f]*+"|{_SMALL}|true|false|null'
-# Values that need a look: a string may hold half a surrogate pair, an empty container may be too deep.
+# Values that need a look: a string may hold half a surrogate pair, an empty container may be too
+# deep.
 _TEXT, _RANGE, _EMPTY = (
     rf'"{_BODY}"',
     rf"{_NUMBER}{_WHOLE}|NaN|-?+Infinity",
@@ -46,12 +49,14 @@ _ANY = (
     + "|".join(f"({value}){_COMMA}" for value in (_PLAIN, _TEXT, _RANGE, _EMPTY))
     + r"|(\{)|(\[))"
 )
-# One lexeme is a member of an object or an item of an array, as far as a scalar or an opening, with the comma after
-# it; or the end of a container, likewise; or nothing: else finditer would skip text in search of the next one.
+# One lexeme is a member of an object or an item of an array, as far as a scalar or an opening, with
+# the comma after it; or the end of a container, likewise; or nothing: else finditer would skip text
+# in search of the next one.
 _LEXEME = re.compile(
     rf'{_SPACE}(?:"({_BODY})"{_SPACE}:{_SPACE}{_ANY}|{_ANY}|(\}}){_COMMA}|(\]){_COMMA}|)'
 )
-# The roles of lexemes, as bits: what may come next is a set of them. And their kinds, the values' in the order of _ANY.
+# The roles of lexemes, as bits: what may come next is a set of them. And their kinds, the values'
+# in the order of _ANY.
 _MEMBER, _ITEM, _END_OBJECT, _END_ARRAY = 1, 2, 4, 8
 _IS_PLAIN, _IS_TEXT, _IS_NUMBER, _IS_EMPTY, _IS_OBJECT, _IS_ARRAY, _IS_END = range(7)
 _OPENING = (_IS_OBJECT, _IS_ARRAY)
@@ -61,7 +66,8 @@ _VALUES = [
     for comma in (False, True)
     if not (comma and kind in _OPENING)
 ]
-# Role, kind, and whether a comma follows, by the last group of _LEXEME that took part; none did at 0, and 1 is a name.
+# Role, kind, and whether a comma follows, by the last group of _LEXEME that took part; none did at
+# 0, and 1 is a name.
 _LEXEMES = (
     *[(0, _IS_END, False)] * 2,
     *((role, *value) for role in (_MEMBER, _ITEM) for value in _VALUES),
@@ -114,7 +120,8 @@ class JsonFault:
     hint: str = ""  # the likely mistake
 
 
-# The faults behind which nothing can be read; duplicate names, lone surrogates and numbers out of range are none.
+# The faults behind which nothing can be read; duplicate names, lone surrogates and numbers out of
+# range are none.
 _ENDING = {Code.JSON_TOO_MANY_NODES, Code.JSON_TOO_DEEP, Code.JSON_INCOMPLETE, Code.JSON_SYNTAX}
 
 
@@ -140,7 +147,8 @@ class Scan:
 
     def __init__(self, text: str, start: int, *, depth: int, nodes: int) -> None:
         self.text, self.nodes, self.complete = text, 0, False
-        self.end = start  # the offset after the value when it is complete, else of the fault that stopped the reading
+        # the offset after the value when it is complete, else of the fault that stopped the reading
+        self.end = start
         self.faults: list[JsonFault] = []
         self._max_depth, self._max_nodes = depth, nodes
         self._stack = [_Frame(0, 0)]
@@ -153,7 +161,10 @@ class Scan:
         return None if self.complete else self.faults[-1].code
 
     def _read(self, start: int) -> None:
-        """Follow the lexemes to the end of the value; the hot loop, so what is common is settled in it."""
+        """Follow the lexemes to the end of the value.
+
+        The hot loop, so what is common is settled in it.
+        """
         frame, expected = self._stack[0], _ITEM
         for lexeme in _LEXEME.finditer(self.text, start):
             group = lexeme.lastindex or 0
@@ -177,7 +188,10 @@ class Scan:
                 return
 
     def _enter(self, frame: _Frame, member: re.Match[str]) -> None:
-        """Take the name of a member; it must be new in its object (RFC 7493 section 2.3), in any spelling."""
+        """Take the name of a member.
+
+        It must be new in its object (RFC 7493 section 2.3), in any spelling.
+        """
         frame.name = name = member[1]
         if "\\" in name or not name.isascii():
             self._check_surrogates(name, member.start(1))
@@ -187,7 +201,10 @@ class Scan:
         frame.names.add(name)
 
     def _take(self, kind: int, lexeme: re.Match[str], group: int) -> _Frame:
-        """Take a lexeme that is more than a plain value; return the container that the reading is in then."""
+        """Take a lexeme that is more than a plain value.
+
+        Return the container that the reading is in then.
+        """
         if kind == _IS_END:
             self._stack.pop()
         elif kind == _IS_TEXT:
@@ -263,7 +280,10 @@ class Scan:
 
 
 def diagnose(text: str, limits: Limits, work: Work) -> list[JsonFault]:
-    """Return the faults of a text that should be one JSON value, at most 16; ``json.unexamined`` when work runs out."""
+    """Return the faults of a text that should be one JSON value, at most 16.
+
+    ``json.unexamined`` when work runs out.
+    """
     if not text or text.isspace():
         return [JsonFault(Code.JSON_EMPTY, 0)]
     readable = min(limits.nodes, (work.limit - work.taken) * NODES_PER_STEP)
@@ -298,7 +318,10 @@ def after_blanks(text: str, offset: int) -> int:
 
 
 def _broken_string(text: str, offset: int) -> tuple[int, str]:
-    """Find where a string goes wrong, or what follows a whole one, and what should be there; the end when cut."""
+    """Find where a string goes wrong, or what follows a whole one, and what should be there.
+
+    The end when cut.
+    """
     start = _STRING_START.match(text, offset)
     end = start.end() if start else offset
     if text.startswith('"', end):

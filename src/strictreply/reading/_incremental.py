@@ -23,8 +23,9 @@ _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r"
 _ESCAPE_SO_FAR = re.compile("u[0-9A-Fa-f]{0,4}")
 _SURROGATES, _HIGH, _LOW = range(0xD800, 0xE000), range(0xD800, 0xDC00), range(0xDC00, 0xE000)
 _DIGITS = "0123456789"
-# A number by the character that comes: "z" is after a leading zero, "i" in the integer, "p" after the point, "f" in the
-# fraction, "e" after the exponent's letter, "s" after its sign, "x" in the exponent, "-" after the minus.
+# A number by the character that comes: "z" is after a leading zero, "i" in the integer, "p" after
+# the point, "f" in the fraction, "e" after the exponent's letter, "s" after its sign, "x" in the
+# exponent, "-" after the minus.
 _NUMBER: dict[str, dict[str, str]] = {
     "": {**dict.fromkeys(_DIGITS, "i"), "0": "z", "-": "-"},
     "-": {**dict.fromkeys(_DIGITS, "i"), "0": "z"},
@@ -58,7 +59,10 @@ _EMPTY: dict[str, Callable[[], Any]] = {"string": str, "object": dict, "array": 
 
 
 class Listener(Protocol):
-    """What hears of a text while it is read; each method returns whether nothing that follows can be accepted."""
+    """What hears of a text while it is read.
+
+    Each method returns whether nothing that follows can be accepted.
+    """
 
     def key_begins(self) -> bool: ...  # the name of a member begins
     def key(self, name: str) -> bool: ...  # of the member whose value comes next
@@ -82,10 +86,10 @@ class Listener(Protocol):
 class Partial(Generic[A_co]):
     """A JSON value as it arrives: its part so far, and the JSON Pointers of the unfinished values, outermost first.
 
-    All other values are final. A number or a literal appears when it is complete, a member when its value has begun.
-    ``answer`` is the same as an instance of the answer's type: a model has only the attributes that are final and valid
-    (``model_fields_set`` names them), a list the items; None while there is none. Both grow as more is read, and
-    must not be changed.
+    All other values are final. A number or a literal appears when it is complete, a member when its
+    value has begun. ``answer`` is the same as an instance of the answer's type: a model has only
+    the attributes that are final and valid (``model_fields_set`` names them), a list the items;
+    None while there is none. Both grow as more is read, and must not be changed.
     """
 
     value: JSON
@@ -103,7 +107,10 @@ class Stop(NamedTuple):
 
 
 class _Stopped(Exception):
-    """Leaves the reading with a code, an event, and what completes a string or name; with nothing, the text is lost."""
+    """Leaves the reading with a code, an event, and what completes a string or name.
+
+    With nothing, the text is lost.
+    """
 
 
 class IncrementalReader:
@@ -115,7 +122,8 @@ class IncrementalReader:
         self._state: Callable[[str, int], int] = self._value
         self._may_end = False  # whether the container may end here without a further value
         self._nodes = 0
-        # The open containers, for each the key or index of the value being read, and the nodes before it.
+        # The open containers, for each the key or index of the value being read, and the nodes
+        # before it.
         self._containers: list[Any] = []
         self._places: list[PathToken | None] = []
         self._starts: list[int] = []
@@ -134,7 +142,10 @@ class IncrementalReader:
         self.loose_end = False  # what follows the value is left unread
 
     def feed(self, piece: str) -> Stop | None:
-        """Read one more piece; return why nothing that follows can be accepted, None while something may."""
+        """Read one more piece.
+
+        Return why nothing that follows can be accepted, None while something may.
+        """
         if self.stop is not None or self.lost:
             return self.stop
         self._came.write(piece)
@@ -161,7 +172,10 @@ class IncrementalReader:
         return next((each for each in issues if each.code == code.value), bare)
 
     def partial(self) -> Partial[Any] | None:
-        """Return what there is of the value; None when it has not begun, or nothing can be said of it."""
+        """Return what there is of the value.
+
+        None when it has not begun, or nothing can be said of it.
+        """
         if not self._root or self.stop is not None or self.lost:
             return None
         path, pointers = "", list[str]()
@@ -174,7 +188,10 @@ class IncrementalReader:
         return Partial(self._root[0], tuple(pointers))
 
     def _refuse(self, event: str, shown: JSON = None) -> NoReturn:
-        """Stop because the listener refuses; what it refused becomes part of the value, as far as it is known."""
+        """Stop because the listener refuses.
+
+        What it refused becomes part of the value, as far as it is known.
+        """
         if event in ("key", "item", "member"):
             container, self._places[-1] = self._containers[-1], None
             if isinstance(container, list):
@@ -193,7 +210,10 @@ class IncrementalReader:
         raise _Stopped(code, "", tail)
 
     def _begin(self, kind: str, shown: JSON) -> None:
-        """Count a value and let the listener hear its type; ``shown`` stands for it as long as there is no more."""
+        """Count a value and let the listener hear its type.
+
+        ``shown`` stands for it as long as there is no more.
+        """
         self._nodes += 1
         if self._nodes > self._limits.nodes:
             self._fault(Code.JSON_TOO_MANY_NODES)
@@ -227,7 +247,8 @@ class IncrementalReader:
         self._put(value)
         self._state = self._after if self._containers else self._end
 
-    # each state reads from an offset of the piece, and returns the offset where the next one goes on
+    # each state reads from an offset of the piece, and returns the offset where the next one goes
+    # on
     def _value(self, piece: str, at: int) -> int:
         char = piece[at]
         if char in _SPACE:

@@ -1,4 +1,7 @@
-"""What is sent: the first ask of a call; then the caller's messages, the last bad reply and one correction."""
+"""What is sent: the first ask of a call.
+
+Then the caller's messages, the last bad reply and one correction.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +45,10 @@ ADDITIONS: Mapping[str, tuple[str, ...]] = {
 }
 """What we add to requests by ourselves, and the words by which endpoints refuse it.
 
-OpenAI's o1 and o3-mini and older Azure deployments refuse ``parallel_tool_calls``, DeepSeek and Qwen in thinking mode a
-forced ``tool_choice``, servers without constrained decoding a ``response_format``; Gemini and Groq refuse that beside
-tools, in words of their own (openai/openai-agents-python#656, vercel/ai#16540).
+OpenAI's o1 and o3-mini and older Azure deployments refuse ``parallel_tool_calls``, DeepSeek and
+Qwen in thinking mode a forced ``tool_choice``, servers without constrained decoding a
+``response_format``; Gemini and Groq refuse that beside tools, in words of their own
+(openai/openai-agents-python#656, vercel/ai#16540).
 """
 
 # OpenRouter answers 404 where no provider takes a ``tool_choice``, llama.cpp has answered 500
@@ -53,7 +57,8 @@ LENGTH_KEYS = (
     "max_completion_tokens",
     "max_tokens",
 )  # of a request; the second is older, still that of most servers
-NEAR_LIMIT = 0.9  # of the limit: JSON that breaks off there was cut; gateways count with tokenizers of their own
+# of the limit: JSON that breaks off there was cut; gateways count with tokenizers of their own
+NEAR_LIMIT = 0.9
 REPLY_TOKENS_FACTOR = (
     4  # times the caller's token limit that a request may ask for, unless the policy has another
 )
@@ -63,7 +68,8 @@ REPLY_TOKENS_FACTOR = (
 class Ask:
     """One call: its contract, the caller's request without that in the form of every wire, and how to go on.
 
-    ``unwanted`` is what the endpoint is known to refuse of :data:`ADDITIONS`, ``clients_retries`` its ``max_retries``.
+    ``unwanted`` is what the endpoint is known to refuse of :data:`ADDITIONS`, ``clients_retries``
+    its ``max_retries``.
     """
 
     contract: Contract
@@ -79,9 +85,10 @@ class Ask:
 class Bad:
     """A reply that did not fit: its message, its faults, and the calls to ask for again when only these are wrong.
 
-    ``limit_refused``: the server refused the token limit that we had raised. ``whole``: one value was asked for alone
-    in vain. ``may_miss``: its stream was stopped where more calls might have followed. ``words`` is what the model
-    wrote, ``repeats`` how often a bad reply had come twice. ``is_told``: its text has gone out to the caller.
+    ``limit_refused``: the server refused the token limit that we had raised. ``whole``: one value
+    was asked for alone in vain. ``may_miss``: its stream was stopped where more calls might have
+    followed. ``words`` is what the model wrote, ``repeats`` how often a bad reply had come twice.
+    ``is_told``: its text has gone out to the caller.
     """
 
     message: JSONObject
@@ -99,9 +106,10 @@ class Bad:
 class Turn:
     """One request to send: its correction and tier, the scope when a part is re-asked, and the bad reply it answers.
 
-    ``raises`` counts how often the caller's token limit was raised for it, ``grows`` whether it may be raised again;
-    ``numbers``: an id that is taken was refused before. ``added`` names what the caller did not ask for, ``unwanted``
-    what was refused of that; ``escalation`` is the step taken last.
+    ``raises`` counts how often the caller's token limit was raised for it, ``grows`` whether it may
+    be raised again; ``numbers``: an id that is taken was refused before. ``added`` names what the
+    caller did not ask for, ``unwanted`` what was refused of that; ``escalation`` is the step taken
+    last.
     """
 
     request: JSONObject
@@ -122,7 +130,10 @@ class Turn:
         return self.raises > 0 and self.answers is not None
 
     def refused_by(self, failure: Failure | None) -> frozenset[str]:
-        """Return what of our additions a refusal of the endpoint names; empty when it is about anything else."""
+        """Return what of our additions a refusal of the endpoint names.
+
+        Empty when it is about anything else.
+        """
         if failure is None or failure.kind not in _REFUSALS or not self.added:
             return frozenset()
         said = json.dumps(failure.error) if failure.error is not None else str(failure.cause)
@@ -310,12 +321,16 @@ def cut_at_limit(
     response: JSON,
     names: UsageNames,
 ) -> Invalid | None:
-    """Report a reply that ended at the token limit of its own request, whatever its ending says; else None.
+    """Report a reply that ended at the token limit of its own request, whatever its ending says.
 
-    Servers relabel cut replies as ``stop`` or ``tool_calls`` (vllm-project/vllm#58228: 25 of 3,600). At the limit only
-    content that is JSON, closed by its last bracket, proves itself whole; a call does not, since the server's parser
-    may close by itself what was cut (vllm-project/vllm#46303). Around the limit only JSON that breaks off was cut: some
-    servers count something else, such as reasoning (api-docs.deepseek.com: the limit is that of the answer alone).
+    Else None.
+
+    Servers relabel cut replies as ``stop`` or ``tool_calls`` (vllm-project/vllm#58228: 25 of
+    3,600). At the limit only content that is JSON, closed by its last bracket, proves itself whole;
+    a call does not, since the server's parser may close by itself what was cut
+    (vllm-project/vllm#46303). Around the limit only JSON that breaks off was cut: some servers
+    count something else, such as reasoning (api-docs.deepseek.com: the limit is that of the answer
+    alone).
     """
     extra = request.get("extra_body")  # which has the last word, as in the SDK
     sent = {**request, **extra} if isinstance(extra, Mapping) else request
@@ -338,7 +353,10 @@ def cut_at_limit(
 
 
 def _json_content(contract: Contract, message: object) -> str | None:
-    """Return the content where it should be JSON, as the contract's leniencies read it; None where it need not be."""
+    """Return the content where it should be JSON, as the contract's leniencies read it.
+
+    None where it need not be.
+    """
     content = peek(message, "content")
     is_reply = contract.channel == "text" or not (
         contract.answer.is_text or peek(message, "tool_calls")

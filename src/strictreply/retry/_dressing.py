@@ -1,6 +1,7 @@
 """How a request says what its reply must be, and how a bad reply is replayed in it.
 
-What a provider added for itself (reasoning, thought signatures) goes back as it came: servers refuse a turn without it.
+What a provider added for itself (reasoning, thought signatures) goes back as it came: servers
+refuse a turn without it.
 """
 
 from __future__ import annotations
@@ -53,7 +54,10 @@ def narrowed(
     cached: bool,
     wire: Wire,
 ) -> tuple[JSONObject, frozenset[str]]:
-    """Make the request that asks for a scope alone, or for the whole reply; return it and what we added."""
+    """Make the request that asks for a scope alone, or for the whole reply.
+
+    Return it and what we added.
+    """
     native = contract.channel == "native"
     if scope is not None and not cached:
         if native:  # forced calls are all that is wanted, or an answer by a schema of its own
@@ -71,7 +75,10 @@ def narrowed(
 
 
 def contract_for(contract: Contract, scope: Scope, messages: list[Message]) -> Contract:
-    """Return the contract whose request asks for a scope alone; in the text channel the instructions do."""
+    """Return the contract whose request asks for a scope alone.
+
+    In the text channel the instructions do.
+    """
     if contract.channel == "text":
         return contract
     schema = None if scope.part is None else scope.part.schema
@@ -102,7 +109,10 @@ def dressed(
     scope: Scope | None,
     is_own: bool = True,
 ) -> tuple[JSONObject, frozenset[str]]:
-    """Put a contract into a request, by its channel, and return our additions; ``is_own``: with the caller's choice."""
+    """Put a contract into a request, by its channel, and return our additions.
+
+    ``is_own``: with the caller's choice.
+    """
     # the usage of a stream is asked for: an attempt has it like any other
     is_asked = base.get("stream_options") is not None or "stream_options" in unwanted
     ours: JSONObject = deepcopy(wire.streamed) if base.get("stream") and not is_asked else {}
@@ -170,7 +180,10 @@ def _definitions(contract: Contract) -> Definitions:
 
 
 def _choice(contract: Contract) -> JSONObject:
-    """Return ``tool_choice``; nothing for ``auto``, which is the API's own default; an answer by tool is a call."""
+    """Return ``tool_choice``.
+
+    Nothing for ``auto``, which is the API's own default; an answer by tool is a call.
+    """
     if contract.choice in {"auto", "none"} and contract.answer_style == "tool":
         return {"tool_choice": "required"}
     if (
@@ -218,7 +231,8 @@ def replayed(
 ) -> list[Message]:
     """Return the bad reply as the assistant's turn, and the words of its correction where the API wants them.
 
-    These are for each call of the scope, or ``human``, as the user's turn; ``taken`` are the ids of the calls before.
+    These are for each call of the scope, or ``human``, as the user's turn; ``taken`` are the ids of
+    the calls before.
     """
     said = {"role": "user", "content": "\n".join(words) if human is None else human}
     if _replayable(contract, message):
@@ -236,7 +250,10 @@ def replayed(
 
 
 def _ids(calls: list[JSONObject], taken: Container[str], most: int) -> list[str]:
-    """Return the ids of calls; our own where one of these is taken, comes twice, or is none that every server takes."""
+    """Return the ids of calls.
+
+    Our own where one of these is taken, comes twice, or is none that every server takes.
+    """
     ids = [id_ if isinstance(id_ := call.get("id"), str) else "" for call in calls]
     is_kept = all(len(id_) <= most and _SAFE_ID.fullmatch(id_) and id_ not in taken for id_ in ids)
     # ours have the nine letters and digits that the strictest servers take (Mistral's templates)
@@ -335,7 +352,8 @@ def _content(message: JSONObject, text: str | None) -> str | list[JSONObject] | 
     """Return the content of the turn: the text within the cap, behind the thoughts that it came with."""
     thoughts = thoughts_in(message.get("content"))
     shown = text if text is None or len(text) <= MAX_REPLAY_CHARS else text[:MAX_REPLAY_CHARS] + "…"
-    # an empty reply is shown in our words: chat templates want the roles to alternate, and no turn without text
+    # an empty reply is shown in our words: chat templates want the roles to alternate, and no turn
+    # without text
     return (
         [*thoughts, *([{"type": "text", "text": shown}] if shown else [])]
         if thoughts

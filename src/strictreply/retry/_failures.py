@@ -50,8 +50,9 @@ _SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 class Failure:
     """A call that brought no response to judge, by a stable word (``timeout``, ``rate_limit``, ``server_error``, …).
 
-    ``retryable``: the same request may succeed later; ``retry_after`` are the seconds the server asked to wait.
-    ``error`` is the body of the response, and may carry what the model wrote; ``detail`` is our own, safe to log.
+    ``retryable``: the same request may succeed later; ``retry_after`` are the seconds the server
+    asked to wait. ``error`` is the body of the response, and may carry what the model wrote;
+    ``detail`` is our own, safe to log.
     """
 
     kind: str
@@ -63,13 +64,19 @@ class Failure:
     detail: str = ""
 
     def __str__(self) -> str:
-        """Return the kind, the HTTP status and the detail; the server's own words stay in ``cause``."""
+        """Return the kind, the HTTP status and the detail.
+
+        The server's own words stay in ``cause``.
+        """
         kind = self.kind if self.status_code is None else f"{self.kind} (HTTP {self.status_code})"
         return f"{kind}: {self.detail}" if self.detail else kind
 
 
 class ExchangeStopped(Exception):
-    """Raised inside an HTTP exchange that this library itself breaks off; ``failure`` says why, in our own words."""
+    """Raised inside an HTTP exchange that this library itself breaks off.
+
+    ``failure`` says why, in our own words.
+    """
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(str(failure))
@@ -77,7 +84,10 @@ class ExchangeStopped(Exception):
 
 
 def classify(error: Exception) -> Failure | None:
-    """Read an exception as a transport failure; return None when it is a bug that must pass through."""
+    """Read an exception as a transport failure.
+
+    Return None when it is a bug that must pass through.
+    """
     for one in (
         error,
         error.__cause__,
@@ -137,8 +147,8 @@ def retry_after(
 ) -> float | None:
     """Read the seconds to wait: ``retry-after-ms``, or ``Retry-After`` as seconds or a date (RFC 9110 §10.2.3).
 
-    A date counts from the response's own ``Date``, else from ``clock`` (seconds since the epoch). None for what is
-    absent, malformed, negative or not finite.
+    A date counts from the response's own ``Date``, else from ``clock`` (seconds since the epoch).
+    None for what is absent, malformed, negative or not finite.
     """
     milliseconds = _seconds(headers.get("retry-after-ms"))
     if milliseconds is not None:

@@ -1,4 +1,7 @@
-"""The loop: ask, judge, correct, until a reply fits or a budget ends it; no I/O, but effects that it yields."""
+"""The loop: ask, judge, correct, until a reply fits or a budget ends it.
+
+No I/O, but effects that it yields.
+"""
 
 from __future__ import annotations
 
@@ -85,8 +88,9 @@ class Claim:
 class Replied:
     """Event: the response as plain JSON, the seconds the call took, and those between the last event and the call.
 
-    Of a stream, ``fault`` is what ended its reading before its own end (``vetoed``: where, if we did);
-    ``is_behind_text``: text of the reply has gone out to the caller, and only calls beside it can still be mended.
+    Of a stream, ``fault`` is what ended its reading before its own end (``vetoed``: where, if we
+    did); ``is_behind_text``: text of the reply has gone out to the caller, and only calls beside it
+    can still be mended.
     """
 
     response: JSON = field(repr=False)
@@ -109,7 +113,10 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Event: the wait is over, the watchers were called, or a repeat was ``granted`` or not; after so many seconds."""
+    """Event: the wait is over, the watchers were called, or a repeat was ``granted`` or not.
+
+    After so many seconds.
+    """
 
     seconds: float = 0.0
     granted: bool = True
@@ -132,7 +139,10 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Outcome: no reply fits; ``failure`` is the transport's, ``tool`` the one whose arguments alone were wrong."""
+    """Outcome: no reply fits.
+
+    ``failure`` is the transport's, ``tool`` the one whose arguments alone were wrong.
+    """
 
     end: End
     attempts: tuple[Attempt, ...]
@@ -147,9 +157,10 @@ Outcome: TypeAlias = Settled | Ended
 class Judged:
     """The judgement of one event: the verdict, and the message it is about, spliced when some calls were re-asked.
 
-    The message is in the API's own form; ``content`` is its content as it came where that holds what the model thought,
-    ``came`` the message as it came. ``limit_refused``: the server refused a token limit that we had raised;
-    ``unspliced``: what came for a part of the message could not be put into it.
+    The message is in the API's own form; ``content`` is its content as it came where that holds
+    what the model thought, ``came`` the message as it came. ``limit_refused``: the server refused a
+    token limit that we had raised; ``unspliced``: what came for a part of the message could not be
+    put into it.
     """
 
     verdict: Verdict | None
@@ -238,7 +249,10 @@ def _decided(
 def _called(
     ask: Ask, turn: Turn, sent: JSONObject, spent: float
 ) -> Generator[Effect, Event, tuple[Judged, float, float]]:
-    """Make one call and judge what it brought; return the judgement, the seconds of the call, and all that is spent."""
+    """Make one call and judge what it brought.
+
+    Return the judgement, the seconds of the call, and all that is spent.
+    """
     scope = turn.scope
     of_calls = (
         scope is not None
@@ -266,7 +280,10 @@ def _called(
 def _prepared(
     ask: Ask, step: Again, consult: Consult | None, spent: float
 ) -> Generator[Effect, Event, tuple[NextStep, float]]:
-    """Get ready to ask again: claim a repeat of the transport's, wait, ask a human; return the step, and all spent."""
+    """Get ready to ask again: claim a repeat of the transport's, wait, ask a human.
+
+    Return the step, and all spent.
+    """
     if step.tier == 0 and ask.policy.quota is not None:
         claimed = yield Claim(ask.policy.quota)
         spent += claimed.seconds
@@ -286,7 +303,10 @@ def _prepared(
 
 
 def _judge_event(ask: Ask, turn: Turn, event: Replied | Failed) -> Judged:
-    """Judge what a call brought; the reply to a scoped ask is spliced into the frozen message first."""
+    """Judge what a call brought.
+
+    The reply to a scoped ask is spliced into the frozen message first.
+    """
     if isinstance(event, Failed):
         if error_code(event.failure.error) is Code.ENVELOPE_ERROR:
             return _judge_failure(turn, event.failure)
@@ -329,9 +349,9 @@ def _spliced(
 
 
 def _judge_message(ask: Ask, turn: Turn, opened: Opened, content: JSON, response: JSON) -> Judged:
-    # An id that is taken is refused once: a model may have copied it. Servers that count anew in every reply are mended
-    # by no other ask, so from then on, and where the conversation shows such a server, it is numbered. So is an id that
-    # no model wrote.
+    # An id that is taken is refused once: a model may have copied it. Servers that count anew in
+    # every reply are mended by no other ask, so from then on, and where the conversation shows such
+    # a server, it is numbered. So is an id that no model wrote.
     message: Any = opened.message
     if not message.get("tool_calls") or ask.contract.ids_may_repeat:
         verdict = judge_opened(ask.contract, opened)
@@ -379,12 +399,15 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
     is_told = judged.is_behind_text or (before is not None and before.is_told)
     kept, issues, message = turn.scope, judged.issues, judged.turn
     whole = (before is not None and before.whole) or (kept is not None and kept.place != "")
-    # while what was asked for alone is switched, refused or cut, the frozen message stays what it was
+    # while what was asked for alone is switched, refused or cut, the frozen message stays what it
+    # was
     if kept is None or not (judged.unspliced or any(issue.code in _KEEPING for issue in issues)):
         scope = _scope(ask, message, issues, whole=whole)
     elif not kept.place:
         message, issues, scope = kept.message, tuple(dict.fromkeys((*issues, *kept.issues))), kept
-    else:  # a value that was asked for alone in vain: what is wrong with the document is asked for as before
+    else:
+        # a value that was asked for alone in vain: what is wrong with the document is asked for as
+        # before
         cuts = (issue for issue in issues if issue.remedy is Remedy.SHORTEN)
         scope = _scope(ask, kept.message, kept.issues, whole=True)
         message, issues = kept.message, (*cuts, *kept.issues)
@@ -396,7 +419,10 @@ def _bad(ask: Ask, turn: Turn, judged: Judged) -> Bad | None:
 def _scope(
     ask: Ask, message: JSONObject, issues: tuple[Issue, ...], *, whole: bool
 ) -> Scope | None:
-    """Find what can be asked for alone; less where another tool may be called, or the first request is repeated."""
+    """Find what can be asked for alone.
+
+    Less where another tool may be called, or the first request is repeated.
+    """
     if ask.base.get(ask.wire.kept_by) is not None:
         return None
     switches, narrow = ask.policy.allow_tool_switch, ask.policy.scope == "narrow"

@@ -99,9 +99,12 @@ def consulted(answer: object) -> Consulted:
 def steps_in_force(
     policy: RetryPolicy, model: object, tier: int, is_usable: Callable[[Step], bool]
 ) -> list[Step]:
-    """Return the steps in force at a tier, the one taken last at the end; ``model`` is the request's own.
+    """Return the steps in force at a tier, the one taken last at the end.
 
-    From the third tier on one more is taken each time, and stays. Keywords alone count at each of these tiers.
+    ``model`` is the request's own.
+
+    From the third tier on one more is taken each time, and stays. Keywords alone count at each of
+    these tiers.
     """
     if tier < ESCALATION_TIER:
         return []
@@ -131,7 +134,10 @@ def _ladder(policy: RetryPolicy, model: object) -> Iterator[Step]:
 
 
 def _wrong_escalation(policy: RetryPolicy) -> str:
-    """Return what is wrong with the steps: that they are none, or lack what they need; empty for nothing."""
+    """Return what is wrong with the steps: that they are none, or lack what they need.
+
+    Empty for nothing.
+    """
     given = policy.escalation
     steps = [] if isinstance(given, Mapping) else list(given)
     if isinstance(given, str) or not all(
@@ -148,7 +154,10 @@ def _wrong_escalation(policy: RetryPolicy) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Ask once more after ``wait`` seconds, with a correction at ``tier`` from 1 or in ``words``; 0: without one."""
+    """Ask once more after ``wait`` seconds, with a correction at ``tier`` from 1 or in ``words``.
+
+    0: without one.
+    """
 
     tier: int
     wait: float = 0.0
@@ -165,12 +174,16 @@ class End:
     def error(
         self, attempts: tuple[Attempt, ...], failure: Failure | None, tool: str | None
     ) -> CallFailed:
-        """Return the error to raise; ``failure`` is the transport's, ``tool`` the one of invalid arguments alone."""
+        """Return the error to raise.
+
+        ``failure`` is the transport's, ``tool`` the one of invalid arguments alone.
+        """
         asks, reason = f"{len(attempts)} attempt{'s' if len(attempts) > 1 else ''}", self.reason
         if self.how == "halted":
             return ReplyHalted(f"halted after {asks}: {reason}", reason=reason, attempts=attempts)
         if self.how == "failed":
-            # Not chained to its cause: a traceback would print the server's words, which may hold the model's.
+            # Not chained to its cause: a traceback would print the server's words, which may hold
+            # the model's.
             names = ("cause", "retry_after", "status_code")
             known: dict[str, Any] = {name: getattr(failure, name, None) for name in names}
             message = f"the API call failed after {asks}: {failure or reason}"
@@ -191,42 +204,53 @@ NextStep: TypeAlias = Again | End
 class RetryPolicy:
     """The budgets of one call; the first one that is spent ends it.
 
-    - ``max_retries``: corrections after the first request; ``arg_retries``: those for one tool's arguments alone (None:
-      they share ``max_retries``); ``max_bad_calls``: attempts with an unknown tool or bad arguments (requirement T35).
-    - ``transport_retries``: repeats of one call after the API failed or sent no completion (None: of failures as many
-      as the client's own ``max_retries`` says, else 2); ``quota``: how many such repeats all calls of one
-      wrapped client may make beyond their successes (None: any number). A repeat that succeeds gives its own back, as
-      do every five calls that succeed at once.
-    - ``deadline``: the total time in seconds: connecting, sending, headers, bodies, waits, checks and watchers. A call
-      is cut off when it passes, and nothing is accepted after it; what cannot be cut off (a sync check or watcher, a
-      name lookup, a client that does not use httpx) is waited for, and its result refused.
-    - ``max_tokens_total``: the tokens of all attempts; ``max_cost``: their cost, as ``price`` computes it. Both are
-      checked before each further request.
-    - ``stop_on``: categories of faults after which the call ends; ``API_TRANSIENT`` is that of a call that
-      failed and may succeed later.
-    - ``stop`` and ``wait`` are tenacity's. Without ``wait`` a correction is sent at once, and a failed call is repeated
-      after a jittered exponential pause. ``max_retry_after``: the longest ``Retry-After`` that is obeyed, in seconds.
-    - ``allow_tool_switch``: the answer to an argument correction may be another tool or an answer (requirement T29);
-      the whole reply is then asked for again, and ``arg_retries`` does not apply.
-    - ``scope``: how only the faulty calls are asked for. ``narrow`` sends only their tools, and asks only for the
-      wrong value of a large document; ``cached`` sends everything that the first request sent, so that prompt caches
-      hit, and narrows by ``tool_choice`` and the text of the correction.
-    - ``max_reply_tokens``: how far the token limit of a request (``max_completion_tokens``, ``max_tokens``) is raised
-      when replies are cut at it: doubled each time, up to this; None is four times the caller's limit.
-    - ``escalation``: request keywords (``temperature``, …) sent from the third tier on; or the steps to apply one after
-      another from there, each of which stays in force: such keywords, ``"forced_tool"`` (the tool at fault, else any,
-      must be called), ``"response_format"`` (the schema is sent as one, where an answer or the text channel's reply was
-      asked for without), ``"model"`` and ``"human"``. A step that changes nothing is skipped. A bad reply that
-      comes a second time skips a tier. The attempt's ``escalation`` names the step applied last.
-    - ``models``: names, the weakest first. Each ``"model"`` step takes the next one after the request's own.
-    - ``ask_human``: called with the :class:`Situation` for the text that corrects the reply, which is sent as the
-      user's turn; None ends the call as rejected. It may be async with an async client. Where ``escalation`` names no
-      ``"model"`` or ``"human"``, these are its last steps.
-    - ``veto``: whether a stream is closed as soon as its reply can no longer become valid. ``always`` asks
-      for a stream also if the caller did not, so that it can be closed; raw responses are not streamed.
+    - ``max_retries``: corrections after the first request; ``arg_retries``: those for one tool's
+      arguments alone (None: they share ``max_retries``); ``max_bad_calls``: attempts with an
+      unknown tool or bad arguments (requirement T35).
+    - ``transport_retries``: repeats of one call after the API failed or sent no completion (None:
+      of failures as many as the client's own ``max_retries`` says, else 2); ``quota``: how many
+      such repeats all calls of one wrapped client may make beyond their successes (None: any
+      number). A repeat that succeeds gives its own back, as do every five calls that succeed at
+      once.
+    - ``deadline``: the total time in seconds: connecting, sending, headers, bodies, waits, checks
+      and watchers. A call is cut off when it passes, and nothing is accepted after it; what cannot
+      be cut off (a sync check or watcher, a name lookup, a client that does not use httpx) is
+      waited for, and its result refused.
+    - ``max_tokens_total``: the tokens of all attempts; ``max_cost``: their cost, as ``price``
+      computes it. Both are checked before each further request.
+    - ``stop_on``: categories of faults after which the call ends; ``API_TRANSIENT`` is that of a
+      call that failed and may succeed later.
+    - ``stop`` and ``wait`` are tenacity's. Without ``wait`` a correction is sent at once, and a
+      failed call is repeated after a jittered exponential pause. ``max_retry_after``: the longest
+      ``Retry-After`` that is obeyed, in seconds.
+    - ``allow_tool_switch``: the answer to an argument correction may be another tool or an answer
+      (requirement T29); the whole reply is then asked for again, and ``arg_retries`` does not
+      apply.
+    - ``scope``: how only the faulty calls are asked for. ``narrow`` sends only their tools, and
+      asks only for the wrong value of a large document; ``cached`` sends everything that the first
+      request sent, so that prompt caches hit, and narrows by ``tool_choice`` and the text of the
+      correction.
+    - ``max_reply_tokens``: how far the token limit of a request (``max_completion_tokens``,
+      ``max_tokens``) is raised when replies are cut at it: doubled each time, up to this; None is
+      four times the caller's limit.
+    - ``escalation``: request keywords (``temperature``, …) sent from the third tier on; or the
+      steps to apply one after another from there, each of which stays in force: such keywords,
+      ``"forced_tool"`` (the tool at fault, else any, must be called), ``"response_format"`` (the
+      schema is sent as one, where an answer or the text channel's reply was asked for without),
+      ``"model"`` and ``"human"``. A step that changes nothing is skipped. A bad reply that comes a
+      second time skips a tier. The attempt's ``escalation`` names the step applied last.
+    - ``models``: names, the weakest first. Each ``"model"`` step takes the next one after the
+      request's own.
+    - ``ask_human``: called with the :class:`Situation` for the text that corrects the reply, which
+      is sent as the user's turn; None ends the call as rejected. It may be async with an async
+      client. Where ``escalation`` names no ``"model"`` or ``"human"``, these are its last steps.
+    - ``veto``: whether a stream is closed as soon as its reply can no longer become valid.
+      ``always`` asks for a stream also if the caller did not, so that it can be closed; raw
+      responses are not streamed.
 
-    Raises ValueError for a negative budget, a ``quota`` that is no whole number, an unknown category or step,
-    ``max_cost`` without ``price``, ``"model"`` without ``models`` and ``"human"`` without ``ask_human``.
+    Raises ValueError for a negative budget, a ``quota`` that is no whole number, an unknown
+    category or step, ``max_cost`` without ``price``, ``"model"`` without ``models`` and ``"human"``
+    without ``ask_human``.
     """
 
     max_retries: int = 3
@@ -291,7 +315,10 @@ class RetryPolicy:
         )
 
     def time_left(self, spent: float) -> float | None:
-        """Return the seconds left of the deadline after ``spent``, 0 when it is over; None without a deadline."""
+        """Return the seconds left of the deadline after ``spent``, 0 when it is over.
+
+        None without a deadline.
+        """
         if self.deadline is None:
             return None
         left = self.deadline - spent
@@ -309,11 +336,13 @@ class RetryPolicy:
     ) -> NextStep:
         """Decide what follows the last attempt, which was not accepted, after so many seconds.
 
-        ``failure`` is None when a response came; ``scoped``: nothing but the arguments of calls is wrong;
-        ``clients_retries`` is the client's own ``max_retries``; each of ``repeats`` of a reply raises the tier by 1.
+        ``failure`` is None when a response came; ``scoped``: nothing but the arguments of calls is
+        wrong; ``clients_retries`` is the client's own ``max_retries``; each of ``repeats`` of a
+        reply raises the tier by 1.
         """
         if is_transport_fault(attempts[-1]):
-            # the client's own number is of failures: a response that is no completion it would not repeat, but return
+            # the client's own number is of failures: a response that is no completion it would not
+            # repeat, but return
             unsaid = self.transport_retries is None and failure is not None
             repeats = self.repeats if clients_retries is None or not unsaid else clients_retries
             return self._after_transport(attempts, spent, failure, repeats)
@@ -327,7 +356,8 @@ class RetryPolicy:
     def _after_fault(
         self, attempts: tuple[Attempt, ...], spent: float, repeats: int, *, scoped: bool
     ) -> NextStep:
-        # a correction that the transport lost, or the endpoint refused, was never answered, and does not count
+        # a correction that the transport lost, or the endpoint refused, was never answered, and
+        # does not count
         corrections = [
             one for one in attempts if one.tier and not (one.refused or is_transport_fault(one))
         ]
@@ -411,7 +441,8 @@ def _call_state(
     attempts: tuple[Attempt, ...], spent: float, failure: Failure | None, wait: float = 0.0
 ) -> RetryCallState:
     """Return the call as a tenacity stop or wait expects it: attempts, seconds since the start, pause, last outcome."""
-    state = RetryCallState(retry_object=None, fn=None, args=(), kwargs={})  # type: ignore[arg-type]  # no Retrying runs
+    # no Retrying runs
+    state = RetryCallState(retry_object=None, fn=None, args=(), kwargs={})  # type: ignore[arg-type]
     state.attempt_number, state.start_time = len(attempts), 0.0
     state.outcome_timestamp, state.upcoming_sleep = spent, wait
     cause = None if failure is None else failure.cause

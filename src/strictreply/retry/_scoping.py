@@ -1,4 +1,7 @@
-"""Re-asking a part of a reply: some calls, or the smallest value that holds all faults; and splicing it in."""
+"""Re-asking a part of a reply: some calls, or the smallest value that holds all faults.
+
+And splicing it in.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,8 @@ MIN_DOCUMENT_CHARS = (
 )
 MIN_SAVING = 4  # times as long as the value alone a document has to be
 MAX_KEPT = 64  # places of one schema that are remembered: those inside of arrays have no end
-WRAPPED = "value"  # the member under which a value that is no object is asked for: endpoints take only objects
+# the member under which a value that is no object is asked for: endpoints take only objects
+WRAPPED = "value"
 _RULES = frozenset(rule.value for rule in SchemaRule)
 _DEFINING = ("$defs", "definitions")
 _NOWHERE: Any = object()  # a place that a document does not have
@@ -70,9 +74,12 @@ def part_words(tool: str | None, place: str, *, wrapped: bool) -> str:
 def part_of(
     root: JSON, base: str, schema: Schema, issues: Sequence[tuple[str, str]]
 ) -> Part | None:
-    """Find the value of a document that holds all faults, or is missing; None for all of it, or not worth an ask.
+    """Find the value of a document that holds all faults, or is missing.
 
-    ``base`` is the pointer to the document in ``root``; ``issues`` are codes, and places counted from the document.
+    None for all of it, or not worth an ask.
+
+    ``base`` is the pointer to the document in ``root``; ``issues`` are codes, and places counted
+    from the document.
     """
     document = value_at(root, pointer_tokens(base))
     tokens, is_missing = _common_place(document, issues)
@@ -111,7 +118,10 @@ def _common_place(document: JSON, issues: Sequence[tuple[str, str]]) -> tuple[li
 
 
 def _asked_for(schema: Schema, place: str) -> tuple[Schema, Schema | None] | None:
-    """Return the schema of the value at a place, and the one to ask by if that may be no object; None of no schema."""
+    """Return the schema of the value at a place, and the one to ask by if that may be no object.
+
+    None of no schema.
+    """
     known = schema.parts.get(place, _NOWHERE)
     if known is not _NOWHERE:
         kept: tuple[Schema, Schema | None] | None = known
@@ -186,7 +196,10 @@ class ScopedCall:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The calls or the ``part`` of a message to ask for again; ``at`` points to its holder, ``place`` inside that."""
+    """The calls or the ``part`` of a message to ask for again.
+
+    ``at`` points to its holder, ``place`` inside that.
+    """
 
     message: JSONObject
     issues: tuple[Issue, ...]
@@ -221,8 +234,8 @@ def scope_of(
 ) -> Scope | None:
     """Find the calls whose arguments all faults lie in; None when a fault lies elsewhere.
 
-    With ``parts`` a large document is narrowed to the value that holds all faults, also an answer; with ``payload`` the
-    arguments of a call in the text channel are asked for alone.
+    With ``parts`` a large document is narrowed to the value that holds all faults, also an answer;
+    with ``payload`` the arguments of a call in the text channel are asked for alone.
     """
     places = dict.fromkeys(_arguments_place(contract, issue) for issue in issues)
     calls = [None if at is None else _scoped_call(contract, message, at) for at in places]
@@ -277,10 +290,12 @@ def _content(contract: Contract, message: JSONObject) -> Any:
 def splice(
     contract: Contract, scope: Scope, message: JSONObject
 ) -> tuple[JSONObject, tuple[str, ...]] | Invalid:
-    """Put what was asked for alone into the frozen message; return it with the lenient steps that reading took.
+    """Put what was asked for alone into the frozen message.
 
-    Calls keep their original ids. Return ``tool.switched`` when the reply is not as many calls of the same tools
-    (requirement T29), and what cannot be read as it stands.
+    Return it with the lenient steps that reading took.
+
+    Calls keep their original ids. Return ``tool.switched`` when the reply is not as many calls of
+    the same tools (requirement T29), and what cannot be read as it stands.
     """
     if scope.part is not None and not (scope.calls and contract.channel == "native"):
         return _content_with(contract, scope, scope.part, message)
@@ -319,7 +334,10 @@ def _calls_with(
 def _content_with(
     contract: Contract, scope: Scope, part: Part, message: JSONObject
 ) -> tuple[JSONObject, tuple[str, ...]] | Invalid:
-    """Put a value that came in the content into the frozen content; a whole reply of the text channel stays one."""
+    """Put a value that came in the content into the frozen content.
+
+    A whole reply of the text channel stays one.
+    """
     if peek(message, "tool_calls"):
         return Invalid(
             (Issue.of(Code.CALL_MALFORMED, "/tool_calls", expected="a JSON object in the content"),)
@@ -411,7 +429,8 @@ def _switched(scope: Scope, found: object) -> Invalid:
 
 def _arguments_place(contract: Contract, issue: Issue) -> str | None:
     if not issue.code.startswith(_ARGUMENT_CODES):
-        # a fault of the shape that says the arguments are no object is a fault of the arguments, too
+        # a fault of the shape that says the arguments are no object is a fault of the arguments,
+        # too
         ending = "/args" if contract.channel == "text" else "/function/arguments"
         is_about_args = issue.code == str(Code.SHAPE_WRONG_TYPE) and issue.path.endswith(ending)
         return issue.path if is_about_args else None

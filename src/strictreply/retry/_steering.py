@@ -1,4 +1,7 @@
-"""Corrections of at most 2 KB, without the model's words: faults; next also the broken sub-schema; next an example."""
+"""Corrections of at most 2 KB, without the model's words: faults.
+
+Next also the broken sub-schema; next an example.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +35,11 @@ _Places: TypeAlias = tuple[str, ...]
 class Situation:
     """What a correction is about.
 
-    ``issues`` are the faults of the last reply, ``contract`` what it was checked against; ``tier`` counts corrections
-    from 1, and one more for each time that the same bad reply came again. ``tool`` is the declared tool whose arguments
-    alone are re-asked, None for the whole reply; ``at`` is the pointer to those, or to the answer. ``part`` is the
-    pointer from ``at`` to the one value that is asked for; empty for all arguments, which the text channel sends alone.
+    ``issues`` are the faults of the last reply, ``contract`` what it was checked against; ``tier``
+    counts corrections from 1, and one more for each time that the same bad reply came again.
+    ``tool`` is the declared tool whose arguments alone are re-asked, None for the whole reply;
+    ``at`` is the pointer to those, or to the answer. ``part`` is the pointer from ``at`` to the one
+    value that is asked for; empty for all arguments, which the text channel sends alone.
     """
 
     issues: tuple[Issue, ...]
@@ -47,7 +51,10 @@ class Situation:
 
 
 class Steering(Protocol):
-    """Anything that writes corrections; it must not repeat what the model wrote (``Issue.found``)."""
+    """Anything that writes corrections.
+
+    It must not repeat what the model wrote (``Issue.found``).
+    """
 
     def correction(self, situation: Situation) -> str:
         """Return what to change, for the model to read."""
@@ -91,7 +98,10 @@ def corrections(steering: Steering, situations: tuple[Situation, ...]) -> list[s
 
 
 def fault_lines(issues: Iterable[Issue], at: str = "") -> list[str]:
-    """Return faults as lines such as ``- /limit: must be an integer``, each once; places are counted from ``at``."""
+    """Return faults as lines such as ``- /limit: must be an integer``, each once.
+
+    Places are counted from ``at``.
+    """
     hints: dict[str, dict[str, None]] = {}
     for issue in issues:
         inside = _inside(issue.path, at)
@@ -105,7 +115,10 @@ def fault_lines(issues: Iterable[Issue], at: str = "") -> list[str]:
 
 
 def fitted(parts: list[str], limit: int) -> str:
-    """Return the parts, one per line, that fit whole into so many bytes; only the first two are ever cut."""
+    """Return the parts, one per line, that fit whole into so many bytes.
+
+    Only the first two are ever cut.
+    """
     lines = [
         printable_json(part) for part in parts
     ]  # names in a stranger's schema may forge lines of their own
@@ -196,7 +209,10 @@ def _parameters(tool: Tool) -> list[str]:
 
 
 def example_for(situation: Situation) -> JSON:
-    """Return the smallest valid arguments, answer or reply as a text that show what was wrong; None for none."""
+    """Return the smallest valid arguments, answer or reply as a text that show what was wrong.
+
+    None for none.
+    """
     return next(
         (example for places in _to_show(situation) for example in _examples(situation, places)),
         None,
@@ -205,7 +221,8 @@ def example_for(situation: Situation) -> JSON:
 
 def _to_show(situation: Situation) -> Iterator[_Places]:
     """Yield what an example has to show, as pointers from the reply's root: all that was wrong, else the first."""
-    # it need not show what has to be left out, nor the place of a fault that is none of the schema's
+    # it need not show what has to be left out, nor the place of a fault that is none of the
+    # schema's
     issues = [issue for issue in situation.issues if issue.remedy is not Remedy.SHORTEN][
         :MAX_LISTED_FAULTS
     ]
@@ -266,7 +283,10 @@ def _answer_examples(answer: Answer, places: _Places | None) -> Iterator[JSON]:
 
 
 def _all_inside(places: _Places, at: str, *beside: str) -> _Places | None:
-    """Return the places counted from ``at``, those above or ``beside`` it as its root; None if one lies elsewhere."""
+    """Return the places counted from ``at``, those above or ``beside`` it as its root.
+
+    None if one lies elsewhere.
+    """
     inside = []
     for path in places:
         above = path in beside or at.startswith(f"{path}/")

@@ -38,9 +38,10 @@ A = TypeVar("A")
 class NextRequest(Generic[A_co]):
     """The verdict on the last response, as spliced, and the next request.
 
-    ``verdict`` is None before the first response, and when no reply came. ``request`` is what to send next, after
-    ``wait`` seconds; None when the call has ended: then ``completion`` is the response that holds the valid reply, or
-    ``error`` is what a wrapped client would raise. ``attempts`` has all attempts so far.
+    ``verdict`` is None before the first response, and when no reply came. ``request`` is what to
+    send next, after ``wait`` seconds; None when the call has ended: then ``completion`` is the
+    response that holds the valid reply, or ``error`` is what a wrapped client would raise.
+    ``attempts`` has all attempts so far.
     """
 
     verdict: Verdict[A_co] | None
@@ -52,7 +53,10 @@ class NextRequest(Generic[A_co]):
 
 
 class _Asked(dict[str, Any]):
-    """A request that knows the caller's own, what came so far and how to go on; sent, stored or copied it is any."""
+    """A request that knows the caller's own, what came so far and how to go on.
+
+    Sent, stored or copied it is any.
+    """
 
     base: Mapping[str, Any]
     responses: tuple[object, ...]

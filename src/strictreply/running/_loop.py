@@ -61,18 +61,21 @@ def run(
 ) -> Run:
     """Run a conversation to its answer, executing the tools the model calls.
 
-    ``messages`` are a text or a conversation with the user's turn last; ``keywords`` go to every exchange (``model``
-    at least). A tool without a function is the client's: the run pauses, and is continued in any process that has its
-    ``sessions``, with ``continuation`` (the run, its response, or that as JSON) and ``results``, one for each pending
-    call; for one that needs approval a :class:`Decision`, which no client's result can be. ``after`` is, in the forms
-    of ``continuation``, a run whose conversation is continued. ``loop`` limits the turn. ``sessions`` None keeps this
-    run in memory, as long as the :class:`Run` lives. ``agent`` sets the agent's prompt, ``org`` and ``user`` own the
-    session. ``cancel`` is called between two steps, ``on_event`` with attempts and tool calls.
+    ``messages`` are a text or a conversation with the user's turn last; ``keywords`` go to every
+    exchange (``model`` at least). A tool without a function is the client's: the run pauses, and is
+    continued in any process that has its ``sessions``, with ``continuation`` (the run, its
+    response, or that as JSON) and ``results``, one for each pending call; for one that needs
+    approval a :class:`Decision`, which no client's result can be. ``after`` is, in the forms of
+    ``continuation``, a run whose conversation is continued. ``loop`` limits the turn. ``sessions``
+    None keeps this run in memory, as long as the :class:`Run` lives. ``agent`` sets the agent's
+    prompt, ``org`` and ``user`` own the session. ``cancel`` is called between two steps,
+    ``on_event`` with attempts and tool calls.
 
-    An exception of a tool becomes its result: the text of a :class:`ToolError`, of any other exception the type.
-    Raises what :meth:`StrictClient.exchange` raises, IterationsExceeded when the turn reaches no answer, InvokeFailed
-    when the request does not follow the pipeline's rules (results that do not fit the pending calls among them), and
-    ContractError when the run cannot be opened like this; a paused run can then be answered again.
+    An exception of a tool becomes its result: the text of a :class:`ToolError`, of any other
+    exception the type. Raises what :meth:`StrictClient.exchange` raises, IterationsExceeded when
+    the turn reaches no answer, InvokeFailed when the request does not follow the pipeline's rules
+    (results that do not fit the pending calls among them), and ContractError when the run cannot be
+    opened like this; a paused run can then be answered again.
     """
     _refuse_other(
         client,
@@ -93,7 +96,10 @@ async def arun(
     messages: str | Iterable[Message] | None = None,
     **keywords: Unpack[RunKeywords],
 ) -> Run:
-    """Run a conversation to its answer with an async client, on asyncio; see :func:`run`. Sync tools run in threads."""
+    """Run a conversation to its answer with an async client, on asyncio.
+
+    See :func:`run`. Sync tools run in threads.
+    """
     _refuse_other(
         client,
         AsyncStrictClient,
@@ -116,11 +122,14 @@ def run_stream(
     messages: str | Iterable[Message] | None = None,
     **keywords: Unpack[RunKeywords],
 ) -> Iterator[RunEvent]:
-    """Run a conversation like :func:`run`, and yield every event as it happens; the last is :class:`RunEnded`.
+    """Run a conversation like :func:`run`, and yield every event as it happens.
 
-    Text is shown as it arrives (:class:`Provisional`, :class:`Retracted`); with ``stream=False`` only when complete.
-    The run uses a thread of its own. Closing the stream cancels it before its next step. Raises what
-    :func:`run` raises, after the events before it, and ContractError for an ``on_event`` that would have to be awaited.
+    The last is :class:`RunEnded`.
+
+    Text is shown as it arrives (:class:`Provisional`, :class:`Retracted`); with ``stream=False``
+    only when complete. The run uses a thread of its own. Closing the stream cancels it before its
+    next step. Raises what :func:`run` raises, after the events before it, and ContractError for an
+    ``on_event`` that would have to be awaited.
     """
     events: SimpleQueue[RunEvent | BaseException] = SimpleQueue()
     keywords.setdefault("stream", True)
@@ -150,9 +159,12 @@ async def arun_stream(
     messages: str | Iterable[Message] | None = None,
     **keywords: Unpack[RunKeywords],
 ) -> AsyncIterator[RunEvent]:
-    """Run a conversation like :func:`arun`, and yield every event as it happens; see :func:`run_stream`.
+    """Run a conversation like :func:`arun`, and yield every event as it happens.
 
-    Needs asyncio. Closing the stream (``aclose``, or leaving ``contextlib.aclosing``) cancels the run at once.
+    See :func:`run_stream`.
+
+    Needs asyncio. Closing the stream (``aclose``, or leaving ``contextlib.aclosing``) cancels the
+    run at once.
     """
     keywords.setdefault("stream", True)
     events: asyncio.Queue[RunEvent | BaseException] = asyncio.Queue()
@@ -251,7 +263,10 @@ class _RunningTurn:
         )
 
     def _run(self, line: LineResult) -> Run:
-        """Make the run of a turn, as far as it came; results of approved calls join the context after their step."""
+        """Make the run of a turn, as far as it came.
+
+        Results of approved calls join the context after their step.
+        """
         ctx = line.context
         built = ctx.built.response if ctx.built is not None else None
         transcript: list[Message] = [*ctx.prompt.messages, *(ctx.turn.messages if ctx.turn else ())]

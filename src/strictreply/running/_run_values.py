@@ -63,7 +63,10 @@ class Run:
 
     @property
     def answer(self) -> Any:
-        """The answer, a str or what the contract's ``answer`` makes; Unanswered when there is none."""
+        """The answer, a str or what the contract's ``answer`` makes.
+
+        Unanswered when there is none.
+        """
         if self.response.kind is ResponseKind.CLIENT_TOOL_CONTINUATION:
             names = ", ".join(dict.fromkeys(call.name for call in self.pending))
             how = "send run.response to the client, and continue with run(client, continuation=run, results=…)"
@@ -113,7 +116,10 @@ class ToolStarted:
 
 @dataclass(frozen=True, slots=True)
 class ToolFinished:
-    """A call was run; ``outcome`` holds its result, and the exception, of which the model gets the type."""
+    """A call was run.
+
+    ``outcome`` holds its result, and the exception, of which the model gets the type.
+    """
 
     call: ToolCall
     outcome: ToolOutcome
@@ -129,7 +135,10 @@ class RunEnded:
 RunEvent: TypeAlias = Provisional | Retracted | AttemptMade | ToolStarted | ToolFinished | RunEnded
 
 OnEvent: TypeAlias = Callable[[RunEvent], None]
-"""Called with every event as it happens; calls of one reply that run at the same time report from their own threads."""
+"""Called with every event as it happens.
+
+Calls of one reply that run at the same time report from their own threads.
+"""
 
 EarlierRun: TypeAlias = Run | AgentResponse | str
 """A run that goes on: itself, its response, or that as JSON, which another process may have been given."""

@@ -1,4 +1,7 @@
-"""Sessions in one SQLite file, for all processes and threads of a machine; the rules stand in ``pipeline.sessions``."""
+"""Sessions in one SQLite file, for all processes and threads of a machine.
+
+The rules stand in ``pipeline.sessions``.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,10 @@ _KEEPING: Final = (
     threading.Lock()
 )  # held for moments, to take a connection or give it back; and while a process forks
 _IDLE: Final = weakref.WeakKeyDictionary["SQLiteSessionStore", list[_Kept]]()
-"""The connections that each store keeps; none is carried over a fork (sqlite.org/howtocorrupt.html, section 2.6)."""
+"""The connections that each store keeps.
+
+None is carried over a fork (sqlite.org/howtocorrupt.html, section 2.6).
+"""
 _MOST_IDLE: Final = (
     4  # connections of a store: as many as threads use it at the same time, in most programs
 )
@@ -81,12 +87,13 @@ if hasattr(os, "register_at_fork"):
 class SQLiteSessionStore(SessionStore):
     """Stores sessions in the SQLite database at ``path``, which is created if missing, for its owner only (0600).
 
-    Safe for threads, forks and several processes: each call is one transaction, which is on the disk when it returns.
-    A process that is forked while another thread is in a call may find the database locked. Connections are kept
-    between calls until :meth:`close`. ``clock`` gives seconds since 1970; claims lapse after ``claim_seconds``.
+    Safe for threads, forks and several processes: each call is one transaction, which is on the
+    disk when it returns. A process that is forked while another thread is in a call may find the
+    database locked. Connections are kept between calls until :meth:`close`. ``clock`` gives seconds
+    since 1970; claims lapse after ``claim_seconds``.
 
-    Raises ContractError when the file cannot be opened, is not a session store, or was made by a newer version; later
-    SessionStoreFailed, by every method, when it cannot be used any more.
+    Raises ContractError when the file cannot be opened, is not a session store, or was made by a
+    newer version; later SessionStoreFailed, by every method, when it cannot be used any more.
     """
 
     def __init__(
@@ -118,7 +125,10 @@ class SQLiteSessionStore(SessionStore):
             ) from error
 
     def close(self) -> None:
-        """Close the connections that are kept, as before the file is moved; the next call makes one again."""
+        """Close the connections that are kept, as before the file is moved.
+
+        The next call makes one again.
+        """
         with _KEEPING:
             _close(self._idle())
 
@@ -127,7 +137,10 @@ class SQLiteSessionStore(SessionStore):
         return SessionStoreFailed(self._path, reason_of(error) or "unreadable", cause=error)
 
     def _idle(self) -> list[_Kept]:
-        """Return the connections that are kept; a store that is a copy, as of a pickle, begins with none."""
+        """Return the connections that are kept.
+
+        A store that is a copy, as of a pickle, begins with none.
+        """
         if self not in _IDLE:
             _IDLE[self] = []
             weakref.finalize(self, _close, _IDLE[self])
@@ -144,7 +157,10 @@ class SQLiteSessionStore(SessionStore):
 
     @contextmanager
     def transaction(self, *, writing: bool) -> Generator[Records, None, None]:
-        """Read from one state of the file, or lock it for writing; an exception undoes everything."""
+        """Read from one state of the file, or lock it for writing.
+
+        An exception undoes everything.
+        """
         with _KEEPING:
             idle = self._idle()
             connection, files = idle.pop() if idle else (None, ())
@@ -172,7 +188,10 @@ class SQLiteSessionStore(SessionStore):
 
 
 def _state_of(path: str, *, of_log: bool = True) -> tuple[int, ...]:
-    """Return what identifies a file, with ``of_log`` its content and log, where commits go; () when it is not there."""
+    """Return what identifies a file, with ``of_log`` its content and log, where commits go.
+
+    () when it is not there.
+    """
     try:
         file = Path(path).stat()
         of_file = (file.st_dev, file.st_ino)
@@ -193,7 +212,8 @@ class _SQLiteRecords:
 
     def get(self, record: tuple[type[Value], str], /) -> str | None:
         kind, key = record
-        query = f"SELECT value FROM {_TABLES[kind]} WHERE id = ?"  # noqa: S608 - a name of our own table
+        # a name of our own table
+        query = f"SELECT value FROM {_TABLES[kind]} WHERE id = ?"  # noqa: S608
         rows: list[tuple[str]] = self._run(query, (key,)).fetchall()
         return rows[0][0] if rows else None
 
@@ -201,20 +221,27 @@ class _SQLiteRecords:
         kind, key = record
         self._run(f"INSERT OR REPLACE INTO {_TABLES[kind]} VALUES (?, ?)", (key, text))  # noqa: S608
 
-    def pop(self, record: tuple[type[Value], str], default: None, /) -> None:  # noqa: ARG002 - as of a dict
+    # as of a dict
+    def pop(self, record: tuple[type[Value], str], default: None, /) -> None:  # noqa: ARG002
         kind, key = record
         self._run(f"DELETE FROM {_TABLES[kind]} WHERE id = ?", (key,))  # noqa: S608
 
 
 def reason_of(error: object) -> str | None:
-    """Read why SQLite failed off its code; None for an error without one, such as text that is no UTF-8."""
+    """Read why SQLite failed off its code.
+
+    None for an error without one, such as text that is no UTF-8.
+    """
     return _REASONS.get(
         getattr(error, "sqlite_errorcode", 0) & 0xFF
     )  # the primary code (sqlite.org/rescode.html)
 
 
 def make_private(path: str) -> None:
-    """Make an empty file for its owner alone (0600) when there is none; SQLite gives the files beside it its mode."""
+    """Make an empty file for its owner alone (0600) when there is none.
+
+    SQLite gives the files beside it its mode.
+    """
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 

@@ -54,7 +54,10 @@ if hasattr(os, "register_at_fork"):
 
 
 def in_thread(work: Callable[[], ThreadResult]) -> Future[ThreadResult]:
-    """Work in a thread that does not keep the program alive, with the caller's context; an exit is the caller's."""
+    """Work in a thread that does not keep the program alive, with the caller's context.
+
+    An exit is the caller's.
+    """
     future: Future[ThreadResult] = Future()
     future.set_running_or_notify_cancel()  # from here on nobody who stops waiting can cancel it
     task = partial(contextvars.copy_context().run, work), future
@@ -110,7 +113,10 @@ def perform(
     sessions: SessionStore,
     effect: TurnEffect,
 ) -> Any:
-    """Perform an effect with a sync client; an error is a value, for the turn to settle what it has begun."""
+    """Perform an effect with a sync client.
+
+    An error is a value, for the turn to settle what it has begun.
+    """
     match effect:
         case RunTools(runs=runs):
             return tools.run_all(runs)
@@ -124,7 +130,8 @@ def perform(
                         if not isinstance(event, Accepted):
                             tools.tell(event)
                 return asked_of(stream.exchange)
-            except Exception as error:  # noqa: BLE001 - the turn gives back what it has claimed, and raises it again
+            except Exception as error:  # noqa: BLE001
+                # the turn gives back what it has claimed, and raises it again
                 return EffectRaised(error)
         case use:
             return _used(sessions, use)
@@ -137,7 +144,10 @@ async def aperform(
     sessions: SessionStore,
     effect: TurnEffect,
 ) -> Any:
-    """Perform an effect with an async client, like :func:`perform`; the store is used in a thread."""
+    """Perform an effect with an async client, like :func:`perform`.
+
+    The store is used in a thread.
+    """
     match effect:
         case RunTools(runs=runs):
             return await tools.arun_all(runs)
@@ -182,7 +192,10 @@ def asked_of(exchange: Exchange) -> Asked:
 
 
 def _used(sessions: SessionStore, use: Callable[[SessionStore], Any]) -> Any:
-    """Use the store; what it raises is a value, and an error of ours: a program's own store may raise anything."""
+    """Use the store.
+
+    What it raises is a value, and an error of ours: a program's own store may raise anything.
+    """
     try:
         return use(sessions)
     except StrictReplyError as error:
@@ -199,7 +212,10 @@ class ToolRunner:
     tell: OnEvent
 
     def run_all(self, runs: Sequence[RunTool]) -> tuple[ToolOutcome, ...]:
-        """Run calls, and return their outcomes in the same order; a thread is left behind when its time is up."""
+        """Run calls, and return their outcomes in the same order.
+
+        A thread is left behind when its time is up.
+        """
         if len(runs) == 1 and self.limit(runs[0]) is None:  # in the caller's own thread
             return (self.told(runs[0], self.run_one(runs[0])),)
         waiting = deque(range(len(runs)))
@@ -226,7 +242,10 @@ class ToolRunner:
         return tuple(outcomes[index] for index in range(len(runs)))
 
     async def arun_all(self, runs: Sequence[RunTool]) -> tuple[ToolOutcome, ...]:
-        """Run calls like :meth:`run_all`, awaiting; tools that are not async run in threads, which needs asyncio."""
+        """Run calls like :meth:`run_all`, awaiting.
+
+        Tools that are not async run in threads, which needs asyncio.
+        """
         if len(runs) == 1 and not runs[0].tool.is_async:  # no code of the tool's runs in this task
             return (self.told(runs[0], await self._arun(runs[0])),)
         limiter = anyio.CapacityLimiter(self.policy.concurrency)
@@ -283,7 +302,10 @@ class ToolRunner:
         return self.policy.tool_timeout if run.tool.timeout is None else run.tool.timeout
 
     def _failed(self, run: RunTool, error: ToolExecutionError, start: float) -> ToolOutcome:
-        """Make the outcome of a call whose tool raised; only a ToolError's words are meant for the model."""
+        """Make the outcome of a call whose tool raised.
+
+        Only a ToolError's words are meant for the model.
+        """
         cause = error.__cause__ or error
         words = "the tool failed"
         if isinstance(cause, ToolError):
@@ -311,7 +333,10 @@ class ToolRunner:
 
 
 def _run_here(run: RunTool) -> Any:
-    """Run the code of a call; nobody cancels what does not await, so a cancellation is the tool's own failure."""
+    """Run the code of a call.
+
+    Nobody cancels what does not await, so a cancellation is the tool's own failure.
+    """
     try:
         return run.tool.run(run.call.args, call_id=run.call.id)
     except asyncio.CancelledError as error:
@@ -319,7 +344,10 @@ def _run_here(run: RunTool) -> Any:
 
 
 async def _awaited(run: RunTool) -> Any:
-    """Await the code of a call; a cancellation is its own failure unless the call itself is cancelled, or too late."""
+    """Await the code of a call.
+
+    A cancellation is its own failure unless the call itself is cancelled, or too late.
+    """
     try:
         return await run.tool.arun(run.call.args, call_id=run.call.id)
     except anyio.get_cancelled_exc_class() as error:

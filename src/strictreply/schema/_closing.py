@@ -63,15 +63,20 @@ TYPE_WORDS = (
 NEWER = frozenset(
     {"dependentRequired", "dependentSchemas", "maxContains", "minContains", "prefixItems"}
 ).union(("unevaluatedItems", "unevaluatedProperties"))
-IN_FRAGMENTS = "/~!$&'()*+,;=:@?-._"  # stand in a URI's fragment as they are, as do letters and digits (RFC 3986, 3.5)
+# stand in a URI's fragment as they are, as do letters and digits (RFC 3986, 3.5)
+IN_FRAGMENTS = "/~!$&'()*+,;=:@?-._"
 # From a keyword of a schema with its value to no keyword, one, or several.
 Respell: TypeAlias = Callable[[dict[str, Any], str, Any], dict[str, Any]]
 
 
 def modern(document: Document) -> Document:
-    """Return the same schema in a draft from 06 on (03 and 04 become 07); ContractError for an unknown ``$schema``."""
-    # What no draft since 06 has a meaning for is read as its one meaning, such as ``nullable`` beside ``type``; in what
-    # does not declare an older draft ``dependencies`` and a list in ``items``, too.
+    """Return the same schema in a draft from 06 on (03 and 04 become 07).
+
+    ContractError for an unknown ``$schema``.
+    """
+    # What no draft since 06 has a meaning for is read as its one meaning, such as ``nullable``
+    # beside ``type``; in what does not declare an older draft ``dependencies`` and a list in
+    # ``items``, too.
     if isinstance(document, bool):
         return document
     draft = declared_draft(document)
@@ -105,7 +110,10 @@ def _prepared(schema: dict[str, Any], draft: str) -> dict[str, Any]:
 
 
 def upgraded(document: Document) -> Document:
-    """Return the same schema in a draft that has ``unevaluatedProperties``; newer drafts are returned as they are."""
+    """Return the same schema in a draft that has ``unevaluatedProperties``.
+
+    Newer drafts are returned as they are.
+    """
     if isinstance(document, bool) or not ignores_siblings(document):
         return document
 
@@ -120,7 +128,8 @@ def upgraded(document: Document) -> Document:
 
 def as_member(document: Document, name: str) -> dict[str, Any]:
     """Return the schema of an object with the one member ``name``, which is what ``document`` describes."""
-    # Definitions move to the root, where servers look for them; identifiers and dynamic references get a base instead.
+    # Definitions move to the root, where servers look for them; identifiers and dynamic references
+    # get a base instead.
     whole: dict[str, Any] = {"type": "object", "properties": {name: document}, "required": [name]}
     if isinstance(document, bool):
         return whole
@@ -269,7 +278,8 @@ def _encoded(document: dict[str, Any], reference: str) -> str:
 
 
 def _needs_ids(document: dict[str, Any]) -> bool:
-    # Generators of draft-04 give an id to every member; as bases they would lead pointers into the whole astray.
+    # Generators of draft-04 give an id to every member; as bases they would lead pointers into the
+    # whole astray.
     references = [
         each["$ref"] for each, _ in objects_in(document) if isinstance(each.get("$ref"), str)
     ]
@@ -292,11 +302,12 @@ AS_WRITTEN = (
 def closed_graph(source: Document, *, root_closed: bool) -> Graph:
     """Copy a schema with its objects closed, the root in any case with ``root_closed``, and return the copy's graph.
 
-    What it admits the source admits too, but for a ``oneOf`` whose closed branches overlap less. Every place that
-    judges a value of its own is closed once: by ``additionalProperties`` where no other schema has a say about the same
-    value (it sees only the properties beside it), else by ``unevaluatedProperties`` around all that have. A choice
-    (``anyOf``, ``oneOf``) with nothing beside it is closed branch by branch. An explicit statement is respected
-    everywhere. A member that is required counts as listed.
+    What it admits the source admits too, but for a ``oneOf`` whose closed branches overlap less.
+    Every place that judges a value of its own is closed once: by ``additionalProperties`` where no
+    other schema has a say about the same value (it sees only the properties beside it), else by
+    ``unevaluatedProperties`` around all that have. A choice (``anyOf``, ``oneOf``) with nothing
+    beside it is closed branch by branch. An explicit statement is respected everywhere. A member
+    that is required counts as listed.
     """
     copy = upgraded(read_document(source))
     graph = Graph({} if copy is True and root_closed else copy)
@@ -307,8 +318,12 @@ def closed_graph(source: Document, *, root_closed: bool) -> Graph:
 
 
 def shown_document(source: Document, closed: Graph) -> Document:
-    """Return a schema with ``additionalProperties: false`` wherever closing added it; ``source`` where it did not."""
-    # left out are ``unevaluatedProperties``, unknown to endpoints, and what would forbid members that are required only
+    """Return a schema with ``additionalProperties: false`` wherever closing added it.
+
+    ``source`` where it did not.
+    """
+    # left out are ``unevaluatedProperties``, unknown to endpoints, and what would forbid members
+    # that are required only
     shown = None
     for node in closed.nodes:
         if node.pointer is None or node.schema.get("additionalProperties") is not False:
@@ -349,7 +364,8 @@ class _Closer:
             for edge in choices:
                 self._discover(edge.target, shared=True)  # a composition may use the whole choice
             members = [node] if choices else node.judges()
-            # All but the place itself describe a part of its members: closed alone, each would refuse the others' part.
+            # All but the place itself describe a part of its members: closed alone, each would
+            # refuse the others' part.
             self._composed.update(map(id, members[1:]))
             for edge in (
                 edge for member in members for edge in member.along(Applies.MEMBER, Applies.ITEM)
@@ -368,8 +384,9 @@ class _Closer:
 
     def close(self) -> None:
         for node in self._places.values():
-            # A definition that compositions refer to stays open: closed, it would refuse the members that the others
-            # describe. They are closed around it, and so is each place that refers to it alone (_close_choice).
+            # A definition that compositions refer to stays open: closed, it would refuse the
+            # members that the others describe. They are closed around it, and so is each place that
+            # refers to it alone (_close_choice).
             composed = id(node) in self._shared and id(node) in self._composed
             if (
                 node.pointer is not None
@@ -383,14 +400,16 @@ class _Closer:
         if choices := self._choices[id(node)]:
             for edge in choices:
                 self._close_choice(node, edge)
-            # A branch that is ``true`` cannot hold a statement of its own, so the place around the choice has to.
+            # A branch that is ``true`` cannot hold a statement of its own, so the place around the
+            # choice has to.
             if forced and any(branch is True for branch in schema.get(choices[0].keyword, ())):
                 schema["unevaluatedProperties"] = False
             return
         members = node.judges()
         if forced or any("properties" in member.schema for member in members):
             _admit_required(node)
-            # additionalProperties sees only its own schema: used beside others, it would refuse what they describe.
+            # additionalProperties sees only its own schema: used beside others, it would refuse
+            # what they describe.
             alone = not any(_speaks(member) for member in members[1:])
             schema["additionalProperties" if alone else "unevaluatedProperties"] = False
 
@@ -401,7 +420,8 @@ class _Closer:
             id(node) in self._forced,
         )
         left_open = id(edge.target) in self._composed or edge.target.pointer is None
-        # A branch that belongs to this choice alone is closed itself; a shared target is closed from around the choice.
+        # A branch that belongs to this choice alone is closed itself; a shared target is closed
+        # from around the choice.
         if edge.keyword not in REFERENCES and not left_open:
             if forced:
                 self._forced.add(id(edge.target))  # its turn comes later
@@ -411,7 +431,8 @@ class _Closer:
 
 
 def _choices(node: Node) -> list[SchemaEdge]:
-    # With anything beside it a choice only takes part in describing the object, and its branches may not be closed.
+    # With anything beside it a choice only takes part in describing the object, and its branches
+    # may not be closed.
     combined = [keyword for keyword in node.schema if keyword in IN_PLACE or keyword in SPEAKING]
     edges = [edge for edge in node.along(Applies.HERE) if edge.keyword != "not"]
     choosing = ("$ref", "anyOf", "oneOf") if len(edges) > 1 else ("$ref", "anyOf", "oneOf", "allOf")

@@ -26,24 +26,31 @@ from strictreply.values._errors import ContractError
 from strictreply.values._issues import Issue, pointer_tokens
 from strictreply.values._limits import DEFAULT_LIMITS, JSON, MAX_WORK, Extra, Formats, Work
 
-FREE_LOAD = 64  # the judgements of one place that any value within the caps may cost, so that it need not be counted
+# the judgements of one place that any value within the caps may cost, so that it need not be
+# counted
+FREE_LOAD = 64
 MAX_JUDGEMENTS = (
     FREE_LOAD * DEFAULT_LIMITS.nodes
 )  # of one value by one schema in one check; about 60 ms
-# The judgements that are one step of a reply's work, which its calls share: half of it is left for explaining.
+# The judgements that are one step of a reply's work, which its calls share: half of it is left for
+# explaining.
 JUDGED_PER_STEP = 2 * MAX_JUDGEMENTS // MAX_WORK
-BUILT_PER_STEP = 20  # for pydantic, which tries each branch of a union anew at every level and fills in its defaults
+# for pydantic, which tries each branch of a union anew at every level and fills in its defaults
+BUILT_PER_STEP = 20
 FREE_BUILT = 4  # the judgements of one place that pydantic may make of any value within the caps
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Schema:
-    """A JSON Schema ready to judge values, in bounded time and without any network or disk; :meth:`compile` makes one.
+    """A JSON Schema ready to judge values, in bounded time and without any network or disk.
 
-    ``source`` is the document as the user wrote it, with older spellings made modern; ``closed`` is the same with its
-    objects closed, which is enforced; ``shown`` is ``source`` with ``additionalProperties: false`` where that is
-    enforced. ``names`` holds every member name of the schema: paths of issues are made of these only. ``live`` follows
-    a value while it is written. ``parts`` keeps, by place, values made of its parts.
+    :meth:`compile` makes one.
+
+    ``source`` is the document as the user wrote it, with older spellings made modern; ``closed`` is
+    the same with its objects closed, which is enforced; ``shown`` is ``source`` with
+    ``additionalProperties: false`` where that is enforced. ``names`` holds every member name of the
+    schema: paths of issues are made of these only. ``live`` follows a value while it is written.
+    ``parts`` keeps, by place, values made of its parts.
     """
 
     source: Document
@@ -61,7 +68,8 @@ class Schema:
     parts: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # compiled anew in the process that unpickles it: an engine is no data, and parts are known by their identity
+        # compiled anew in the process that unpickles it: an engine is no data, and parts are known
+        # by their identity
         return partial(Schema.compile, **self._how), (self.source,)
 
     @classmethod
@@ -75,10 +83,11 @@ class Schema:
     ) -> Schema:
         """Compile a schema of 2020-12 (also when it does not say), 2019-09, or a draft from 07 down to 03.
 
-        ``extra="forbid"`` closes objects that list properties and say nothing about others, and with ``root_closed``
-        the root in any case; ``"schema"`` enforces the schema as written. ``formats="annotate"`` makes ``format`` a
-        remark. Raises ContractError, with the place as ``path``, for what is not a schema, does not fit its metaschema,
-        refers to what is not embedded, holds a pattern that is not linear, or would be endless or exploding work.
+        ``extra="forbid"`` closes objects that list properties and say nothing about others, and
+        with ``root_closed`` the root in any case; ``"schema"`` enforces the schema as written.
+        ``formats="annotate"`` makes ``format`` a remark. Raises ContractError, with the place as
+        ``path``, for what is not a schema, does not fit its metaschema, refers to what is not
+        embedded, holds a pattern that is not linear, or would be endless or exploding work.
         """
         source = modern(read_document(document))
         engine_type().refuse_malformed(upgraded(source))
@@ -97,7 +106,8 @@ class Schema:
                 ) from error
             load, shown = load_of(closed), shown_document(source, closed)
         engine = engine_for(closed.document, formats=formats == "assert")
-        # Closing the branches of a oneOf can leave one fit where two were: the schema as written has a say too.
+        # Closing the branches of a oneOf can leave one fit where two were: the schema as written
+        # has a say too.
         chooses = extra == "forbid" and any("oneOf" in node.schema for node in written.nodes)
         as_written = engine_for(upgraded(source), formats=False) if chooses else None
         names, parts = member_names(written), SchemaParts(closed, engine)
@@ -107,10 +117,12 @@ class Schema:
         return cls(*documents, names, *graphs, load, engine, as_written, *made, how)
 
     def refuse_contradictions(self, what: str, kinds: frozenset[str] = ALL) -> None:
-        """Raise ContractError when no value of ``kinds`` can fit the schema; ``what`` names the declaration.
+        """Raise ContractError when no value of ``kinds`` can fit the schema.
 
-        Warns with ContractWarning, once and with the places, when only parts of it can never be fit. Not every
-        contradiction is found, but a schema that some value fits is never refused.
+        ``what`` names the declaration.
+
+        Warns with ContractWarning, once and with the places, when only parts of it can never be
+        fit. Not every contradiction is found, but a schema that some value fits is never refused.
         """
         source, graph = upgraded(self.source), self._graph
         if graph is self._written and source is not self.source:
@@ -128,12 +140,15 @@ class Schema:
         work: Work | None = None,
         built: bool = False,
     ) -> tuple[Issue, ...]:
-        """Judge a value: an empty tuple when it is valid, else its faults, at most 32; never raises, coerces nothing.
+        """Judge a value: an empty tuple when it is valid, else its faults, at most 32.
 
-        ``at`` is the JSON Pointer of the value in what is reported on, ``place`` the first part of the issues' codes,
-        ``work`` what the whole reply may still cost (None: as much as a reply of its own); when that is used up, the
-        last issue is ``<place>.unexamined``. ``built`` says that pydantic makes a typed value of it next: what would
-        take that too long is ``<place>.too_complex``. ``10.0`` is an integer (JSON Schema 2020-12 section 4.2.3),
+        Never raises, coerces nothing.
+
+        ``at`` is the JSON Pointer of the value in what is reported on, ``place`` the first part of
+        the issues' codes, ``work`` what the whole reply may still cost (None: as much as a reply of
+        its own); when that is used up, the last issue is ``<place>.unexamined``. ``built`` says
+        that pydantic makes a typed value of it next: what would take that too long is
+        ``<place>.too_complex``. ``10.0`` is an integer (JSON Schema 2020-12 section 4.2.3),
         ``true`` is no number.
         """
         work = Work() if work is None else work
@@ -162,7 +177,10 @@ class Schema:
         return self._explainer.home_of(name, at)
 
     def part(self, path: str) -> JSON:
-        """Return the sub-schema, as shown, that governs a JSON Pointer; the whole where only an instance decides."""
+        """Return the sub-schema, as shown, that governs a JSON Pointer.
+
+        The whole where only an instance decides.
+        """
         node = governing_node(self._written, path)
         if node is None:
             return self.shown
@@ -173,7 +191,10 @@ class Schema:
         )
 
     def alone(self, path: str) -> dict[str, Any] | None:
-        """Return :meth:`part` with the definitions it refers to; None for the whole, a boolean, or other references."""
+        """Return :meth:`part` with the definitions it refers to.
+
+        None for the whole, a boolean, or other references.
+        """
         part = self.part(path)
         if (
             part is self.shown
@@ -192,7 +213,8 @@ class Schema:
     def examples(self, wanted: Iterable[str] = ()) -> Iterator[JSON]:
         """Yield small valid instances that have a value at each of the ``wanted`` places, JSON Pointers.
 
-        In a pointer ``*`` stands for any member. Items keep their index up to 7, later ones are shown as the first.
+        In a pointer ``*`` stands for any member. Items keep their index up to 7, later ones are
+        shown as the first.
         """
         places = tuple(tuple(pointer_tokens(path)) for path in wanted)
         for value in proposals(self._written, places):
@@ -210,7 +232,10 @@ class Schema:
         return judgements > MAX_JUDGEMENTS or not work.afford(judgements // JUDGED_PER_STEP)
 
     def _is_too_much_to_build(self, value: JSON, work: Work) -> bool:
-        """Return whether making a typed value may take too long; one union inside another is a matter of depth."""
+        """Return whether making a typed value may take too long.
+
+        One union inside another is a matter of depth.
+        """
         if self._load is not None and self._load <= FREE_BUILT:
             return False
         if self._load is not None:

@@ -1,4 +1,7 @@
-"""Contradictions of a schema, found when it is declared: places that no value can ever fit; what is unsure passes."""
+"""Contradictions of a schema, found when it is declared: places that no value can ever fit.
+
+What is unsure passes.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,8 @@ FLAT = frozenset(
     ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), *(sizes[1:3] for sizes in SIZES)
 )
 """The keywords that judge a value without another schema."""
-MAX_STEPS = 50_000  # steps of the analysis, a few hundred milliseconds: what is not looked at by then passes
+# steps of the analysis, a few hundred milliseconds: what is not looked at by then passes
+MAX_STEPS = 50_000
 MAX_ROUNDS, MAX_SHOWN, MAX_INDEX = 20, 5, 32
 NO_OBJECT = "its schema allows no object; declare it with Tool.from_json_schema(…, wrap_root=True)"
 CLOSED_BY_US = (
@@ -54,7 +58,10 @@ UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 class Conflict(NamedTuple):
-    """Kinds of values that cannot be at a place, none when others of these kinds can; ``meant`` ones are not shown."""
+    """Kinds of values that cannot be at a place, none when others of these kinds can.
+
+    ``meant`` ones are not shown.
+    """
 
     kinds: frozenset[str]
     place: str
@@ -127,7 +134,8 @@ class _Analysis:
                     self._alive.add(id(node))
             if len(self._alive) == before:
                 return
-            # What else may still change are schemas whose kinds depend on which forms of a union are possible.
+            # What else may still change are schemas whose kinds depend on which forms of a union
+            # are possible.
             united = [
                 any(each.schema.keys() & UNIONS for each in conjoined_with([node]))
                 for node in unsure
@@ -358,7 +366,10 @@ def _holders(keyword: str, conjoined: list[Node]) -> list[tuple[Node, Any]]:
 
 
 def _speaks_of(node: Node, name: str, *, own: bool) -> bool:
-    """Return whether a schema evaluates a member; ``own`` asks for what its ``additionalProperties`` leaves alone."""
+    """Return whether a schema evaluates a member.
+
+    ``own`` asks for what its ``additionalProperties`` leaves alone.
+    """
     schema, patterns = node.schema, node.schema.get("patternProperties", ())
     others = not own and any(schema.get(keyword, False) is not False for keyword in STATEMENTS)
     matched = any(

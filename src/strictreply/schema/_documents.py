@@ -39,8 +39,12 @@ DOCUMENT_URI = (
 
 
 def read_document(document: object) -> Document:
-    """Copy a schema deeply, as plain dicts, lists and scalars that share nothing; ContractError for what is no JSON."""
-    # that is other types, names that are not text, NaN, lone surrogates, endless integers, and what is beyond the caps
+    """Copy a schema deeply, as plain dicts, lists and scalars that share nothing.
+
+    ContractError for what is no JSON.
+    """
+    # that is other types, names that are not text, NaN, lone surrogates, endless integers, and what
+    # is beyond the caps
     if not isinstance(document, Mapping | bool):
         raise ContractError(
             f"a schema must be an object or a boolean, not {type(document).__name__}: give a dict"
@@ -142,7 +146,8 @@ class ReferenceScope:
         """Return the scope at the root of a document, which knows the published metaschemas, too."""
         if only_pointers(document):
             return cls(document)
-        from jsonschema_specifications import REGISTRY  # noqa: PLC0415 - seldom needed, slow to import
+        # seldom needed, slow to import
+        from jsonschema_specifications import REGISTRY  # noqa: PLC0415
 
         scope = cls(document)
         resource = scope._resource(document)
@@ -172,7 +177,8 @@ class ReferenceScope:
         return (found, scope) if isinstance(found, dict | bool) else None
 
     def _resolved(self, resolver: Resolver[Any], reference: str) -> tuple[Any, ReferenceScope]:
-        from referencing.exceptions import Unresolvable  # noqa: PLC0415 - seldom needed, slow to import
+        # seldom needed, slow to import
+        from referencing.exceptions import Unresolvable  # noqa: PLC0415
 
         try:
             resolved = resolver.lookup(reference)
@@ -181,7 +187,8 @@ class ReferenceScope:
         return resolved.contents, ReferenceScope(self.document, resolved.resolver)
 
     def _resource(self, schema: dict[str, Any]) -> Resource[Any]:
-        from referencing.jsonschema import specification_with  # noqa: PLC0415 - seldom needed, slow to import
+        # seldom needed, slow to import
+        from referencing.jsonschema import specification_with  # noqa: PLC0415
 
         return specification_with(draft_of(self.document)).create_resource(schema)
 
@@ -199,7 +206,10 @@ def objects_in(value: object) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def definitions_of(part: dict[str, Any], document: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the root definitions that a part of a document refers to; None when it refers to anything else."""
+    """Return the root definitions that a part of a document refers to.
+
+    None when it refers to anything else.
+    """
     found: dict[str, Any] = {}
     pending: list[Any] = [part]
     for holder in pending:  # grows while it is walked
@@ -239,7 +249,10 @@ def is_pointer(reference: str) -> bool:
 
 
 def at_pointer(document: Any, tokens: list[str]) -> Any:
-    """Return what reference tokens lead to in JSON; raises LookupError or ValueError where there is nothing."""
+    """Return what reference tokens lead to in JSON.
+
+    Raises LookupError or ValueError where there is nothing.
+    """
     for token in tokens:
         document = document[int(token)] if isinstance(document, list) else document[token]
     return document
@@ -247,7 +260,10 @@ def at_pointer(document: Any, tokens: list[str]) -> Any:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One object schema; ``pointer`` is its place in the document, None inside a published metaschema."""
+    """One object schema.
+
+    ``pointer`` is its place in the document, None inside a published metaschema.
+    """
 
     schema: dict[str, Any]
     pointer: str | None
@@ -281,7 +297,10 @@ class Node:
 
 @dataclass(slots=True, eq=False)
 class SchemaEdge:
-    """``keyword`` of a node leads to ``target``; ``token`` is the name or index below the keyword, or None."""
+    """``keyword`` of a node leads to ``target``.
+
+    ``token`` is the name or index below the keyword, or None.
+    """
 
     keyword: str
     token: str | int | None
@@ -339,7 +358,10 @@ class Graph:
         self._connect_dynamic()
 
     def find(self, schema: object) -> Node | None:
-        """Return the node of a sub-schema by identity; None for booleans and what is no part of the document."""
+        """Return the node of a sub-schema by identity.
+
+        None for booleans and what is no part of the document.
+        """
         return self._by_id.get(id(schema))
 
     def _node(self, schema: dict[str, Any], scope: ReferenceScope) -> Node:

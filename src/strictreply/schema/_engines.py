@@ -74,7 +74,8 @@ def missing_members(
     """Return the schemas of a member that ``holder`` misses in the object at ``path``."""
     node = graph.find(holder)
     named = [_member(judge, name) for judge in node.judges()] if node else []
-    # the holder's own and those it is composed of come first: another branch of a union may say otherwise
+    # the holder's own and those it is composed of come first: another branch of a union may say
+    # otherwise
     known = [target.resolved("properties") for target in named if target]
     return known or list(filter(None, [governing_node(graph, pointer("", *path, name))]))
 
@@ -134,12 +135,16 @@ class UnionChoice(NamedTuple):
 
     types: tuple[str, ...]  # all of them, as written
     branches: dict[str, tuple[int, ...]]  # the indexes of the branches by type
-    # by type a required member whose texts distinguish several branches: its name, and the index of the branch by text
+    # by type a required member whose texts distinguish several branches: its name, and the index of
+    # the branch by text
     tags: dict[str, tuple[str, dict[str, int]]]
 
 
 def choice_of(branches: Sequence[Node]) -> UnionChoice | None:
-    """Return how the branches exclude one another; None when one does not state its type, or states several."""
+    """Return how the branches exclude one another.
+
+    None when one does not state its type, or states several.
+    """
     followed = [node.resolved().schema for node in branches]
     groups: dict[str, tuple[int, ...]] = {}
     told: dict[str, None] = {}
@@ -202,8 +207,9 @@ COMPILING = 10  # the steps that compiling a small schema costs
 MAX_PATTERN_BYTES = 1_000_000  # the size of one compiled pattern, which its repeats multiply
 
 
-# A compiled schema. ``is_valid`` may raise ValueError or RecursionError for what is no bounded JSON; what ``remembers``
-# tries a recurring schema only once per place, so that validity alone is cheap.
+# A compiled schema. ``is_valid`` may raise ValueError or RecursionError for what is no bounded
+# JSON; what ``remembers`` tries a recurring schema only once per place, so that validity alone is
+# cheap.
 SchemaEngine: TypeAlias = "RustEngine | ReferenceEngine"
 
 
@@ -212,18 +218,25 @@ def engine_type() -> type[SchemaEngine]:
     """Return the engine in use: its ``refuse_malformed`` checks a schema against its metaschema."""
     if find_spec("jsonschema_rs") is not None:
         return RustEngine
-    from strictreply.schema._reference_engine import ReferenceEngine  # noqa: PLC0415 - only the engine in use is imported
+    # only the engine in use is imported
+    from strictreply.schema._reference_engine import ReferenceEngine  # noqa: PLC0415
 
     return ReferenceEngine
 
 
 def engine_for(document: Document, *, formats: bool) -> SchemaEngine:
-    """Compile a document; raises ContractError that names the place when the engine cannot take it."""
+    """Compile a document.
+
+    Raises ContractError that names the place when the engine cannot take it.
+    """
     return engine_type()(document, formats=formats)
 
 
 class RustEngine:
-    """jsonschema-rs, offline, with its linear pattern engine; it only decides, as its paths are lossy (7 is "007")."""
+    """jsonschema-rs, offline, with its linear pattern engine.
+
+    It only decides, as its paths are lossy (7 is "007").
+    """
 
     remembers = True
 
@@ -249,7 +262,10 @@ class RustEngine:
             jsonschema_rs.meta.validate(document)
 
     def part(self, schema: dict[str, Any]) -> RustEngine:
-        """Compile a schema with absolute references into the document, registered once; the cost is what it reaches."""
+        """Compile a schema with absolute references into the document, registered once.
+
+        The cost is what it reaches.
+        """
         if self._registry is None and isinstance(self._document, dict):
             self._registry = jsonschema_rs.Registry(
                 [(self._document.get("$id", DOCUMENT_URI), self._document)]
@@ -265,7 +281,8 @@ def _contract_errors(document: Document) -> Generator[None, None, None]:
         while isinstance(error.kind, jsonschema_rs.ValidationErrorKind.AnyOf) and any(
             error.kind.context
         ):
-            # A schema is one of several forms: the form that was followed deepest is the one that was meant.
+            # A schema is one of several forms: the form that was followed deepest is the one that
+            # was meant.
             forms = (inner for form in error.kind.context for inner in form)
             error = max(forms, key=lambda each: len(each.instance_path))
         place = tuple(_walked(error.instance_path, document))

@@ -16,7 +16,8 @@ from strictreply.values._limits import JSON, Work
 
 MAX_FAULTS = 40  # faults of one value, and of one branch, after which no more are looked for
 MAX_NAMES = 64  # members that one fault lists
-# Members or items that are each examined; of more than these the engine picks out those that do not fit, in turns.
+# Members or items that are each examined; of more than these the engine picks out those that do not
+# fit, in turns.
 FEW, AT_ONCE = 16, 256
 LARGE, MAX_SIZE = (
     128,
@@ -49,7 +50,10 @@ class _Enough(Exception):
 
 
 class Examination:
-    """One search for the faults of one value; ``faults`` holds what was found, also when the budget ended it."""
+    """One search for the faults of one value.
+
+    ``faults`` holds what was found, also when the budget ended it.
+    """
 
     def __init__(self, parts: SchemaParts, work: Work) -> None:
         self._parts, self._work = parts, work
@@ -57,7 +61,10 @@ class Examination:
         self.faults: list[SchemaFault] = []
 
     def run(self, value: JSON) -> None:
-        """Search the whole value; raises Spent when the work is, and RecursionError for what is nested too deep."""
+        """Search the whole value.
+
+        Raises Spent when the work is, and RecursionError for what is nested too deep.
+        """
         with suppress(_Enough):
             self._sub(self._parts.graph.document, value, ())
 
@@ -73,7 +80,8 @@ class Examination:
             self._add("false", path, None, value)
         elif isinstance(schema, dict):
             node = self._parts.graph.find(schema)
-            # What is large and fits is passed over, so that a fault deep in a large value is reached.
+            # What is large and fits is passed over, so that a fault deep in a large value is
+            # reached.
             if node is not None and not (
                 path and size_of(value, LARGE) == LARGE and self._passes(schema, value)
             ):
@@ -257,7 +265,8 @@ class Examination:
             return ()
         if kind not in choice.tags or not isinstance(value, dict):
             return choice.branches[kind]
-        # The tag alone decides: faults of branches that the value did not name would only mislead the model.
+        # The tag alone decides: faults of branches that the value did not name would only mislead
+        # the model.
         name, branches = choice.tags[kind]
         if name not in value:
             self._add("required", path, {"required": [name]}, value, names=(name,))
@@ -281,7 +290,10 @@ class Examination:
         return self._known[key]
 
     def _reference(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
-        """Follow a reference; of all that a dynamic one may mean, one that the value does not fit."""
+        """Follow a reference.
+
+        Of all that a dynamic one may mean, one that the value does not fit.
+        """
         reference = node.schema[keyword]
         targets = node.targets(keyword)
         if keyword == "$recursiveRef":
@@ -307,7 +319,8 @@ class Examination:
         self._work.take()
         if any(keyword in node.schema and keyword != asking for keyword in STATEMENTS):
             return set(value)
-        # more than the specification counts where a branch does not fit: its members then have faults of their own
+        # more than the specification counts where a branch does not fit: its members then have
+        # faults of their own
         beside = (self._evaluated_names(each, value) for each in self._beside(node, value))
         return self._named(node, value).union(*beside)
 

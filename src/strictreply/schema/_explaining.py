@@ -50,21 +50,30 @@ CELLS = 120  # pairs of characters that cost one step of work to compare
 def rule_issue(
     place: str, rule: SchemaRule, path: str, expected: str = "", found: str = "", hint: str = ""
 ) -> Issue:
-    """Return a broken rule as an issue; what the model wrote stands in ``found`` alone: it must not seem an order."""
+    """Return a broken rule as an issue.
+
+    What the model wrote stands in ``found`` alone: it must not seem an order.
+    """
     return Issue(
         f"{place}.{rule}", rule.category, path, rule.template.format(expected=expected), hint, found
     )
 
 
 class Explainer:
-    """Explains what is wrong with values of one schema; only ``names`` may stand in a path as member names."""
+    """Explains what is wrong with values of one schema.
+
+    Only ``names`` may stand in a path as member names.
+    """
 
     def __init__(self, parts: SchemaParts, names: frozenset[str]) -> None:
         self._parts, self._names = parts, names
         self._homes: dict[str, list[str]] | None = None
 
     def issues(self, value: JSON, work: Work, *, at: str, place: str) -> tuple[Issue, ...]:
-        """Report at most 32 issues, each once, and at least one; the last says so when the work was used up."""
+        """Report at most 32 issues, each once, and at least one.
+
+        The last says so when the work was used up.
+        """
         examination, found = Examination(self._parts, work), dict[Issue, SchemaFault]()
         last: tuple[Issue, ...] = ()
         try:
@@ -128,7 +137,10 @@ class Explainer:
             yield rule_issue(place, rule, path, shown, quote(name), near)
 
     def home_of(self, name: str, at: str, refused: str | None = None) -> str:
-        """Return the words for where a key, refused at ``refused`` (None: outside), belongs; empty when unknown."""
+        """Return the words for where a key, refused at ``refused`` (None: outside), belongs.
+
+        Empty when unknown.
+        """
         if self._homes is None:
             self._homes = homes(
                 self._parts.graph
@@ -164,7 +176,8 @@ def _settled(faults: Iterable[SchemaFault]) -> Iterator[SchemaFault]:
             (_distance(branch, fault.path), index) for index, branch in enumerate(fault.branches)
         )
         nearest = ranked[0][0] if ranked else (True,)
-        # Never a branch of another type, and none of two that are equally near: a wrong guess misleads the model.
+        # Never a branch of another type, and none of two that are equally near: a wrong guess
+        # misleads the model.
         if len(ranked) == 1 or (ranked and not nearest[0] and nearest < ranked[1][0]):
             yield from _settled(fault.branches[ranked[0][1]])
         else:
@@ -174,7 +187,8 @@ def _settled(faults: Iterable[SchemaFault]) -> Iterator[SchemaFault]:
 def _distance(branch: tuple[SchemaFault, ...], path: Steps) -> tuple[bool, bool, int]:
     here = [fault for fault in branch if fault.path == path]
     wrong_type = any(fault.keyword in ("type", "const", "enum", "false") for fault in here)
-    # A constant one level below is most often a tag ({"kind": "circle"}), which decides the branch before all keys do.
+    # A constant one level below is most often a tag ({"kind": "circle"}), which decides the branch
+    # before all keys do.
     wrong_tag = any(
         len(fault.path) == len(path) + 1 and fault.keyword in ("const", "enum") for fault in branch
     )
@@ -203,7 +217,10 @@ def _hint(fault: SchemaFault, work: Work) -> str:
 
 
 def nearest(text: str, known: Iterable[str], work: Work, *, cutoff: float = CUTOFF) -> str | None:
-    """Return the most similar of the first 256 words, letter case aside; None when none is near, or work is short."""
+    """Return the most similar of the first 256 words, letter case aside.
+
+    None when none is near, or work is short.
+    """
     if len(text) > MAX_CHARS:
         return None
     matcher = SequenceMatcher(b=text.lower())
@@ -233,8 +250,10 @@ def did_you_mean(text: str, known: Iterable[str], work: Work) -> str:
 
 MAX_DEPTH, MAX_BRANCHES, MAX_ITEMS, MAX_TEXT = 12, 4, 64, 4_000
 ANY_MEMBER = "*"
-MAX_KEPT_ITEMS = 8  # items that keep their index when they must be shown; those further on are shown in the first
-# Places of an instance, each the tokens of its JSON Pointer; ``*`` is a member whose name the schema leaves open.
+# items that keep their index when they must be shown; those further on are shown in the first
+MAX_KEPT_ITEMS = 8
+# Places of an instance, each the tokens of its JSON Pointer; ``*`` is a member whose name the
+# schema leaves open.
 Places: TypeAlias = tuple[tuple[str, ...], ...]
 ItemNodes: TypeAlias = dict[
     str | int | None, Node
@@ -268,7 +287,8 @@ def proposals(graph: Graph, wanted: Places = ()) -> Iterator[JSON]:
             try:
                 yield _Maker(branch, defaults=defaults).made(graph.root, 0, wanted=wanted)
             except (ArithmeticError, TypeError, ValueError, LookupError, AttributeError):
-                continue  # a schema at odds with itself: the metaschema holds unknown places to no form
+                # a schema at odds with itself: the metaschema holds unknown places to no form
+                continue
 
 
 def contains(value: JSON, place: tuple[str, ...]) -> bool:
@@ -310,7 +330,10 @@ class _Maker:
         self._branch, self._defaults = branch, defaults
 
     def made(self, node: Node | None, depth: int, nth: int = 0, wanted: Places = ()) -> Any:
-        """Make the ``nth`` value for a schema with the ``wanted`` places; anything goes where ``node`` is None."""
+        """Make the ``nth`` value for a schema with the ``wanted`` places.
+
+        Anything goes where ``node`` is None.
+        """
         if depth > MAX_DEPTH:
             raise LookupError
         wanted = tuple(place for place in wanted if place)

@@ -1,7 +1,10 @@
-"""The schema nodes that may still hold for a value while it is written; when none may, no continuation fits.
+"""The schema nodes that may still hold for a value while it is written.
 
-A place of the value has alternatives, each a set of schemas that would all have to hold: ``allOf`` and ``$ref`` add to
-the set, ``anyOf`` and ``oneOf`` make more alternatives. A keyword that needs the whole value waits for its end.
+When none may, no continuation fits.
+
+A place of the value has alternatives, each a set of schemas that would all have to hold: ``allOf``
+and ``$ref`` add to the set, ``anyOf`` and ``oneOf`` make more alternatives. A keyword that needs
+the whole value waits for its end.
 """
 
 from __future__ import annotations
@@ -110,7 +113,10 @@ class LiveSchema:
         return self.place((self._parts.graph.document,)) or Place(())
 
     def place(self, schemas: Iterable[Any]) -> Place | None:
-        """Return the place that several schemas judge together; None when one of them admits nothing."""
+        """Return the place that several schemas judge together.
+
+        None when one of them admits nothing.
+        """
         judges = tuple(schema for schema in schemas if schema is not True)
         if not judges:
             return ANYTHING

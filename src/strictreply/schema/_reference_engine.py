@@ -103,7 +103,8 @@ def _uri_reference(text: str) -> bool:
         return False
     relative = not parts.scheme and not parts.netloc and ":" in parts.path.partition("/")[0]
     brackets = re.search(r"[\[\]]", parts.path + parts.query + parts.fragment)
-    return not brackets and parts.netloc.count("@") < 2 and not relative  # noqa: PLR2004 - one at most
+    # one at most
+    return not brackets and parts.netloc.count("@") < 2 and not relative  # noqa: PLR2004
 
 
 FORMAT_CHECKS: dict[str, Callable[[str], bool]] = {

@@ -25,7 +25,10 @@ DIALECTS = {
     "http://spec.openapis.org/oas/3.1/dialect/base": DRAFT_2020,  # OpenAPI 3.1 section 4.8.24
     "http://iglucentral.com/schemas/com.snowplowanalytics.self-desc/schema/jsonschema/1-0-0": DRAFT_04,
 }
-"""The draft by which each known ``$schema``, spelled with ``http``, is read; a hyper-schema is its draft with links."""
+"""The draft by which each known ``$schema``, spelled with ``http``, is read.
+
+A hyper-schema is its draft with links.
+"""
 
 TYPES = {  # of JSON, with their words
     "array": "an array",
@@ -157,7 +160,10 @@ IN_PLACE = frozenset(
 
 
 def declared_draft(document: dict[str, Any]) -> str:
-    """Return the draft that a document declares, empty when none; raises ContractError for a ``$schema`` not known."""
+    """Return the draft that a document declares, empty when none.
+
+    Raises ContractError for a ``$schema`` not known.
+    """
     declared = document.get("$schema")
     if declared is None or declared == "":
         return ""
@@ -212,7 +218,10 @@ def as_list(value: Any) -> list[Any]:
 
 
 def json_type(value: object) -> str:
-    """Return the JSON type of a value; a number without a fraction is an integer (2020-12 section 4.2.3)."""
+    """Return the JSON type of a value.
+
+    A number without a fraction is an integer (2020-12 section 4.2.3).
+    """
     if isinstance(value, float):
         return "integer" if value.is_integer() else "number"
     known = _JSON_TYPES.get(value.__class__)
@@ -284,7 +293,10 @@ KEYWORDS = {keyword: rule for rule, keywords in _OF_SEVERAL.items() for keyword 
     for rule in SchemaRule
     if rule not in _OF_SEVERAL
 }
-"""The rule behind each keyword that can refuse a value; ``false`` is the schema that admits nothing."""
+"""The rule behind each keyword that can refuse a value.
+
+``false`` is the schema that admits nothing.
+"""
 BRIEF_LIST_CHARS = 32  # beside a hint that names the nearest
 MAX_LIST_CHARS, MAX_FORMS_CHARS, MAX_WORD_CHARS, MAX_FORM_CHARS = 64, 120, 120, 60
 OTHER_FORM = "what another form allows"
@@ -391,7 +403,10 @@ def _fitting(words: Iterable[str], chars: int) -> list[str]:
 
 
 def required_words(schemas: Iterable[Mapping[str, Any]]) -> str:
-    """Return `` (a string)``, what a missing member must be; empty when its schemas do not agree or say much."""
+    """Return `` (a string)``, what a missing member must be.
+
+    Empty when its schemas do not agree or say much.
+    """
     forms = {form_words(schema) for schema in schemas}
     words = forms.pop() if len(forms) == 1 else ""
     return f" ({words})" if words not in ("", OTHER_FORM) and len(words) <= MAX_FORM_CHARS else ""

@@ -27,12 +27,16 @@ _TREE = (
 MAX_ROUNDS = 100
 TRIED_TWICE = frozenset({"anyOf", "oneOf", "if"})  # by the engines, to learn what these evaluated
 UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems"})
-# For each member or item that a place can have: the places' ids below it, with how often each is judged.
+# For each member or item that a place can have: the places' ids below it, with how often each is
+# judged.
 Below: TypeAlias = list[Counter[int]]
 
 
 def load_of(graph: Graph) -> int | None:
-    """Return how many judgements one place of a value may cost, None if that grows with depth; ContractError beyond."""
+    """Return how many judgements one place of a value may cost, None if that grows with depth.
+
+    ContractError beyond.
+    """
     held = (
         (node.schema.get("pattern"), node.schema.get("patternProperties")) for node in graph.nodes
     )
@@ -60,7 +64,10 @@ def load_of(graph: Graph) -> int | None:
 
 
 def _judges_here(graph: Graph) -> dict[int, int]:
-    """Count the schemas that judge the same value as each node; raises ContractError for loops and explosions."""
+    """Count the schemas that judge the same value as each node.
+
+    Raises ContractError for loops and explosions.
+    """
     nodes = {id(node): node for node in graph.nodes}
     beside = {
         id(node): [id(edge.target) for edge in node.along(Applies.HERE)] for node in graph.nodes
@@ -142,7 +149,10 @@ def _below(judges: list[tuple[Node, int]]) -> Below:
 
 
 def _max_load(here: dict[int, int], places: dict[int, Below]) -> int:
-    """Return the most judgements that one place can cost; anything above the bound when that grows with depth."""
+    """Return the most judgements that one place can cost.
+
+    Anything above the bound when that grows with depth.
+    """
     loads = {key: here[key] for key in places}
     for _ in range(MAX_ROUNDS):
         before = dict(loads)
@@ -160,7 +170,10 @@ def _max_load(here: dict[int, int], places: dict[int, Below]) -> int:
 
 
 def size_of(value: object, most: int, *, scalars: bool = True) -> int:
-    """Count the values in a value, as far as ``most``; without ``scalars`` its objects and arrays alone."""
+    """Count the values in a value, as far as ``most``.
+
+    Without ``scalars`` its objects and arrays alone.
+    """
     pending, size = [value], 0
     while pending and size < most:
         part = pending.pop()
@@ -176,7 +189,10 @@ def size_of(value: object, most: int, *, scalars: bool = True) -> int:
 
 
 def judgements_of(graph: Graph, value: object, *, built: bool = False) -> int:
-    """Count the judgements that checking ``value`` may take, without checking; more than 300 000 for too many."""
+    """Count the judgements that checking ``value`` may take, without checking.
+
+    More than 300 000 for too many.
+    """
     # ``built`` counts for pydantic instead: objects and arrays, and of a tagged union one branch
     known: dict[tuple[int, int, bool], int] = {}
 
@@ -244,7 +260,10 @@ def _parts(node: Node, value: object) -> Iterator[tuple[Node, object]]:
 
 
 def _plainly_fails(test: dict[str, Any], value: object) -> bool:
-    """Return whether a condition on a type or on a tag fails; False when it cannot be told without checking."""
+    """Return whether a condition on a type or on a tag fails.
+
+    False when it cannot be told without checking.
+    """
     match test:
         case {"type": "object"} if not isinstance(value, dict):
             return True

@@ -1,7 +1,8 @@
 """Make any LLM app prove that it survives malformed replies: named faults, three ways to serve them, a pytest plugin.
 
-It asks nothing of the app but that its base URL or its client can be set; the app may use any SDK or framework.
-``strictreply.testing.strategies`` has the same for Hypothesis, ``strictreply.testing.mounting`` transports in memory.
+It asks nothing of the app but that its base URL or its client can be set; the app may use any SDK
+or framework. ``strictreply.testing.strategies`` has the same for Hypothesis,
+``strictreply.testing.mounting`` transports in memory.
 """
 
 from __future__ import annotations

@@ -59,7 +59,10 @@ _PRIVATE = 0o600
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """One request, its reply, and the ``completion`` in it, put together where it was streamed; None when none came."""
+    """One request, its reply, and the ``completion`` in it, put together where it was streamed.
+
+    None when none came.
+    """
 
     request: JSONObject
     completion: JSON
@@ -81,7 +84,8 @@ class Taken:
         """Read a line; ValueError or TypeError when it is none of a cassette's."""
         request, http = line.get("request"), line.get("http")
         if not isinstance(request, dict) or not isinstance(http, dict):
-            raise ValueError("a cassette's line holds 'request', 'response' and 'http'")  # noqa: TRY004 - a file's content
+            # a file's content
+            raise ValueError("a cassette's line holds 'request', 'response' and 'http'")  # noqa: TRY004
         headers = {str(name): str(value) for name, value in dict(http.get("headers") or {}).items()}
         packed, text = http.get("body_base64"), str(http.get("body", ""))
         body = text.encode() if packed is None else base64.b64decode(str(packed), validate=True)
@@ -90,7 +94,10 @@ class Taken:
         return cls(request, line.get("response"), reply)
 
     def redacted(self, redaction: Redaction) -> Taken:
-        """Return what may be written; a stream whose reply holds a secret, maybe in pieces, is made anew."""
+        """Return what may be written.
+
+        A stream whose reply holds a secret, maybe in pieces, is made anew.
+        """
         said = assembled(self.reply.body) if self.request.get("stream") else None
         kept = redaction.value(said)
         if kept == said:
@@ -138,10 +145,12 @@ class Taken:
 
 
 class Cassette:
-    """A file of recorded exchanges; lines are added as they come, whole or not at all, from any thread.
+    """A file of recorded exchanges.
 
-    What looks like a secret is not written, nor are ``secrets``; ``redact`` is given every text of a line after that,
-    for more. The file is its owner's alone (0600).
+    Lines are added as they come, whole or not at all, from any thread.
+
+    What looks like a secret is not written, nor are ``secrets``; ``redact`` is given every text of
+    a line after that, for more. The file is its owner's alone (0600).
     """
 
     def __init__(
@@ -164,7 +173,10 @@ class Cassette:
         self._opened().close()
 
     def _opened(self) -> io.FileIO:
-        """Open the file to add to it; whatever it was, from now on only its owner reads it: it holds prompts."""
+        """Open the file to add to it.
+
+        Whatever it was, from now on only its owner reads it: it holds prompts.
+        """
         file = io.FileIO(
             str(self.path), "a", opener=lambda path, flags: os.open(path, flags, _PRIVATE)
         )
@@ -174,7 +186,10 @@ class Cassette:
         return file
 
     def __iter__(self) -> Iterator[Taken]:
-        """Read the lines; ValueError names the first that cannot be read, OSError comes when there is no file."""
+        """Read the lines.
+
+        ValueError names the first that cannot be read, OSError comes when there is no file.
+        """
         return (taken for _, _, taken in self._lines())
 
     @property
@@ -220,7 +235,8 @@ class Cassette:
             value = decode(line, LINE_LIMITS)
             try:
                 if isinstance(value, Invalid):
-                    raise ValueError(value.issues[0].message)  # noqa: TRY004, TRY301 - a file's content, reported with its line
+                    # a file's content, reported with its line
+                    raise ValueError(value.issues[0].message)  # noqa: TRY004, TRY301
                 taken = Taken.from_dict(value if isinstance(value, dict) else {})
             except (ValueError, TypeError) as error:
                 raise ValueError(f"{self.path}, line {number}: {error}") from error
@@ -230,9 +246,10 @@ class Cassette:
 def replay(path: str | Path, *, redact: RedactText | None = None) -> Responder:
     """Serve a cassette: each request gets the response that was recorded for the same one, the last again and again.
 
-    Requests are the same when their bodies are, after redaction: give the ``redact`` that the cassette was recorded
-    with. A request that was not recorded is an HTTP 400 that names the members in which it differs from the nearest
-    one. Raises ValueError when the file cannot be read as a cassette.
+    Requests are the same when their bodies are, after redaction: give the ``redact`` that the
+    cassette was recorded with. A request that was not recorded is an HTTP 400 that names the
+    members in which it differs from the nearest one. Raises ValueError when the file cannot be read
+    as a cassette.
     """
     cassette = Cassette(path, redact=redact)
     waiting: dict[str, list[Served]] = {}
@@ -274,9 +291,10 @@ def _nearest(request: JSONObject, known: Mapping[str, JSONObject]) -> str:
 def record(client: Client, path: str | Path, *, redact: RedactText | None = None) -> Client:
     """Return a copy of an ``OpenAI`` or ``AsyncOpenAI`` client that writes what passes through it to a cassette.
 
-    A line is added as the response to a call of either API ends, also when it broke off or was closed early, without
-    what looks like a secret; ``redact`` is given every text for more. The copy shares the connections of its client, as
-    with the SDK's ``with_options``: closing one closes both.
+    A line is added as the response to a call of either API ends, also when it broke off or was
+    closed early, without what looks like a secret; ``redact`` is given every text for more. The
+    copy shares the connections of its client, as with the SDK's ``with_options``: closing one
+    closes both.
 
     Raises TypeError for another client, OSError when the file cannot be written.
     """
@@ -299,7 +317,10 @@ def record(client: Client, path: str | Path, *, redact: RedactText | None = None
 
 
 class _Recorder:
-    """A transport that sends through a sync or an async client; the base classes of its library make it one."""
+    """A transport that sends through a sync or an async client.
+
+    The base classes of its library make it one.
+    """
 
     def __init__(self, http: Any, cassette: Cassette, library: Any) -> None:
         self._http, self._cassette, self._library = http, cassette, library
@@ -395,7 +416,10 @@ class _Take:
             raise
 
     def _ended(self, ending: WireEnding, *, left: bool = False) -> None:
-        """Write the line; only the first ending counts. With ``left`` the reader closed the response."""
+        """Write the line.
+
+        Only the first ending counts. With ``left`` the reader closed the response.
+        """
         if self._done:
             return
         self._done = True
@@ -426,7 +450,10 @@ class _Take:
 
 
 def completion_of(request: JSONObject, reply: HTTPReply) -> JSON:
-    """Read the completion that a response carries, also a streamed one; None when none came as it was asked for."""
+    """Read the completion that a response carries, also a streamed one.
+
+    None when none came as it was asked for.
+    """
     kind = next(
         (value for name, value in reply.headers.items() if name.lower() == "content-type"), ""
     )

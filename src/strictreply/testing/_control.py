@@ -79,7 +79,10 @@ _Plan: TypeAlias = (
 
 @dataclass(slots=True)
 class _Record:
-    """One request in the journal; ``served`` is None, and ``refused`` says why, for one that got a 400."""
+    """One request in the journal.
+
+    ``served`` is None, and ``refused`` says why, for one that got a 400.
+    """
 
     asked: Asked
     path: str
@@ -91,7 +94,10 @@ class _Record:
 
 
 def _told(body: bytes) -> JSON:
-    """Return a request as any parser can read it: no NaN, no number beyond a double; None if nested over 200 levels."""
+    """Return a request as any parser can read it: no NaN, no number beyond a double.
+
+    None if nested over 200 levels.
+    """
 
     def finite(text: str) -> float | str:
         return number if isfinite(number := float(text)) else text
@@ -125,7 +131,8 @@ class _Run:
         if self.then is None:
             return script_over(number, len(self.steps))
         turns = len(turns_of_model(request))
-        # of good replies only those that this script served: a conversation may have begun elsewhere
+        # of good replies only those that this script served: a conversation may have begun
+        # elsewhere
         known = min(turns, len(self.journal)) if self.then == GOOD else turns
         repeats = beyond - 1 if self.then != GOOD and "fault" in self.then else known
         return (
@@ -136,7 +143,10 @@ class _Run:
 
 
 class ScriptControl:
-    """The control of a server whose script is set over HTTP (``docs/testing.md``); the responder makes good replies."""
+    """The control of a server whose script is set over HTTP (``docs/testing.md``).
+
+    The responder makes good replies.
+    """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._lock = threading.Lock()
@@ -267,7 +277,10 @@ def _checked(schema: Schema, said: JSON, what: str) -> Any:
 
 
 def _read(said: Any, where: str = "") -> _Plan:
-    """Read a step that fits its schema; ValueError says after ``where`` that there is no such fault, or place."""
+    """Read a step that fits its schema.
+
+    ValueError says after ``where`` that there is no such fault, or place.
+    """
     if said == GOOD:
         return GOOD
     plan: JSONObject = {"fault": said} if isinstance(said, str) else said
@@ -282,7 +295,10 @@ def _read(said: Any, where: str = "") -> _Plan:
 
 
 def _made(plan: JSONObject, demand: Demand) -> tuple[Step, JSON]:
-    """Make a step for a request, with its JSON; ContractError and ValueError say why it cannot be made."""
+    """Make a step for a request, with its JSON.
+
+    ContractError and ValueError say why it cannot be made.
+    """
     if "fault" in plan:
         return _fault(plan, demand)
     told: JSONObject = plan
@@ -334,7 +350,10 @@ def _fault(plan: JSONObject, demand: Demand) -> tuple[Step, JSONObject]:
 
 
 def _places(demand: Demand, tool: JSON) -> list[ReplyPlace]:
-    """Return where this request's replies are written, the most natural place first; a named tool is called."""
+    """Return where this request's replies are written, the most natural place first.
+
+    A named tool is called.
+    """
     if tool is not None:
         return ["call", "union"]
     answer: list[ReplyPlace] = ["prose"] if demand.answer_schema is None else ["json", "prose"]

@@ -1,4 +1,7 @@
-"""Completions as streams of events; and requests, completions and streams as the Responses API has them."""
+"""Completions as streams of events.
+
+And requests, completions and streams as the Responses API has them.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ PIECES = 4  # of a text at most, however long it is
 
 
 def events(completion: JSON, *, usage: bool = False) -> tuple[bytes, ...]:
-    """Write a completion, or what is none, as the events of a stream; ``usage`` as ``include_usage`` asks for it."""
+    """Write a completion, or what is none, as the events of a stream.
+
+    ``usage`` as ``include_usage`` asks for it.
+    """
     return (*map(event, chunks(completion, usage=usage)), DONE)
 
 
@@ -93,7 +99,10 @@ def pieces_of(text: str) -> Iterator[str]:
 
 
 def assembled(body: bytes) -> JSON:
-    """Put a recorded stream together, None when it is empty; a faulty one gets a finish reason that no gate accepts."""
+    """Put a recorded stream together, None when it is empty.
+
+    A faulty one gets a finish reason that no gate accepts.
+    """
     reader = EventReader()
     told = [*reader.feed(body), *reader.last()]
     is_typed = bool(told) and told[0].name.startswith("response.")
@@ -116,7 +125,10 @@ _DELTAS = frozenset({"response.output_text.delta", "response.function_call_argum
 
 
 def as_chat_request(request: JSONObject) -> JSONObject:
-    """Return the request as chat completions have it, with its ``input``; ContractError for another API's."""
+    """Return the request as chat completions have it, with its ``input``.
+
+    ContractError for another API's.
+    """
     read = RESPONSES.read(request)
     messages: list[JSONObject] = []
     if isinstance(read.get("instructions"), str):
@@ -156,7 +168,10 @@ def is_of_responses(request: JSONObject) -> bool:
 
 
 def as_response(completion: JSON, request: JSONObject) -> JSON:
-    """Return a completion as a response; what has no message in its one choice is served as it is."""
+    """Return a completion as a response.
+
+    What has no message in its one choice is served as it is.
+    """
     choices: Any = completion.get("choices") if isinstance(completion, dict) else None
     choice: Any = choices[0] if isinstance(choices, list) and len(choices) == 1 else None
     message: Any = peek(choice, "message")
@@ -192,7 +207,10 @@ def as_response(completion: JSON, request: JSONObject) -> JSON:
 
 
 def _ending(choice: JSONObject) -> tuple[JSON, JSON]:
-    """Return the status of a response, and why it is incomplete; a finish reason that is no text is its status."""
+    """Return the status of a response, and why it is incomplete.
+
+    A finish reason that is no text is its status.
+    """
     native = choice.get("native_finish_reason")
     reason = (native if reason_code(native) else None) or choice.get("finish_reason")
     if reason_code(reason):
@@ -285,7 +303,10 @@ _DONE = re.compile(rb"data: \[DONE\]\s*")
 def retold(
     parts: tuple[bytes | Part, ...], request: JSONObject, *, endless: bool = False
 ) -> tuple[bytes | Part, ...]:
-    """Translate the parts of a body; the events of an ``endless`` one have no numbers, as the last come again."""
+    """Translate the parts of a body.
+
+    The events of an ``endless`` one have no numbers, as the last come again.
+    """
     if any(isinstance(part, bytes) and _OWN.search(part) for part in parts):
         return parts  # recorded of the API itself
     stream = _Translation(request, numbered=not endless)
@@ -314,7 +335,10 @@ def _retold(part: bytes, request: JSONObject, stream: _Translation) -> bytes:
 
 
 def _read(part: bytes, start: int) -> tuple[Any, int]:
-    """Read the JSON that begins at a byte, and where it ends; None and the next byte where there is none."""
+    """Read the JSON that begins at a byte, and where it ends.
+
+    None and the next byte where there is none.
+    """
     text = part[start:].decode("utf-8", "surrogateescape")
     try:
         value, end = json.JSONDecoder().raw_decode(text)
@@ -332,7 +356,10 @@ def _bytes_of(value: JSON) -> bytes:
 
 
 def _written(events: Iterable[JSON], before: bytes, after: bytes) -> bytes:
-    """Write events between the bytes that stood around a chunk; named, where those are an event's."""
+    """Write events between the bytes that stood around a chunk.
+
+    Named, where those are an event's.
+    """
     written = b""
     for one in events:
         kind = peek(one, "type")
@@ -364,7 +391,10 @@ class _Translation:
             yield from self._choice(choice) if isinstance(choice, dict) else [choice]
 
     def ended(self) -> Iterator[JSON]:
-        """Yield the end; a stream that gave no reason for it leaves its items and itself in progress."""
+        """Yield the end.
+
+        A stream that gave no reason for it leaves its items and itself in progress.
+        """
         yield from self._begun({})
         why = {"length": "max_output_tokens", "content_filter": "content_filter"}.get(
             str(self._reason)

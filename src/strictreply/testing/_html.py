@@ -1,4 +1,7 @@
-"""Pages for people, each one file that runs and loads nothing; the library that writes the tree escapes every text."""
+"""Pages for people, each one file that runs and loads nothing.
+
+The library that writes the tree escapes every text.
+"""
 
 from __future__ import annotations
 
@@ -110,7 +113,10 @@ def linked(tag: str, place: str, *content: str | ET.Element) -> ET.Element:
 
 
 def choices(name: str, words: Mapping[str, str]) -> tuple[ET.Element, str]:
-    """Make a filter of findings by class, and its style; a cause stays while it holds a finding that is shown."""
+    """Make a filter of findings by class, and its style.
+
+    A cause stays while it holds a finding that is shown.
+    """
     options = {"": "all", **words}
     labels: list[str | ET.Element] = [element("strong", f"{name}: ")]
     style = ""

@@ -21,7 +21,8 @@ from strictreply.testing.faults._catalogue import Entry
 from strictreply.values._errors import StrictReplyError
 from strictreply.values._limits import JSON, JSONObject
 
-# What a model, or the server around it, gets wrong in a response that arrives whole: the arguments first.
+# What a model, or the server around it, gets wrong in a response that arrives whole: the arguments
+# first.
 BY_THE_MODEL = (Kind.ARGS, Kind.TOOL, Kind.SHAPE, Kind.JSON, Kind.FINISH, Kind.ENVELOPE)
 
 
@@ -56,15 +57,19 @@ def scripts_of(
     cassette: str | Path | None = None,
     everything: bool = False,
 ) -> list[Malformed]:
-    """Read the arguments of the mark, and make its runs; those come first whose data an app that accepts them acts on.
+    """Read the arguments of the mark, and make its runs.
 
-    ``kinds`` None is what a model gets wrong that an app might act on, made of one tool where it is the same for each,
-    unless ``names`` or ``everything`` are asked for. ``then`` None is a good reply, and a text after its call's result.
-    ``request`` holds what the app's requests have beyond the API's defaults: some replies are faults only then.
-    ``cassette`` adds its recorded replies that do not fit; without tools, kinds and names there is nothing else.
+    Those come first whose data an app that accepts them acts on.
 
-    Raises ValueError when nothing is left, or a fault that was named cannot be made of any tool, ContractError (a
-    ValueError) for tools and a request that no contract can be made of, TypeError when ``tools`` is no list.
+    ``kinds`` None is what a model gets wrong that an app might act on, made of one tool where it is
+    the same for each, unless ``names`` or ``everything`` are asked for. ``then`` None is a good
+    reply, and a text after its call's result. ``request`` holds what the app's requests have beyond
+    the API's defaults: some replies are faults only then. ``cassette`` adds its recorded replies
+    that do not fit; without tools, kinds and names there is nothing else.
+
+    Raises ValueError when nothing is left, or a fault that was named cannot be made of any tool,
+    ContractError (a ValueError) for tools and a request that no contract can be made of, TypeError
+    when ``tools`` is no list.
     """
     declared = _listed(tools)
     wanted = {entry_named(name).name for name in _several(names)}
@@ -176,7 +181,10 @@ def _asked(
 
 
 def _good(tool: object, demand: Demand, place: ReplyPlace) -> tuple[Step, ...]:
-    """Choose a good reply in the fault's place, else a call, else text; after a result a text where one fits."""
+    """Choose a good reply in the fault's place, else a call, else text.
+
+    After a result a text where one fits.
+    """
     end = ok.answer()
     after = end if demand.admits(end.served) else None
     places: tuple[ReplyPlace, ...] = (place, "call", "prose")
@@ -186,7 +194,10 @@ def _good(tool: object, demand: Demand, place: ReplyPlace) -> tuple[Step, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What an app did in a test that failed; ``key`` is equal where one change is likely to mend both."""
+    """What an app did in a test that failed.
+
+    ``key`` is equal where one change is likely to mend both.
+    """
 
     harm: Harm
     key: str

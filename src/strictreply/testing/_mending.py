@@ -34,7 +34,10 @@ _ABOUT_NAME = re.compile(r"\btool\b|\bfunction\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """One native call, or with an empty ``tool`` one content, as written; ``cut`` where it ended at the token limit."""
+    """One native call, or with an empty ``tool`` one content, as written.
+
+    ``cut`` where it ended at the token limit.
+    """
 
     tool: str
     text: str
@@ -67,7 +70,9 @@ class ConversationState:
     """A question with its results so far, or with a bad reply (``prior``) and one remark a draft against it."""
 
     question: str
-    key: str  # the same for a first ask and its corrections, and another at every other step of the conversation
+    # the same for a first ask and its corrections, and another at every other step of the
+    # conversation
+    key: str
     results: tuple[str, ...] = ()
     prior: tuple[Draft, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -88,7 +93,10 @@ def first_ask(turns: Sequence[JSONObject]) -> ConversationState:
 
 
 def answered_reply(turns: Sequence[JSONObject]) -> ConversationState | None:
-    """Read the conversation as a reply of the model and what came back on it; None when it ends otherwise."""
+    """Read the conversation as a reply of the model and what came back on it.
+
+    None when it ends otherwise.
+    """
     replied = _last_turn(turns, "assistant")
     if replied in {-1, len(turns) - 1}:
         return None

@@ -1,7 +1,10 @@
-"""Recorded replies: lines of JSON from files, read into what a contract can judge offline; and secrets redacted.
+"""Recorded replies: lines of JSON from files, read into what a contract can judge offline.
 
-A line is a chat completion, a request and its response side by side (a cassette's, with its HTTP status), or a record
-with ``mode``, ``tools`` and ``reply``. What cannot be read is reported by its line, never dropped.
+And secrets redacted.
+
+A line is a chat completion, a request and its response side by side (a cassette's, with its HTTP
+status), or a record with ``mode``, ``tools`` and ``reply``. What cannot be read is reported by its
+line, never dropped.
 """
 
 from __future__ import annotations
@@ -43,7 +46,8 @@ _ASSIGNED = re.compile(
     rf"""(?i)({_NAMES}[ \t]*=(?!=)[ \t]*)"""
     r"""(?:(\\*["'])[^"'\\\n]+|(?:(?:basic|bearer)[ \t]+)?[^\s"'\\&,;()<>]+)"""
 )
-# a header's whole line; after other names only what is no word: "token: str" and "password: required" are none
+# a header's whole line; after other names only what is no word: "token: str" and "password:
+# required" are none
 _LABELLED = re.compile(
     r"""(?i)((?:authorization|cookie)[ \t]*:[ \t]*(?:(?:basic|bearer)[ \t]+)?)[^\s"'\\][^"'\\\r\n]*"""
     rf"""|({_NAMES}[ \t]*:[ \t]*)(?=[^\s"'\\&,;()<>]{{0,200}}[0-9]|[^\s"'\\&,;()<>]{{20}})[^\s"'\\&,;()<>{{[]{{8,}}"""
@@ -111,7 +115,10 @@ class Redaction:
         return self.more(text) if self.more else text
 
     def value(self, value: Any, name: str = "") -> Any:
-        """Return what may be written of a JSON value; under a secret's ``name`` only literals and JSON Schemas stay."""
+        """Return what may be written of a JSON value.
+
+        Under a secret's ``name`` only literals and JSON Schemas stay.
+        """
         if isinstance(value, list):
             return [self.value(member, name) for member in value]
         if _may_be_secret(value) and _SECRET_NAME.fullmatch(name):
@@ -135,7 +142,10 @@ def _may_be_secret(value: Any) -> bool:
 
 
 def _secret_span(text: str, name: re.Match[str]) -> tuple[int, int] | None:
-    """Find what to take out after a secret's name; None when it is a JSON Schema, or a token of a model's text."""
+    """Find what to take out after a secret's name.
+
+    None when it is a JSON Schema, or a token of a model's text.
+    """
     escapes = len(name["escapes"])
     if name["text"]:
         end = _closing(text, name.end(), escapes)
@@ -150,7 +160,10 @@ def _secret_span(text: str, name: re.Match[str]) -> tuple[int, int] | None:
 
 
 def _closing_bracket(text: str, start: int, escapes: int) -> int:
-    """Find the end of an object or an array, at most that of its text; its quotes have so many backslashes."""
+    """Find the end of an object or an array, at most that of its text.
+
+    Its quotes have so many backslashes.
+    """
     depth, at = 0, start
     while found := _BRACKET.search(text, at):
         at = found.end()
@@ -232,7 +245,10 @@ class RecordedVerdict:
 
 
 class RecordingJudge:
-    """Judges recordings by what their requests asked for; ``tools`` stand in for those that name none."""
+    """Judges recordings by what their requests asked for.
+
+    ``tools`` stand in for those that name none.
+    """
 
     def __init__(self, tools: list[object] | None = None) -> None:
         self._tools = tools
@@ -274,7 +290,10 @@ def read_line(number: int, line: bytes) -> Recording | UnreadableLine:
 
 
 def _from_record(record: JSONObject, reply: JSONObject) -> Recording:
-    """Read a record with ``mode``, ``tools`` and ``reply``; calls were recorded as name and arguments, without ids."""
+    """Read a record with ``mode``, ``tools`` and ``reply``.
+
+    Calls were recorded as name and arguments, without ids.
+    """
     message: JSONObject = {"role": "assistant", "content": reply.get("content")}
     recorded = reply.get("tool_calls")
     if isinstance(recorded, list):
@@ -300,7 +319,10 @@ def _from_record(record: JSONObject, reply: JSONObject) -> Recording:
 
 
 def _from_dump(record: JSONObject) -> Recording | str:
-    """Read a completion, or a request and its response side by side; or return why there is no response."""
+    """Read a completion, or a request and its response side by side.
+
+    Or return why there is no response.
+    """
     request, http = record.get("request"), record.get("http")
     request = request if isinstance(request, dict) else record
     found = (record.get(key) for key in ("response", "completion", "output"))
@@ -332,7 +354,10 @@ def _no_reply(http: Any) -> str:
 
 
 def _shaping(request: JSONObject) -> JSONObject:
-    """Keep the keywords of a request that shape the verdict; no tools at all are tools not recorded."""
+    """Keep the keywords of a request that shape the verdict.
+
+    No tools at all are tools not recorded.
+    """
     kept = {
         name: request[name]
         for name in ("tools", *SHAPING, "functions")

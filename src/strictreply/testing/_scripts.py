@@ -1,4 +1,7 @@
-"""A model that follows a script, step after step, whoever asks; and what an app's request asks of a reply."""
+"""A model that follows a script, step after step, whoever asks.
+
+And what an app's request asks of a reply.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,10 @@ class Demand:
 
     @cached_property
     def contract(self) -> Contract:
-        """The strict gate for replies to this request; several calls fit it unless the request forbids them."""
+        """The strict gate for replies to this request.
+
+        Several calls fit it unless the request forbids them.
+        """
         listed: Any = self.request.get("tools")
         native = tuple(listed) if isinstance(listed, list) else ()
         contract = Contract(
@@ -83,7 +89,10 @@ class Demand:
 
     @cached_property
     def targets(self) -> tuple[Target, ...]:
-        """The good replies that fit: a call of each callable tool, or an answer; ValueError where none can be made."""
+        """The good replies that fit: a call of each callable tool, or an answer.
+
+        ValueError where none can be made.
+        """
         place: ReplyPlace = "union" if self.contract.channel == "text" else "call"
         given = [self.hints.args]  # what the user said is for the first
         calls = [
@@ -109,7 +118,10 @@ class Demand:
         }
 
     def refuses(self, fault: Fault) -> bool:
-        """Report whether the request's own gate refuses a fault; of HTTP responses only a whole stream is judged."""
+        """Report whether the request's own gate refuses a fault.
+
+        Of HTTP responses only a whole stream is judged.
+        """
         served = fault.served
         if not isinstance(served, HTTPReply):
             return not self.admits(served)
@@ -130,8 +142,9 @@ class Demand:
     def good(self, *, again: bool = False) -> Served:
         """Return a good reply: a call first, and after the tools' results what ends the conversation.
 
-        A tool turn that answers a call which does not fit is no result but the app's correction: the call comes again.
-        With ``again`` it does so after whatever tool turns: no good call was served yet.
+        A tool turn that answers a call which does not fit is no result but the app's correction:
+        the call comes again. With ``again`` it does so after whatever tool turns: no good call was
+        served yet.
         """
         last = last_results(self.request)
         if again or not last:
@@ -180,7 +193,8 @@ class Demand:
         return callable_tools(self.contract)
 
 
-# How often a fault is served for ever, and how many turns a conversation may have, before an endless loop is ended.
+# How often a fault is served for ever, and how many turns a conversation may have, before an
+# endless loop is ended.
 MAX_REQUESTS = 64
 
 
@@ -188,7 +202,8 @@ MAX_REQUESTS = 64
 class Asked:
     """One request, counted from 1, and what was served for it: None for the script's 400.
 
-    ``first`` is the script's first request, None for that one; ``at`` are the seconds of a monotonic clock.
+    ``first`` is the script's first request, None for that one; ``at`` are the seconds of a
+    monotonic clock.
     """
 
     number: int
@@ -220,7 +235,10 @@ class Asked:
 
     @property
     def correction(self) -> str:
-        """What the app said to the model that it had not said in the first request; empty when nothing."""
+        """What the app said to the model that it had not said in the first request.
+
+        Empty when nothing.
+        """
         if self.first is None:
             return ""
         before = {text for _, text in self.first.prompts}
@@ -228,11 +246,14 @@ class Asked:
 
 
 class ScriptedModel:
-    """Serves the steps of a script in order, one a request, and records every request; safe to share between threads.
+    """Serves the steps of a script in order, one a request, and records every request.
 
-    ``then`` is served when the steps are spent; without it a further request is an HTTP 400. So is one of an app that
-    never ends: when a fault in ``then`` was served ``max_requests`` times, or the conversation has as many turns of the
-    model; ``looped`` is true from then on. The ids of calls are new in every reply.
+    Safe to share between threads.
+
+    ``then`` is served when the steps are spent; without it a further request is an HTTP 400. So is
+    one of an app that never ends: when a fault in ``then`` was served ``max_requests`` times, or
+    the conversation has as many turns of the model; ``looped`` is true from then on. The ids of
+    calls are new in every reply.
     """
 
     def __init__(
@@ -271,7 +292,8 @@ class ScriptedModel:
             number = len(self._requests) + 1
             beyond = number - len(self._steps)
             turns = turns_of_model(request)
-            # an endless loop shows in how often a fault was served for ever, or in the model's turns so far
+            # an endless loop shows in how often a fault was served for ever, or in the model's
+            # turns so far
             again = beyond - 1 if isinstance(self._then, Fault) else len(turns) if self._then else 0
             loops = beyond > 0 and again >= self._max_requests
             self.looped |= loops
@@ -343,7 +365,8 @@ class ScriptedModel:
     def assert_no_echo(self) -> None:
         """Raise AssertionError when a text that only the model wrote came back in a system, user or tool turn.
 
-        The message never quotes the text. A text that stood in a prompt before it was served is the app's own.
+        The message never quotes the text. A text that stood in a prompt before it was served is the
+        app's own.
         """
         if leaks := [
             f"request {number}, {role} turn: {name}" for number, role, name in self.echoes()
@@ -369,7 +392,10 @@ class ScriptedModel:
                 served.append((request.step.name, _spellings(words)))
 
     def story(self) -> str:
-        """Report the script and what was asked; what an app quotes of a reply is abridged and escaped."""
+        """Report the script and what was asked.
+
+        What an app quotes of a reply is abridged and escaped.
+        """
         lines = [f"script: {plural(len(self._steps), 'step')}"]
         steps = [
             *enumerate(self._steps, 1),
@@ -425,7 +451,10 @@ def last_results(request: JSONObject) -> list[JSONObject]:
 
 
 def _called(served: Any) -> list[tuple[object, object]]:
-    """Return the names and the arguments of a completion's calls; none of what is no completion, or no JSON."""
+    """Return the names and the arguments of a completion's calls.
+
+    None of what is no completion, or no JSON.
+    """
     try:
         calls = served["choices"][0]["message"]["tool_calls"]
         return [
@@ -474,7 +503,8 @@ def abridged(text: str, limit: int, good: str = "") -> str:
     def in_common(
         one: str, other: str
     ) -> int:  # but for 20 characters, which are shown beside what differs
-        return max(0, len(commonprefix([one, other])) - 20)  # noqa: RUF071 - characters are what is compared
+        # characters are what is compared
+        return max(0, len(commonprefix([one, other])) - 20)  # noqa: RUF071
 
     total = f"({len(text):,} characters)"
     start = in_common(good, text)

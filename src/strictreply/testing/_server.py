@@ -35,12 +35,14 @@ _READ_BYTES = 65_536
 class LoopbackServer:
     """Serves a responder over HTTP; a context manager that serves from a thread while it is open.
 
-    ``responder`` may be called from several threads at once; whatever it raises becomes a 500. ``port`` 0 takes a free
-    one. ``log`` gets one line a request. ``patience`` is how many seconds a response that hangs, pauses or never ends
-    may keep its connection. ``control`` also sees the path and the headers of a request; None is the responder alone.
+    ``responder`` may be called from several threads at once; whatever it raises becomes a 500.
+    ``port`` 0 takes a free one. ``log`` gets one line a request. ``patience`` is how many seconds a
+    response that hangs, pauses or never ends may keep its connection. ``control`` also sees the
+    path and the headers of a request; None is the responder alone.
 
-    Raises ValueError when ``host`` is not loopback, OSError when the port cannot be bound. The port is bound at once,
-    connections are refused until the server is opened; closing breaks off what is being served, for good.
+    Raises ValueError when ``host`` is not loopback, OSError when the port cannot be bound. The port
+    is bound at once, connections are refused until the server is opened; closing breaks off what is
+    being served, for good.
     """
 
     def __init__(
@@ -86,7 +88,10 @@ class LoopbackServer:
         self._server.server_close()
 
     def serve_forever(self, ready: Callable[[], object] = lambda: None) -> None:
-        """Serve in this thread until KeyboardInterrupt, which passes through; ``ready`` is called at the start."""
+        """Serve in this thread until KeyboardInterrupt, which passes through.
+
+        ``ready`` is called at the start.
+        """
         try:
             self._server.server_activate()
             ready()
@@ -104,7 +109,10 @@ def is_loopback(host: str) -> bool:
 
 
 class _Server(ThreadingTCPServer):
-    """The listening socket; no ``ThreadingHTTPServer``, which looks its own name up and so may ask the network."""
+    """The listening socket.
+
+    No ``ThreadingHTTPServer``, which looks its own name up and so may ask the network.
+    """
 
     allow_reuse_address = True
     daemon_threads = True
@@ -147,7 +155,8 @@ class _Server(ThreadingTCPServer):
                 with suppress(OSError):  # it may have been closed from the other side
                     connection.shutdown(socket.SHUT_RDWR)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - socketserver's signature
+    # socketserver's signature
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
         if self.log is not None:
             self.log("a connection broke")
 
@@ -164,7 +173,8 @@ class _Handler(BaseHTTPRequestHandler):
             reply = self._owner.answer(self.command, self.path, reply, headers)
         self._send(reply)
 
-    do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = do_GET  # noqa: N815 - http.server's names
+    # http.server's names
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = do_GET  # noqa: N815
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         self.close_connection = True
@@ -195,7 +205,10 @@ class _Handler(BaseHTTPRequestHandler):
         return body
 
     def _send(self, reply: HTTPReply) -> None:
-        """Send a response until the client leaves or patience ends; only a whole one without pauses keeps it open."""
+        """Send a response until the client leaves or patience ends.
+
+        Only a whole one without pauses keeps it open.
+        """
         self.log_request(reply.status)
         ending = ending_of(reply)
         if ending is not WireEnding.WHOLE or not all(

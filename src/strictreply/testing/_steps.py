@@ -26,7 +26,8 @@ from strictreply.schema import Schema
 from strictreply.testing._wire import Served, assistant, completion, native_call
 from strictreply.values._limits import JSON, Channel, JSONObject
 
-# Where a reply is written: a native call, or in the content as the JSON union, JSON alone, or plain text.
+# Where a reply is written: a native call, or in the content as the JSON union, JSON alone, or plain
+# text.
 ReplyPlace: TypeAlias = Literal["call", "union", "json", "prose"]
 Made = TypeVar("Made")
 
@@ -51,9 +52,10 @@ class Target:
     def of(cls, declared: object = None, *, place: ReplyPlace = "call", args: Any = None) -> Self:
         """Aim at a tool, or with ``place="json"`` at a structured answer, or at plain text when nothing is given.
 
-        ``args`` are the good arguments or answer, as JSON or an instance; None for an example made from the schema. A
-        tool's own check is left out: it may need what a test has not. Raises ContractError for a wrong declaration,
-        ValueError when ``args`` do not fit, or no example can be made or written.
+        ``args`` are the good arguments or answer, as JSON or an instance; None for an example made
+        from the schema. A tool's own check is left out: it may need what a test has not. Raises
+        ContractError for a wrong declaration, ValueError when ``args`` do not fit, or no example
+        can be made or written.
         """
         if place not in get_args(ReplyPlace):
             raise ValueError(
@@ -199,12 +201,16 @@ class _Same:
 
 @lru_cache(maxsize=MAX_REMEMBERED)
 def _variable(declared: _Same) -> str:
-    """Find how a loaded module names an object: the modules that were loaded last come first; empty where none does."""
+    """Find how a loaded module names an object: the modules that were loaded last come first.
+
+    Empty where none does.
+    """
     for module in reversed([*sys.modules.values()]):
         for name, value in [*getattr(module, "__dict__", {}).items()]:
             if value is declared.held:
                 return str(name)
-            # Of a stranger only the type is asked: isinstance() would wake what loads itself when it is looked at.
+            # Of a stranger only the type is asked: isinstance() would wake what loads itself when
+            # it is looked at.
             kind: object = type(value)
             if name.startswith("_") or (
                 kind is not dict and kind is not list and kind is not tuple
@@ -220,7 +226,10 @@ def _variable(declared: _Same) -> str:
 
 
 def keywords(args: Mapping[str, JSON]) -> str:
-    """Write keyword arguments as they follow another one; names that Python does not take come as a mapping."""
+    """Write keyword arguments as they follow another one.
+
+    Names that Python does not take come as a mapping.
+    """
     named = {
         name: value for name, value in args.items() if name.isidentifier() and not iskeyword(name)
     }
@@ -229,7 +238,8 @@ def keywords(args: Mapping[str, JSON]) -> str:
     return f"{words}, **{others!r}" if others else words
 
 
-CANARY = "zq7x"  # part of everything that a fault has the model invent freely: it can come from nowhere else
+# part of everything that a fault has the model invent freely: it can come from nowhere else
+CANARY = "zq7x"
 
 
 class Kind(StrEnum):
@@ -254,9 +264,10 @@ class Kind(StrEnum):
 class Step:
     """What is served for one request.
 
-    ``source`` is the Python expression that makes the step again. ``invented`` are the texts that only the model
-    wrote: none of them may come back in a prompt, other than in its own turn. ``after`` is served instead where a
-    request ends with the result of this step's call; None where nothing is.
+    ``source`` is the Python expression that makes the step again. ``invented`` are the texts that
+    only the model wrote: none of them may come back in a prompt, other than in its own turn.
+    ``after`` is served instead where a request ends with the result of this step's call; None where
+    nothing is.
     """
 
     name: str
@@ -270,11 +281,12 @@ class Step:
 class Fault(Step):
     """A step that no strict gate lets through.
 
-    ``code`` is what such a gate reports: an issue's code (``args.type``), or where no reply came at all the kind of
-    failure (``rate_limit``, ``connection``; see :class:`strictreply.retry._failures.Failure`). ``at`` is the JSON
-    Pointer of the spoiled place in the arguments or the answer, empty for the whole. ``needs`` holds the keywords of a
-    request under which alone it is a fault, such as ``{"tool_choice": "required"}``. ``clean`` is the good completion
-    that was spoiled, None of a recorded reply.
+    ``code`` is what such a gate reports: an issue's code (``args.type``), or where no reply came at
+    all the kind of failure (``rate_limit``, ``connection``; see
+    :class:`strictreply.retry._failures.Failure`). ``at`` is the JSON Pointer of the spoiled place
+    in the arguments or the answer, empty for the whole. ``needs`` holds the keywords of a request
+    under which alone it is a fault, such as ``{"tool_choice": "required"}``. ``clean`` is the good
+    completion that was spoiled, None of a recorded reply.
     """
 
     kind: Kind = Kind.JSON
@@ -296,7 +308,8 @@ class Fault(Step):
 
 
 _FORMAL_KINDS = {Kind.ENVELOPE, Kind.HTTP, Kind.TRANSPORT}
-# What the codes begin with of faults beside the data of a reply: whoever passes them over acts on good arguments.
+# What the codes begin with of faults beside the data of a reply: whoever passes them over acts on
+# good arguments.
 _FORMAL = (
     *("call.id_", "call.malformed", "json.not_text", "envelope.", "connection", "timeout"),
     *("reply.role", "reply.content", "reply.empty", "reply.refusal"),
@@ -321,7 +334,10 @@ class Harm(StrEnum):
 
     @classmethod
     def accepting(cls, code: str, kind: Kind | None = None) -> Harm:
-        """Return what an app does that accepts a reply of this code; ``kind`` is None of a reply nobody made."""
+        """Return what an app does that accepts a reply of this code.
+
+        ``kind`` is None of a reply nobody made.
+        """
         is_name = kind is Kind.TOOL and code.startswith("shape.")  # the call around the arguments
         return (
             cls.ACCEPTS
@@ -353,7 +369,10 @@ def is_of_a_library(frame: FrameType) -> bool:
 
 
 def place_of(trace: TracebackType | None, passed_over: str = "") -> Place:
-    """Find the place of an exception; frames of the file ``passed_over`` are neither the app's nor a library's."""
+    """Find the place of an exception.
+
+    Frames of the file ``passed_over`` are neither the app's nor a library's.
+    """
     own, function, frames, here = "", "", dict[bool, str](), Path.cwd()
     for frame, line in traceback.walk_tb(trace):
         code, path = frame.f_code, Path(frame.f_code.co_filename).resolve()

@@ -52,7 +52,10 @@ class WireEnding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A wait between two parts, in seconds; where no clock runs, it counts as a time-out when it is longer than one."""
+    """A wait between two parts, in seconds.
+
+    Where no clock runs, it counts as a time-out when it is longer than one.
+    """
 
     seconds: float
 
@@ -61,9 +64,10 @@ class Pause:
 class HTTPReply:
     """One HTTP response as it leaves a server.
 
-    ``parts`` are sent in order, each at once; with ``endless`` the last one comes again and again until the client
-    leaves (a serving bounds it). ``framing="raw"`` sends the parts alone, status line and headers included; a reply
-    without any part and another ending than ``whole`` never begins.
+    ``parts`` are sent in order, each at once; with ``endless`` the last one comes again and again
+    until the client leaves (a serving bounds it). ``framing="raw"`` sends the parts alone, status
+    line and headers included; a reply without any part and another ending than ``whole`` never
+    begins.
     """
 
     status: int = 200
@@ -88,9 +92,11 @@ class HTTPReply:
         return b"".join(part for part in self.parts if isinstance(part, bytes))
 
 
-# JSON is a completion: it goes out plain, or as server-sent events when the request says ``stream``.
+# JSON is a completion: it goes out plain, or as server-sent events when the request says
+# ``stream``.
 Served: TypeAlias = "JSON | HTTPReply"
-# What answers a request: its body in, what is served out. It may be called from several threads at once.
+# What answers a request: its body in, what is served out. It may be called from several threads at
+# once.
 Responder: TypeAlias = Callable[[JSONObject], Served]
 Control: TypeAlias = Callable[[Responder, str, str, bytes, Mapping[str, str]], HTTPReply]
 """Answers over HTTP with a responder, but sees more: method, path, body, and headers by lower-case names."""
@@ -105,7 +111,10 @@ def error_reply(
     code: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> HTTPReply:
-    """Make an error in OpenAI's shape; ``param`` names the member at fault, ``code`` the fault, None when neither."""
+    """Make an error in OpenAI's shape.
+
+    ``param`` names the member at fault, ``code`` the fault, None when neither.
+    """
     return HTTPReply.json(
         status, {"error": {"message": message, "type": kind, "param": param, "code": code}}, headers
     )
@@ -119,7 +128,10 @@ def completion(
     finish_reason: str | None = None,
     usage: tuple[int, int] = (10, 5),
 ) -> JSONObject:
-    """Make a ``chat.completion`` of one choice; ``usage`` is the tokens of the prompt and of the completion."""
+    """Make a ``chat.completion`` of one choice.
+
+    ``usage`` is the tokens of the prompt and of the completion.
+    """
     prompt, answer = usage
     reason = finish_reason or ("tool_calls" if message.get("tool_calls") else "stop")
     return {
@@ -136,7 +148,8 @@ def completion(
     }
 
 
-def native_call(name: JSON, arguments: JSON, id: JSON = "call_1") -> JSONObject:  # noqa: A002 - the API's word
+# the API's word
+def native_call(name: JSON, arguments: JSON, id: JSON = "call_1") -> JSONObject:  # noqa: A002
     """Write one native tool call; ``arguments`` is the text as the model wrote it."""
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
@@ -168,8 +181,9 @@ def wire(
 ) -> Iterator[bytes | Pause]:
     """Yield a response as the bytes that leave a server, at most about ``most`` of an endless body.
 
-    ``close`` announces that the connection ends; ``bodiless`` leaves the body out, as for HEAD. Where the ending is not
-    whole, the declared length is one more than the body's, so that clients see the cut.
+    ``close`` announces that the connection ends; ``bodiless`` leaves the body out, as for HEAD.
+    Where the ending is not whole, the declared length is one more than the body's, so that clients
+    see the cut.
     """
     if reply.framing == "raw":
         yield from () if bodiless else _parts(reply, most)
@@ -208,7 +222,10 @@ def _head(reply: HTTPReply, *, close: bool, chunked: bool, bodiless: bool) -> by
 
 
 def ending_of(reply: HTTPReply) -> WireEnding:
-    """Return what follows the last byte; a raw or endless response that is whole can only end with its connection."""
+    """Return what follows the last byte.
+
+    A raw or endless response that is whole can only end with its connection.
+    """
     ends_itself = reply.framing != "raw" and not reply.endless
     return reply.ending if ends_itself or reply.ending is not WireEnding.WHOLE else WireEnding.CUT
 
@@ -225,7 +242,10 @@ def respond(
     body: bytes,
     _headers: Mapping[str, str] | None = None,
 ) -> HTTPReply:
-    """Answer one request, under any prefix of the path, as a :data:`Control` may; a responder that raises is a 500."""
+    """Answer one request, under any prefix of the path, as a :data:`Control` may.
+
+    A responder that raises is a 500.
+    """
     route = routed(method, target, ROUTES)
     if isinstance(route, HTTPReply):
         return route
@@ -296,7 +316,10 @@ class CallIds:
         self._given: set[str] = set()
 
     def fresh(self, served: Served, request: JSONObject) -> Served:
-        """Return a copy whose ids neither this run gave out nor the conversation has; equal ids stay equal."""
+        """Return a copy whose ids neither this run gave out nor the conversation has.
+
+        Equal ids stay equal.
+        """
         copied: Served = served if isinstance(served, HTTPReply) else deepcopy(served)
         calls = list(_calls(copied))
         written = _WRITTEN_ID.findall(served.body) if isinstance(served, HTTPReply) else []

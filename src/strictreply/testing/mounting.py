@@ -1,6 +1,7 @@
 """Serving in memory: transports for the HTTP library under the SDK, SDK clients over them, and a respx router.
 
-Nothing sleeps: where a client would wait longer than its read timeout, the timeout is raised at once.
+Nothing sleeps: where a client would wait longer than its read timeout, the timeout is raised at
+once.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ _lock = Lock()
 class ConnectionGuard:
     """Refuses connections of this process to hosts that are not allowed, until it is closed.
 
-    It sees what the interpreter audits (PEP 578): not the sockets of event loops or libraries written in C, such as
-    uvloop and curl, nor connections that were open before.
+    It sees what the interpreter audits (PEP 578): not the sockets of event loops or libraries
+    written in C, such as uvloop and curl, nor connections that were open before.
     """
 
     def __init__(self, allowed: frozenset[str]) -> None:
@@ -89,7 +90,8 @@ def _audited(event: str, args: tuple[Any, ...]) -> None:
             guard.check(host)
 
 
-BASE_URL = "http://model.invalid/v1"  # known to no name server (RFC 2606): what is not mounted cannot get out
+# known to no name server (RFC 2606): what is not mounted cannot get out
+BASE_URL = "http://model.invalid/v1"
 _DEFAULTS: dict[str, Any] = {"api_key": "made-up", "base_url": BASE_URL, "max_retries": 0}
 MAX_ENDLESS_BYTES = (
     20_000_000  # more than the gate reads, less than over a socket, as no clock ends it before
@@ -112,9 +114,10 @@ def async_openai_client(responder: Responder, **options: Any) -> openai.AsyncOpe
 def transport(responder: Responder, *, library: ModuleType | None = None) -> Any:
     """Make a ``MockTransport`` of an HTTP library, for its sync and async clients, of what a loopback server serves.
 
-    ``library`` is ``httpx`` or ``httpx2``; None takes the one under the installed openai SDK. Broken connections become
-    the library's own exceptions, before the response or in the middle of its body: ``ReadTimeout`` where nothing comes
-    within the request's read timeout, ``ReadError`` for a reset, ``RemoteProtocolError`` for what is no HTTP or cut.
+    ``library`` is ``httpx`` or ``httpx2``; None takes the one under the installed openai SDK.
+    Broken connections become the library's own exceptions, before the response or in the middle of
+    its body: ``ReadTimeout`` where nothing comes within the request's read timeout, ``ReadError``
+    for a reset, ``RemoteProtocolError`` for what is no HTTP or cut.
     """
     http: Any = library or library_of(openai.DefaultHttpxClient)
     return http.MockTransport(partial(_response, http, responder))
@@ -123,12 +126,15 @@ def transport(responder: Responder, *, library: ModuleType | None = None) -> Any
 def respx_router(
     responder: Responder, *, base_url: str = BASE_URL, allowed_hosts: Collection[str] = ()
 ) -> MockRouter:
-    """Make a respx router that answers every request below ``base_url``; a context manager and a decorator.
+    """Make a respx router that answers every request below ``base_url``.
 
-    respx patches httpx only: give openai 3 ``http_client=httpx.Client()``. While the router is on, a connection of this
-    process to any host but the ``allowed_hosts`` (``"127.0.0.1"`` for a database) is refused before a name is looked
-    up, with a RuntimeError that the end of the router raises again, should the app have caught it. Unix sockets stay
-    open, and so do those of libraries written in C. Raises ImportError when respx is not installed.
+    A context manager and a decorator.
+
+    respx patches httpx only: give openai 3 ``http_client=httpx.Client()``. While the router is on,
+    a connection of this process to any host but the ``allowed_hosts`` (``"127.0.0.1"`` for a
+    database) is refused before a name is looked up, with a RuntimeError that the end of the router
+    raises again, should the app have caught it. Unix sockets stay open, and so do those of
+    libraries written in C. Raises ImportError when respx is not installed.
     """
     try:
         import respx  # noqa: PLC0415 - an extra
@@ -153,7 +159,10 @@ def respx_router(
 
 
 def library_of(client: object) -> ModuleType:
-    """Return the library of a client or a class of clients, ``httpx`` or ``httpx2``; TypeError for another one."""
+    """Return the library of a client or a class of clients, ``httpx`` or ``httpx2``.
+
+    TypeError for another one.
+    """
     kind = client if isinstance(client, type) else type(client)
     for base in kind.__mro__:
         if (name := base.__module__.partition(".")[0]) in {"httpx", "httpx2"}:
@@ -228,7 +237,10 @@ class _Inbound:
 
 
 class _ClientOfResponder:
-    """What the sync and the async client without HTTP have in common; ``_create`` and ``_client`` differ."""
+    """What the sync and the async client without HTTP have in common.
+
+    ``_create`` and ``_client`` differ.
+    """
 
     _create: Any
     _client: Callable[[Responder], Any]
@@ -248,7 +260,10 @@ class _ClientOfResponder:
         return self._client(self._responder).responses.create(**options)
 
     def _answered(self, keywords: JSONObject) -> Any:
-        """Return what the SDK's ``create`` returns; only what takes HTTP to say passes through a client."""
+        """Return what the SDK's ``create`` returns.
+
+        Only what takes HTTP to say passes through a client.
+        """
         _SIGNATURE.bind(
             None, **keywords
         )  # TypeError for a keyword that the SDK's method does not take
@@ -263,17 +278,21 @@ class _ClientOfResponder:
         served = self._responder(body | dict(keywords.get("extra_body") or {}))
         if isinstance(served, HTTPReply) or keywords.get("stream"):
             return self._client(lambda _: served).chat.completions.create(**keywords)
-        # As the SDK builds it of a body: its own object without any check, or the value where it is no object.
+        # As the SDK builds it of a body: its own object without any check, or the value where it is
+        # no object.
         build: Any = ChatCompletion.construct
         return build(**served) if isinstance(served, dict) else served
 
 
 class ScriptedClient(_ClientOfResponder):
-    """A client for code that needs no more of one than ``create``, of either API; also under ``strictreply.wrap``.
+    """A client for code that needs no more of one than ``create``, of either API.
 
-    It returns what the SDK returns: a ``ChatCompletion``, built as leniently, so that faults survive. Streams, errors
-    and broken connections, which take HTTP, come from the SDK itself over :func:`transport`, without a retry; where
-    more of the SDK is needed, :func:`openai_client` makes a real client over memory.
+    Also under ``strictreply.wrap``.
+
+    It returns what the SDK returns: a ``ChatCompletion``, built as leniently, so that faults
+    survive. Streams, errors and broken connections, which take HTTP, come from the SDK itself over
+    :func:`transport`, without a retry; where more of the SDK is needed, :func:`openai_client` makes
+    a real client over memory.
     """
 
     _client = staticmethod(openai_client)

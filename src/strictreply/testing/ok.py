@@ -16,10 +16,12 @@ from strictreply.values._replies import Invalid
 def reply(
     tool: object = None, *, place: ReplyPlace = "call", args: Any = None, after: Step | None = None
 ) -> Step:
-    """Return the good reply that faults of the same arguments are made on; see :class:`Target` for the arguments.
+    """Return the good reply that faults of the same arguments are made on.
 
-    ``after`` is what is served in its place once the result of the call is there, so that a loop over tools comes to an
-    end: ``ok.reply(search, after=ok.answer())``. None serves the call again.
+    See :class:`Target` for the arguments.
+
+    ``after`` is what is served in its place once the result of the call is there, so that a loop
+    over tools comes to an end: ``ok.reply(search, after=ok.answer())``. None serves the call again.
 
     Raises ValueError when the arguments do not fit, or no example that does could be made.
     """
@@ -31,12 +33,18 @@ def reply(
 
 
 def call(tool: object, /, **args: Any) -> Step:
-    """Call one tool with these arguments; ValueError when they do not fit, example arguments when none are given."""
+    """Call one tool with these arguments.
+
+    ValueError when they do not fit, example arguments when none are given.
+    """
     return _called("call", tool, "call", args)
 
 
 def calls(*steps: Step) -> Step:
-    """Put several calls into one reply, each made by :func:`call`; ValueError for other steps, and for none."""
+    """Put several calls into one reply, each made by :func:`call`.
+
+    ValueError for other steps, and for none.
+    """
     made: list[tuple[JSON, JSON]] = []
     for step in steps:
         served: Any = step.served
@@ -70,11 +78,14 @@ def answer(value: Any = PROSE) -> Step:
 
 
 def action(name: str, /, **members: Any) -> Step:
-    """Let an agent ask for an action, such as ``action("invoke_agent", action_input="writer")``; see coordination.
+    """Let an agent ask for an action, such as ``action("invoke_agent", action_input="writer")``.
+
+    See coordination.
 
     Raises ValueError for an action that there is none of, and for members that it does not have.
     """
-    from strictreply.coordination._actions import ActionType  # noqa: PLC0415 - only for those who coordinate agents
+    # only for those who coordinate agents
+    from strictreply.coordination._actions import ActionType  # noqa: PLC0415
     from strictreply.coordination._permissions import schema_of  # noqa: PLC0415
 
     if name not in set(ActionType):
@@ -105,5 +116,6 @@ def _proved(name: str, target: Target, words: str) -> Step:
             if target.given or target.schema is None
             else "the example; give args="
         )
-        raise ValueError(f"the gate refuses {source}: {verdict.issues[0].dotted}")  # noqa: TRY004 - a value's content
+        # a value's content
+        raise ValueError(f"the gate refuses {source}: {verdict.issues[0].dotted}")  # noqa: TRY004
     return Step(f"ok.{name}", target.clean, f"ok.{name}({words})")

@@ -1,6 +1,7 @@
 """The pytest plugin: the fixtures ``llm``, ``llm_server`` and ``no_backoff``, and the mark ``malformed``.
 
-It is loaded into every test run where strictreply is installed: nothing heavy is imported before a fixture is used.
+It is loaded into every test run where strictreply is installed: nothing heavy is imported before a
+fixture is used.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 MARK = "malformed"
 _SCRIPT = "llm_script"
-# The attribute of a failed run's report: its test, cause, code and fault, as JSON that xdist brings over.
+# The attribute of a failed run's report: its test, cause, code and fault, as JSON that xdist brings
+# over.
 _FOUND = "strictreply_found"
 MAX_LISTED = 6  # how many codes are listed of a cause, and of a code places
 _USED: pytest.StashKey[Any] = pytest.StashKey()
@@ -45,7 +47,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a marked test once per fault; several marks, also those of its class and module, add up."""
+    """Run a marked test once per fault.
+
+    Several marks, also those of its class and module, add up.
+    """
     marks = list(metafunc.definition.iter_markers(MARK))
     if not marks:
         return
@@ -109,7 +114,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the script, what was served and a reproduction to the report of a test that failed, and its cause.
 
-    A test whose app had to be ended in an endless loop has failed, whatever became of the loop's end in the app.
+    A test whose app had to be ended in an endless loop has failed, whatever became of the loop's
+    end in the app.
     """
     report = yield
     model = item.stash.get(_USED, None)

@@ -1,6 +1,7 @@
 """Hypothesis strategies: good arguments, good replies, and replies that no strict gate lets through.
 
-All of them shrink: to the example that the schema gives, and to the first fault of the catalogue at its first place.
+All of them shrink: to the example that the schema gives, and to the first fault of the catalogue at
+its first place.
 """
 
 from __future__ import annotations
@@ -39,14 +40,20 @@ _ANYTHING = st.none() | st.booleans() | st.integers() | st.text()
 _Values = st.SearchStrategy[Any]
 
 REPLY_KINDS = (Kind.ARGS, Kind.JSON, Kind.SHAPE, Kind.TOOL, Kind.ENVELOPE, Kind.FINISH)
-"""The kinds of faults that a completion can have, the simplest first; the others are faults of its delivery."""
+"""The kinds of faults that a completion can have, the simplest first.
+
+The others are faults of its delivery.
+"""
 
 
 def valid_arguments(tool: object, *, place: ReplyPlace = "call") -> st.SearchStrategy[JSON]:
-    """Make arguments that a tool takes, as JSON; with ``place="json"`` answers of a type or a JSON Schema.
+    """Make arguments that a tool takes, as JSON.
 
-    ``tool`` is a Tool, whatever a Tool is made of, or the JSON Schema of arguments. The strict gate takes each value of
-    hypothesis-jsonschema, or a small example of a branch or an optional member of the schema stands in for it.
+    With ``place="json"`` answers of a type or a JSON Schema.
+
+    ``tool`` is a Tool, whatever a Tool is made of, or the JSON Schema of arguments. The strict gate
+    takes each value of hypothesis-jsonschema, or a small example of a branch or an optional member
+    of the schema stands in for it.
 
     Raises ContractError when the declaration is wrong, ValueError when no example could be made.
     """
@@ -66,8 +73,9 @@ def invalid_replies(
 ) -> st.SearchStrategy[Fault]:
     """Make faults of good replies with all sorts of arguments: steps of a script, each with the code it deserves.
 
-    ``kinds`` chooses among the catalogue; faults that need certain keywords in the request are left out. Raises
-    ValueError when no fault of these kinds can be made, and what :func:`valid_arguments` raises.
+    ``kinds`` chooses among the catalogue; faults that need certain keywords in the request are left
+    out. Raises ValueError when no fault of these kinds can be made, and what
+    :func:`valid_arguments` raises.
     """
     declared = _declared(tool, place)
     target, order = Target.of(declared, place=place), [*REPLY_KINDS, *Kind]

@@ -1,7 +1,8 @@
 """A model that fails the way real models do and mends the faults that are named: a pure function of the request.
 
-The seed and the conversation decide everything; there is no state, no clock and no I/O here. Its faults are those of
-the catalogue. ``LoopbackServer(UnreliableModel(SCENARIO))`` is the whole server of ``strictreply serve-demo``.
+The seed and the conversation decide everything; there is no state, no clock and no I/O here. Its
+faults are those of the catalogue. ``LoopbackServer(UnreliableModel(SCENARIO))`` is the whole server
+of ``strictreply serve-demo``.
 """
 
 from __future__ import annotations
@@ -66,11 +67,14 @@ _IN_CONTENT: dict[str, float] = {
 }
 _IN_CONTENT.update({"python_repr": 4.5, "extra_closing_bracket": 1.5, CUT: 4.5})
 SHARES: Mapping[str, Mapping[str, float]] = {"call": _IN_CALLS, "content": _IN_CONTENT}
-"""Weights of the catalogue's faults in native calls, and in JSON written as content; what cannot be made is left out.
+"""Weights of the catalogue's faults in native calls, and in JSON written as content.
 
-They were counted over recorded replies of some 160 models: of failed native calls 79 % are wrong in the arguments only,
-13 % name an unknown tool, 7 % are not JSON or cut; of failed JSON written as content 52 % hold scalars as strings, 34 %
-a fence or prose around good JSON, 6 % are not JSON, 4.5 % cut.
+What cannot be made is left out.
+
+They were counted over recorded replies of some 160 models: of failed native calls 79 % are wrong in
+the arguments only, 13 % name an unknown tool, 7 % are not JSON or cut; of failed JSON written as
+content 52 % hold scalars as strings, 34 % a fence or prose around good JSON, 6 % are not JSON, 4.5
+% cut.
 """
 
 _UNKNOWN_QUESTION = "I know only the demo's questions; this is a plain answer to another."
@@ -81,7 +85,10 @@ _PAYLOAD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ReplyDemands:
-    """What one request demands of its reply; ``choice`` may be a tool's name, ``answer`` is None when it is text."""
+    """What one request demands of its reply.
+
+    ``choice`` may be a tool's name, ``answer`` is None when it is text.
+    """
 
     tools: Mapping[str, Tool]
     choice: str = "auto"
@@ -94,10 +101,11 @@ class ReplyDemands:
 class UnreliableModel:
     """Answers chat completions about a scenario, wrongly at first at the rate of ``failure_rate``.
 
-    A correction mends exactly the faults it names. About one mended reply in seven comes back with another fault, and
-    the scenario's hopeless questions are never mended; plain text has nothing to get wrong. The same seed and
-    conversation give the same response. A strange question is answered by a call of the first tool, or by plain text.
-    Raises ValueError when ``failure_rate`` is not between 0 (never, not even a hopeless one) and 1.
+    A correction mends exactly the faults it names. About one mended reply in seven comes back with
+    another fault, and the scenario's hopeless questions are never mended; plain text has nothing to
+    get wrong. The same seed and conversation give the same response. A strange question is answered
+    by a call of the first tool, or by plain text. Raises ValueError when ``failure_rate`` is not
+    between 0 (never, not even a hopeless one) and 1.
     """
 
     def __init__(
@@ -140,7 +148,8 @@ class UnreliableModel:
             draft for draft in back.prior if not any(is_met_by(target, draft) for target in targets)
         }
         own = (draft for target in targets for draft in self._mistakes(back, target))
-        # A remark on a wrong reply is a correction when it names a place, or the reply was a mistake of our own.
+        # A remark on a wrong reply is a correction when it names a place, or the reply was a
+        # mistake of our own.
         if wrong and (mending.names_a_place(back.said) or not wrong.isdisjoint(own)):
             return self._mended_drafts(back, targets, demands)
         state = first_ask(turns)
@@ -168,7 +177,10 @@ class UnreliableModel:
     def _mended_drafts(
         self, back: ConversationState, targets: Sequence[Target], demands: ReplyDemands
     ) -> list[Draft]:
-        """Write the reply again, mended as corrected; only the faulty call when one tool is demanded."""
+        """Write the reply again, mended as corrected.
+
+        Only the faulty call when one tool is demanded.
+        """
         drafts: list[Draft] = []
         chosen = 0
         hopeless = self._failure_rate > 0 and self._is_hopeless(back)
@@ -218,7 +230,10 @@ class UnreliableModel:
 def draw(
     target: Target, dice: random.Random, *, avoid: Collection[str] = (), values_only: bool = False
 ) -> tuple[str, Draft] | None:
-    """Draw a fault's name and what is written, by its share among those that can be made; None for none."""
+    """Draw a fault's name and what is written, by its share among those that can be made.
+
+    None for none.
+    """
     shares = SHARES["call" if target.place == "call" else "content"]
     names = [name for name in shares if name not in avoid]
     values = [name for name in names if CATALOGUE[name].kind is Kind.ARGS]
@@ -253,7 +268,10 @@ def _spoiled(fault: str, declared: str, place: ReplyPlace, value: str) -> tuple[
 
 
 def read_demands(request: JSONObject, known: Sequence[Callable[..., Any]] = ()) -> ReplyDemands:
-    """Read what a request demands, ValueError for what is none; ``known`` are the tools of a text without schemas."""
+    """Read what a request demands, ValueError for what is none.
+
+    ``known`` are the tools of a text without schemas.
+    """
     if not request.get("tools"):
         text = "\n".join(
             text_of(turn)
@@ -349,7 +367,10 @@ def _answer(state: ConversationState, question: Question | None, demands: ReplyD
 
 
 def _target(declared: object, place: ReplyPlace, value: JSON) -> Target:
-    """Aim at a right reply; where it does not fit what the request declares, or none is known, at an example."""
+    """Aim at a right reply.
+
+    Where it does not fit what the request declares, or none is known, at an example.
+    """
     try:
         return Target.of(declared, place=place, args=value)
     except ValueError:

@@ -3,13 +3,13 @@
 ::
 
     StrictReplyError
-    ├── ContractError            a declaration, or a request against it, is wrong; raised before anything is sent
-    ├── CallFailed               a call ended without a valid reply; carries every attempt
-    │   ├── ReplyRejected        the retries are spent
+    ├── ContractError            a declaration, or a request against it, is wrong; raised before
+    anything is sent ├── CallFailed               a call ended without a valid reply; carries every
+    attempt │   ├── ReplyRejected        the retries are spent
     │   │   └── ToolArgumentsError   …on the arguments of one tool
-    │   ├── ReplyHalted          asking again would not help: refusal, content filter, deadline, budget
-    │   └── TransportFailed      the API could not be reached or answered with an error
-    ├── ToolExecutionError       a tool's own code raised
+    │   ├── ReplyHalted          asking again would not help: refusal, content filter, deadline,
+    budget │   └── TransportFailed      the API could not be reached or answered with an error ├──
+    ToolExecutionError       a tool's own code raised
     ├── ToolError                raised by a tool, with a message for the model
     ├── InvokeFailed             a turn of the tool loop broke a rule (in ``pipeline.results``)
     │   ├── IterationsExceeded      …it ended without an answer
@@ -17,8 +17,9 @@
     ├── SessionStoreFailed       a session could not be read or stored (in ``pipeline.sessions``)
     └── Unanswered               the answer of a run was read that has none (in ``running.runs``)
 
-Programs read fields and codes. ``str()`` is made of our words and the schema's: under 4 KB, safe to log.
-``explain()`` reports every attempt, raw replies included: for a person, not for a log. All are picklable.
+Programs read fields and codes. ``str()`` is made of our words and the schema's: under 4 KB, safe to
+log. ``explain()`` reports every attempt, raw replies included: for a person, not for a log. All are
+picklable.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ class StrictReplyError(Exception):
     __module__ = "strictreply"
 
     def __init_subclass__(cls) -> None:
-        # a traceback shows where programs import an error from, not the private module that defines it
+        # a traceback shows where programs import an error from, not the private module that defines
+        # it
         public, _, private = cls.__module__.partition("._")
         if private and public.startswith("strictreply."):
             cls.__module__ = public.removesuffix(".values")
@@ -103,19 +105,28 @@ class ContractError(StrictReplyError, ValueError):
 
 
 def must_be(name: str, value: object, kind: type | tuple[type, ...], words: str) -> None:
-    """Raise ContractError, without the value (it may be a key), when it is of another type; ``words`` name its type."""
+    """Raise ContractError, without the value (it may be a key), when it is of another type.
+
+    ``words`` name its type.
+    """
     if not isinstance(value, kind):
         raise ContractError(f"{name} must be {words}, not {type(value).__name__}")
 
 
 def must_have(name: str, value: object, method: str, words: str) -> None:
-    """Raise ContractError when a value lacks a method (``__call__`` of what is called); None passes."""
+    """Raise ContractError when a value lacks a method (``__call__`` of what is called).
+
+    None passes.
+    """
     if value is not None and not callable(getattr(value, method, None)):
         raise ContractError(f"{name} must be {words}, not {type(value).__name__}")
 
 
 class ContractWarning(UserWarning):
-    """A declaration holds a part that no reply can ever fit, though others can; warned of once, when it is declared."""
+    """A declaration holds a part that no reply can ever fit, though others can.
+
+    Warned of once, when it is declared.
+    """
 
     __module__ = "strictreply"
 
@@ -123,8 +134,9 @@ class ContractWarning(UserWarning):
 class CallFailed(StrictReplyError):
     """A call was made, and ended without a valid reply.
 
-    ``message`` is one line without the model's words. ``attempts`` holds every ask in order, ``reason`` a stable word
-    for why it ended, ``issues`` the faults of the last judged reply, ``usage`` the tokens of all attempts.
+    ``message`` is one line without the model's words. ``attempts`` holds every ask in order,
+    ``reason`` a stable word for why it ended, ``issues`` the faults of the last judged reply,
+    ``usage`` the tokens of all attempts.
     """
 
     def __init__(self, message: str, *, reason: str, attempts: tuple[Attempt, ...]) -> None:
@@ -133,7 +145,8 @@ class CallFailed(StrictReplyError):
         super().__init__(_message("\n".join([message, *self._fault_lines()])))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # of requests and replies only what JSON can hold: a caller, or its client, may have put anything into them
+        # of requests and replies only what JSON can hold: a caller, or its client, may have put
+        # anything into them
         attempts = [
             replace(each, request=plain_request(each.request), raw=plain(each.raw))
             for each in self.attempts
@@ -174,8 +187,8 @@ class CallFailed(StrictReplyError):
 class ReplyRejected(CallFailed):
     """All retries were made, and no reply fit the contract.
 
-    ``reason`` is ``retries``, ``arg_retries``, ``bad_calls``, ``category`` (the policy's ``stop_on``) or ``stop`` (its
-    own tenacity stop).
+    ``reason`` is ``retries``, ``arg_retries``, ``bad_calls``, ``category`` (the policy's
+    ``stop_on``) or ``stop`` (its own tenacity stop).
     """
 
 
@@ -199,9 +212,10 @@ class ReplyHalted(CallFailed):
 class TransportFailed(CallFailed):
     """The API could not be reached, or answered with an error or with something that is no completion.
 
-    ``cause`` is the SDK's exception, None when the response itself was malformed and after unpickling; ``retry_after``
-    the seconds the server asked to wait, or None; ``status_code`` its HTTP status, or None. ``str()`` does not repeat
-    what the cause said, and no traceback shows it: a server's words may hold the model's. ``explain()`` ends with it.
+    ``cause`` is the SDK's exception, None when the response itself was malformed and after
+    unpickling; ``retry_after`` the seconds the server asked to wait, or None; ``status_code`` its
+    HTTP status, or None. ``str()`` does not repeat what the cause said, and no traceback shows it:
+    a server's words may hold the model's. ``explain()`` ends with it.
     """
 
     def __init__(
@@ -226,7 +240,8 @@ class TransportFailed(CallFailed):
             return text
         try:
             words = str(self.cause)
-        except Exception:  # noqa: BLE001 - its own code may raise anything, and the rest is explained all the same
+        except Exception:  # noqa: BLE001
+            # its own code may raise anything, and the rest is explained all the same
             words = ""
         said = _excerpt(ascii(without_credentials(words, self.cause)))
         return f"{text}\nCaused by {printable(type(self.cause).__name__)}: {said}"
@@ -238,10 +253,12 @@ class TransportFailed(CallFailed):
 
 
 class ToolExecutionError(StrictReplyError):
-    """A tool's own code raised; the call itself was valid, so nothing is re-asked (requirement T36).
+    """A tool's own code raised.
 
-    ``tool`` is its name, ``call_id`` the provider's id or None; ``__cause__`` is what the tool raised. Only the type of
-    that, ``kind``, is in the message: its text may hold anything.
+    The call itself was valid, so nothing is re-asked (requirement T36).
+
+    ``tool`` is its name, ``call_id`` the provider's id or None; ``__cause__`` is what the tool
+    raised. Only the type of that, ``kind``, is in the message: its text may hold anything.
     """
 
     code = "TOOL_ERROR"

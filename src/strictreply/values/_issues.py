@@ -1,6 +1,7 @@
 """The faults of a reply: one table of codes, the value that reports one fault, and how places are shown.
 
-Everything but ``Issue.found``, which holds what the model wrote, is safe in a prompt, an exception or a log.
+Everything but ``Issue.found``, which holds what the model wrote, is safe in a prompt, an exception
+or a log.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Remedy(StrEnum):
 class Worded(StrEnum):
     """A stable code with the words that report it: ``"code", "template"``, then a category and a remedy if unusual.
 
-    The names in braces in ``template`` are filled from a declaration or a schema, never from what is judged.
+    The names in braces in ``template`` are filled from a declaration or a schema, never from what
+    is judged.
     """
 
     template: str
@@ -172,13 +174,15 @@ CODES = {code.value: code for code in Code}
 class Issue:
     """One fault of a reply.
 
-    ``code`` is dotted and stable: programs match on it and on ``category``. ``path`` is a JSON Pointer (RFC 6901)
-    from the root of what was judged: the assistant message in the native channel (it goes on through the JSON in
-    ``arguments``), the JSON in ``content`` in the text channel; ``envelope.*`` codes count from the response.
-    ``hint`` is the nearest remedy, or empty. ``found`` is an excerpt of what the model wrote, escaped and capped; it
-    stays out of ``repr``, which may be logged.
-    ``message`` and ``hint`` are printable: names in the schema of a tool from elsewhere may hold control characters, as
-    may what a user's check writes. ``path`` stays the pointer as it is; show it as ``place`` or ``dotted``.
+    ``code`` is dotted and stable: programs match on it and on ``category``. ``path`` is a JSON
+    Pointer (RFC 6901) from the root of what was judged: the assistant message in the native channel
+    (it goes on through the JSON in ``arguments``), the JSON in ``content`` in the text channel;
+    ``envelope.*`` codes count from the response. ``hint`` is the nearest remedy, or empty.
+    ``found`` is an excerpt of what the model wrote, escaped and capped; it stays out of ``repr``,
+    which may be logged.
+    ``message`` and ``hint`` are printable: names in the schema of a tool from elsewhere may hold
+    control characters, as may what a user's check writes. ``path`` stays the pointer as it is; show
+    it as ``place`` or ``dotted``.
     """
 
     code: str
@@ -199,7 +203,10 @@ class Issue:
     def of(
         cls, code: Worded, path: str = "", *, hint: str = "", found: str = "", **words: object
     ) -> Issue:
-        """Report ``code`` at ``path``; ``words`` fill its template and must not come from the reply."""
+        """Report ``code`` at ``path``.
+
+        ``words`` fill its template and must not come from the reply.
+        """
         return cls(code.value, code.category, path, code.template.format(**words), hint, found)
 
     @property
@@ -210,7 +217,10 @@ class Issue:
 
     @property
     def place(self) -> str:
-        """The path as people and models are shown it (see :func:`shown_place`); the whole is ``/``."""
+        """The path as people and models are shown it (see :func:`shown_place`).
+
+        The whole is ``/``.
+        """
         return shown_place(self.path) or "/"
 
     @property
@@ -254,7 +264,10 @@ def printable_json(text: str) -> str:
 
 
 def quote(value: Any) -> str:
-    """Return an excerpt for ``Issue.found``: ASCII, escaped, one line, at most 120 characters; containers by size."""
+    """Return an excerpt for ``Issue.found``: ASCII, escaped, one line, at most 120 characters.
+
+    Containers by size.
+    """
     if isinstance(value, dict):
         return f"an object of {len(value)} keys"
     if isinstance(value, list):
@@ -301,8 +314,8 @@ def pointer(path: str, *tokens: str | int) -> str:
 def shown_place(path: str) -> str:
     """Return a JSON Pointer as it is shown: ``/filter/0/""/"a b"``, ``*`` for a name nobody may be shown; printable.
 
-    A name that is not one word is quoted as JSON. Of a deep place the last six steps are shown, of a long name the
-    start.
+    A name that is not one word is quoted as JSON. Of a deep place the last six steps are shown, of
+    a long name the start.
     """
     tokens = pointer_tokens(path)
     shown = [
@@ -318,7 +331,10 @@ def json_words(value: object, separators: tuple[str, str] = (", ", ": ")) -> str
 
 
 def capped(text: str, limit: int) -> str:
-    """Return a text that was written by :func:`json_words`, cut to ``limit`` characters; no escape is split."""
+    """Return a text that was written by :func:`json_words`, cut to ``limit`` characters.
+
+    No escape is split.
+    """
     whole = _WHOLE_CHARS.match(text, 0, limit - 1) if len(text) > limit else None
     return f"{whole[0]}…" if whole else text
 

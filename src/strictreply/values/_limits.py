@@ -48,19 +48,20 @@ def is_count(value: object, least: int = 0) -> TypeGuard[int]:
 class Limits:
     """The size limits of one reply; a reply that exceeds one is refused and not read further.
 
-    ``reply_bytes`` counts the UTF-8 bytes of one JSON text, and of all arguments of one message together, ``depth`` its
-    nested containers, ``nodes`` its values of every kind, ``calls`` the tool calls of one message, ``id_bytes`` the
-    UTF-8 bytes of one call's id. ``reply_bytes`` also holds for a text answer, and for the text beside calls. Work
-    stays linear, and some 100 ms at the defaults. Raises ValueError when a cap is not positive, or ``depth`` is above
-    200.
+    ``reply_bytes`` counts the UTF-8 bytes of one JSON text, and of all arguments of one message
+    together, ``depth`` its nested containers, ``nodes`` its values of every kind, ``calls`` the
+    tool calls of one message, ``id_bytes`` the UTF-8 bytes of one call's id. ``reply_bytes`` also
+    holds for a text answer, and for the text beside calls. Work stays linear, and some 100 ms at
+    the defaults. Raises ValueError when a cap is not positive, or ``depth`` is above 200.
     """
 
     reply_bytes: int = 1_000_000
     depth: int = 64
     nodes: int = 100_000
     calls: int = 128
-    # OpenAI takes back 40 characters, but ids with a Gemini thought signature in them, as LiteLLM makes them, were seen
-    # with 949 (github.com/BerriAI/litellm/issues/41534), and a signature grows with the thinking.
+    # OpenAI takes back 40 characters, but ids with a Gemini thought signature in them, as LiteLLM
+    # makes them, were seen with 949 (github.com/BerriAI/litellm/issues/41534), and a signature
+    # grows with the thinking.
     id_bytes: int = 16_384
 
     def __post_init__(self) -> None:
@@ -81,7 +82,8 @@ def utf8_size(text: object) -> int:
 
 
 DEFAULT_LIMITS = Limits()
-# The steps of one reply, each a few microseconds: a value checked against a schema, some comparisons of names.
+# The steps of one reply, each a few microseconds: a value checked against a schema, some
+# comparisons of names.
 MAX_WORK = 10_000
 
 
@@ -104,7 +106,10 @@ class Work:
             raise Spent
 
     def afford(self, steps: int) -> bool:
-        """Use some steps if so many are left, and return whether they were; for work that can be left out."""
+        """Use some steps if so many are left, and return whether they were.
+
+        For work that can be left out.
+        """
         if self.taken + steps > self.limit:
             return False
         self.taken += steps

@@ -47,8 +47,8 @@ _UNGUESSABLE = re.compile(r"(?=\S*[0-9])(?=\S*[A-Za-z])\S+")
 class ToolCall:
     """One call of a declared tool, its arguments valid for that tool.
 
-    ``args`` is an instance of the tool's pydantic model for a tool made from a model or a function, else a dict.
-    ``id`` is the provider's call id, or None in the text channel, which has none.
+    ``args`` is an instance of the tool's pydantic model for a tool made from a model or a function,
+    else a dict. ``id`` is the provider's call id, or None in the text channel, which has none.
     """
 
     tool: str
@@ -101,8 +101,8 @@ AssistantReply: TypeAlias = ToolCall | ToolCalls | DirectAnswer[A_co]
 class Valid(Generic[A_co]):
     """The reply fits the contract.
 
-    ``leniency`` names each way of servers that was read as the API's, and each step that an opted-in ``extraction``
-    took.
+    ``leniency`` names each way of servers that was read as the API's, and each step that an
+    opted-in ``extraction`` took.
     """
 
     reply: AssistantReply[A_co]
@@ -153,7 +153,10 @@ class Usage:
 
     @classmethod
     def of(cls, response: JSON, names: UsageNames = OUR_NAMES) -> Usage:
-        """Read the ``usage`` of a response under its API's ``names``; what is no count up to 2^53 - 1 is zero."""
+        """Read the ``usage`` of a response under its API's ``names``.
+
+        What is no count up to 2^53 - 1 is zero.
+        """
         usage = response.get("usage") if isinstance(response, dict) else None
         if not isinstance(usage, dict):
             return cls()
@@ -173,8 +176,9 @@ def _count(value: object) -> int:
 class Vetoed:
     """Where a stream was closed because nothing that could follow would have made its reply valid.
 
-    ``at`` counts the bytes of the reply that had come; ``saved`` is the least number of tokens, four characters each,
-    that the rest of a valid reply would have taken; None where that is not known.
+    ``at`` counts the bytes of the reply that had come; ``saved`` is the least number of tokens,
+    four characters each, that the rest of a valid reply would have taken; None where that is not
+    known.
     """
 
     at: int
@@ -185,17 +189,20 @@ class Vetoed:
 class Attempt:
     """One request to the model and its outcome.
 
-    ``number`` counts from 1. ``raw`` is the unchanged response, or None when the transport failed and ``failure`` says
-    how. ``correction`` is the text that asked for this attempt, None for the first ask and for a plain resend. ``tier``
-    is how far its correction had escalated, 0 for none; ``escalation`` the step of the policy that was applied last for
-    it: ``forced_tool``, ``response_format``, ``model:<name>``, ``human`` or ``keywords``. ``scope`` is what alone was
-    re-asked: tools, the pointer to a value inside an answer, or a tool and a pointer into its arguments. ``leniency``
-    names the deviations of servers that were accepted (``dialects`` of a contract), and the steps that an opted-in
-    extraction took; ``seconds`` is the time the call took. ``refused`` names what we had added to the request and the
-    endpoint refused: the next attempt is the same request without it. ``vetoed`` says where its stream was closed
-    before its end, None when it was not. The request and the raw reply stay out of ``repr``: they hold the prompt and
-    what the model wrote. ``request`` is what was asked, without how it was sent: the values of ``extra_headers``,
-    ``extra_query``, ``extra_body`` and of every keyword named like a credential are replaced by ``"[not kept]"``.
+    ``number`` counts from 1. ``raw`` is the unchanged response, or None when the transport failed
+    and ``failure`` says how. ``correction`` is the text that asked for this attempt, None for the
+    first ask and for a plain resend. ``tier`` is how far its correction had escalated, 0 for none;
+    ``escalation`` the step of the policy that was applied last for it: ``forced_tool``,
+    ``response_format``, ``model:<name>``, ``human`` or ``keywords``. ``scope`` is what alone was
+    re-asked: tools, the pointer to a value inside an answer, or a tool and a pointer into its
+    arguments. ``leniency`` names the deviations of servers that were accepted (``dialects`` of a
+    contract), and the steps that an opted-in extraction took; ``seconds`` is the time the call
+    took. ``refused`` names what we had added to the request and the endpoint refused: the next
+    attempt is the same request without it. ``vetoed`` says where its stream was closed before its
+    end, None when it was not. The request and the raw reply stay out of ``repr``: they hold the
+    prompt and what the model wrote. ``request`` is what was asked, without how it was sent: the
+    values of ``extra_headers``, ``extra_query``, ``extra_body`` and of every keyword named like a
+    credential are replaced by ``"[not kept]"``.
     """
 
     number: int
@@ -223,7 +230,10 @@ class Attempt:
         return not self.issues and self.failure is None
 
     def to_dict(self, *, raw: bool = False) -> dict[str, Any]:
-        """Return the attempt as JSON-safe values; the request and the raw reply only when ``raw`` is true."""
+        """Return the attempt as JSON-safe values.
+
+        The request and the raw reply only when ``raw`` is true.
+        """
         record: dict[str, Any] = {
             "number": self.number,
             "issues": [issue.to_dict() for issue in self.issues],
@@ -260,8 +270,9 @@ def plain(
 ) -> JSON:
     """Copy mappings and sequences into dicts and lists, and scalars as exactly str, int and float.
 
-    ``other`` writes what JSON cannot hold. A value inside itself, or more than 200 levels deep, becomes the name of its
-    type, as does an integer that Python refuses to print; ``above`` holds the identities of the values around this one.
+    ``other`` writes what JSON cannot hold. A value inside itself, or more than 200 levels deep,
+    becomes the name of its type, as does an integer that Python refuses to print; ``above`` holds
+    the identities of the values around this one.
     """
     if value is None or isinstance(value, bool):
         return value
@@ -348,8 +359,8 @@ def without_credentials(words: str, cause: BaseException) -> str:
 def credentials_of(request: Any) -> tuple[str, ...]:
     """Collect what may be a credential in the headers and the address of an HTTP request, the longest first.
 
-    Under a name such as ``authorization`` these are the value and each part of it; under any other name, a value of at
-    least twelve characters with letters and digits, and no blank.
+    Under a name such as ``authorization`` these are the value and each part of it; under any other
+    name, a value of at least twelve characters with letters and digits, and no blank.
     """
     headers = getattr(request, "headers", None)
     named = (

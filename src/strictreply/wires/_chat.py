@@ -55,7 +55,10 @@ def _finish_reasons(response: JSON) -> list[str]:
 
 
 def open_envelope(response: object, needs_nothing: NeedsNothing | None = None) -> Opened | Invalid:
-    """Find the one message to judge, or report why there is none; None as ``needs_nothing`` reads no dialect."""
+    """Find the one message to judge, or report why there is none.
+
+    None as ``needs_nothing`` reads no dialect.
+    """
     if is_message(response):
         return _open_message(None, None, response, needs_nothing)
     if response is None or isinstance(response, str | bytes | int | float | list | tuple):

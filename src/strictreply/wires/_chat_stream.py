@@ -1,4 +1,7 @@
-"""A streamed chat completion: its chunks put together, where what the API does not send is a fault; or taken apart."""
+"""A streamed chat completion: its chunks put together, where what the API does not send is a fault.
+
+Or taken apart.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +103,10 @@ class ChatAssembly(Assembly):
         return self._choices[0].reason if 0 in self._choices else None
 
     def response(self, *, is_whole: bool = True) -> JSONObject:
-        """Return the completion that the chunks make; without its end, or not ``is_whole``, as one broken off."""
+        """Return the completion that the chunks make.
+
+        Without its end, or not ``is_whole``, as one broken off.
+        """
         sound = is_whole and self.is_done
         choices: list[JSON] = [
             self._choices[index].whole(index, sound=sound) for index in sorted(self._choices)
@@ -147,7 +153,10 @@ class _Member:
 
     @property
     def whole(self) -> JSON:
-        """Texts and lists are joined; of anything else the first that is no text stands for all, to be noticed."""
+        """Texts and lists are joined.
+
+        Of anything else the first that is no text stands for all, to be noticed.
+        """
         if not self.others:
             return self.written.getvalue() if self.is_text else None
         if self.is_text or not all(isinstance(one, list) for one in self.others):
@@ -163,7 +172,10 @@ class _Pieces:
     pieces: defaultdict[str, _Member] = field(default_factory=lambda: defaultdict(_Member))
 
     def add(self, delta: JSONObject, once: Container[str]) -> bool:
-        """Take a delta; return whether nothing contradicts what was said before. Null says nothing."""
+        """Take a delta.
+
+        Return whether nothing contradicts what was said before. Null says nothing.
+        """
         agrees = True
         for name, value in delta.items():
             if name in once:
@@ -214,7 +226,10 @@ class _Choice:
     reason: JSON = None
 
     def goes_on(self, delta: JSONObject) -> int:
-        """Take a delta that is one more piece of the content or of a call's arguments; return its size, 0 for none."""
+        """Take a delta that is one more piece of the content or of a call's arguments.
+
+        Return its size, 0 for none.
+        """
         if len(delta) != 1:
             return 0
         if type(text := delta.get("content")) is str:
@@ -307,7 +322,10 @@ class _Choice:
 
 
 class ChatSent:
-    """How much of a completion has been passed on as chunks; ``usage`` says that a chunk with the usage is wanted."""
+    """How much of a completion has been passed on as chunks.
+
+    ``usage`` says that a chunk with the usage is wanted.
+    """
 
     def __init__(self, usage: bool) -> None:
         self._usage = usage
@@ -331,7 +349,10 @@ class ChatSent:
             }
 
     def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:
-        """Yield the chunks left of an accepted completion; see :class:`~strictreply.wires._opening.SentSoFar`."""
+        """Yield the chunks left of an accepted completion.
+
+        See :class:`~strictreply.wires._opening.SentSoFar`.
+        """
         completion, sent = response, self.text
         if sent:
             (choice,) = response["choices"]
@@ -342,7 +363,10 @@ class ChatSent:
 
 
 def _behind(sent: str, message: JSONObject, whole: Any) -> str:
-    """Return the content of a message as it stands behind a text; ``whole`` is it as it came, thoughts included."""
+    """Return the content of a message as it stands behind a text.
+
+    ``whole`` is it as it came, thoughts included.
+    """
     text: Any = message.get("content") if whole is None else whole
     if not isinstance(text, str) or not text or text.startswith(sent):
         return text or sent
@@ -352,7 +376,10 @@ def _behind(sent: str, message: JSONObject, whole: Any) -> str:
 def chunks_of(
     completion: JSONObject, *, sent: str = "", usage: bool = False
 ) -> Iterator[JSONObject]:
-    """Take a valid completion apart into chunks, behind a text of it that was ``sent``; ``usage`` adds that chunk."""
+    """Take a valid completion apart into chunks, behind a text of it that was ``sent``.
+
+    ``usage`` adds that chunk.
+    """
     choice = completion["choices"][0]
     message: JSONObject = choice["message"]
     around = {name: value for name, value in completion.items() if name not in {"choices", "usage"}}

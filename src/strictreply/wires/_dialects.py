@@ -1,7 +1,7 @@
 """How servers write a message otherwise than the API does: one table, each row with its public source.
 
-A row reads what can mean one thing only and no re-ask could mend. What a careless reader could take for something else
-has no row: a ``function_call`` that stands alone, ids that repeat.
+A row reads what can mean one thing only and no re-ask could mend. What a careless reader could take
+for something else has no row: a ``function_call`` that stands alone, ids that repeat.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ _OTHER_NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One way of servers, with its source; ``read`` returns the message in the API's way, itself if it is."""
+    """One way of servers, with its source.
+
+    ``read`` returns the message in the API's way, itself if it is.
+    """
 
     sends: str
     becomes: str
@@ -48,7 +51,10 @@ class Dialect:
 def in_api_form(
     message: object, needs_nothing: NeedsNothing, *, bare: bool = False
 ) -> tuple[object, tuple[str, ...]]:
-    """Return a message as the API would have it, and the rows needed for that; a ``bare`` one need not have a role."""
+    """Return a message as the API would have it, and the rows needed for that.
+
+    A ``bare`` one need not have a role.
+    """
     original = None if type(message) is dict and _is_in_api_form(message) else object_in(message)
     if original is None:
         return message, ()
@@ -87,7 +93,10 @@ def _is_in_api_form(message: JSONObject) -> bool:
 
 
 def text_in(content: object) -> str | None:
-    """Return a content's text, or the joined text chunks of a list beside thoughts; None with any other chunk."""
+    """Return a content's text, or the joined text chunks of a list beside thoughts.
+
+    None with any other chunk.
+    """
     if isinstance(content, str) or not isinstance(content, list | tuple):
         return content if isinstance(content, str) else None
     texts: list[str] = []
@@ -214,7 +223,8 @@ def _id_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject
     lacking = {index: call for index, call in told.items() if _is_blank(call.get("id"))}
     if not lacking:
         return message
-    # made of the reply, so that the same reply is read the same whenever it is read again, as durable steps are
+    # made of the reply, so that the same reply is read the same whenever it is read again, as
+    # durable steps are
     seed = json.dumps(message, default=lambda value: type(value).__name__, skipkeys=True)
     # nine letters and digits, as the strictest servers take (Mistral's templates)
     made = (

@@ -23,13 +23,18 @@ _CUT, _FILTERED, _REFUSED = Code.REPLY_TRUNCATED, Code.REPLY_CONTENT_FILTER, Cod
 _CALL, _REPLY, _BROKEN = Code.CALL_UNREADABLE, Code.REPLY_UNREADABLE, Code.REPLY_BROKEN_OFF
 
 REASONS: Mapping[str, Code] = {
-    "length": _CUT,  # OpenAI API reference, chat completion object; TGI, Ollama (ollama#4235), llama.cpp alike
-    "max_tokens": _CUT,  # Anthropic, handling stop reasons; Bedrock API_runtime_Converse; Gemini FinishReason
-    "max_output_tokens": _CUT,  # OpenAI API reference, incomplete_details.reason of the Responses API
+    # OpenAI API reference, chat completion object; TGI, Ollama (ollama#4235), llama.cpp alike
+    "length": _CUT,
+    # Anthropic, handling stop reasons; Bedrock API_runtime_Converse; Gemini FinishReason
+    "max_tokens": _CUT,
+    # OpenAI API reference, incomplete_details.reason of the Responses API
+    "max_output_tokens": _CUT,
     "incomplete": _CUT,  # OpenAI API reference, status of the Responses API
     "model_length": _CUT,  # Mistral's OpenAPI document, ChatCompletionChoice.finish_reason
-    "model_context_window_exceeded": _CUT,  # Anthropic, handling stop reasons; Z.ai (anomalyco/opencode#18918)
-    "compaction": _CUT,  # Anthropic, context compaction; litellm core_helpers.py counts it as length, too
+    # Anthropic, handling stop reasons; Z.ai (anomalyco/opencode#18918)
+    "model_context_window_exceeded": _CUT,
+    # Anthropic, context compaction; litellm core_helpers.py counts it as length, too
+    "compaction": _CUT,
     "content_filter": _FILTERED,  # OpenAI API reference; Azure OpenAI, content filtering
     "content_filtered": _FILTERED,  # Bedrock API_runtime_Converse, stopReason
     "guardrail_intervened": _FILTERED,  # Bedrock API_runtime_Converse, stopReason
@@ -45,13 +50,16 @@ REASONS: Mapping[str, Code] = {
     "image_prohibited_content": _FILTERED,
     "image_recitation": _FILTERED,
     "model_armor": _FILTERED,  # Vertex AI reference, FinishReason (theopenco/llmgateway#2218)
-    "refusal": _REFUSED,  # Anthropic, handling stop reasons; lost as a stop in LiteLLM (BerriAI/litellm#23800)
-    "malformed_function_call": _CALL,  # Gemini FinishReason; "function_call_filter: …" in its OpenAI endpoint
+    # Anthropic, handling stop reasons; lost as a stop in LiteLLM (BerriAI/litellm#23800)
+    "refusal": _REFUSED,
+    # Gemini FinishReason; "function_call_filter: …" in its OpenAI endpoint
+    "malformed_function_call": _CALL,
     "function_call_filter": _CALL,  # Gemini's OpenAI endpoint: the first half of the same words
     "unexpected_tool_call": _CALL,  # Gemini FinishReason (google-gemini-php/client#137)
     "too_many_tool_calls": _CALL,  # Gemini FinishReason (google-gemini-php/client#137)
     "malformed_tool_use": _CALL,  # Bedrock API_runtime_Converse, stopReason (janeapp/riffer#419)
-    "malformed_model_output": _REPLY,  # Bedrock API_runtime_Converse, stopReason (janeapp/riffer#419)
+    # Bedrock API_runtime_Converse, stopReason (janeapp/riffer#419)
+    "malformed_model_output": _REPLY,
     "malformed_response": _REPLY,  # Gemini FinishReason (BerriAI/litellm#22138)
     "error": _BROKEN,  # Mistral's OpenAPI document; OpenRouter, errors and debugging; vLLM
     "abort": _BROKEN,  # vLLM, SGLang (sgl-project/sglang#6693)
@@ -62,8 +70,10 @@ REASONS: Mapping[str, Code] = {
     "missing_thought_signature": _BROKEN,  # Gemini FinishReason (litellm core_helpers.py)
     "other": _BROKEN,  # Gemini FinishReason: "all other reasons that stopped the token generation"
     "load": _BROKEN,  # Ollama done_reason: the model was only loaded (ollama#4235)
-    "unload": _BROKEN,  # Ollama done_reason: the model was only unloaded (tetsuo-ai/agenc-core#2587)
-    "in_progress": _BROKEN,  # OpenAI API reference, status of the Responses API; so are the next ones
+    # Ollama done_reason: the model was only unloaded (tetsuo-ai/agenc-core#2587)
+    "unload": _BROKEN,
+    # OpenAI API reference, status of the Responses API; so are the next ones
+    "in_progress": _BROKEN,
     "queued": _BROKEN,
     "max_messages": _BROKEN,  # incomplete_details.reason
     "steered": _BROKEN,
@@ -77,21 +87,27 @@ ERRORS: Mapping[str, Code] = {
     "tool_use_failed": _CALL,  # Groq, 400 with failed_generation (groq/groq-typescript#28)
     "json_validate_failed": _REPLY,  # Groq, JSON mode, 400 (thepersonalaicompany/amurex-backend#38)
     "content_filter": _FILTERED,  # Azure OpenAI, 400 for the prompt (compl-ai/compl-ai#20)
-    "responsibleaipolicyviolation": _FILTERED,  # Azure innererror.code; all that LiteLLM keeps of it (litellm#16231)
+    # Azure innererror.code; all that LiteLLM keeps of it (litellm#16231)
+    "responsibleaipolicyviolation": _FILTERED,
     "content_policy_violation": _FILTERED,  # OpenRouter, errors and debugging, 403; LiteLLM
     "data_inspection_failed": _FILTERED,  # Alibaba Model Studio, 400 (camel-ai/owl#432)
     "datainspectionfailed": _FILTERED,  # Alibaba DashScope, 400 (QwenLM/Qwen#938)
-    "content_exists_risk": _FILTERED,  # DeepSeek, 400: its message, the code is no other (666ghj/BettaFish#108)
+    # DeepSeek, 400: its message, the code is no other (666ghj/BettaFish#108)
+    "content_exists_risk": _FILTERED,
 }
 """What an error says of the model's reply, by its code, its type, or the whole of its message."""
 
 ERROR_OPENINGS: Mapping[str, Code] = {
-    "error parsing tool call": _CALL,  # Ollama, 500 for what its own model wrote (ollama/ollama#17638)
+    # Ollama, 500 for what its own model wrote (ollama/ollama#17638)
+    "error parsing tool call": _CALL,
     "failed to parse input at pos": _CALL,  # llama.cpp, 500 likewise (ggml-org/llama.cpp#24644)
-    "model produced invalid sequence as part of tooluse": _CALL,  # Bedrock, Nova (strands-agents/harness-sdk#649)
-    "could not finish the message because max_tokens": _CUT,  # OpenAI, Azure, 400 (decolua/9router#972)
+    # Bedrock, Nova (strands-agents/harness-sdk#649)
+    "model produced invalid sequence as part of tooluse": _CALL,
+    # OpenAI, Azure, 400 (decolua/9router#972)
+    "could not finish the message because max_tokens": _CUT,
     "output blocked by content filtering policy": _FILTERED,  # Anthropic, 400 (cline/cline#5)
-    "invalid prompt: your prompt was flagged": _FILTERED,  # OpenAI, 400 (BeehiveInnovations/pal-mcp-server#178)
+    # OpenAI, 400 (BeehiveInnovations/pal-mcp-server#178)
+    "invalid prompt: your prompt was flagged": _FILTERED,
 }
 """How the message of an error begins that names no code of its own."""
 
@@ -210,9 +226,10 @@ def typed_event(chunk: JSON) -> bytes:
 class Opened:
     """The assistant message of a response, a mapping or an SDK object, in the one form that is judged.
 
-    ``promised``: the response ended to have a tool called. ``leniency`` names the ways of servers it was written in,
-    ``came`` is the message before that, None where it is no plain JSON. Nothing judges ``server_calls`` (of tools of
-    the API's that the program answers), ``served`` (it called one itself) and ``medium`` (an answer that is no text).
+    ``promised``: the response ended to have a tool called. ``leniency`` names the ways of servers
+    it was written in, ``came`` is the message before that, None where it is no plain JSON. Nothing
+    judges ``server_calls`` (of tools of the API's that the program answers), ``served`` (it called
+    one itself) and ``medium`` (an answer that is no text).
     """
 
     message: object
@@ -227,9 +244,10 @@ class Opened:
 class Assembly(ABC):
     """Puts the events of one stream together.
 
-    ``fault`` is the first that the API does not send, ``is_done``: its end came, ``is_over``: no more is to be read.
-    ``size`` counts the characters of its texts. ``delta`` is what the last event added, as a delta of the message;
-    ``is_text_alone``: nothing of the reply but text of an answer, ``is_piece``: one more piece of a text or arguments.
+    ``fault`` is the first that the API does not send, ``is_done``: its end came, ``is_over``: no
+    more is to be read. ``size`` counts the characters of its texts. ``delta`` is what the last
+    event added, as a delta of the message; ``is_text_alone``: nothing of the reply but text of an
+    answer, ``is_piece``: one more piece of a text or arguments.
     """
 
     def __init__(self) -> None:
@@ -248,11 +266,17 @@ class Assembly(ABC):
 
     @abstractmethod
     def response(self, *, is_whole: bool = True) -> JSONObject:
-        """Return the response that the events make; without its end, or not ``is_whole``, as one broken off."""
+        """Return the response that the events make.
+
+        Without its end, or not ``is_whole``, as one broken off.
+        """
 
 
 class SentSoFar(Protocol):
-    """The part of a reply that has been passed on to a caller as events; ``text`` is that of its answer."""
+    """The part of a reply that has been passed on to a caller as events.
+
+    ``text`` is that of its answer.
+    """
 
     @property
     def text(self) -> str: ...
@@ -261,7 +285,10 @@ class SentSoFar(Protocol):
         """Take an event that is passed on."""
 
     def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:
-        """Yield the events left of an accepted response behind that text; ``came`` if it is of the same stream."""
+        """Yield the events left of an accepted response behind that text.
+
+        ``came`` if it is of the same stream.
+        """
         ...
 
 
@@ -269,16 +296,18 @@ class SentSoFar(Protocol):
 class Wire:
     """One API by which models are asked. All above works with requests and messages as chat completions have them.
 
-    - ``name`` is for ``api=``; ``resource`` is where the openai SDK has the API, ``path`` where requests go,
-      ``sdk_types`` its module and its classes of a response and of an event; ``usage`` names the three counts of
-      tokens; ``ends_with_done``: streams end with ``[DONE]``.
-    - ``read`` returns the keywords of a request in the one form, ``written`` a request as the API takes it;
-      ``kept_by``: the keyword, if any, with which the server keeps every reply as it came, so that none is put together
-      of several; ``streamed``: what has to be added to a request for a stream to report its usage.
-    - ``opened`` returns the one message to judge, or why there is none; ``message_in`` the message of a response,
-      however it ended; ``with_message`` a response with another message; ``reasons`` the words for how it ended.
-    - ``assembly`` makes what puts the events of one stream together, ``sent`` what keeps how much of a reply has been
-      passed on, with its usage if wanted.
+    - ``name`` is for ``api=``; ``resource`` is where the openai SDK has the API, ``path`` where
+      requests go, ``sdk_types`` its module and its classes of a response and of an event; ``usage``
+      names the three counts of tokens; ``ends_with_done``: streams end with ``[DONE]``.
+    - ``read`` returns the keywords of a request in the one form, ``written`` a request as the API
+      takes it; ``kept_by``: the keyword, if any, with which the server keeps every reply as it
+      came, so that none is put together of several; ``streamed``: what has to be added to a request
+      for a stream to report its usage.
+    - ``opened`` returns the one message to judge, or why there is none; ``message_in`` the message
+      of a response, however it ended; ``with_message`` a response with another message; ``reasons``
+      the words for how it ended.
+    - ``assembly`` makes what puts the events of one stream together, ``sent`` what keeps how much
+      of a reply has been passed on, with its usage if wanted.
     """
 
     name: str
@@ -320,14 +349,18 @@ def reason_code(reason: object) -> Code | None:
 
 
 def error_code(error: object) -> Code:
-    """Read what an error says of the model's reply; ``envelope.error`` for one that says nothing of it."""
+    """Read what an error says of the model's reply.
+
+    ``envelope.error`` for one that says nothing of it.
+    """
     message = error if isinstance(error, str) else peek(error, "message")
     inner = peek(error, "innererror") or peek(peek(error, "provider_specific_fields"), "innererror")
     for word in (peek(error, "code"), peek(inner, "code"), peek(error, "type"), message):
         if isinstance(word, str) and word_of(word) in ERRORS:
             return ERRORS[word_of(word)]
     start = message.lstrip().lower() if isinstance(message, str) else ""
-    # what holds the model's words is the model's fault, whatever it is called (langchain-ai/langchain#31459)
+    # what holds the model's words is the model's fault, whatever it is called
+    # (langchain-ai/langchain#31459)
     written = Code.REPLY_UNREADABLE if peek(error, "failed_generation") else Code.ENVELOPE_ERROR
     return next(
         (code for opening, code in ERROR_OPENINGS.items() if start.startswith(opening)), written
@@ -335,7 +368,10 @@ def error_code(error: object) -> Code:
 
 
 def word_of(text: str) -> str:
-    """Bring a word to the form of the tables; ``FinishReason.MAX_TOKENS`` is how an enum prints itself."""
+    """Bring a word to the form of the tables.
+
+    ``FinishReason.MAX_TOKENS`` is how an enum prints itself.
+    """
     return text.strip().rpartition(".")[2].lower().replace("-", "_").replace(" ", "_")
 
 
@@ -365,7 +401,10 @@ def ids_in(messages: Iterable[object]) -> list[str]:
 
 
 def read_body(body: bytes, limits: Limits) -> JSON:
-    """Read a response's body; None when it is no strict JSON, or beyond the caps for a reply of these ``limits``."""
+    """Read a response's body.
+
+    None when it is no strict JSON, or beyond the caps for a reply of these ``limits``.
+    """
     value = decode(body, _around(limits))
     if not isinstance(value, Invalid):
         return value
@@ -382,7 +421,10 @@ def _around(limits: Limits) -> Limits:
 
 
 def _finite(value: JSON) -> JSON:
-    """Replace each number that is not finite by null; the value is no deeper than the reader allowed."""
+    """Replace each number that is not finite by null.
+
+    The value is no deeper than the reader allowed.
+    """
     match value:
         case dict():
             finite = {name: _finite(member) for name, member in value.items()}
@@ -400,7 +442,10 @@ def _finite(value: JSON) -> JSON:
 
 
 def as_json(value: Any) -> JSON:
-    """Return an SDK object or a mapping as plain JSON; raise TypeError for anything else, as json.dumps does."""
+    """Return an SDK object or a mapping as plain JSON.
+
+    Raise TypeError for anything else, as json.dumps does.
+    """
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return cast("JSON", dump(mode="json", exclude_unset=True, warnings=False))

@@ -92,8 +92,9 @@ def rewritten(message: Message, output: list[Any]) -> list[Any]:
 def read_request(request: JSONObject) -> JSONObject:
     """Return the keywords of a request with ``messages``, nested tools and ``response_format``.
 
-    The API's own tools, and a choice of one, stand beside the others (``server_tools``, each with its place). Raises
-    ContractError for ``background``, for ``input`` beside ``messages``, and where a list is none.
+    The API's own tools, and a choice of one, stand beside the others (``server_tools``, each with
+    its place). Raises ContractError for ``background``, for ``input`` beside ``messages``, and
+    where a list is none.
     """
     extra = request.get("extra_body")
     if isinstance(extra, Mapping) and not extra.keys().isdisjoint(_ELSEWHERE):
@@ -223,7 +224,10 @@ def written_request(request: JSONObject) -> JSONObject:
 
 
 def _flat_tools(tools: list[Any], server_tools: list[tuple[int, Any]] | None) -> list[Any]:
-    """Return all tools, flat, the API's at their places; without those in the same class of list, which marks JSON."""
+    """Return all tools, flat, the API's at their places.
+
+    Without those in the same class of list, which marks JSON.
+    """
     flat = type(tools)(map(_flat, tools))
     whole = list(flat) if server_tools else flat
     for at, tool in server_tools or ():
@@ -254,7 +258,10 @@ def _whole_choice(choice: Any, server_choice: Any) -> Any:
 
 
 def _items(messages: list[Any], *, is_stored: bool, is_kept: bool) -> Iterator[Any]:
-    """Yield the items to send of a conversation; where the server keeps replies, only those behind the last one."""
+    """Yield the items to send of a conversation.
+
+    Where the server keeps replies, only those behind the last one.
+    """
     listed: list[Any] = [peek(one, "tool_calls") or () for one in messages]
     kinds = {peek(call, "id"): _kind_of(call) for calls in listed for call in calls}
     answered = {peek(one, "tool_call_id") for one in messages if peek(one, "role") == "tool"}
@@ -318,8 +325,8 @@ def _made(message: Message) -> list[JSONObject]:
 def _sendable(items: list[Any], answered: set[object], *, is_stored: bool) -> Iterator[Any]:
     """Yield the items of a reply that a server takes back.
 
-    A thought needs what it led to behind it (which else goes without its id), and where nothing is stored the server's
-    own writing of it; a call that a program has to answer needs its answer.
+    A thought needs what it led to behind it (which else goes without its id), and where nothing is
+    stored the server's own writing of it; a call that a program has to answer needs its answer.
     """
     waiting: list[Any] = []
     is_cut = False
@@ -344,7 +351,10 @@ def _sendable(items: list[Any], answered: set[object], *, is_stored: bool) -> It
 
 
 def _content(content: Any, direction: str) -> Any:
-    """Return a content with the parts of chat completions written as this API's; the same one where it has none."""
+    """Return a content with the parts of chat completions written as this API's.
+
+    The same one where it has none.
+    """
     has_parts = isinstance(content, list) and any(peek(part, "type") in _PARTS for part in content)
     return [_part(part, direction) for part in content] if has_parts else content
 

@@ -1,4 +1,7 @@
-"""A streamed response: its events put together, whose texts must agree wherever they come again; or taken apart."""
+"""A streamed response: its events put together, whose texts must agree wherever they come again.
+
+Or taken apart.
+"""
 
 from __future__ import annotations
 
@@ -238,7 +241,10 @@ class ResponsesAssembly(Assembly):
         )
 
     def response(self, *, is_whole: bool = True) -> JSONObject:
-        """Return the response that the events make; without its end, or not ``is_whole``, as one broken off."""
+        """Return the response that the events make.
+
+        Without its end, or not ``is_whole``, as one broken off.
+        """
         if self.is_done and is_whole:
             return {"object": "response", **self.around}
         output = [self.items[index].whole() for index in sorted(self.items)]
@@ -258,7 +264,10 @@ class ResponsesAssembly(Assembly):
         "custom_tool_call_input.delta": _written_delta,
         "custom_tool_call_input.done": _written_done,
     }
-    """What takes an event, by its type behind ``response.``; the others say nothing of the reply."""
+    """What takes an event, by its type behind ``response.``.
+
+    The others say nothing of the reply.
+    """
 
 
 def _is_spoken(item: Any) -> bool:
@@ -287,7 +296,10 @@ def _agrees(held: _Item, item: JSONObject) -> bool:
 
 
 class ResponsesSent:
-    """How much of a response has been passed on as events; see :class:`~strictreply.wires._opening.SentSoFar`."""
+    """How much of a response has been passed on as events.
+
+    See :class:`~strictreply.wires._opening.SentSoFar`.
+    """
 
     def __init__(self, _usage: bool = True) -> None:  # every stream ends with its usage
         self._texts: list[str] = []

@@ -16,9 +16,13 @@ TEMPLATE = Path(__file__).with_name("chat_template.jinja")
 SPECIAL = (b"<unk>", b"<s>", b"</s>")
 UNKNOWN, BEGIN, END = range(len(SPECIAL))
 ENDING = 1.5
-"""How much likelier the end is than any other token: without it a text would go on for hundreds of tokens."""
+"""How much likelier the end is than any other token: without it a text would go on for hundreds of
+tokens.
+"""
 MARKS = (b"<tool_call>", b"</tool_call>")
-"""One token each, as in models that were taught to call tools: a bias on the first makes this one call them."""
+"""One token each, as in models that were taught to call tools: a bias on the first makes this one
+call them.
+"""
 
 
 def write_model(path: Path) -> None:
@@ -34,7 +38,9 @@ def write_model(path: Path) -> None:
 
 
 def vocabulary() -> tuple[list[bytes], list[int]]:
-    """Return the tokens and their types: three special ones, the marks, every byte, the printable characters."""
+    """Return the tokens and their types: three special ones, the marks, every byte, the printable
+    characters.
+    """
     printable = [
         b"\xe2\x96\x81",
         *(bytes([byte]) for byte in range(ord("!"), 127)),

@@ -1,6 +1,7 @@
 """The laws of the faults of replies, whatever their module: what is made, and what a wrapped client says to it.
 
-The model is the kit's own script, behind a client without HTTP or behind the real SDK over a mock transport.
+The model is the kit's own script, behind a client without HTTP or behind the real SDK over a mock
+transport.
 """
 
 from __future__ import annotations
@@ -162,7 +163,9 @@ def ending_of(client: Any, target: Target, fault: Fault) -> sr.CallFailed:
 
 
 def good_step(target: Target, fault: Fault) -> Step:
-    """Return the good reply after the fault: the tool call, or an answer where no tool may be called."""
+    """Return the good reply after the fault: the tool call, or an answer where no tool may be
+    called.
+    """
     if fault.needs.get("tool_choice") != "none":
         return Step("good", target.clean, "good")
     return ok.answer({"answer": "done"}) if target.place == "union" else ok.answer("done")
@@ -183,7 +186,9 @@ def assert_made(entry: Entry) -> None:
 
 
 def assert_told(entry: Entry) -> None:
-    """A wrapped client that may not ask again ends in one of our errors, with the promised code among its issues."""
+    """A wrapped client that may not ask again ends in one of our errors, with the promised code
+    among its issues.
+    """
     for target, fault in faults(entry):
         error = ending_of(Client(ScriptedModel(fault)), target, fault)
         assert fault.code in {issue.code for issue in error.issues}, f"{fault.source} {fault.place}"
@@ -191,7 +196,9 @@ def assert_told(entry: Entry) -> None:
 
 
 def assert_recovers(entry: Entry) -> None:
-    """After the fault and a good reply the call succeeds, unless another ask would not help; no prompt echoes."""
+    """After the fault and a good reply the call succeeds, unless another ask would not help; no
+    prompt echoes.
+    """
     for target, fault in faults(entry):
         model = ScriptedModel(fault, good_step(target, fault))
         if fault.code in STOPPING:
@@ -203,7 +210,9 @@ def assert_recovers(entry: Entry) -> None:
 
 
 def assert_sent(entry: Entry) -> None:
-    """Over HTTP and the real SDK the same code comes: what is served is JSON that every body can carry."""
+    """Over HTTP and the real SDK the same code comes: what is served is JSON that every body can
+    carry.
+    """
     target, fault = first_fault(entry)
     served = as_json(fault.served)
     body = json.dumps(served, ensure_ascii=False, allow_nan=False).encode()

@@ -1,4 +1,6 @@
-"""Laws of the faults of arguments: one for every rule at every place, each proved, each no worse than it says."""
+"""Laws of the faults of arguments: one for every rule at every place, each proved, each no worse
+than it says.
+"""
 
 from __future__ import annotations
 
@@ -201,7 +203,8 @@ MADE: list[tuple[str, str, str, dict[str, Any]]] = [
     ("bad_property_name", "translate", "/texts", {"texts": {"title": "text", "zq7x": "text"}}),
     ("forbidden_key", "upload", "/legacy", {"body": "text", "legacy": "zq7x"}),
 ]
-"""Each entry with a tool of the sample: the place that is spoiled, and the arguments that come out."""
+"""Each entry with a tool of the sample: the place that is spoiled, and the arguments that come out.
+"""
 
 SAID_OTHERWISE = {
     "const": {"const", "enum"},
@@ -209,7 +212,9 @@ SAID_OTHERWISE = {
     "additionalProperties": {"extra_key", "no_keys"},
     "unevaluatedProperties": {"extra_key", "no_keys"},
 }
-"""Rules that may say the same: branches are told apart by type and tag, listed values have one type."""
+"""Rules that may say the same: branches are told apart by type and tag, listed values have one
+type.
+"""
 
 AS_A_UNION = {"any_of", "one_of"}
 """What is said of the whole union when no branch is plainly meant."""
@@ -257,7 +262,8 @@ def stated(spot: Spot) -> Iterator[str]:
 def is_covered(spot: Spot, keyword: str, said: set[tuple[str, str]]) -> bool:
     """Return whether one of these faults, by rule and place, breaks a keyword at a spot.
 
-    A union may be refused in the words of the branch that was meant, and a branch in those of the union.
+    A union may be refused in the words of the branch that was meant, and a branch in those of the
+    union.
     """
     rules = SAID_OTHERWISE.get(keyword, {KEYWORDS[keyword].value})
     union = spot.states("anyOf", "oneOf")
@@ -309,14 +315,18 @@ def test_every_rule_has_a_fault() -> None:
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS.keys())
 def test_all_for_covers_every_rule_at_every_place(tool: Tool) -> None:
-    """For each keyword that can refuse a value, at each place that good arguments can have, there is a fault."""
+    """For each keyword that can refuse a value, at each place that good arguments can have, there
+    is a fault.
+    """
     assert uncovered(tool) == []
 
 
 @settings(max_examples=60)
 @given(schema=schemas())
 def test_made_up_schemas_are_covered_too(schema: Any) -> None:
-    """The same holds for whatever schema; and each fault is refused with its code at its place, by the schema alone."""
+    """The same holds for whatever schema; and each fault is refused with its code at its place, by
+    the schema alone.
+    """
     tool = Tool.from_json_schema("t", {"type": "object", "properties": {"value": schema}})
     assert uncovered(tool) == []
     for fault in made_of(tool):
@@ -368,7 +378,9 @@ def test_nested_places_are_reached_by_their_pointer(at: str, of: str) -> None:
 
 
 def test_own_arguments_are_spoiled_where_they_are_given() -> None:
-    """``args=`` is the ground: what is spoiled stands in it, however deep, and the rest is as given."""
+    """``args=`` is the ground: what is spoiled stands in it, however deep, and the rest is as
+    given.
+    """
     args: JSON = {"label": "a", "children": [{"label": "b", "children": [{"label": "c"}]}]}
     fault = wrong_type(TOOLS["tree"], "/children/0/children/0/label", args=args)
     assert args_of(fault) == {
@@ -426,7 +438,9 @@ def test_an_exploding_schema_is_walked_only_so_far() -> None:
 
 
 def test_what_cannot_be_made_is_said() -> None:
-    """A tool without such a rule, a place without it: the entry says so rather than make something else."""
+    """A tool without such a rule, a place without it: the entry says so rather than make something
+    else.
+    """
     for args in ((TOOLS["search"], "query"), (TOOLS["now"], "")):
         with pytest.raises(FaultNotMade):
             below_minimum(*args)
@@ -497,7 +511,9 @@ TYPED: list[tuple[str, dict[str, Any], Any]] = [
     ("schema", "good"), [row[1:] for row in TYPED], ids=[f"{row[0]}-{row[2]}" for row in TYPED]
 )
 def test_a_careless_reader_never_reads_the_good_value(schema: dict[str, Any], good: Any) -> None:
-    """Every fault of a value flips what a reader without care makes of it: some reader, or ``==``, sees another one."""
+    """Every fault of a value flips what a reader without care makes of it: some reader, or ``==``,
+    sees another one.
+    """
     tool = Tool.from_json_schema(
         "f", {"type": "object", "properties": {"x": schema}, "required": ["x"]}
     )

@@ -1,4 +1,6 @@
-"""The faults of the form of a reply and of its calls; the laws that hold for all are in ``test_reply_laws``."""
+"""The faults of the form of a reply and of its calls; the laws that hold for all are in
+``test_reply_laws``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Laws of the faults of HTTP responses: the wrapped client names each, never takes one for a reply, and goes on."""
+"""Laws of the faults of HTTP responses: the wrapped client names each, never takes one for a reply,
+and goes on.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ entries = pytest.mark.parametrize("entry", entries_of(Kind.HTTP), ids=lambda ent
 @pytest.mark.parametrize("asynchronous", [False, True])
 @entries
 def test_the_wrapped_client_says_the_promised_code(entry: Entry, asynchronous: bool) -> None:
-    """Each fault ends the call as a failure of the transport, of the promised kind or with the promised issue."""
+    """Each fault ends the call as a failure of the transport, of the promised kind or with the
+    promised issue.
+    """
     fault = entry(SEARCH)
     with pytest.raises(sr.TransportFailed) as caught:
         ask_in_memory(ScriptedModel(fault), asynchronous=asynchronous)
@@ -96,7 +100,9 @@ def test_the_error_carries_what_the_header_promises(entry: Entry, seconds: float
 
 @entries
 def test_an_http_fault_needs_no_tool(entry: Entry) -> None:
-    """Without a tool it is made of a plain answer, with one of a call of it; it is an HTTP response either way."""
+    """Without a tool it is made of a plain answer, with one of a call of it; it is an HTTP response
+    either way.
+    """
     for fault in (entry(), entry(SEARCH)):
         assert fault.kind is Kind.HTTP
         assert isinstance(fault.served, HTTPReply)

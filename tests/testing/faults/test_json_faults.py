@@ -54,7 +54,9 @@ def test_a_slot_gives_the_text_back_when_its_own_value_is_put_in(value: Any) -> 
 
 @given(value=st.dictionaries(st.text(), SCALARS, max_size=4))
 def test_a_slot_is_where_its_pointer_says(value: dict[str, Any]) -> None:
-    """Putting another value in changes that member of the arguments, in the union too, and nothing else."""
+    """Putting another value in changes that member of the arguments, in the union too, and nothing
+    else.
+    """
     target = Target(value, "union", tool=HERE)
     for slot, key in zip(slots(target), value, strict=True):
         assert slot.at == pointer("", key)
@@ -73,7 +75,9 @@ def test_a_member_can_always_be_had(value: Any) -> None:
 
 
 def test_the_text_before_a_slot_ends_at_its_value() -> None:
-    """The text before the value is kept, its key included; the value and the rest are not part of it."""
+    """The text before the value is kept, its key included; the value and the rest are not part of
+    it.
+    """
     first, second = slots(Target({"a": 1, "b": 2}, "json"))
     assert (first.before, second.before) == ('{"a": ', '{"a": 1, "b": ')
 
@@ -191,7 +195,9 @@ def test_a_member_is_made_up_where_there_is_none(name: str) -> None:
 
 
 def test_the_caps_are_passed_by_little() -> None:
-    """A text that is too large, too deep or too long is so by about one, so that it costs no more than it must."""
+    """A text that is too large, too deep or too long is so by about one, so that it costs no more
+    than it must.
+    """
     assert len(text_of("too_large", args=ARGS)) < DEFAULT_LIMITS.reply_bytes + 100
     assert text_of("too_deep", args=ARGS).count("[") == DEFAULT_LIMITS.depth + 1
     assert text_of("too_many_values", args=ARGS).count("0") == DEFAULT_LIMITS.nodes + 1
@@ -243,7 +249,9 @@ def test_what_stands_around_the_json_leaves_it_whole(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["fenced", "byte_order_mark", "extra_closing_bracket"])
 def test_arguments_without_members_are_spoiled_as_they_are(name: str) -> None:
-    """A fault that needs no member of the text makes none up: a lenient reader finds the good arguments."""
+    """A fault that needs no member of the text makes none up: a lenient reader finds the good
+    arguments.
+    """
     assert "{}" in text_of(name, tool=PING)
     assert CANARY not in text_of(name, tool=PING)
 
@@ -264,6 +272,8 @@ def test_the_union_is_spoiled_as_one_text() -> None:
 
 
 def test_an_empty_text_is_a_fault_of_any_tool() -> None:
-    """It is no JSON, not even for a tool without parameters: that clients may read it so is a leniency of theirs."""
+    """It is no JSON, not even for a tool without parameters: that clients may read it so is a
+    leniency of theirs.
+    """
     assert list(json_faults.empty_text.all_for(PING))
     assert list(json_faults.empty_text.all_for(SEARCH))

@@ -55,8 +55,9 @@ def test_an_entry_has_the_name_it_is_found_by_and_one_sentence(name: str) -> Non
 def test_each_meets_every_law_of_a_reply(name: str) -> None:
     """Of every tool and answer something is made, and the gate refuses all of it with the promised code.
 
-    The wrapped client raises one of our errors, which names the code and nothing that the model invented. A good reply
-    after the fault is taken unless another ask would not help; no prompt holds an invention.
+    The wrapped client raises one of our errors, which names the code and nothing that the model
+    invented. A good reply after the fault is taken unless another ask would not help; no prompt
+    holds an invention.
     """
     assert_made(ENTRIES[name])
     assert_told(ENTRIES[name])
@@ -72,7 +73,9 @@ def test_each_is_the_same_over_http(name: str) -> None:
 @settings(max_examples=30)
 @given(value=VALUES)
 def test_an_answer_of_any_form_can_be_given_to_every_fault(value: Any) -> None:
-    """Whatever the good answer is, a fault is made of it or is not; nothing is raised, and all of it can be sent."""
+    """Whatever the good answer is, a fault is made of it or is not; nothing is raised, and all of
+    it can be sent.
+    """
     for entry in ENTRIES.values():
         if "json" in entry.places and entry.code not in {"json.too_large", "json.too_many_nodes"}:
             for made in entry.make(Target(value, "json")):

@@ -1,4 +1,6 @@
-"""The main law of the catalogue: every fault, made of every tool of the sample, is refused with the promised code."""
+"""The main law of the catalogue: every fault, made of every tool of the sample, is refused with the
+promised code.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +37,14 @@ LEFT_OUT = {
         "",
     ),  # where no keys are known, or the answer is no object, another rule breaks first
 }
-"""The entries that also make what would be no such fault, with the tool of which they do; the proof leaves it out."""
+"""The entries that also make what would be no such fault, with the tool of which they do; the proof
+leaves it out.
+"""
 
 STREAMED = Kind.STREAM
-"""The wrapped client does not stream yet: tests/testing/faults/test_stream_faults.py holds these to the SDK."""
+"""The wrapped client does not stream yet: tests/testing/faults/test_stream_faults.py holds these to
+the SDK.
+"""
 
 ENTRIES = [entry for entry in faults.CATALOGUE.values() if entry.kind is not STREAMED]
 
@@ -63,7 +69,9 @@ def targets_in(place: ReplyPlace) -> list[Target]:
 
 
 def made(entry: Entry) -> Iterator[tuple[Target, Fault]]:
-    """Make every fault of an entry; what the catalogue would leave out, because it is none, fails the test."""
+    """Make every fault of an entry; what the catalogue would leave out, because it is none, fails
+    the test.
+    """
     for target in targets(entry):
         for spoiled in entry.make(target):
             fault = entry._fault(target, spoiled, again=False)
@@ -74,14 +82,18 @@ def made(entry: Entry) -> Iterator[tuple[Target, Fault]]:
 
 
 def client_of(model: ScriptedModel, fault: Fault, *, as_json: bool) -> Any:
-    """Return a client of the model: it returns the SDK's objects, or the same as JSON, which takes half the time."""
+    """Return a client of the model: it returns the SDK's objects, or the same as JSON, which takes
+    half the time.
+    """
     if isinstance(fault.served, HTTPReply):
         return openai_client(model)
     return JSONClient(model) if as_json else ScriptedClient(model)
 
 
 def ending_of(unwrapped: Any, target: Target, fault: Fault) -> sr.CallFailed:
-    """Return the strictreply error that a wrapped client's call ends in; other exceptions propagate."""
+    """Return the strictreply error that a wrapped client's call ends in; other exceptions
+    propagate.
+    """
     client = sr.wrap(unwrapped, contract=target.contract, policy=POLICY)
     try:
         reply = client.reply(model="m", messages=USER, **fault.needs)
@@ -94,8 +106,9 @@ def ending_of(unwrapped: Any, target: Target, fault: Fault) -> sr.CallFailed:
 @entries
 def test_every_fault_is_refused_with_its_code(entry: Entry) -> None:
     """The bare gate gives the code. However often the model makes the fault, a wrapped client's call ends in our error
-    with the code, and nothing invented gets out: neither in the error nor in the prompt of the next ask. In each place
-    the first fault comes in the SDK's objects; of other tools' only the text differs.
+    with the code, and nothing invented gets out: neither in the error nor in the prompt of the next
+    ask. In each place the first fault comes in the SDK's objects; of other tools' only the text
+    differs.
     """
     places = set()
     for target, fault in made(entry):
@@ -110,7 +123,9 @@ def test_every_fault_is_refused_with_its_code(entry: Entry) -> None:
 
 
 def test_names_are_unique() -> None:
-    """No module of the catalogue defines a name that another one has: star imports would hide one of them."""
+    """No module of the catalogue defines a name that another one has: star imports would hide one
+    of them.
+    """
     names = [
         name
         for module in pkgutil.iter_modules(faults.__path__)
@@ -122,7 +137,9 @@ def test_names_are_unique() -> None:
 
 @pytest.mark.parametrize("tool", SAMPLE, ids=lambda tool: Tool.of(tool).name)
 def test_the_source_of_a_fault_makes_it_again(tool: object) -> None:
-    """The source that a report prints is Python that serves the same bytes, for every fault of the arguments."""
+    """The source that a report prints is Python that serves the same bytes, for every fault of the
+    arguments.
+    """
     names = vars(importlib.import_module("testing.tool_sample")) | {"faults": faults, "Tool": Tool}
     made = list(faults.all_for(tool))
     again = [eval(fault.source, dict(names)) for fault in made]  # noqa: S307 - our own words

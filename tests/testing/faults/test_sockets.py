@@ -1,4 +1,6 @@
-"""Laws of the faults of the connection: in memory and on a real socket each ends a call, and none hangs it."""
+"""Laws of the faults of the connection: in memory and on a real socket each ends a call, and none
+hangs it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ entries = pytest.mark.parametrize("entry", entries_of(Kind.TRANSPORT), ids=lambd
 @pytest.mark.parametrize("asynchronous", [False, True])
 @entries
 def test_the_wrapped_client_says_the_promised_code(entry: Entry, asynchronous: bool) -> None:
-    """Each fault ends the call as a failure of the transport, of the promised kind or with the promised issue."""
+    """Each fault ends the call as a failure of the transport, of the promised kind or with the
+    promised issue.
+    """
     fault = entry(SEARCH)
     with pytest.raises(sr.TransportFailed) as caught:
         ask_in_memory(ScriptedModel(fault), asynchronous=asynchronous)
@@ -40,7 +44,9 @@ def test_the_wrapped_client_says_the_promised_code(entry: Entry, asynchronous: b
 
 @entries
 def test_a_good_reply_after_it_recovers(entry: Entry) -> None:
-    """A connection that broke is worth one more: the same request is sent again, and its reply taken."""
+    """A connection that broke is worth one more: the same request is sent again, and its reply
+    taken.
+    """
     model = ScriptedModel(entry(SEARCH), CALL)
     assert ask_in_memory(model, 1) == CALLED
     first, second = model.requests
@@ -63,7 +69,9 @@ def test_on_a_real_socket_the_sdk_raises_in_time(entry: Entry) -> None:
 
 @entries
 def test_on_a_real_socket_the_next_request_is_not_harmed(entry: Entry) -> None:
-    """After the fault, which an impatient server ends by itself, a wrapped client gets its reply from the same one."""
+    """After the fault, which an impatient server ends by itself, a wrapped client gets its reply
+    from the same one.
+    """
     model = ScriptedModel(entry(SEARCH), CALL)
     with LoopbackServer(model, patience=IMPATIENT) as server, raw(server, PATIENT) as client:
         assert ask(client, 1) == CALLED

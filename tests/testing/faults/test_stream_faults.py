@@ -1,4 +1,6 @@
-"""Laws of the faults of streams: a strict reader says the promised code, and what the SDK alone does is on record."""
+"""Laws of the faults of streams: a strict reader says the promised code, and what the SDK alone
+does is on record.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,8 @@ GOOD = "good"
 ENDLESS = "endless"
 BROKEN = "APIConnectionError RemoteProtocolError ReadError"
 SILENT = "APITimeoutError ReadTimeout"
-"""openai 3 has its own exceptions for a stream that breaks, openai 2 lets those of httpx through."""
+"""openai 3 has its own exceptions for a stream that breaks, openai 2 lets those of httpx through.
+"""
 
 THE_SDK = {
     "stream_cut_in_event": BROKEN,
@@ -125,7 +128,8 @@ THE_SDK = {
     "stream_arguments_object": "TypeError",
 }
 """What becomes of each fault with the SDK alone, of a call put together as its documentation shows: the exception that
-comes, or what a contract says of what was put together, ``good`` when it notices nothing."""
+comes, or what a contract says of what was put together, ``good`` when it notices nothing.
+"""
 
 UNNOTICED_IN_PROSE = {
     *(
@@ -240,7 +244,9 @@ def test_a_strict_reader_says_the_promised_code(
 
 @targets
 def test_a_strict_reader_takes_the_good_stream(tool: object, place: ReplyPlace) -> None:
-    """The stream that faults are made on is valid, as it is cut here and as a serving streams the same reply."""
+    """The stream that faults are made on is valid, as it is cut here and as a serving streams the
+    same reply.
+    """
     target = Target.of(tool, place=place)
     assert codes_of(streamed(*GoodStream(target).events), target.contract) == []
     assert (

@@ -63,7 +63,9 @@ def ask(base_url: str, messages: list[Any], **more: Any) -> bytes:
 
 
 def judged(content: bytes) -> sr.Verdict:
-    """Judge a whole completion; a bare message would be one for the contract, but is none of the API."""
+    """Judge a whole completion; a bare message would be one for the contract, but is none of the
+    API.
+    """
     if b'"choices"' not in content:
         raise Refused("no completion")
     return CONTRACT.check(content)

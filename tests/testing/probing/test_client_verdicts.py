@@ -1,4 +1,6 @@
-"""Verdicts on the client: how it asked again, and what ran before it refused, whatever came of the reply."""
+"""Verdicts on the client: how it asked again, and what ran before it refused, whatever came of the
+reply.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ BEHAVIOURS = [
 
 @cache
 def probed(app: str) -> dict[str, ProbeRun]:
-    """Probe a sample app in one process of its own with its faults of the table; gives the first run of each."""
+    """Probe a sample app in one process of its own with its faults of the table; gives the first
+    run of each.
+    """
     names = list(dict.fromkeys(row[1] for row in BEHAVIOURS if row[0] == app))
     probe = Probe(
         app, lambda url: ProbeWorker.start(f"sample_apps:{app}", url, ()), names=names, jobs=1
@@ -88,7 +92,9 @@ def probed(app: str) -> dict[str, ProbeRun]:
 def test_a_probe_sees_what_a_client_does_on_the_way(
     app: str, fault: str, outcome: str, verdict: str | None, harm: str | None
 ) -> None:
-    """An app in another process: what it ran, how long it waited, how often it asked, and what it took."""
+    """An app in another process: what it ran, how long it waited, how often it asked, and what it
+    took.
+    """
     run = probed(app)[fault]
     assert (run.outcome, run.verdict) == (outcome, verdict)
     assert harm in {None, run.harm}
@@ -124,13 +130,17 @@ def verdict(
 def test_retry_after_counts_for_each_repeat(
     seconds: float, skipped: float | None, ignored: bool
 ) -> None:
-    """Two repeats after a Retry-After of two seconds take four seconds, of waits that took place or were skipped."""
+    """Two repeats after a Retry-After of two seconds take four seconds, of waits that took place or
+    were skipped.
+    """
     found = verdict(faults.rate_limited_seconds(), asked(3, seconds), skipped)
     assert (found is ClientVerdict.RETRY_AFTER_IGNORED) is ignored
 
 
 def test_a_storm_is_many_repeats_without_a_pause() -> None:
-    """One repeat less is none, nor are repeats with pauses and other questions; other members do not hide one."""
+    """One repeat less is none, nor are repeats with pauses and other questions; other members do
+    not hide one.
+    """
     fault = faults.internal_server_error()
     assert verdict(fault, asked(STORM + 1)) is ClientVerdict.RETRY_STORM
     assert verdict(fault, asked(STORM)) is None
@@ -156,7 +166,9 @@ def test_a_client_that_always_asks_several_times_repeats_nothing() -> None:
 
 
 def test_a_watch_sees_tools_of_the_app_alone() -> None:
-    """Functions of the app are told by their names, with the time; those of a library are not, nor others."""
+    """Functions of the app are told by their names, with the time; those of a library are not, nor
+    others.
+    """
     told: list[str] = []
     watch = Watch(lambda name, _: told.append(name))
 

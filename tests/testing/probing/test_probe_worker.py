@@ -1,4 +1,6 @@
-"""The worker calls an app, whatever it is made of, and says what it did without a word of the reply."""
+"""The worker calls an app, whatever it is made of, and says what it did without a word of the
+reply.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ STREAMS = ("streaming", "asynchronous_stream", "iterating", "AsynchronousPieces"
 
 @pytest.mark.parametrize("name", ["strict", "asynchronous", *STREAMS])
 def test_an_app_may_be_sync_or_async_or_stream(name: str) -> None:
-    """It is called with the base URL, awaited and read to its end; the same reply gives the same digest again."""
+    """It is called with the base URL, awaited and read to its end; the same reply gives the same
+    digest again.
+    """
     app = getattr(sample_apps, name)
     first, again = behaviour(app, GOOD), behaviour(app, GOOD)
     assert (first["outcome"], first["told"] in {"dict", "list"}) == ("accepted", True)
@@ -146,7 +150,9 @@ def test_an_app_that_needs_more_is_unusable() -> None:
 def test_an_exception_is_clean_when_it_was_made_to_say_so(
     error: BaseException, clean: bool
 ) -> None:
-    """Exceptions of Python's own are crashes; timeouts, connections and what no part of Python raises are clean."""
+    """Exceptions of Python's own are crashes; timeouts, connections and what no part of Python
+    raises are clean.
+    """
     assert is_clean(error, ()) is clean
 
 
@@ -157,7 +163,9 @@ def test_a_user_may_vouch_for_an_exception() -> None:
 
 
 def test_a_crash_names_the_apps_own_line() -> None:
-    """The place is the last line of the app's code, not one of a library; the traceback comes when it is asked for."""
+    """The place is the last line of the app's code, not one of a library; the traceback comes when
+    it is asked for.
+    """
     answer = behaviour(sample_apps.careless, BAD, told=True)
     raised, _, at = answer["told"].partition(" at ")
     assert (raised, answer["outcome"]) == ("JSONDecodeError", "crashed")
@@ -171,7 +179,9 @@ def test_a_crash_names_the_apps_own_line() -> None:
 
 
 def test_a_crash_names_the_librarys_innermost_frame() -> None:
-    """Below the app's line it is module, function and line of the library; nothing where the app itself raised."""
+    """Below the app's line it is module, function and line of the library; nothing where the app
+    itself raised.
+    """
     crash = behaviour(sample_apps.careless, BAD)
     assert re.fullmatch(r"json\.decoder:JSONDecoder\.\w+:[0-9]+", crash["frame"])
     assert behaviour(sample_apps.crashing, BAD)["frame"] == ""
@@ -185,7 +195,9 @@ def deep(base_url: str) -> object:
 
 
 def test_a_frame_of_a_library_comes_before_one_of_python() -> None:
-    """Where a library called the standard library, the library's own frame is the one that says something."""
+    """Where a library called the standard library, the library's own frame is the one that says
+    something.
+    """
     assert behaviour(deep, BAD)["frame"].startswith("httpx.")
 
 

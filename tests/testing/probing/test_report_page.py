@@ -1,4 +1,6 @@
-"""The page is for a person: self-contained, with the counts and the findings, and hostile text stays text."""
+"""The page is for a person: self-contained, with the counts and the findings, and hostile text
+stays text.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from testing.probing.reports import FULL, HOSTILE, SURVIVED
 
 
 def test_nothing_runs_and_nothing_is_loaded() -> None:
-    """No script, no image, no frame, no link but to its own places: one file, and a policy that would stop others."""
+    """No script, no image, no frame, no link but to its own places: one file, and a policy that
+    would stop others.
+    """
     page = Page(report_page(FULL))
     assert not {"script", "link", "img", "iframe", "object", "form"} & set(page.tags)
     assert not {"src", "onclick", "onerror"} & {name for name, _ in page.attributes}
@@ -30,7 +34,9 @@ def test_hostile_text_stays_text() -> None:
 
 
 def test_every_finding_is_told_with_what_to_do() -> None:
-    """Each finding has its fault, its code, its lines to look and reproduce; each outcome what it means."""
+    """Each finding has its fault, its code, its lines to look and reproduce; each outcome what it
+    means.
+    """
     text = Page(report_page(FULL)).text
     for run in FULL.findings:
         assert all(
@@ -69,7 +75,9 @@ def test_the_survived_are_folded() -> None:
 
 
 def test_what_is_new_against_a_baseline_is_marked() -> None:
-    """Beside the name of a finding stands ``new`` where the baseline does not know it, and nowhere else."""
+    """Beside the name of a finding stands ``new`` where the baseline does not know it, and nowhere
+    else.
+    """
     known = Baseline(FULL.app, [run for run in FULL.runs if run.outcome is not ProbeOutcome.HUNG])
     compared = replace(FULL, baseline=known)
     text, new = Page(report_page(compared)).text, {run.source for run in compared.new}
@@ -81,7 +89,9 @@ def test_what_is_new_against_a_baseline_is_marked() -> None:
 @pytest.mark.one_lane
 @needs_chromium
 def test_a_browser_shows_the_counts(tmp_path: Path) -> None:
-    """The rendered document holds the numbers of the report, no script ran, and a picture can be taken."""
+    """The rendered document holds the numbers of the report, no script ran, and a picture can be
+    taken.
+    """
     dom = opened(tmp_path, report_page(FULL), "--dump-dom").decode()
     assert numbers(re.findall(r"<tfoot><tr>.*?</tr></tfoot>", dom, re.DOTALL)[0]) == ["7"] * (
         len(FINDINGS) + 2
@@ -94,7 +104,9 @@ def test_a_browser_shows_the_counts(tmp_path: Path) -> None:
 @pytest.mark.one_lane
 @needs_chromium
 def test_it_is_readable_on_a_phone_and_its_filters_filter(tmp_path: Path) -> None:
-    """Nothing is wider than 400 pixels; each choice shows the findings of its harm, its kind, or the new ones."""
+    """Nothing is wider than 400 pixels; each choice shows the findings of its harm, its kind, or
+    the new ones.
+    """
     known = Baseline(FULL.app, [run for run in FULL.runs if run.outcome is not ProbeOutcome.HUNG])
     compared = replace(FULL, baseline=known)
     seen = measured(tmp_path, report_page(compared))

@@ -1,4 +1,6 @@
-"""Specimens: what a fault looks like is shown abridged and printable, on the terminal and on the page."""
+"""Specimens: what a fault looks like is shown abridged and printable, on the terminal and on the
+page.
+"""
 
 from __future__ import annotations
 
@@ -99,12 +101,16 @@ def test_many_places_are_counted() -> None:
     ],
 )
 def test_a_response_is_shown_with_how_it_ends(reply: HTTPReply, words: list[str]) -> None:
-    """Status, headers and body, and in brackets what the bytes do not show; a response that never began has no head."""
+    """Status, headers and body, and in brackets what the bytes do not show; a response that never
+    began has no head.
+    """
     assert excerpt(reply).splitlines() == words
 
 
 def test_of_a_stream_the_changed_lines_are_shown() -> None:
-    """The lines of a good stream are counted, what is there besides is shown without what every chunk repeats."""
+    """The lines of a good stream are counted, what is there besides is shown without what every
+    chunk repeats.
+    """
     good = events(CLEAN)
     lines = excerpt(
         HTTPReply(parts=(*good[:2], b"data: {oops}\n\n", *good[2:-1])), CLEAN
@@ -137,7 +143,9 @@ def test_what_differs_stays_when_the_middle_goes() -> None:
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_every_fault_of_the_catalogue_can_be_shown(name: str) -> None:
-    """Each entry has a specimen, made from the demo's tools or the samples; it is shown in a few printable lines."""
+    """Each entry has a specimen, made from the demo's tools or the samples; it is shown in a few
+    printable lines.
+    """
     found = specimen(CATALOGUE[name], SCENARIO.tools)
     assert found is not None
     shown = found.shown(200)
@@ -169,7 +177,9 @@ def test_the_page_is_what_the_command_writes() -> None:
 
 @in_a_checkout
 def test_every_fault_has_a_row() -> None:
-    """Each entry is there once, with its code, its sentence and what it serves; no cell breaks its row."""
+    """Each entry is there once, with its code, its sentence and what it serves; no cell breaks its
+    row.
+    """
     rows = re.findall(r"^\| `(\w+)` \|(.*)\|$", written(), re.MULTILINE)
     assert sorted(name for name, _ in rows) == sorted(CATALOGUE)
     for name, row in rows:

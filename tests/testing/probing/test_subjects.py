@@ -63,7 +63,9 @@ def with_worker(
 
 @pytest.mark.usefixtures("importable")
 def test_a_worker_calls_its_app_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One process answers call after call, whatever the app prints; the environment names server and key."""
+    """One process answers call after call, whatever the app prints; the environment names server
+    and key.
+    """
     monkeypatch.setenv("OPENAI_API_KEY", "a real one")
 
     async def twice(worker: ProbeWorker) -> list[Behaviour]:
@@ -239,7 +241,9 @@ def played(stage: ProbeStage, *models: ScriptedModel) -> list[Behaviour]:
 
 
 def test_each_run_has_its_own_model() -> None:
-    """Runs follow each other on one server and one app; each model sees the requests of its own run."""
+    """Runs follow each other on one server and one app; each model sees the requests of its own
+    run.
+    """
     started: list[InProcess] = []
     first, second = ScriptedModel(then=GOOD_CALL), ScriptedModel(then=GOOD_CALL)
     runs = played(ProbeStage(connecting(strict, started), timeout=30), first, second)
@@ -250,7 +254,9 @@ def test_each_run_has_its_own_model() -> None:
 
 
 def test_after_a_hang_everything_is_new() -> None:
-    """An app that does not come back is given up after the timeout; the next run has another app and another server."""
+    """An app that does not come back is given up after the timeout; the next run has another app
+    and another server.
+    """
     started: list[InProcess] = []
     bad, good = ScriptedModel(then=BAD_CALL), ScriptedModel(then=GOOD_CALL)
     runs = played(ProbeStage(connecting(strict, started, Hanging), timeout=1.0), bad, good)
@@ -260,7 +266,9 @@ def test_after_a_hang_everything_is_new() -> None:
 
 
 def test_a_new_app_is_warmed_up() -> None:
-    """Every app that is started is called once with good replies before it is measured, when there is what to reply."""
+    """Every app that is started is called once with good replies before it is measured, when there
+    is what to reply.
+    """
     warm, bad = ScriptedModel(then=GOOD_CALL), ScriptedModel(then=BAD_CALL)
     stage = ProbeStage(connecting(strict, kind=Hanging), timeout=1.0)
     stage.warm_up = warm
@@ -278,7 +286,9 @@ def test_an_app_that_died_is_started_anew() -> None:
 
 
 def test_a_port_may_be_chosen() -> None:
-    """A service finds the server at the port it was told, again after a hang; a port in use is said."""
+    """A service finds the server at the port it was told, again after a hang; a port in use is
+    said.
+    """
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

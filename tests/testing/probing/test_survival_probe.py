@@ -1,4 +1,6 @@
-"""The probe: rehearsed with good replies, each fault is tried once, and what becomes of the app is reported."""
+"""The probe: rehearsed with good replies, each fault is tried once, and what becomes of the app is
+reported.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ FORMAT = {
 }
 
 
-def demand(hints: DemandHints = DemandHints(), **keywords: Any) -> Demand:  # noqa: B008 - a frozen value
+# a frozen value
+def demand(hints: DemandHints = DemandHints(), **keywords: Any) -> Demand:  # noqa: B008
     """Read a request."""
     return Demand({"model": "m", "messages": [QUESTION], **keywords}, hints)
 
@@ -78,7 +81,9 @@ def test_every_trial_is_refused_by_the_apps_own_contract(asked: Demand) -> None:
 
 @pytest.mark.parametrize("asked", DEMANDS.values(), ids=DEMANDS)
 def test_every_entry_is_tried_or_explained(asked: Demand) -> None:
-    """Each entry of the catalogue has trials, or one run that says why it has none; no trial comes twice."""
+    """Each entry of the catalogue has trials, or one run that says why it has none; no trial comes
+    twice.
+    """
     trials, others = planned(asked)
     tried, explained = {trial.fault.name for trial in trials}, {run.fault for run in others}
     assert tried | explained == set(CATALOGUE)
@@ -94,7 +99,9 @@ def test_what_needs_a_stream_is_for_apps_that_stream() -> None:
 
 
 def test_a_trial_is_spelled_as_python() -> None:
-    """The name of a tool stands for its variable; what no variable can have in its name is an underscore."""
+    """The name of a tool stands for its variable; what no variable can have in its name is an
+    underscore.
+    """
     dashed: dict[str, Any] = {
         "type": "function",
         "function": {"name": "get-weather", "parameters": {"type": "object"}},
@@ -128,7 +135,9 @@ def test_a_plan_may_be_chosen() -> None:
 
 
 def test_a_trial_becomes_a_run() -> None:
-    """A run carries what a person needs to see the fault again: its name, place, excerpt and source."""
+    """A run carries what a person needs to see the fault again: its name, place, excerpt and
+    source.
+    """
     trial = next(
         trial
         for trial in planned(DEMANDS["call"], names=["wrong_type"])[0]
@@ -292,7 +301,9 @@ def test_an_app_that_asks_again_is_seen_to_recover() -> None:
 
 
 def test_what_the_model_wrote_is_traced_into_the_next_prompt() -> None:
-    """An app that tells the model its own words leaks, whatever else it does; words that are nobody's are no leak."""
+    """An app that tells the model its own words leaks, whatever else it does; words that are
+    nobody's are no leak.
+    """
     report = probed(
         sample_apps.leaking, names=("unquoted_string", "unescaped_quotes", "empty_text")
     )
@@ -312,7 +323,9 @@ def test_an_app_that_does_not_come_back_is_hung() -> None:
 
 @pytest.mark.parametrize("jobs", [1, 3, 64])
 def test_runs_are_in_the_catalogues_order(jobs: int) -> None:
-    """However many run side by side, each fault is tried once and told in order, as it ends and in the report."""
+    """However many run side by side, each fault is tried once and told in order, as it ends and in
+    the report.
+    """
     seen: list[ProbeRun] = []
     report = probed(sample_apps.strict, seen.append, names=SOME, jobs=jobs)
     order = list(CATALOGUE)
@@ -324,7 +337,9 @@ def test_runs_are_in_the_catalogues_order(jobs: int) -> None:
 
 
 def ctrl_c(times: int) -> Callable[[ProbeRun], None]:
-    """Be somebody who presses Ctrl-C so often: asyncio takes the first one, and lets the next one strike."""
+    """Be somebody who presses Ctrl-C so often: asyncio takes the first one, and lets the next one
+    strike.
+    """
 
     def press(_run: ProbeRun) -> None:
         for _time in range(times):
@@ -343,7 +358,9 @@ def leave(_: ProbeRun) -> None:
 def test_an_interrupted_probe_tells_what_it_has(
     interrupt: Callable[[ProbeRun], None], jobs: int
 ) -> None:
-    """After Ctrl-C the report holds what was tried, and says that it is not all; no Task is left with the exception."""
+    """After Ctrl-C the report holds what was tried, and says that it is not all; no Task is left
+    with the exception.
+    """
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         report = probed(sample_apps.strict, interrupt, names=SOME, jobs=jobs)
@@ -390,7 +407,9 @@ CORRECTED = ("wrong_type", "duplicate_key", "unknown_tool", "trailing_comma")
 
 
 def test_a_loop_without_a_limit_is_ended() -> None:
-    """An app that asks for ever has looped, not hung, in as many requests as are allowed; and it recovers."""
+    """An app that asks for ever has looped, not hung, in as many requests as are allowed; and it
+    recovers.
+    """
     report = probed(sample_apps.looping, names=CORRECTED, max_requests=5)
     assert outcomes(report) == {ProbeOutcome.LOOPED: len(report.applicable)}
     assert {run.requests for run in report.applicable} == {6}
@@ -420,7 +439,9 @@ def test_a_correction_by_a_tool_turn_is_a_way_to_recover(name: str) -> None:
 
 
 def test_an_answer_without_the_tool_is_told_apart() -> None:
-    """A value that is returned where no tool ran is no acceptance: neither without a call, nor with a bad one."""
+    """A value that is returned where no tool ran is no acceptance: neither without a call, nor with
+    a bad one.
+    """
     report = probed(
         sample_apps.polite,
         names=("unknown_tool", "refusal", "nothing_said", "wrong_type", "duplicate_key"),
@@ -439,7 +460,9 @@ def test_a_tool_that_ran_is_an_acceptance() -> None:
     ("name", "reason"), [("boolean_as_text", "cannot be made"), ("stream_reset", "stream=True")]
 )
 def test_a_fault_without_room_is_said(name: str, reason: str) -> None:
-    """A fault that was asked for by name and cannot be served to the app fails the probe, with the reason."""
+    """A fault that was asked for by name and cannot be served to the app fails the probe, with the
+    reason.
+    """
     with pytest.raises(Unusable, match=f"{name}.*{reason}"):
         Probe("sample:app", connecting(sample_apps.strict), names=("wrong_type", name)).run(
             on_plan=lambda *_: None, on_run=lambda _: None

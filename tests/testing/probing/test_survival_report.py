@@ -59,7 +59,9 @@ def returned(kind: str, digest: str) -> Behaviour:
     ],
 )
 def test_each_behaviour_has_one_outcome(behaviour: Behaviour, outcome: ProbeOutcome) -> None:
-    """A value is an acceptance, whichever; an exception is clean or a crash; and a leak outweighs them all."""
+    """A value is an acceptance, whichever; an exception is clean or a crash; and a leak outweighs
+    them all.
+    """
     assert judged(behaviour, [], "a")[0] is outcome
     assert judged(behaviour, [(2, "user")], "a")[0] is ProbeOutcome.LEAKED
 
@@ -84,7 +86,9 @@ def test_a_detail_tells_the_place() -> None:
 
 
 def test_every_finding_has_its_words() -> None:
-    """Each outcome has a title, and each finding a meaning, something to do, and a place in the verdict."""
+    """Each outcome has a title, and each finding a meaning, something to do, and a place in the
+    verdict.
+    """
     assert [*OUTCOMES] == [*ProbeOutcome]
     assert all(words.title for words in OUTCOMES.values())
     assert all(meaning and remedy for meaning, remedy in FINDINGS.values())
@@ -106,7 +110,9 @@ def test_a_report_counts_what_it_holds() -> None:
 
 
 def test_causes_join_what_one_change_would_mend() -> None:
-    """The worst harm comes first, the most frequent cause first within it; of a cause one of every code comes first."""
+    """The worst harm comes first, the most frequent cause first within it; of a cause one of every
+    code comes first.
+    """
     rare, often = run(ProbeOutcome.CRASHED, "a"), run(ProbeOutcome.CRASHED, "b")
     other = replace(often, code="json.nested")
     again = replace(often, at="/other")
@@ -127,7 +133,9 @@ def test_causes_join_what_one_change_would_mend() -> None:
 
 
 def test_what_was_accepted_stands_by_what_was_not_looked_at() -> None:
-    """Bad arguments and a formal fault of the response are two causes, though the app did the same with both."""
+    """Bad arguments and a formal fault of the response are two causes, though the app did the same
+    with both.
+    """
     bad = replace(run(ProbeOutcome.ACCEPTED), kind=Kind.ARGS, code="args.type")
     formal = replace(run(ProbeOutcome.ACCEPTED), kind=Kind.ENVELOPE, code="envelope.malformed")
     told = report(formal, formal, bad)
@@ -143,7 +151,9 @@ def from_source(outcome: ProbeOutcome, source: str) -> ProbeRun:
 
 
 def test_a_baseline_tells_what_is_new_and_what_is_gone(tmp_path: Path) -> None:
-    """A finding is known when it was one before, and as bad; one that was tried and is none any more is gone."""
+    """A finding is known when it was one before, and as bad; one that was tried and is none any
+    more is gone.
+    """
     path = tmp_path / "earlier.json"
     before = [
         from_source(ProbeOutcome.CRASHED, source)
@@ -237,12 +247,16 @@ def test_a_loop_is_no_hang() -> None:
 def test_a_value_without_the_tool_is_no_acceptance(
     behaviour: Behaviour, outcome: ProbeOutcome
 ) -> None:
-    """Where no tool can have run, a value other than the good one is an answer without it; None and errors stay."""
+    """Where no tool can have run, a value other than the good one is an answer without it; None and
+    errors stay.
+    """
     assert judged(behaviour, [], "a", without_tool=True)[0] is outcome
 
 
 def test_a_crash_names_the_librarys_frame() -> None:
-    """The detail has the app's line and the innermost frame of a library, and the run has the frame by itself."""
+    """The detail has the app's line and the innermost frame of a library, and the run has the frame
+    by itself.
+    """
     crash = Behaviour(
         ProbeOutcome.CRASHED, "KeyError at shop.py:7", frame="openai._base:Client.post:12"
     )
@@ -251,7 +265,9 @@ def test_a_crash_names_the_librarys_frame() -> None:
 
 
 def test_nothing_is_accepted_where_nothing_is_the_good_result() -> None:
-    """An app that returns None for good replies too has accepted; of good results that differ not both are None."""
+    """An app that returns None for good replies too has accepted; of good results that differ not
+    both are None.
+    """
     assert judged(returned("None", "n"), [], "n")[0] is ProbeOutcome.ACCEPTED
     assert judged(returned("None", "n"), [], None)[0] is ProbeOutcome.NOTHING
 
@@ -293,7 +309,9 @@ def test_survival_is_said() -> None:
 
 
 def test_a_finding_is_a_failure() -> None:
-    """Each run is a test case: findings fail, what does not apply is skipped, the rest pass; the counts agree."""
+    """Each run is a test case: findings fail, what does not apply is skipped, the rest pass; the
+    counts agree.
+    """
     suite = ET.fromstring(junit_xml(FULL))[0]  # noqa: S314 - our own XML
     assert (suite.tag, suite.get("tests"), suite.get("errors")) == ("testsuite", "70", "0")
     assert (suite.get("failures"), suite.get("skipped")) == ("49", "7")

@@ -21,7 +21,8 @@ Difference: TypeAlias = tuple[
     tuple[str | int, ...], str, JSON
 ]  # where a value differs, our words, and its JSON there
 MAX_FOUND = 32
-# What trying a branch of a union takes, and reading a text as JSON, where comparing one place takes 1.
+# What trying a branch of a union takes, and reading a text as JSON, where comparing one place takes
+# 1.
 PER_BRANCH, PER_TEXT = 2, 20
 _EQUAL_KEYS = "has two keys that are equal as the declared type reads them"
 _OTHER_FORM = "would be read as another alternative of the union; write it as the schema shows"
@@ -76,7 +77,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One place of a type, null or made as ``kind`` of the JSON type ``spelled``; ``risk`` says when to compare it."""
+    """One place of a type, null or made as ``kind`` of the JSON type ``spelled``.
+
+    ``risk`` says when to compare it.
+    """
 
     risk: Risk
     kind: type[Any] = object
@@ -129,7 +133,10 @@ def _scalar(name: str) -> JSON:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Items(Part):
-    """An array whose items are ``first`` in their places, and ``rest`` after them; in a set no two may be equal."""
+    """An array whose items are ``first`` in their places, and ``rest`` after them.
+
+    In a set no two may be equal.
+    """
 
     first: tuple[Part | None, ...] = ()
     rest: Part | None

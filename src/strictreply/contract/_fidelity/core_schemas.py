@@ -1,7 +1,7 @@
 """From pydantic's core schema of a type to what holds its values to their JSON: the parts to compare, and the probe.
 
-pydantic widens, rounds and merges. What a second validator without the user's code (but for discriminators of unions),
-the *probe*, makes of JSON is compared with that JSON.
+pydantic widens, rounds and merges. What a second validator without the user's code (but for
+discriminators of unions), the *probe*, makes of JSON is compared with that JSON.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ COMPARED_PER_STEP = (
     12  # how many places are compared, or branches tried, in one step of a reply's work
 )
 
-# With all digits made alike, one search finds whether there are as many in a row as 2**53 + 1 has: below it every
-# integer is a float.
+# With all digits made alike, one search finds whether there are as many in a row as 2**53 + 1 has:
+# below it every integer is a float.
 _ALIKE = bytes.maketrans(b"123456789", b"000000000")
 _LONG = b"0" * len(str(2**53 + 1))
 
@@ -264,7 +264,10 @@ class Reader:
         return probe, Union(risk=risk, branches=branches)
 
     def _array(self, schema: CoreSchema) -> Read:
-        """Read an array; a set keeps its items in a list, so that each is compared, and an iterator is read at once."""
+        """Read an array.
+
+        A set keeps its items in a list, so that each is compared, and an iterator is read at once.
+        """
         probe, part = self.read(schema.get("items_schema", core_schema.any_schema()))
         bounds = {name: schema[name] for name in ("min_length", "max_length") if name in schema}
         distinct, risk = schema["type"] in ("set", "frozenset"), _risk(part)

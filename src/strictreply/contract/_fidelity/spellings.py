@@ -98,7 +98,10 @@ def _on_clock(value: Any, read: Any) -> bool:
 
 
 def _duration(text: str) -> timedelta:
-    """Read a duration; a year is 365 days, as pydantic also writes it, and a month is no number of days."""
+    """Read a duration.
+
+    A year is 365 days, as pydantic also writes it, and a month is no number of days.
+    """
     found = re.fullmatch(_DURATION, text, re.ASCII)
     parts: tuple[Any, ...] = found.groups() if found else ()
     years, weeks, days, hours, minutes, seconds = (int(part or 0) for part in parts[1:7])
@@ -123,7 +126,8 @@ def _is_url(value: Any, judged: JSON) -> bool:
 
 def _str(judged: JSON) -> str:
     if not isinstance(judged, str):
-        raise ValueError("no text")  # noqa: TRY004 - a verdict, which the caller reads as "not the same"
+        # a verdict, which the caller reads as "not the same"
+        raise ValueError("no text")  # noqa: TRY004
     return judged
 
 
@@ -162,7 +166,10 @@ def text_of_bytes(encoding: str) -> Scalar:
 
 
 def encoded(function: object) -> Scalar | None:
-    """Return how text behind ``Base64Bytes`` and its like, not yet decoded, is spelled; None for other functions."""
+    """Return how text behind ``Base64Bytes`` and its like, not yet decoded, is spelled.
+
+    None for other functions.
+    """
     codec = getattr(function, "__self__", None)
     if not isinstance(codec, EncodedBytes) or not codec.encoder.__module__.startswith("pydantic."):
         return None

@@ -1,7 +1,8 @@
 """The records that durable runs keep in their database, and how failures of the database and of turns are reported.
 
-A turn leaves its request, the record of each step, and its end, all of it as ASCII JSON, exceptions too. A flow is sent
-only what was read from a record, so that it is the same when a turn is played again.
+A turn leaves its request, the record of each step, and its end, all of it as ASCII JSON, exceptions
+too. A flow is sent only what was read from a record, so that it is the same when a turn is played
+again.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ class DurableFailure(Value):
 
     @classmethod
     def of(cls, error: BaseException) -> DurableFailure:
-        """Describe an exception; the words of one that is not ours may hold anything, so only its type is kept."""
+        """Describe an exception.
+
+        The words of one that is not ours may hold anything, so only its type is kept.
+        """
         kind = type(error).__name__
         if isinstance(error, DurableRunFailed):
             return error.failure
@@ -63,8 +67,8 @@ class DurableFailure(Value):
 class DurableRunFailed(StrictReplyError):
     """A durable run failed; its fields describe what a plain run would have raised.
 
-    ``kind`` is the name of its type, such as ``ReplyRejected``, ``code`` its stable word, ``details`` its
-    ``to_dict()``. :meth:`DurableRun.retry` goes on from the step that failed.
+    ``kind`` is the name of its type, such as ``ReplyRejected``, ``code`` its stable word,
+    ``details`` its ``to_dict()``. :meth:`DurableRun.retry` goes on from the step that failed.
     """
 
     def __init__(self, failure: DurableFailure) -> None:
@@ -86,7 +90,10 @@ class DurableRunFailed(StrictReplyError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnd(Value):
-    """The end of a turn: its response, session, turn and waiting calls; ``asked`` are records of accepted replies."""
+    """The end of a turn: its response, session, turn and waiting calls.
+
+    ``asked`` are records of accepted replies.
+    """
 
     response: AgentResponse
     session: Session
@@ -127,7 +134,10 @@ def failure_of(record: object) -> DurableFailure | None:
 
 
 def asked_from(record: JSONObject, contract: Contract) -> Asked | EffectRaised:
-    """Read what asking the model came to; an accepted message is judged again, by the tools of this process."""
+    """Read what asking the model came to.
+
+    An accepted message is judged again, by the tools of this process.
+    """
     if (failure := failure_of(record)) is not None:
         return EffectRaised(DurableRunFailed(failure))
     verdict = judge(contract, record["message"])

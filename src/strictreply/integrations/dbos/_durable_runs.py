@@ -52,11 +52,13 @@ _WITHDRAWN: Final = "withdrawn"
 class DurableRuns:
     """Runs of one kind: the same client, tools and keywords in every process that starts, answers or works on them.
 
-    ``name`` is the name of the kind (lower-case letters, digits, ``_`` and ``-``). ``url`` is the database:
-    ``sqlite:///FILE`` for one process, ``postgresql://…`` for several, not through a pooler of transactions. ``loop``,
-    ``agent``, ``org`` and ``user`` are those of :func:`strictreply.run`; ``keywords`` go to every exchange (``model``
-    at least). Make it once in a process, before DBOS is launched: it registers a workflow. As a context manager it
-    closes its connections. Raises ContractError for a wrong name or address, and for an async tool of a sync client.
+    ``name`` is the name of the kind (lower-case letters, digits, ``_`` and ``-``). ``url`` is the
+    database: ``sqlite:///FILE`` for one process, ``postgresql://…`` for several, not through a
+    pooler of transactions. ``loop``, ``agent``, ``org`` and ``user`` are those of
+    :func:`strictreply.run`; ``keywords`` go to every exchange (``model`` at least). Make it once in
+    a process, before DBOS is launched: it registers a workflow. As a context manager it closes its
+    connections. Raises ContractError for a wrong name or address, and for an async tool of a sync
+    client.
     """
 
     def __init__(
@@ -88,7 +90,8 @@ class DurableRuns:
                 tool.refuse_unrunnable(awaited=isinstance(client, AsyncStrictClient))
         library = load("dbos")
         portable = library.WorkflowSerializationFormat.PORTABLE
-        # DBOS itself gives up no run: TurnTrial does, since not every run in hand is to blame for a worker's death.
+        # DBOS itself gives up no run: TurnTrial does, since not every run in hand is to blame for a
+        # worker's death.
         declared = library.DBOS.workflow(
             name=self.workflow, serialization_type=portable, max_recovery_attempts=None
         )
@@ -113,10 +116,11 @@ class DurableRuns:
     ) -> AbstractContextManager[None]:
         """Work on these runs in this process, until the end of the ``with`` block.
 
-        At most ``concurrency`` turns are worked on at once. Every ``poll_seconds`` the queue is read, and, on
-        PostgreSQL, the turns of workers that died are taken over. At the end, turns in hand have ``drain_seconds``.
-        ``launch=False`` serves the runs on the DBOS that the app has launched, on the same database. Raises
-        ContractError when another process works on the same SQLite file, or this one has a DBOS already.
+        At most ``concurrency`` turns are worked on at once. Every ``poll_seconds`` the queue is
+        read, and, on PostgreSQL, the turns of workers that died are taken over. At the end, turns
+        in hand have ``drain_seconds``. ``launch=False`` serves the runs on the DBOS that the app
+        has launched, on the same database. Raises ContractError when another process works on the
+        same SQLite file, or this one has a DBOS already.
         """
         return DurableWorker(
             self.workflow, self.url, concurrency, poll_seconds, drain_seconds, launch
@@ -129,10 +133,13 @@ class DurableRuns:
         id: str | None = None,  # noqa: A002 - its name everywhere
         after: DurableRun | None = None,
     ) -> DurableRun:
-        """Put a run into the queue, or return the one that has the same ``id`` already; None makes an id.
+        """Put a run into the queue, or return the one that has the same ``id`` already.
 
-        ``after`` is an earlier run, whose conversation goes on; while it is under way, it is waited for. Raises
-        ContractError when the messages or the id cannot be kept, and DurableRunFailed when ``after`` failed.
+        None makes an id.
+
+        ``after`` is an earlier run, whose conversation goes on; while it is under way, it is waited
+        for. Raises ContractError when the messages or the id cannot be kept, and DurableRunFailed
+        when ``after`` failed.
         """
         run = self.find(uuid4().hex if id is None else id)
         before = None if after is None else after.end()
@@ -145,7 +152,10 @@ class DurableRuns:
         return run
 
     def find(self, id: str) -> DurableRun:  # noqa: A002 - its name everywhere
-        """Return the run of this id, whether it exists or not; ContractError when it cannot be an id."""
+        """Return the run of this id, whether it exists or not.
+
+        ContractError when it cannot be an id.
+        """
         if not id.strip() or len(id) > _MOST_ID_CHARS or "/" in id or not id.isprintable():
             raise ContractError(f"id= must be 1 to {_MOST_ID_CHARS} printable characters without /")
         return DurableRun(self, id)
@@ -153,7 +163,8 @@ class DurableRuns:
     def told(self, end: TurnEnd) -> Run:
         """Return the end of a turn as a run, its replies judged again by the contract of this process.
 
-        Those that do not fit any more are left out; InvokeFailed (TOOLS_CHANGED) when the last is one.
+        Those that do not fit any more are left out; InvokeFailed (TOOLS_CHANGED) when the last is
+        one.
         """
         *_, last = read = [asked_from(record, self._contract) for record in end.asked]
         if isinstance(last, EffectRaised):
@@ -189,7 +200,10 @@ class DurableRuns:
     def enqueue(
         self, workflow_id: str, envelope: Envelope, before: TurnEnd | None, **options: Any
     ) -> None:
-        """Put one turn into the queue, with options of DBOS beside ours; ContractError when it cannot be encoded."""
+        """Put one turn into the queue, with options of DBOS beside ours.
+
+        ContractError when it cannot be encoded.
+        """
         try:
             text = TurnRequest(
                 envelope=envelope, time_stamp=datetime.now(UTC).isoformat(), before=before
@@ -216,7 +230,9 @@ class DurableRun:
     id: str
 
     def look(self) -> Run | None:
-        """Return the run at its answer, or waiting for the client (``run.is_paused``); None while it is worked on.
+        """Return the run at its answer, or waiting for the client (``run.is_paused``).
+
+        None while it is worked on.
 
         Raises DurableRunFailed when it failed, was cancelled, or does not exist.
         """
@@ -234,15 +250,18 @@ class DurableRun:
         return run
 
     def waiting(self) -> AgentResponse | None:
-        """Return what the client has to answer, None while nothing waits; it does not wait for the run."""
+        """Return what the client has to answer, None while nothing waits.
+
+        It does not wait for the run.
+        """
         _, end = self._paused()
         return None if end is None else end.response
 
     def answer(self, results: Iterable[GivenResult]) -> None:
         """Go on with the client's results, or its decisions, one for each call that waits.
 
-        Raises InvokeFailed when they do not fit (another answer may follow), when no calls wait (NOT_FOUND), and when
-        somebody else has answered them (ALREADY_CONSUMED).
+        Raises InvokeFailed when they do not fit (another answer may follow), when no calls wait
+        (NOT_FOUND), and when somebody else has answered them (ALREADY_CONSUMED).
         """
         number, end = self._paused()
         if end is None:
@@ -271,8 +290,9 @@ class DurableRun:
         """Stop the run, unless it came to its end, before its next step, or before its client can answer."""
         number, end = self._paused()
         if end is not None:
-            # A request in the place of an answer: none can be given any more, unless somebody's came first. It is
-            # cancelled before anybody begins it: an hour is longer than the two writes are apart.
+            # A request in the place of an answer: none can be given any more, unless somebody's
+            # came first. It is cancelled before anybody begins it: an hour is longer than the two
+            # writes are apart.
             org, user, response = self.runs.org, self.runs.user, end.response
             envelope = Envelope(
                 org=org, user=user, session_id=response.session_id, turn_id=response.turn_id
@@ -287,7 +307,8 @@ class DurableRun:
     def retry(self) -> None:
         """Go on with a run that failed, was cancelled or given up: only what failed is done again.
 
-        Nothing is done to a run that is under way, came to its end, or was cancelled while it waited for its client.
+        Nothing is done to a run that is under way, came to its end, or was cancelled while it
+        waited for its client.
         """
         number, status = self._last()
         if status.status in _UNDER_WAY | {"SUCCESS"} or _WITHDRAWN in (status.attributes or {}):
@@ -358,7 +379,10 @@ class DurableRun:
         return later, found[0]
 
     def _gone_on(self, number: int, envelope: Envelope, before: TurnEnd, **options: Any) -> bool:
-        """Begin another turn; False when somebody else has begun it: of two with the same id DBOS accepts the first."""
+        """Begin another turn.
+
+        False when somebody else has begun it: of two with the same id DBOS accepts the first.
+        """
         try:
             self.runs.enqueue(
                 self.turn_id(number), envelope, before, workflow_id_reuse_policy="reject", **options

@@ -1,11 +1,13 @@
 """A worker: DBOS launched in this process, its queue served, the runs of dead workers taken over, and tried alone.
 
-A worker is alive while it holds a lock, which the operating system frees when its process ends, PostgreSQL when its
-session does. After a run was taken over, DBOS lets the worker that had it before write nothing more to it.
+A worker is alive while it holds a lock, which the operating system frees when its process ends,
+PostgreSQL when its session does. After a run was taken over, DBOS lets the worker that had it
+before write nothing more to it.
 
-A run that was in hand when a process died is a suspect. It begins only when no other suspect of its process is on
-trial, and its next death is counted before it begins, in the attributes of the turn: ``drops``, and how many steps were
-``recorded`` when it was counted. A recorded step ends the trial and the count.
+A run that was in hand when a process died is a suspect. It begins only when no other suspect of its
+process is on trial, and its next death is counted before it begins, in the attributes of the turn:
+``drops``, and how many steps were ``recorded`` when it was counted. A recorded step ends the trial
+and the count.
 """
 
 from __future__ import annotations
@@ -75,8 +77,8 @@ class Ticket:
 class Trials:
     """Lets one suspect at a time begin; safe for threads.
 
-    A trial keeps others out for a minute, and four times as long after each of its deaths: a tool that hangs does not
-    hold up others for ever, and one that kills slowly is alone at last.
+    A trial keeps others out for a minute, and four times as long after each of its deaths: a tool
+    that hangs does not hold up others for ever, and one that kills slowly is alone at last.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -105,7 +107,10 @@ class Trials:
             return ticket
 
     def leave(self, ticket: Ticket | None = None) -> None:
-        """End a trial, None for whichever there is; nothing is done when it had kept others out for too long."""
+        """End a trial, None for whichever there is.
+
+        Nothing is done when it had kept others out for too long.
+        """
         with self._changed:
             if ticket in {None, self._holder}:
                 self._holder = None
@@ -114,7 +119,8 @@ class Trials:
     def _patience(self, ticket: Ticket) -> float:
         now = self._clock()
         held = self._until - now if self._holder is not None else 0.0
-        # Who has died waits a moment for those who have died less: workers take up all runs of a dead one at once.
+        # Who has died waits a moment for those who have died less: workers take up all runs of a
+        # dead one at once.
         gathering = ticket.came + _GATHER_SECONDS - now if ticket.deaths else 0.0
         behind = _TRIAL_SECONDS if min(self._waiting) != ticket else 0.0
         return min(max(held, gathering, behind), threading.TIMEOUT_MAX)
@@ -136,9 +142,13 @@ class TurnTrial:
     _is_over: bool = False
 
     def begin(self) -> None:
-        """Begin at once, a suspect on trial; DurableRunFailed after too many deaths, DBOS's conflict if handed on."""
+        """Begin at once, a suspect on trial.
+
+        DurableRunFailed after too many deaths, DBOS's conflict if handed on.
+        """
         status = self._status()
-        # DBOS counts dispatches, and a run that was taken over has the attribute: all others are no suspects.
+        # DBOS counts dispatches, and a run that was taken over has the attribute: all others are no
+        # suspects.
         if status.recovery_attempts <= 1 and "drops" not in (status.attributes or {}):
             return
         recorded = len(
@@ -166,7 +176,10 @@ class TurnTrial:
             self.end()
 
     def end(self) -> None:
-        """End the trial, whatever came of it; one that is still waited for ends as soon as it begins."""
+        """End the trial, whatever came of it.
+
+        One that is still waited for ends as soon as it begins.
+        """
         self._is_over = True
         ticket, self._ticket = self._ticket, None
         if ticket is not None:
@@ -184,8 +197,12 @@ def _outside(call: Callable[..., Result], *args: Any, **options: Any) -> Result:
 
 
 def sole_owner(path: str, queue: str) -> sqlite3.Connection:
-    """Lock a file for this process, until the connection is closed; a second would run every step a second time."""
-    # The lock is on an empty file beside the database: DBOS writes to the database itself in this process.
+    """Lock a file for this process, until the connection is closed.
+
+    A second would run every step a second time.
+    """
+    # The lock is on an empty file beside the database: DBOS writes to the database itself in this
+    # process.
     owner = f"{os.path.realpath(path)}.{queue}.owner"
     lock = sqlite3.connect(owner, isolation_level=None, timeout=0, check_same_thread=False)
     try:
@@ -202,8 +219,8 @@ def sole_owner(path: str, queue: str) -> sqlite3.Connection:
 class PostgresPresence:
     """Lets any number of workers work, each with a lock of its own session on its ``executor_id``.
 
-    A worker whose lock is free at two looks in a row is dead: a server that restarts frees all locks once, and every
-    worker takes its own back at its next look.
+    A worker whose lock is free at two looks in a row is dead: a server that restarts frees all
+    locks once, and every worker takes its own back at its next look.
     """
 
     def __init__(self, url: str, queue: str, executor_id: str) -> None:
@@ -212,7 +229,10 @@ class PostgresPresence:
         self._free_before: set[str] = set()
 
     def hold(self) -> None:
-        """Connect, and lock our own name; without the lock the connection is closed, so the next look tries again."""
+        """Connect, and lock our own name.
+
+        Without the lock the connection is closed, so the next look tries again.
+        """
         self._connection = load("psycopg").connect(self._url, autocommit=True, options=_KEEPALIVE)
         if not self._locked(self.executor_id):
             self._connection.close()
@@ -230,7 +250,9 @@ class PostgresPresence:
         dbos, free = load("dbos").DBOS, set()
         for executor_id in filter(self._locked, others):
             free.add(executor_id)
-            try:  # with the lock held, so that of several workers that find it free only one puts the runs back
+            # with the lock held, so that of several workers that find it free only one puts the
+            # runs back
+            try:
                 for status in (
                     self._pending(executor_id=executor_id)
                     if executor_id in self._free_before
@@ -317,8 +339,8 @@ class DurableWorker:
                 "executor_id": executor_id,
                 "log_level": "ERROR",
                 "enable_otlp": False,
-                # No notification of DBOS's is used. It would wake a hundred times a second to send some, and sleep a
-                # second, which a stop waits for, to look for some.
+                # No notification of DBOS's is used. It would wake a hundred times a second to send
+                # some, and sleep a second, which a stop waits for, to look for some.
                 "notification_coalesce_sec": 0.1,
                 "notification_listener_polling_interval_sec": 0.1,
             }
@@ -340,7 +362,9 @@ class DurableWorker:
                         dbos.update_workflow_attributes(workflow_id, counted, merge=True)
         finally:
             dbos.destroy(workflow_completion_timeout_sec=self.drain_seconds)
-            TRIALS.leave()  # else a thread that could not be stopped would keep a later worker of this process waiting
+            # else a thread that could not be stopped would keep a later worker of this process
+            # waiting
+            TRIALS.leave()
 
     @contextmanager
     def _app_dbos(self) -> Generator[None]:

@@ -42,7 +42,10 @@ _ASK: Final = {"name": "ask"}
 
 
 class TurnSettings(NamedTuple):
-    """The settings of every turn of these runs, in every process alike; its replies may repeat ids of earlier calls."""
+    """The settings of every turn of these runs, in every process alike.
+
+    Its replies may repeat ids of earlier calls.
+    """
 
     client: StrictClient | AsyncStrictClient
     keywords: JSONObject
@@ -196,7 +199,10 @@ def workflow_of(settings: TurnSettings) -> Callable[[str], Any]:
 
 
 def call_key() -> str | None:
-    """Return an idempotency key of the call that a tool is run for, the same each time; None outside a durable run."""
+    """Return an idempotency key of the call that a tool is run for, the same each time.
+
+    None outside a durable run.
+    """
     dbos = load("dbos").DBOS
     return None if dbos.step_id is None else f"{dbos.workflow_id}/{dbos.step_id}"
 

@@ -50,7 +50,8 @@ _MODES: Final[
     "MD_JSON": "fenced",
 }
 
-_ADVICE: Final = {  # the keywords of instructor's ``create`` that an engine refuses, and what to do instead
+# the keywords of instructor's ``create`` that an engine refuses, and what to do instead
+_ADVICE: Final = {
     **dict.fromkeys(MADE_BY_INSTRUCTOR, "instructor makes it of response_model; leave it out"),
     "max_retries": "give policy=RetryPolicy(max_retries=…)",
     "token_budget": "give policy=RetryPolicy(max_tokens_total=…)",
@@ -181,9 +182,10 @@ class InstructorEngine(_EngineBase):
     def create(self, *, response_model: type[T], messages: Sequence[Message], **keywords: Any) -> T:
         """Ask for a value of ``response_model``; whatever is returned has passed the strict reader.
 
-        ``messages`` and ``keywords`` are those of instructor's ``create`` (``model``, ``context``, ``hooks``, the
-        provider's own), and ``policy`` for this call alone. Raises ReplyRejected, ReplyHalted or TransportFailed when
-        nothing fits, ContractError, before anything is sent, when the request itself is wrong.
+        ``messages`` and ``keywords`` are those of instructor's ``create`` (``model``, ``context``,
+        ``hooks``, the provider's own), and ``policy`` for this call alone. Raises ReplyRejected,
+        ReplyHalted or TransportFailed when nothing fits, ContractError, before anything is sent,
+        when the request itself is wrong.
         """
         return self.extract(response_model=response_model, messages=messages, **keywords).value
 
@@ -242,13 +244,15 @@ def wrap(
 ) -> InstructorEngine | AsyncInstructorEngine:
     """Make an engine of an instructor client, such as ``instructor.from_provider("anthropic/…")``.
 
-    An ``AsyncInstructor`` makes an :class:`AsyncInstructorEngine`. The client's mode determines how the model is asked:
-    TOOLS, JSON, JSON_SCHEMA or MD_JSON. ``policy`` None means ``RetryPolicy(transport_retries=0)``, since the
-    provider's SDK repeats failed requests: give the SDK ``max_retries=0`` before you pass a policy with transport
-    retries. ``extraction`` None is strict, for MD_JSON ``fenced``. Others are those of :func:`strictreply.wrap`.
+    An ``AsyncInstructor`` makes an :class:`AsyncInstructorEngine`. The client's mode determines how
+    the model is asked: TOOLS, JSON, JSON_SCHEMA or MD_JSON. ``policy`` None means
+    ``RetryPolicy(transport_retries=0)``, since the provider's SDK repeats failed requests: give the
+    SDK ``max_retries=0`` before you pass a policy with transport retries. ``extraction`` None is
+    strict, for MD_JSON ``fenced``. Others are those of :func:`strictreply.wrap`.
 
-    Raises ContractError for a provider or a mode that is not supported and for an async ``on_attempt`` of a sync
-    engine, TypeError when ``client`` is no instructor client, ImportError when instructor is not installed.
+    Raises ContractError for a provider or a mode that is not supported and for an async
+    ``on_attempt`` of a sync engine, TypeError when ``client`` is no instructor client, ImportError
+    when instructor is not installed.
     """
     library = load("instructor")
     if not isinstance(client, library.Instructor):

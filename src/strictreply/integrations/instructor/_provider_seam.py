@@ -1,8 +1,10 @@
-"""One call through instructor: a seam takes the place of a client under :func:`strictreply.wrap`; errors both ways.
+"""One call through instructor: a seam takes the place of a client under :func:`strictreply.wrap`.
 
-Each ask goes through instructor's own ``create`` and leaves it as soon as the reply is there: instructor neither parses
-the reply, nor logs it, nor asks again. Our corrections are added behind the request that it prepared, so that no words
-of a model are read as a template.
+Errors both ways.
+
+Each ask goes through instructor's own ``create`` and leaves it as soon as the reply is there:
+instructor neither parses the reply, nor logs it, nor asks again. Our corrections are added behind
+the request that it prepared, so that no words of a model are read as a template.
 """
 
 from __future__ import annotations
@@ -49,7 +51,10 @@ _ENDINGS: Final[Mapping[str, str]] = {
     "refusal": "content_filter",  # a classifier of the provider's stopped the model
     "pause_turn": "aborted",
 }
-"""Why Anthropic's model stopped, in the words of Chat Completions; other words are known under their own name."""
+"""Why Anthropic's model stopped, in the words of Chat Completions.
+
+Other words are known under their own name.
+"""
 
 
 class _Came(BaseException):
@@ -134,10 +139,14 @@ class Seam:
         if failed is not None and not isinstance(
             failed, _UNREADABLE
         ):  # an unreadable body counts as a reply
-            raise failed from failed.__cause__  # without the exception around it, which says the same
+            # without the exception around it, which says the same
+            raise failed from failed.__cause__
 
     def note(self, attempt: Attempt) -> Awaitable[None] | None:
-        """Keep an attempt as it was sent; report a bad reply to instructor's hooks, and call the watcher."""
+        """Keep an attempt as it was sent.
+
+        Report a bad reply to instructor's hooks, and call the watcher.
+        """
         sent = replace(attempt, request=self.sent)
         self.attempts.append(sent)
         if sent.issues:
@@ -173,7 +182,10 @@ def usage_of(counted: object) -> JSON:
 
 
 def _anthropic_completion(raw: Any) -> JSONObject | None:
-    """Return a message of Anthropic's as a completion, with thoughts for a correction; None for none."""
+    """Return a message of Anthropic's as a completion, with thoughts for a correction.
+
+    None for none.
+    """
     blocks, ending = peek(raw, "content"), peek(raw, "stop_reason")
     if not isinstance(blocks, list):
         return None
@@ -231,11 +243,17 @@ _DIALECTS: Final[Mapping[str, _Dialect]] = {
     **dict.fromkeys(_SAME_SHAPE, (lambda raw: raw, list)),
     "anthropic": (_anthropic_completion, _anthropic_turns),
 }
-"""By instructor's names; what it reaches as a server of OpenAI's kind (Ollama, LiteLLM) goes by ``openai``."""
+"""By instructor's names.
+
+What it reaches as a server of OpenAI's kind (Ollama, LiteLLM) goes by ``openai``.
+"""
 
 
 def dialect_of(client: Any) -> _Dialect:
-    """Return what makes a provider's completion one of Chat Completions, and such turns its own; else ContractError."""
+    """Return what makes a provider's completion one of Chat Completions, and such turns its own.
+
+    Else ContractError.
+    """
     provider = client.provider.value
     if (dialect := _DIALECTS.get(provider)) is None:
         words = f"instructor's provider {provider!r} is not supported: the format of its replies is not known"
@@ -247,9 +265,10 @@ def dialect_of(client: Any) -> _Dialect:
 def to_instructor(error: CallFailed) -> Any:
     """Return the ``InstructorRetryException`` that stands for one of our errors, which is its ``__cause__``.
 
-    ``failed_attempts`` holds each attempt with its raw reply and a ``ResponseParsingError`` in our words, or the SDK's
-    exception; ``total_usage`` is a :class:`strictreply.Usage`. The codes and paths of issues, the reason and the
-    corrections are in ``__cause__`` alone. Unlike ours, its text repeats the raw replies.
+    ``failed_attempts`` holds each attempt with its raw reply and a ``ResponseParsingError`` in our
+    words, or the SDK's exception; ``total_usage`` is a :class:`strictreply.Usage`. The codes and
+    paths of issues, the reason and the corrections are in ``__cause__`` alone. Unlike ours, its
+    text repeats the raw replies.
     """
     core, failed = load("instructor.core"), list[Any]()
     for attempt in error.attempts:
@@ -281,11 +300,12 @@ def to_instructor(error: CallFailed) -> Any:
 def from_instructor(error: Exception) -> CallFailed:
     """Return the error of ours that stands for an ``InstructorRetryException`` or ``IncompleteOutputException``.
 
-    An error of ours that is its cause (of a wrapped client, or :func:`to_instructor`) is returned itself. Else each of
-    ``failed_attempts`` becomes an attempt, whose raw reply is read again where the request holds the schema (tools and
-    JSON_SCHEMA of Chat Completions). Other replies, and those that our reader accepts, get an issue ``args.check`` in
-    pydantic's words. Lost are all requests but the last, corrections, seconds, and the tokens of each attempt:
-    ``total_usage`` stands with the last one. The API's own failure is a TransportFailed, a spent ``token_budget`` a
+    An error of ours that is its cause (of a wrapped client, or :func:`to_instructor`) is returned
+    itself. Else each of ``failed_attempts`` becomes an attempt, whose raw reply is read again where
+    the request holds the schema (tools and JSON_SCHEMA of Chat Completions). Other replies, and
+    those that our reader accepts, get an issue ``args.check`` in pydantic's words. Lost are all
+    requests but the last, corrections, seconds, and the tokens of each attempt: ``total_usage``
+    stands with the last one. The API's own failure is a TransportFailed, a spent ``token_budget`` a
     ReplyHalted, all else a ReplyRejected. Raises TypeError for any other exception.
     """
     if isinstance(error.__cause__, CallFailed):

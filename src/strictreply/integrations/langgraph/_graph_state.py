@@ -1,7 +1,7 @@
 """The state of a run as LangGraph stores it: how it is read, written and checked. Nothing is decided here.
 
-A value that a model chooses freely is stored as JSON text: JSON allows numbers and depths that a checkpointer's own
-encoding does not.
+A value that a model chooses freely is stored as JSON text: JSON allows numbers and depths that a
+checkpointer's own encoding does not.
 """
 
 from __future__ import annotations
@@ -106,11 +106,12 @@ def merge_outcomes(known: dict[str, JSONObject], update: Any) -> Any:
 class RunState(AgentState):
     """What a run remembers.
 
-    ``branch`` is the record of the run or parallel branch, with what it was ``asked``; ``threads`` are the turns of
-    each agent, by name. ``calling`` is an accepted reply whose tools are still to be run, ``spawned`` the branches that
-    are awaited, with their requests, and those that wait for them; ``outcomes`` are those of branches by id. Read
-    ``outcome``, None while the run goes on and when the loop limit ended it, with :func:`outcome_of`.
-    ``content_streaks`` counts, by agent, consecutive replies of text without an action.
+    ``branch`` is the record of the run or parallel branch, with what it was ``asked``; ``threads``
+    are the turns of each agent, by name. ``calling`` is an accepted reply whose tools are still to
+    be run, ``spawned`` the branches that are awaited, with their requests, and those that wait for
+    them; ``outcomes`` are those of branches by id. Read ``outcome``, None while the run goes on and
+    when the loop limit ended it, with :func:`outcome_of`. ``content_streaks`` counts, by agent,
+    consecutive replies of text without an action.
     """
 
     branch: JSONObject
@@ -128,7 +129,10 @@ def node_of(agent: str) -> str:
 
 
 def agent_at(topology: Topology, target: object) -> str | None:
-    """Return the agent that a target means: its node, or its name where no node has that name; None for no agent."""
+    """Return the agent that a target means: its node, or its name where no node has that name.
+
+    None for no agent.
+    """
     if not isinstance(target, str):  # a state from a store may hold anything there
         return None
     nodes = {node_of(agent): agent for agent in topology.agents}
@@ -145,7 +149,10 @@ def at_node(topology: Topology, state: RunState) -> RunState:
 def state_at_start(
     state: AgentState, agent: str, branch: Branch, **record_fields: JSON
 ) -> RunState:
-    """Return the state in which a run or a branch starts; ``record_fields`` go into the record of the branch."""
+    """Return the state in which a run or a branch starts.
+
+    ``record_fields`` go into the record of the branch.
+    """
     kept = dict[str, Any](
         max_loop_count=None, ending=None, reply_formats={}, threads={}, content_streaks={}
     )
@@ -170,7 +177,10 @@ def branch_record(branch: Branch) -> JSONObject:
 
 
 def branch_of(state: RunState, max_turns: int, agent: str | None = None) -> Branch:
-    """Read the branch that a state is on; a conversation of two others is over when ``agent`` replies in it."""
+    """Read the branch that a state is on.
+
+    A conversation of two others is over when ``agent`` replies in it.
+    """
     kept = state["branch"]
     branch = Branch(
         kept["id"], BranchType(kept["type"]), tuple(kept["agents"]), kept["turns"], max_turns
@@ -205,7 +215,10 @@ def as_text(value: JSON) -> str:
 
 
 def from_json(text: object, at: str) -> JSON:
-    """Read a value that a state stores as JSON text; StateError when what stands ``at`` a JSON Pointer is none."""
+    """Read a value that a state stores as JSON text.
+
+    StateError when what stands ``at`` a JSON Pointer is none.
+    """
     try:
         return cast("JSON", json.loads(cast("str", text)))
     except (TypeError, ValueError, RecursionError):
@@ -215,9 +228,9 @@ def from_json(text: object, at: str) -> JSON:
 def outcome_of(state: RunState) -> JSONObject:
     """Return the outcome of a run: ``agent``, ``status``, ``reason``, ``content`` and ``error``, for programs to match.
 
-    A run that the loop limit ended is ``failed`` with the reason of its last route. With ``pending_human_input`` a run
-    that goes on from this state asks a human first (requirement R13). While a run waits for a human it has no outcome:
-    LangGraph reports ``__interrupt__``.
+    A run that the loop limit ended is ``failed`` with the reason of its last route. With
+    ``pending_human_input`` a run that goes on from this state asks a human first (requirement R13).
+    While a run waits for a human it has no outcome: LangGraph reports ``__interrupt__``.
     """
     kept = stored_outcome(state)
     return kept | {"content": from_json(kept["content"], "/outcome/content")}
@@ -420,14 +433,16 @@ def join_issues(
 class ChatAgent:
     """An agent that a chat-completions API answers for.
 
-    ``client`` is what :func:`strictreply.wrap` returns, sync or async; ``request`` holds keywords of
-    ``chat.completions.create``, as ``model``. ``goal`` and ``instruction`` stand in its system prompt. ``tools`` are
-    anything that declares a tool, each with a function, which is run; None takes what the processor's ``tools=`` has
-    for this agent, an empty list is no tools. ``asks`` is the kind of question that its ``ask_user`` puts. ``skip_to``
-    is the agent that follows when the user skips this one after an error; with None the branch ends.
+    ``client`` is what :func:`strictreply.wrap` returns, sync or async; ``request`` holds keywords
+    of ``chat.completions.create``, as ``model``. ``goal`` and ``instruction`` stand in its system
+    prompt. ``tools`` are anything that declares a tool, each with a function, which is run; None
+    takes what the processor's ``tools=`` has for this agent, an empty list is no tools. ``asks`` is
+    the kind of question that its ``ask_user`` puts. ``skip_to`` is the agent that follows when the
+    user skips this one after an error; with None the branch ends.
 
-    Raises ContractError when ``client`` is not wrapped, or ``request`` holds what the run itself sets (messages,
-    contract, policy, steering, tools, n, stream) or a ``response_format`` other than ``text`` and ``json_object``.
+    Raises ContractError when ``client`` is not wrapped, or ``request`` holds what the run itself
+    sets (messages, contract, policy, steering, tools, n, stream) or a ``response_format`` other
+    than ``text`` and ``json_object``.
     """
 
     name: str

@@ -1,6 +1,9 @@
-"""The turns of a run: flows from one state to the next, of an agent, its tools and the human; and the beginning.
+"""The turns of a run: flows from one state to the next, of an agent, its tools and the human.
 
-Every reply is judged before anything follows from it, and no call runs that was not judged valid in the same turn.
+And the beginning.
+
+Every reply is judged before anything follows from it, and no call runs that was not judged valid in
+the same turn.
 """
 
 from __future__ import annotations
@@ -83,7 +86,10 @@ from strictreply.values._limits import JSONObject, Message
 
 @dataclass(frozen=True, slots=True)
 class AskAgent:
-    """Effect: ask an agent for its next action; the answer is the exchange, or the CallFailed that ended it."""
+    """Effect: ask an agent for its next action.
+
+    The answer is the exchange, or the CallFailed that ended it.
+    """
 
     agent: ChatAgent
     request: JSONObject
@@ -91,7 +97,10 @@ class AskAgent:
 
 @dataclass(frozen=True, slots=True)
 class AskHuman:
-    """Effect: interrupt the run until somebody answers; ``refused`` is what was wrong with the answer before."""
+    """Effect: interrupt the run until somebody answers.
+
+    ``refused`` is what was wrong with the answer before.
+    """
 
     question: JSONObject
     refused: ContractError | None = None
@@ -111,14 +120,15 @@ def begin(
 ) -> RunState:
     """Return the input of a run: ``user_message`` to ``entry``, which may be left out when there is one entry only.
 
-    With ``state``, that of a run before, its conversation goes on, counted anew. Without it a conversation begins, also
-    on a thread that was used before. Questions that are pending at the human are put first in either case; whoever
-    asked is told the answer, and the run goes on at ``entry``. Without ``state`` the questions of parallel branches
-    are dropped. ``initial`` are keywords of :func:`~strictreply.coordination.create_initial_state`, for a first run.
+    With ``state``, that of a run before, its conversation goes on, counted anew. Without it a
+    conversation begins, also on a thread that was used before. Questions that are pending at the
+    human are put first in either case; whoever asked is told the answer, and the run goes on at
+    ``entry``. Without ``state`` the questions of parallel branches are dropped. ``initial`` are
+    keywords of :func:`~strictreply.coordination.create_initial_state`, for a first run.
 
-    Raises ContractError when ``entry`` is not an agent, or has to be given, when ``initial`` is given beside ``state``,
-    and for a state whose run is inside parallel branches. Raises StateError for a state in which an agent that is not
-    in the topology waits for an answer.
+    Raises ContractError when ``entry`` is not an agent, or has to be given, when ``initial`` is
+    given beside ``state``, and for a state whose run is inside parallel branches. Raises StateError
+    for a state in which an agent that is not in the topology waits for an answer.
     """
     agent = entry or (topology.entries[0] if len(topology.entries) == 1 else None)
     if agent not in topology.agents:
@@ -212,8 +222,9 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
 def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> TurnFlow:
     """Run the calls of an accepted reply, one after the other, and return their results to the agent.
 
-    The first that fails ends the turn without results; a ToolError is a result. Raises, before anything runs,
-    StateError when the state holds no valid reply (requirement M118), ContractError for an async tool in a sync run.
+    The first that fails ends the turn without results; a ToolError is a result. Raises, before
+    anything runs, StateError when the state holds no valid reply (requirement M118), ContractError
+    for an async tool in a sync run.
     """
     calling = state["calling"] or {}
     agent = settings.agents[calling["agent"]]
@@ -242,7 +253,10 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> Tu
 
 
 def executable_calls(result: ValidationResult) -> tuple[ToolCall, ...]:
-    """Return the calls of a verdict, to run them; StateError when it is not valid, or calls nothing (M118)."""
+    """Return the calls of a verdict, to run them.
+
+    StateError when it is not valid, or calls nothing (M118).
+    """
     if not result.is_valid or not result.calls:
         nothing = Issue(
             "state.not_executable",
@@ -282,7 +296,10 @@ def _routed(
 def _failed(
     settings: GraphSettings, agent: ChatAgent, state: RunState, error: CallFailed
 ) -> RunState:
-    """Follow a call that gave no action; where text alone spent what may be asked again, that is the reason."""
+    """Follow a call that gave no action.
+
+    Where text alone spent what may be asked again, that is the reason.
+    """
     branch = branch_of(state, settings.max_turns, agent.name)
     if not isinstance(error, ReplyRejected):
         read = ApiError.of_exception(error) or ApiError()
@@ -311,12 +328,14 @@ def _looped(
 def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
     """Put the first pending question to the human until an answer decides it, and go on as they decide.
 
-    However often they are asked, it is one execution for the loop bound. An invalid answer raises ContractError while
-    the run waits for another. Raises StateError, before anybody is asked, for a question that no agent waits for.
+    However often they are asked, it is one execution for the loop bound. An invalid answer raises
+    ContractError while the run waits for another. Raises StateError, before anybody is asked, for a
+    question that no agent waits for.
     """
     topology, entry = settings.topology, state["next_agent"]
     if not state["loop_count"] and entry not in (None, HUMAN_INPUT):
-        # A run begins, whose input knows nothing of what the run before left pending: LangGraph merges both ledgers.
+        # A run begins, whose input knows nothing of what the run before left pending: LangGraph
+        # merges both ledgers.
         pending = carry_over(ledger_of(state), entry, flagged=state["requires_human_input"])
         state = changed(state, human_requests=pending)
     require(request_issues(topology, state))
@@ -349,7 +368,10 @@ def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
 
 
 def _answered(settings: GraphSettings, state: RunState, settled: SettledHuman) -> RunState:
-    """Go on after an answer: the agent that asked is told; after an error of this run the recovery decides."""
+    """Go on after an answer: the agent that asked is told.
+
+    After an error of this run the recovery decides.
+    """
     topology = settings.topology
     request, aborts = settled.request, settled.decision is HumanDecision.ABORT
     if aborts and request.carried:

@@ -1,7 +1,8 @@
 """Turns decisions into the next state of a run: what follows a reply, the branches that it opens, and their meeting.
 
-A parallel branch ends by itself, at the agent that opened it, or at an agent that another branch can lead to as well:
-branches that lead to the same agent meet there, and it is asked once, with the outcome of each of them.
+A parallel branch ends by itself, at the agent that opened it, or at an agent that another branch
+can lead to as well: branches that lead to the same agent meet there, and it is asked once, with the
+outcome of each of them.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ from strictreply.wires._opening import peek
 _STATUS: Final[Mapping[RoutingReason, RunStatus]] = {
     RoutingReason.ABORTED: RunStatus.ABORTED,
     RoutingReason.HUMAN_SKIP: RunStatus.SKIPPED,
-    RoutingReason.MAX_TURNS: RunStatus.FAILED,  # a bound ended it, as the loop limit does: nobody finished
+    # a bound ended it, as the loop limit does: nobody finished
+    RoutingReason.MAX_TURNS: RunStatus.FAILED,
 }
 _Ended: TypeAlias = tuple[JSONObject, JSONObject]  # a branch as it was opened, and its outcome
 
@@ -79,7 +81,10 @@ def follow(
     decision: RoutingDecision,
     turn: Message | None = None,
 ) -> RunState:
-    """Return the state that follows from a decision about ``agent``; ``turn`` is its reply, None for none."""
+    """Return the state that follows from a decision about ``agent``.
+
+    ``turn`` is its reply, None for none.
+    """
     turns = decision.metadata.get("conversation_turns", branch.turns)
     state = changed(
         state, branch={**state["branch"], **branch_record(replace(branch, turns=turns))}
@@ -110,7 +115,8 @@ def follow(
             step, request_id=new_id(), prompt=words, skip_to=skip, requested_at=now
         )
         return put_question(state, replace(question, resume_to=node, interrupted=node))
-    # What is left is to invoke an agent: a router is told that no retries are left, so it decides on none.
+    # What is left is to invoke an agent: a router is told that no retries are left, so it decides
+    # on none.
     request = step.data.get("request")
     if step.target == USER:
         return request_human_input(
@@ -132,7 +138,10 @@ def _ended(
     *,
     leads_to: str | None = None,
 ) -> RunState:
-    """Return the state of a run or branch that is over; ``leads_to`` is the agent that a branch leads to."""
+    """Return the state of a run or branch that is over.
+
+    ``leads_to`` is the agent that a branch leads to.
+    """
     reason = decision.reason or RoutingReason.BROKEN_RESULT
     status = _STATUS.get(
         reason, RunStatus.COMPLETED if decision.error_action is None else RunStatus.FAILED
@@ -158,7 +167,8 @@ def _content(state: RunState, agent: str, decision: RoutingDecision) -> JSON:
     silent = decision.reason in (RoutingReason.WAITING, RoutingReason.CONVERSATION_ENDED)
     if not silent or branch["spawner"] is None:
         return None
-    # All that its agent received beside its request: hand-overs, results of tools and branches, the user's words.
+    # All that its agent received beside its request: hand-overs, results of tools and branches, the
+    # user's words.
     received = [
         turn for turn in state["threads"].get(agent, []) if turn["role"] in ("user", "tool")
     ]
@@ -173,7 +183,10 @@ def _handover_text(agent: str, request: JSON, state: RunState) -> str:
 
 
 def _reports_text(reports: JSON, asked: str, led: Iterable[str] = ()) -> str:
-    """Return the turn for an agent after branches; ``led`` are the agents that handed over, some without a request."""
+    """Return the turn for an agent after branches.
+
+    ``led`` are the agents that handed over, some without a request.
+    """
     handovers = [f"{agent} hands over to you." for agent in dict.fromkeys(led)]
     silent = any(
         peek(one, "content") is None and peek(one, "reason") is None
@@ -186,8 +199,9 @@ def _reports_text(reports: JSON, asked: str, led: Iterable[str] = ()) -> str:
 def branch_states(topology: Topology, state: RunState, limit: int) -> list[RunState]:
     """Return the state that each awaited branch begins with: together they share what is left of the run's ``limit``.
 
-    One execution is kept for the join and one for the agent behind it; the others are divided evenly. A branch begins
-    at the count that leaves it its share, so a run executes limit + 1 nodes at most (requirement R32).
+    One execution is kept for the join and one for the agent behind it; the others are divided
+    evenly. A branch begins at the count that leaves it its share, so a run executes limit + 1 nodes
+    at most (requirement R32).
     """
     specs, meets = (state["spawned"] or {})["branches"], _meeting_points(topology, state)
     each, over = divmod(max(limit - state["loop_count"] - 1, 0), max(len(specs), 1))
@@ -207,7 +221,8 @@ def branch_states(topology: Topology, state: RunState, limit: int) -> list[RunSt
 
 def _branch_state(state: RunState, spec: JSONObject, meets: list[JSON]) -> RunState:
     """Return the state of one branch, which holds nothing of the others but its request."""
-    here = f"{state['conversation_id']}/{spec['id']}:{spec['instance_id']}"  # a branch of this run alone
+    # a branch of this run alone
+    here = f"{state['conversation_id']}/{spec['id']}:{spec['instance_id']}"
     profile, limit = state["user_profile"], state.get("max_loop_count")
     first = create_initial_state(conversation_id=here, user_profile=profile, max_loop_count=limit)
     first = changed(first, reply_formats=state.get("reply_formats", {}))
@@ -253,10 +268,13 @@ def _meeting_points(topology: Topology, state: RunState) -> list[JSON]:
 
 
 def join_branches(topology: Topology, state: RunState) -> RunState:
-    """Go on where the branches lead, with the outcomes in the order of the reply; an abort in one ends the run.
+    """Go on where the branches lead, with the outcomes in the order of the reply.
 
-    One agent alone follows in this run; when no branch leads on it is the one that opened them. Of several, those that
-    no other leads to are asked first, each in a branch of its own. To an exit of this branch the branch itself leads.
+    An abort in one ends the run.
+
+    One agent alone follows in this run; when no branch leads on it is the one that opened them. Of
+    several, those that no other leads to are asked first, each in a branch of its own. To an exit
+    of this branch the branch itself leads.
     """
     spawned = state["spawned"] or {}
     opener = spawned["agent"]
@@ -306,7 +324,10 @@ def _reached(topology: Topology, agent: str, opener: str) -> set[str]:
 
 
 def _first(topology: Topology, targets: set[str], opener: str) -> list[str]:
-    """Return the targets that no other one leads to; of those that lead to each other none has to wait."""
+    """Return the targets that no other one leads to.
+
+    Of those that lead to each other none has to wait.
+    """
     ahead = {one: _reached(topology, one, opener) for one in targets}
     return sorted(
         one
@@ -347,7 +368,10 @@ def _asked_before(state: RunState, target: str, *, told: str) -> RunState:
 
 
 def _reports(ended: Iterable[_Ended]) -> list[JSON]:
-    """Return the reports on branches; on a failure its reason, without words of a model or a server."""
+    """Return the reports on branches.
+
+    On a failure its reason, without words of a model or a server.
+    """
     reports: list[JSON] = []
     for spec, outcome in ended:
         report = {

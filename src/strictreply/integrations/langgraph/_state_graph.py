@@ -87,22 +87,26 @@ def to_langgraph(
 ) -> Any:
     """Build the ``StateGraph`` of a topology: compile it with a checkpointer of your choice, and ``invoke`` it.
 
-    ``agents`` has one for each agent of the topology. ``processor`` judges their replies, in their clients' loops and
-    after them; without one its format is ``response_format``, None for the registry's default. ``policy`` decides what
-    follows a reply that stays wrong, and its budget bounds the corrections. ``steering`` is an
-    :class:`~strictreply.coordination.AgentSteering` (with the mode ``never`` nothing is corrected), or an object with
-    ``correction(situation)``. ``content_limit`` bounds replies in a row that are text alone, None for the published
-    limits. ``words`` are further answers of humans; ``metrics`` counts executions of nodes, models and tools.
+    ``agents`` has one for each agent of the topology. ``processor`` judges their replies, in their
+    clients' loops and after them; without one its format is ``response_format``, None for the
+    registry's default. ``policy`` decides what follows a reply that stays wrong, and its budget
+    bounds the corrections. ``steering`` is an :class:`~strictreply.coordination.AgentSteering`
+    (with the mode ``never`` nothing is corrected), or an object with ``correction(situation)``.
+    ``content_limit`` bounds replies in a row that are text alone, None for the published limits.
+    ``words`` are further answers of humans; ``metrics`` counts executions of nodes, models and
+    tools.
 
-    ``routes`` holds rules, strategies and the limit on going in circles; None for no rules and the default limit, by
-    which the same calls with the same arguments, or the same requests, three times in a row end the run. A rule
-    chooses the :func:`node_of` an agent, or the end. ``max_loop_count`` goes before the limit of the state, that of
-    ``routes``, the environment's and 10; ``max_turns`` bounds two agents that talk in turns.
+    ``routes`` holds rules, strategies and the limit on going in circles; None for no rules and the
+    default limit, by which the same calls with the same arguments, or the same requests, three
+    times in a row end the run. A rule chooses the :func:`node_of` an agent, or the end.
+    ``max_loop_count`` goes before the limit of the state, that of ``routes``, the environment's and
+    10; ``max_turns`` bounds two agents that talk in turns.
 
-    The input is what :func:`begin` returns. A question to the user is an interrupt, resumed with ``Command(resume=…)``:
-    the name of a decision, or free text where its kind takes that. Raises ContractError for ``agents`` that are not
-    those of the topology, a tool without a function or with an approval, a ``skip_to`` without an edge and bounds that
-    are no counts; ImportError without LangGraph.
+    The input is what :func:`begin` returns. A question to the user is an interrupt, resumed with
+    ``Command(resume=…)``: the name of a decision, or free text where its kind takes that. Raises
+    ContractError for ``agents`` that are not those of the topology, a tool without a function or
+    with an approval, a ``skip_to`` without an edge and bounds that are no counts; ImportError
+    without LangGraph.
     """
     processor = _processor_of(topology, response_format, processor)
     if steering is None or isinstance(steering, AgentSteering):
@@ -130,7 +134,10 @@ def _processor_of(
     response_format: str | BaseResponseFormat | None,
     processor: ValidationProcessor | None,
 ) -> ValidationProcessor:
-    """Return the processor that judges a graph's replies; ContractError for one of another topology or format."""
+    """Return the processor that judges a graph's replies.
+
+    ContractError for one of another topology or format.
+    """
     if processor is None:
         return ValidationProcessor(topology, response_format)
     if processor.topology.version != topology.version:
@@ -149,7 +156,10 @@ def _processor_of(
 def _agents_of(
     topology: Topology, agents: Iterable[ChatAgent], processor: ValidationProcessor
 ) -> dict[str, ChatAgent]:
-    """Return the agents by name; ContractError for other agents than the topology's, or one that cannot run."""
+    """Return the agents by name.
+
+    ContractError for other agents than the topology's, or one that cannot run.
+    """
     given = list(agents)
     named = {agent.name: agent for agent in given}
     if len(named) != len(given) or set(named) != set(topology.agents):
@@ -216,7 +226,10 @@ def _count_of(name: str, value: object, *, least: int) -> int:
 
 
 class _GraphBuilder:
-    """Builds a graph, and performs the effects of its turns; a parallel branch of a run is a run of the same graph."""
+    """Builds a graph, and performs the effects of its turns.
+
+    A parallel branch of a run is a run of the same graph.
+    """
 
     def __init__(self, settings: GraphSettings, routes: Routes, limit: int | None) -> None:
         self._settings, self._routes = settings, routes
@@ -279,7 +292,8 @@ class _GraphBuilder:
         self._settings.metrics.routed(decision)
         if decision.target != BRANCH:
             return decision.target
-        # Before branches are opened the topology is asked once more, whoever wrote them into the state.
+        # Before branches are opened the topology is asked once more, whoever wrote them into the
+        # state.
         settings, spawned = self._settings, state["spawned"] or {}
         terms = settings.processor.terms(
             settings.agents[spawned["agent"]], branch_of(state, settings.max_turns)
@@ -299,7 +313,10 @@ class _GraphBuilder:
         return state if self._limit is None else changed(state, max_loop_count=self._limit)
 
     def _joined(self, state: RunState) -> RunState:
-        """Check branches that come together; what was executed in them counts before the limit is compared."""
+        """Check branches that come together.
+
+        What was executed in them counts before the limit is compared.
+        """
         state = self._checked(state)
         require(join_issues(self._settings.topology, state, branch_specs(state)))
         spent = sum(
@@ -324,8 +341,8 @@ class _GraphBuilder:
             case RunTools(runs=runs):
                 return self._tools.run_all(runs)
             case AskHuman(question=question, refused=refused):
-                # The checkpoint keeps every answer, refused ones too: a turn that is run again is given them in their
-                # order, and interrupts only behind the last one.
+                # The checkpoint keeps every answer, refused ones too: a turn that is run again is
+                # given them in their order, and interrupts only behind the last one.
                 try:
                     return load("langgraph.types").interrupt(question)
                 except load("langgraph.errors").GraphInterrupt:
@@ -353,7 +370,10 @@ class _GraphBuilder:
 
 
 def _node(run: Callable[[RunState], Any], arun: Callable[[RunState], Any]) -> Any:
-    """Make a node that can be invoked and awaited; LangChain's RunnableLambda would trace every node a second time."""
+    """Make a node that can be invoked and awaited.
+
+    LangChain's RunnableLambda would trace every node a second time.
+    """
 
     def invoke(_: object, state: RunState, *__: object, **___: object) -> Any:
         return run(state)

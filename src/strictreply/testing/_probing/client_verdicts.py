@@ -43,8 +43,9 @@ class Skipped:
 def no_backoff() -> Generator[Skipped, None, None]:
     """Let retries come at once: ours, the openai SDK's own and those of anything built on tenacity.
 
-    It holds for the whole process while it is open, and yields what was skipped. Neither ``time.sleep`` nor an event
-    loop is touched: an app that waits by itself waits. Raises RuntimeError where the installed SDK is not known.
+    It holds for the whole process while it is open, and yields what was skipped. Neither
+    ``time.sleep`` nor an event loop is touched: an app that waits by itself waits. Raises
+    RuntimeError where the installed SDK is not known.
     """
     client: Any = import_module(
         "openai._base_client"
@@ -107,10 +108,12 @@ def verdict_on(
     ran: Sequence[str] = (),
     usual: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[ClientVerdict, str] | None:
-    """Judge what a client did that was served one fault for every request, with a sentence; None where all was well.
+    """Judge what a client did that was served one fault for every request, with a sentence.
 
-    ``skipped`` are the seconds of waits that did not take place, None when unknown; ``usual`` is how often the app asks
-    each :func:`question` when the replies are good, once when not given.
+    None where all was well.
+
+    ``skipped`` are the seconds of waits that did not take place, None when unknown; ``usual`` is
+    how often the app asks each :func:`question` when the replies are good, once when not given.
     """
     if accepted:
         cut = fault.kind is Kind.STREAM and fault.code == "reply.broken_off"
@@ -156,7 +159,10 @@ def _wait_asked_for(served: Served) -> float:
 
 
 class Watch:
-    """Skips and counts the waits between an app's retries; ``tell`` gets each function with a tool's name."""
+    """Skips and counts the waits between an app's retries.
+
+    ``tell`` gets each function with a tool's name.
+    """
 
     def __init__(self, tell: Callable[[str, float], object]) -> None:
         self._tell = tell

@@ -39,7 +39,8 @@ LIBRARIES = (
 )
 # Exceptions of Python's own that do say what happened between an app and a model.
 _TELLING = (TimeoutError, ConnectionError, HTTPException, URLError, SSLError)
-# What differs from run to run: where objects stand in memory, and the ids of the calls that were served.
+# What differs from run to run: where objects stand in memory, and the ids of the calls that were
+# served.
 _PASSING = re.compile(r" at 0x[0-9a-fA-F]+|\bcall_[0-9]+\b")
 
 
@@ -53,7 +54,10 @@ class App:
     def __init__(
         self, function: Callable[..., Any], base_url: str, clean: tuple[type[BaseException], ...]
     ) -> None:
-        """Call with the base URL when a parameter has no default, or is named for it; Unusable when it needs more."""
+        """Call with the base URL when a parameter has no default, or is named for it.
+
+        Unusable when it needs more.
+        """
         self._clean = clean
         self._loop = asyncio.Runner()
         self._call: Callable[[], Any] = lambda: function(base_url)
@@ -75,14 +79,18 @@ class App:
         self._loop.close()
 
     def behaviour(self, *, told: bool) -> dict[str, Any]:
-        """Call the app once, and return the members of its Behaviour; with ``told`` also an exception's traceback."""
+        """Call the app once, and return the members of its Behaviour.
+
+        With ``told`` also an exception's traceback.
+        """
         try:
             value = self._call()
             if inspect.isawaitable(value) or isinstance(value, AsyncIterator):
                 value = self._loop.run(_finished(value))
             if isinstance(value, Iterator):
                 value = list(value)
-        except BaseException as error:  # noqa: BLE001 - whatever comes out of the app is what was asked about
+        except BaseException as error:  # noqa: BLE001
+            # whatever comes out of the app is what was asked about
             at, _, frame = place_of(error.__traceback__, str(Path(__file__).resolve()))
             words = f"{named(type(error))} at {at}" if at else named(type(error))
             clean = is_clean(error, self._clean)
@@ -136,7 +144,10 @@ def _trace(error: BaseException) -> str:
 
 
 def load(source: str) -> Any:
-    """Import ``module:attribute``, something callable; raises Unusable, with the reason, when that does not work."""
+    """Import ``module:attribute``, something callable.
+
+    Raises Unusable, with the reason, when that does not work.
+    """
     module, _, attribute = source.partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute, None)
@@ -162,7 +173,10 @@ def versions() -> dict[str, str]:
 def _answers(
     commands: TextIO, watch: Watch, source: str, base_url: str, clean: list[str]
 ) -> Iterator[dict[str, Any]]:
-    """Answer each command as it comes, first whether the app can be called; their end ends the process."""
+    """Answer each command as it comes, first whether the app can be called.
+
+    Their end ends the process.
+    """
     try:
         app = App(load(source), base_url, tuple(map(load, clean)))
     except Unusable as unusable:
@@ -189,7 +203,10 @@ def _answers(
 
 
 def main() -> None:
-    """Serve until there is nobody left to serve; what the app prints must not be read as an answer."""
+    """Serve until there is nobody left to serve.
+
+    What the app prints must not be read as an answer.
+    """
     commands, answers = (
         os.fdopen(os.dup(0), encoding="utf-8"),
         os.fdopen(os.dup(1), "w", encoding="utf-8"),

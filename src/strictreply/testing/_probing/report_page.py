@@ -112,7 +112,10 @@ def _replies(runs: Sequence[ProbeRun]) -> str:
 
 
 def _findings(report: Report, places: Mapping[Any, str], taken: set[str]) -> Iterator[ET.Element]:
-    """Lay out the findings by harm and by what one change would mend; of a cause all but the first are folded."""
+    """Lay out the findings by harm and by what one change would mend.
+
+    Of a cause all but the first are folded.
+    """
     new = {run.source for run in report.new} if report.baseline is not None else set[str]()
     for harm, causes in groupby(report.causes.items(), key=lambda item: item[0].harm):
         of_it = list(causes)
@@ -163,7 +166,10 @@ def _others(runs: Sequence[ProbeRun], words: str) -> Iterator[ET.Element]:
 
 
 def report_json(report: Report) -> JSONObject:
-    """Return the report as JSON-safe values; ``served`` of a run is an excerpt of hostile text, made printable."""
+    """Return the report as JSON-safe values.
+
+    ``served`` of a run is an excerpt of hostile text, made printable.
+    """
     outcomes: JSONObject = {outcome.value: len(report.of(outcome)) for outcome in ProbeOutcome}
     runs: list[JSONObject] = []
     for run in report.runs:
@@ -190,7 +196,10 @@ def report_json(report: Report) -> JSONObject:
 
 
 def junit_xml(report: Report) -> str:
-    """Write a test suite with a test case a run; what the baseline knows is skipped; every text is printable."""
+    """Write a test suite with a test case a run.
+
+    What the baseline knows is skipped; every text is printable.
+    """
     new = report.new
     root = ET.Element("testsuites", name="strictreply probe")
     skipped = len(report.of(ProbeOutcome.NOT_APPLICABLE)) + len(report.findings) - len(new)

@@ -194,7 +194,10 @@ SAMPLES = (
 
 @dataclass(frozen=True, slots=True)
 class Specimen:
-    """One fault as it is served; ``issues`` are what the gate says, None of what is no completion."""
+    """One fault as it is served.
+
+    ``issues`` are what the gate says, None of what is no completion.
+    """
 
     fault: Fault
     target: Target = field(repr=False)
@@ -206,7 +209,10 @@ class Specimen:
 
 
 def specimens(entry: Entry, tools: Iterable[object] = ()) -> Iterator[Specimen]:
-    """Make an entry's faults of each tool in its usual place; an answer is held to the arguments' schema."""
+    """Make an entry's faults of each tool in its usual place.
+
+    An answer is held to the arguments' schema.
+    """
     place = entry.usual or entry.places[0]
     for one in [None] if place == "prose" else tools:
         kind = Tool.of(one).parameters.source if place == "json" else one

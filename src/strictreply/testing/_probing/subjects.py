@@ -28,13 +28,19 @@ MAX_BODY_BYTES = 1_000_000
 
 
 class ProbeSubject(Protocol):
-    """An app under test; ``ran`` are the tools that ran in the last call, each with the time, where that is seen."""
+    """An app under test.
+
+    ``ran`` are the tools that ran in the last call, each with the time, where that is seen.
+    """
 
     @property
     def ran(self) -> Sequence[tuple[str, float]]: ...
 
     async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
-        """Call the app once; ``told`` asks for its versions and traceback, ``tools`` are watched."""
+        """Call the app once.
+
+        ``told`` asks for its versions and traceback, ``tools`` are watched.
+        """
         ...
 
     async def close(self) -> None:
@@ -55,7 +61,10 @@ class ProbeWorker:
 
     @classmethod
     async def start(cls, source: str, base_url: str, clean: tuple[str, ...]) -> ProbeWorker:
-        """Start a process and import the app; raises Unusable when that does not work within a minute."""
+        """Start a process and import the app.
+
+        Raises Unusable when that does not work within a minute.
+        """
         local = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
         model = dict.fromkeys(("OPENAI_BASE_URL", "OPENAI_API_BASE"), base_url)
         process = await asyncio.create_subprocess_exec(
@@ -79,7 +88,10 @@ class ProbeWorker:
         return started
 
     async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:
-        """Call the app once; with ``told`` its behaviour holds a traceback and the versions it uses."""
+        """Call the app once.
+
+        With ``told`` its behaviour holds a traceback and the versions it uses.
+        """
         self.ran = []
         commands = cast("asyncio.StreamWriter", self.process.stdin)
         commands.write(f"{json.dumps({'told': told, 'tools': [*tools]})}\n".encode())
@@ -115,7 +127,10 @@ class ProbeWorker:
 
 
 class Service:
-    """A running HTTP service on loopback, which gets the same POST for each call; ValueError for another address."""
+    """A running HTTP service on loopback, which gets the same POST for each call.
+
+    ValueError for another address.
+    """
 
     ran: Sequence[tuple[str, float]] = ()
 
@@ -133,8 +148,12 @@ class Service:
         """Return the service itself: it runs already, and its user set the base URL."""
         return self
 
-    async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:  # noqa: ARG002 - it tells nothing
-        """POST the body once; a 4xx or an error with a JSON body refuses cleanly, any other but a 2xx is a crash."""
+    # it tells nothing
+    async def call(self, *, told: bool = False, tools: Collection[str] = ()) -> Behaviour:  # noqa: ARG002
+        """POST the body once.
+
+        A 4xx or an error with a JSON body refuses cleanly, any other but a 2xx is a crash.
+        """
         try:
             status, content = await asyncio.to_thread(self._posted)
         except TimeoutError:
@@ -182,7 +201,10 @@ class ProbeStage:
     async def play(
         self, responder: Responder, *, told: bool = False, tools: Collection[str] = ()
     ) -> Behaviour:
-        """Call the app once while ``responder`` answers; raises Unusable when the app cannot be started."""
+        """Call the app once while ``responder`` answers.
+
+        Raises Unusable when the app cannot be started.
+        """
         subject = await self._opened()
         self._responder = responder
         begun = time.monotonic()

@@ -79,7 +79,10 @@ def planned(
 
 
 def _trials(entry: Entry, demand: Demand, run: ProbeRun) -> Iterator[ProbeTrial]:
-    """Make one entry's faults that the app's own contract refuses; each can be made again from its source alone."""
+    """Make one entry's faults that the app's own contract refuses.
+
+    Each can be made again from its source alone.
+    """
     seen: set[str] = set()
     names: dict[str, str] = {}  # those that Python takes, no two of them alike
     for target in demand.targets:
@@ -107,7 +110,10 @@ def _trials(entry: Entry, demand: Demand, run: ProbeRun) -> Iterator[ProbeTrial]
 
 
 def _faults(entry: Entry, target: Target) -> Iterator[Fault]:
-    """Make one entry's faults of one good reply; those that need no tool also where the reply is a call."""
+    """Make one entry's faults of one good reply.
+
+    Those that need no tool also where the reply is a call.
+    """
     if target.place in entry.places and target.place != "prose":
         declared = target.tool if target.tool is not None else target.declared
         args = target.value if target.given else None
@@ -132,7 +138,10 @@ def _calls_nothing(served: Served, demand: Demand) -> bool:
 
 
 class Rehearsal(NamedTuple):
-    """What was learnt from good replies; ``good`` is the result's digest, None when it is never twice the same."""
+    """What was learnt from good replies.
+
+    ``good`` is the result's digest, None when it is never twice the same.
+    """
 
     demand: Demand
     usual: Mapping[str, int]
@@ -165,7 +174,10 @@ class GoodModel:
 
 
 async def rehearse(stage: ProbeStage, hints: DemandHints) -> Rehearsal:
-    """Run the app twice with good replies; raises Unusable unless it asked the model and returned both times."""
+    """Run the app twice with good replies.
+
+    Raises Unusable unless it asked the model and returned both times.
+    """
     (first, demand, good), (_, _, again) = [await _rehearsed(stage, hints) for _ in range(2)]
     return Rehearsal(demand, first.asked, good.digest if good == again else None, again.versions)
 
@@ -217,10 +229,14 @@ class Probe:
     def run(
         self, *, on_plan: Callable[[Demand, int], None], on_run: Callable[[ProbeRun], None]
     ) -> None:
-        """Probe the app; raises Unusable when good replies do not work, or a fault of ``names`` does not apply."""
+        """Probe the app.
+
+        Raises Unusable when good replies do not work, or a fault of ``names`` does not apply.
+        """
 
         async def probed() -> KeyboardInterrupt | SystemExit | None:
-            try:  # what ends the program is returned: asyncio would keep it, unretrieved, with this task
+            # what ends the program is returned: asyncio would keep it, unretrieved, with this task
+            try:
                 await self._probed(on_plan, on_run)
             except (KeyboardInterrupt, SystemExit) as error:
                 return error
@@ -267,7 +283,10 @@ class Probe:
                 raise several.exceptions[0] from None
 
     def report(self) -> Report | None:
-        """Return what was found so far, in the catalogue's order; None before the rehearsal was over."""
+        """Return what was found so far, in the catalogue's order.
+
+        None before the rehearsal was over.
+        """
         if self._rehearsal is None:
             return None
         place = {source: number for number, source in enumerate(self._order)}
@@ -282,7 +301,10 @@ class Probe:
         )
 
     def _settled(self) -> Iterator[ProbeRun]:
-        """Return the runs; one that returned what the app returns when no tool can have run ran none, either."""
+        """Return the runs.
+
+        One that returned what the app returns when no tool can have run ran none, either.
+        """
         without = ProbeOutcome.ANSWERED_WITHOUT_TOOL
         alike = {
             self._digests[run.source]: run.detail for run in self._runs if run.outcome is without

@@ -103,7 +103,10 @@ KIND_WORDS: Mapping[Kind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What an app did in one run; ``told`` is the type of the value it returned, or describes what happened."""
+    """What an app did in one run.
+
+    ``told`` is the type of the value it returned, or describes what happened.
+    """
 
     outcome: ProbeOutcome
     told: str
@@ -136,8 +139,9 @@ def judged(
 ) -> tuple[ProbeOutcome, str]:
     """Judge one run: its outcome, and in our words what the app did.
 
-    ``echoes`` are the requests and the roles of the turns that quoted the model; ``good`` is the digest of a good
-    result, None when it differs from run to run; ``without_tool`` when the tool that the job needs cannot have run.
+    ``echoes`` are the requests and the roles of the turns that quoted the model; ``good`` is the
+    digest of a good result, None when it differs from run to run; ``without_tool`` when the tool
+    that the job needs cannot have run.
     """
     outcome, told = behaviour.outcome, behaviour.told
     if behaviour.returned:
@@ -202,7 +206,10 @@ class ProbeRun:
 
 
 class Cause(NamedTuple):
-    """Why findings stand together; ``about`` says what the app should have looked at, empty where ``detail`` does."""
+    """Why findings stand together.
+
+    ``about`` says what the app should have looked at, empty where ``detail`` does.
+    """
 
     harm: Harm
     outcome: ProbeOutcome
@@ -224,7 +231,10 @@ class Baseline:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read the JSON of a report; raises OSError where there is no file, ValueError where it is no such report."""
+        """Read the JSON of a report.
+
+        Raises OSError where there is no file, ValueError where it is no such report.
+        """
         try:
             report = json.loads(path.read_text("utf-8"))
             runs = [
@@ -305,7 +315,10 @@ class Report:
 
     @property
     def causes(self) -> dict[Cause, list[ProbeRun]]:
-        """The findings by cause: the most harmful first, then the most frequent; of each one of every code first."""
+        """The findings by cause: the most harmful first, then the most frequent.
+
+        Of each one of every code first.
+        """
         causes: dict[Cause, list[ProbeRun]] = {}
         for run in self.findings:
             causes.setdefault(run.cause, []).append(run)

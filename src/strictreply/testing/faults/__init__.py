@@ -1,7 +1,8 @@
 """Every fault by its name: ``faults.wrong_type(search, "limit")``, ``faults.all_for(search)``, ``faults.CATALOGUE``.
 
-A fault is one row ``name = factory(…, summary, what is served)`` in a table of the modules ``*_faults``, in a variable
-under whose name it is found here; :func:`~strictreply.testing.faults._catalogue.filled` fills its ``$names``.
+A fault is one row ``name = factory(…, summary, what is served)`` in a table of the modules
+``*_faults``, in a variable under whose name it is found here;
+:func:`~strictreply.testing.faults._catalogue.filled` fills its ``$names``.
 """
 
 # Star imports, so that a name is written once.
@@ -52,8 +53,9 @@ def all_for(
 ) -> Iterator[Fault]:
     """Make every fault of some kinds that can be made of a tool: by default one per constraint of its schema.
 
-    ``kinds`` may be ``Kind`` for the whole catalogue. ``place`` is where replies are written, None for a native call
-    (for plain text without a tool). Each fault is invalid by construction and proved so.
+    ``kinds`` may be ``Kind`` for the whole catalogue. ``place`` is where replies are written, None
+    for a native call (for plain text without a tool). Each fault is invalid by construction and
+    proved so.
     """
     wanted = frozenset(kinds)
     chosen: ReplyPlace | None = place or (None if tool is None else "call")

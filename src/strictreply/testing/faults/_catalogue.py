@@ -18,9 +18,11 @@ from strictreply.wires._opening import peek
 
 ANYWHERE: tuple[ReplyPlace, ...] = ("call", "union", "json", "prose")
 WRITTEN: tuple[ReplyPlace, ...] = ("call", "union", "json")  # the places where a reply is JSON
-# A token of a chat template that stands in no prompt, so that it is an invention although it is not free.
+# A token of a chat template that stands in no prompt, so that it is an invention although it is not
+# free.
 LEAKED_MARKER = "<|channel|>commentary"
-# How long a text of a reply is that is looked for in prompts: a shorter one may stand there by chance.
+# How long a text of a reply is that is looked for in prompts: a shorter one may stand there by
+# chance.
 MIN_OWN_CHARS, MAX_OWN_CHARS = 12, 2_000
 MAX_LISTED = 20  # how many places an error names
 
@@ -30,7 +32,10 @@ class FaultNotMade(ValueError):
 
 
 class Spoiled(NamedTuple):
-    """A spoiled reply, the place as a JSON Pointer, and its good arguments; None for those of the target."""
+    """A spoiled reply, the place as a JSON Pointer, and its good arguments.
+
+    None for those of the target.
+    """
 
     served: Served
     at: str = ""
@@ -41,9 +46,10 @@ class Spoiled(NamedTuple):
 class Entry:
     """One named fault of the catalogue; call it to make the fault of a tool.
 
-    ``name`` is that of the variable which holds the entry. ``code`` is a strict gate's; ``args.…`` codes are
-    ``answer.…`` in a structured answer. ``places`` are where it can be written, the usual one first; ``make`` spoils a
-    good reply in every way that the name covers; ``needs`` are the keywords under which alone it is a fault.
+    ``name`` is that of the variable which holds the entry. ``code`` is a strict gate's; ``args.…``
+    codes are ``answer.…`` in a structured answer. ``places`` are where it can be written, the usual
+    one first; ``make`` spoils a good reply in every way that the name covers; ``needs`` are the
+    keywords under which alone it is a fault.
     """
 
     name: str
@@ -56,7 +62,10 @@ class Entry:
 
     @property
     def usual(self) -> ReplyPlace | None:
-        """Where the reply is written unless a place is given: as a call; None when the fault is no call's."""
+        """Where the reply is written unless a place is given: as a call.
+
+        None when the fault is no call's.
+        """
         return next((place for place in self.places if place in {"call", "union"}), None)
 
     def __call__(
@@ -69,8 +78,9 @@ class Entry:
     ) -> Fault:
         """Make the fault of a tool, a structured answer (``place="json"``), or of nothing where none is needed.
 
-        ``at`` is the place in the arguments: a member's name or a JSON Pointer; empty takes the first that can be
-        spoiled. ``args`` are the good arguments to spoil, None for an example made from the schema.
+        ``at`` is the place in the arguments: a member's name or a JSON Pointer; empty takes the
+        first that can be spoiled. ``args`` are the good arguments to spoil, None for an example
+        made from the schema.
 
         Raises FaultNotMade when the tool has nothing that this fault could break.
         """
@@ -87,7 +97,10 @@ class Entry:
     def all_for(
         self, tool: object = None, *, place: ReplyPlace | None = None, args: JSON = None
     ) -> Iterator[Fault]:
-        """Make the fault at every place of a tool's arguments that it can spoil; each is proved refused."""
+        """Make the fault at every place of a tool's arguments that it can spoil.
+
+        Each is proved refused.
+        """
         chosen = ("prose" if tool is None else self.usual) if place is None else place
         if chosen not in self.places or (tool is None and chosen != "prose"):
             return
@@ -176,9 +189,10 @@ def collected(namespace: Mapping[str, object]) -> dict[str, Entry]:
 def filled(template: Any, target: Target) -> Any:
     """Fill the ``$names`` in JSON or a response from a good reply; see :func:`substituted`.
 
-    ``$value`` are the good arguments or the answer, ``$written`` is their JSON text; ``$json`` and ``$text`` have the
-    union around it where there is one. ``$call`` is the JSON text of a native call. ``$completion`` is the good
-    response, with ``$message`` and ``$finish_reason``; ``$body`` is its JSON, ``$half`` that up to the middle.
+    ``$value`` are the good arguments or the answer, ``$written`` is their JSON text; ``$json`` and
+    ``$text`` have the union around it where there is one. ``$call`` is the JSON text of a native
+    call. ``$completion`` is the good response, with ``$message`` and ``$finish_reason``; ``$body``
+    is its JSON, ``$half`` that up to the middle.
     """
     clean, args = target.clean, written(target.value)
     choice, body = clean["choices"][0], json.dumps(clean)
@@ -194,7 +208,10 @@ def filled(template: Any, target: Target) -> Any:
 
 
 def substituted(template: Any, names: Mapping[str, JSON]) -> Any:
-    """Fill the ``$names`` in JSON or a response; one that stands alone becomes the value, else its text."""
+    """Fill the ``$names`` in JSON or a response.
+
+    One that stands alone becomes the value, else its text.
+    """
     match template:
         case str() if template[:1] == "$" and template[1:] in names:
             return names[template[1:]]
@@ -255,7 +272,10 @@ def _texts_of(served: Served) -> list[str]:
 
 
 def judged(fault: Fault, target: Target) -> tuple[Issue, ...] | None:
-    """Return the issues that the strict gate reports of a fault; None when it is not a completion."""
+    """Return the issues that the strict gate reports of a fault.
+
+    None when it is not a completion.
+    """
     if isinstance(fault.served, HTTPReply):
         return None
     contract, _ = shape(target.contract, {"messages": [], **fault.needs})
@@ -264,6 +284,9 @@ def judged(fault: Fault, target: Target) -> tuple[Issue, ...] | None:
 
 
 def is_refused(fault: Fault, target: Target) -> bool:
-    """Report whether the strict gate refuses a fault with its code; what is not a completion counts as refused."""
+    """Report whether the strict gate refuses a fault with its code.
+
+    What is not a completion counts as refused.
+    """
     issues = judged(fault, target)
     return issues is None or fault.code in {issue.code for issue in issues}

@@ -155,7 +155,10 @@ def _longer(spot: Spot) -> Values:
 
 
 def _format(summary: str, **texts: str) -> Entry:
-    """Write one of these texts, by the format that the schema asks for; ``_`` in its name stands for ``-``."""
+    """Write one of these texts, by the format that the schema asks for.
+
+    ``_`` in its name stands for ``-``.
+    """
     formats = {name.replace("_", "-"): text for name, text in texts.items()}
     return at_place(
         "format",
@@ -311,7 +314,8 @@ trailing_newline: Entry = _pattern(
 )
 text_around_match: Entry = _pattern("A string holds what matches the pattern, and more.", _AROUND)
 
-# Formats. No text stands for the same as the example of its format: a lenient parser must not read the good value.
+# Formats. No text stands for the same as the example of its format: a lenient parser must not read
+# the good value.
 _ODD_TEXTS = [CANARY, f"{CANARY} %", f"~{CANARY}", f"({CANARY}", f"{{{CANARY}"]
 _NO_DAY = {"date": "2025-02-30", "date_time": "2025-02-30T12:00:00Z"}
 _HOST_FIRST = dict.fromkeys(("uri", "iri"), f"www.example.com/{CANARY}")

@@ -22,7 +22,10 @@ _MARK = (
 
 
 class Slot(NamedTuple):
-    """One value, the text of the reply up to it and ``after`` it; ``key`` is a member's name as written, else empty."""
+    """One value, the text of the reply up to it and ``after`` it.
+
+    ``key`` is a member's name as written, else empty.
+    """
 
     at: str
     key: str
@@ -69,16 +72,19 @@ _SORTS: dict[type, _Sort] = {
 def _literal(
     sort: _Sort, summary: str, literal: str, code: str = "json.syntax", *, cut: bool = False
 ) -> Entry:
-    """Put a literal in place of each value of one sort, else of the first value; with ``cut`` the text ends there.
+    """Put a literal in place of each value of one sort, else of the first value.
 
-    ``$text`` is the inside of a string, or the canary. In place of a ``member``, ``$key`` and ``$value`` are as
-    written, ``$name`` is the key without quotes, ``$escaped`` the key with its first letter escaped. ``$other`` is
-    Python's False for a good true, else True.
+    With ``cut`` the text ends there.
+
+    ``$text`` is the inside of a string, or the canary. In place of a ``member``, ``$key`` and
+    ``$value`` are as written, ``$name`` is the key without quotes, ``$escaped`` the key with its
+    first letter escaped. ``$other`` is Python's False for a good true, else True.
     """
 
     def make(target: Target) -> Iterator[Spoiled]:
         every = [one for one in slots(target) if one.key or sort != "member"]
-        if not every:  # the only member of an object that the model made up: its name is free, its value a text
+        # the only member of an object that the model made up: its name is free, its value a text
+        if not every:
             every.append(_slot(target, {CANARY: _MARK}, CANARY, key=written(CANARY)))
         for slot in [
             one for one in every if sort in {"any", "member", _SORTS.get(type(one.value))}
@@ -108,7 +114,10 @@ def _text(
     code: str = "json.syntax",
     places: tuple[ReplyPlace, ...] = WRITTEN,
 ) -> Entry:
-    """Write the whole text anew; where that changes nothing, the text of an object that the model made up."""
+    """Write the whole text anew.
+
+    Where that changes nothing, the text of an object that the model made up.
+    """
 
     def make(target: Target) -> Iterator[Spoiled]:
         for before in (target.text(target.value), target.text({CANARY: CANARY})):

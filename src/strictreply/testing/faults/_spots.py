@@ -1,6 +1,7 @@
 """The places of good arguments that a schema has a say about, and how a way to spoil one becomes an entry.
 
-Optional members, other branches and untaken conditions are places of other good arguments, each as small as can be.
+Optional members, other branches and untaken conditions are places of other good arguments, each as
+small as can be.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ class Subschemas:
         return here and self._is_valid(node, {"allOf": [self._parts.refer(node.schema)]}, value)
 
     def examples(self, *nodes: Node, also: JSONObject | None = None) -> list[JSON]:
-        """Make a small value that fits all of some sub-schemas, and ``also`` when given; empty when none was found."""
+        """Make a small value that fits all of some sub-schemas, and ``also`` when given.
+
+        Empty when none was found.
+        """
         key = (*nodes, str(also))
         if key not in self._examples:
             own = also or {}
@@ -88,7 +92,8 @@ class Subschemas:
 
 
 MAX_SPOTS = 400  # places of one schema that are visited; those near the root come first
-MAX_SIZE = 10_000  # characters, items or members that a fault adds at most: where a bound is larger, nothing is made
+# characters, items or members that a fault adds at most: where a bound is larger, nothing is made
+MAX_SIZE = 10_000
 MAX_REPAIRS = 4
 MAX_PREFIX = 16
 
@@ -123,7 +128,8 @@ class Spot:
         default=(), repr=False
     )  # the sub-schemas that apply to whatever stands there
     optional: bool = False  # whether the schema could do without it
-    given: bool = True  # whether the user's value has the place, which is visited then however often schemas recur
+    # whether the user's value has the place, which is visited then however often schemas recur
+    given: bool = True
     recurred: bool = False  # whether some did above
     trail: tuple[tuple[Node, ...], ...] = field(
         default=(), repr=False
@@ -146,7 +152,10 @@ class Spot:
 
     @cached_property
     def governing(self) -> dict[Node, bool]:
-        """The sub-schemas that govern the value; True for those that do so because of what else is there."""
+        """The sub-schemas that govern the value.
+
+        True for those that do so because of what else is there.
+        """
         found: dict[Node, bool] = {}
         pending = [(node, False) for node in self.known]
         for node, conditional in pending:  # grows while it is walked
@@ -195,7 +204,10 @@ class Spot:
         return not self.above.isdisjoint(self.governing)
 
     def rules(self, keyword: str, *, conditional: bool | None = None) -> Iterator[Any]:
-        """Return what each sub-schema here has under a keyword; ``conditional`` asks only for one sort of them."""
+        """Return what each sub-schema here has under a keyword.
+
+        ``conditional`` asks only for one sort of them.
+        """
         for node, condition in self.governing.items():
             if keyword in node.schema and conditional in (None, condition):
                 yield node.schema[keyword]
@@ -226,11 +238,17 @@ class Spot:
                 yield from [*map(str, self.parts.examples(*names)), "key"][:1]
 
     def examples(self, *nodes: Node, also: JSONObject | None = None) -> list[JSON]:
-        """Make a value that fits this place and some other sub-schemas; empty when none was found."""
+        """Make a value that fits this place and some other sub-schemas.
+
+        Empty when none was found.
+        """
         return self.parts.examples(self.known[0], *nodes, also=also)
 
     def examples_below(self, token: str | int) -> list[JSON]:
-        """Make a value for a member or an item; empty when none was found, or the schema has no say about it."""
+        """Make a value for a member or an item.
+
+        Empty when none was found, or the schema has no say about it.
+        """
         nodes = self.below(token)
         return self.parts.examples(*nodes) if nodes else []
 
@@ -239,7 +257,10 @@ class Spot:
         return [found for node in self.governing for found in self.parts.below(node, token)]
 
     def spoiled(self, value: JSON, *below: str | int) -> JSON:
-        """Return a copy of the whole with another value at this place or below it; an index past the end appends."""
+        """Return a copy of the whole with another value at this place or below it.
+
+        An index past the end appends.
+        """
         path = (*self.path, *below)
         if not path:
             return deepcopy(value)
@@ -254,7 +275,10 @@ class Spot:
         return copied
 
     def inner(self, token: str | int, *, ground: JSON = None, optional: bool = False) -> Spot:
-        """Go down to a member or an item; ``ground`` is another good value that has it, None for this one."""
+        """Go down to a member or an item.
+
+        ``ground`` is another good value that has it, None for this one.
+        """
         known = tuple(self.below(token))
         return replace(
             self,
@@ -270,7 +294,10 @@ class Spot:
 
 
 def spots_of(schema: Schema, value: JSON) -> tuple[Spot, ...]:
-    """Return every place of a schema with a good value to spoil there; of alike items and members one."""
+    """Return every place of a schema with a good value to spoil there.
+
+    Of alike items and members one.
+    """
     return _spots(schema, json.dumps(value))
 
 
@@ -380,11 +407,13 @@ def _meeting(spot: Spot, test: Node) -> Iterator[JSON]:
 
 # Other values for a place, each spoiled in the same way: the one that breaks least else is taken.
 Values: TypeAlias = Iterable[JSON]
-# Other values for an object or an array, each with the member or item that the fault is about; None for the whole.
+# Other values for an object or an array, each with the member or item that the fault is about; None
+# for the whole.
 Members: TypeAlias = Iterable[tuple[str | int | None, JSON]]
-# Which places are spoiled: those of some JSON types, or for which the schema states a keyword. Empty for those of the
-# type that the rule speaks of: strings, arrays or objects; for all where it speaks of any type, or of numbers, as a
-# number past a bound may be put in place of whatever else is good.
+# Which places are spoiled: those of some JSON types, or for which the schema states a keyword.
+# Empty for those of the type that the rule speaks of: strings, arrays or objects; for all where it
+# speaks of any type, or of numbers, as a number past a bound may be put in place of whatever else
+# is good.
 Where: TypeAlias = str | Callable[[Spot], bool]
 
 
@@ -400,7 +429,8 @@ def at_place(
 ) -> Entry:
     """Declare a fault of the value at a place; ``rule`` is the :class:`SchemaRule` that it breaks.
 
-    ``spoil`` makes or lists other values: ``$value`` is the good one, ``$written`` its JSON text, ``$kind`` its type.
+    ``spoil`` makes or lists other values: ``$value`` is the good one, ``$written`` its JSON text,
+    ``$kind`` its type.
     """
 
     def others(spot: Spot) -> Members:
@@ -431,7 +461,8 @@ def at_member(
             )
             for at, whole in nearest.items():
                 text = target.text(whole)
-                # A place that was spoiled already is so again only for a rule that it did not have before.
+                # A place that was spoiled already is so again only for a rule that it did not have
+                # before.
                 if text not in known and (at not in known or stated):
                     known |= {at, text}
                     yield Spoiled(target.completion(text), at, spot.ground)

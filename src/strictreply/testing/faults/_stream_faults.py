@@ -61,7 +61,8 @@ class GoodStream:
         """Return the events of a stream: the role, these deltas, the finish, and ``[DONE]``."""
         return [*map(event, [self._first, *map(self.chunk, deltas), self._last]), DONE]
 
-    def call(self, index: JSON, id: str = "call_1") -> list[JSONObject]:  # noqa: A002 - the API's word
+    # the API's word
+    def call(self, index: JSON, id: str = "call_1") -> list[JSONObject]:  # noqa: A002
         """Return the deltas of the good call under another index or id."""
         opening = _call_part(
             index, {"id": id, "type": "function"}, name=self.target.name, arguments=""
@@ -106,7 +107,10 @@ def stream_fault(
 
 
 def _pieces(good: GoodStream, pieces: list[int]) -> list[bytes] | None:
-    """Stream the pieces of the text in another order; where it ends with no bracket nothing might be wrong then."""
+    """Stream the pieces of the text in another order.
+
+    Where it ends with no bracket nothing might be wrong then.
+    """
     said = [good.said(good.pieces[index]) for index in pieces]
     return good.events_of([*good.opening, *said]) if good.pieces[-1] in {"}", "]"} else None
 

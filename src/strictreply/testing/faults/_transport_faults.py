@@ -186,7 +186,8 @@ redirect_without_location: Entry = _http("api_error", "A 307 without a Location.
 redirect_to_no_address: Entry = _broken("A 307 whose Location is not a URL.", _NO_URL)
 
 # Bodies that are no completion
-# What the bomb expands to: more than the 16 MB that the gate reads of a response at its default caps.
+# What the bomb expands to: more than the 16 MB that the gate reads of a response at its default
+# caps.
 _BOMB_MEGABYTES = 20
 _BLANKS = b" " * (1 << 16)
 _ZIPPED = {**_JSON, "Content-Encoding": "gzip"}
